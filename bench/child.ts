@@ -59,7 +59,11 @@ export async function startChild ({ name, file, args, directory, env = {}, url, 
 async function eventuallyListens (launched: Launched, url: string | null, log: string, name: string): Promise<string> {
   const said = (): string | null => /listens on (http:\S+)/.exec(readFileSync(log, 'utf8'))?.[1] ?? null
   const listens = async (): Promise<boolean> => url === null ? said() !== null : accepts(url)
-  await eventually(async () => !launched.running() || await listens(), () => `${name} does not listen:\n${launched.lastLog()}`, STARTS_WITHIN_MS)
+  await eventually(
+    async () => !launched.running() || await listens(),
+    () => `${name} does not listen:\n${launched.lastLog()}`,
+    STARTS_WITHIN_MS
+  )
   const found = url ?? said()
   if (!launched.running() || found === null) throw new Error(`${name} ended while starting:\n${launched.lastLog()}`)
   return found
@@ -69,12 +73,16 @@ async function accepts (url: string): Promise<boolean> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   try {
-    return await new Promise<boolean>(resolve => { socket.once('connect', () => { resolve(true) }).once('error', () => { resolve(false) }) })
+    return await new Promise<boolean>((resolve) => {
+      socket.once('connect', () => { resolve(true) }).once('error', () => { resolve(false) })
+    })
   } finally {
     socket.destroy()
   }
 }
 
 function cleanEnvironment (): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name)))
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
+  )
 }

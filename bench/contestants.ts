@@ -60,28 +60,132 @@ const WITH_WORKERS: readonly Contestant[] = [
 ]
 
 export const CONTESTANTS: readonly Contestant[] = [
-  { name: BASELINE, what: 'Fastify with @fastify/http-proxy, one process, no log', works: ['pass'], over: BASELINE, needs: [], start: script('plain', 'plain.ts') },
-  { name: 'nginx', what: 'nginx, `proxy_pass`, one worker', works: ['pass'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl) },
-  { name: 'floor-reply', what: 'node:http and an answer made of the key; asks nobody, keeps nothing', works: ['pass'], over: BASELINE, needs: [], start: floor('reply') },
-  { name: 'floor-forward', what: 'node:http and undici dispatch, there and back; guards nothing', works: ['pass'], over: BASELINE, needs: [], start: floor('forward') },
-  { name: 'nginx-cache', what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable', works: ['first', 'replay'], over: BASELINE, needs: [], start: ({ directory, upstreamUrl }) => startCache('nginx-cache', directory, upstreamUrl) },
-  { name: 'naive', what: 'reply.from, SET NX, INSERT, UPDATE, SET, each by itself, a pool of 10', works: ['first', 'replay'], over: BASELINE, needs: ['postgres', 'redis'], start: naive('naive', false) },
-  { name: 'node-idempotency', what: 'npm @node-idempotency/core with its Redis adapter; not durable', works: ['first', 'replay'], over: BASELINE, needs: ['redis', 'packages'], start: script('node-idempotency', 'node-idempotency.mjs') },
-  { name: 'express-idempotency', what: 'npm express-idempotency over a Map; not durable', works: ['first', 'replay'], over: BASELINE, needs: ['packages'], start: script('express-idempotency', 'express-idempotency.mjs') },
+  {
+    name: BASELINE,
+    what: 'Fastify with @fastify/http-proxy, one process, no log',
+    works: ['pass'],
+    over: BASELINE,
+    needs: [],
+    start: script('plain', 'plain.ts')
+  },
+  {
+    name: 'nginx',
+    what: 'nginx, `proxy_pass`, one worker',
+    works: ['pass'],
+    over: BASELINE,
+    needs: [],
+    start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl)
+  },
+  {
+    name: 'floor-reply',
+    what: 'node:http and an answer made of the key; asks nobody, keeps nothing',
+    works: ['pass'],
+    over: BASELINE,
+    needs: [],
+    start: floor('reply')
+  },
+  {
+    name: 'floor-forward',
+    what: 'node:http and undici dispatch, there and back; guards nothing',
+    works: ['pass'],
+    over: BASELINE,
+    needs: [],
+    start: floor('forward')
+  },
+  {
+    name: 'nginx-cache',
+    what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable',
+    works: ['first', 'replay'],
+    over: BASELINE,
+    needs: [],
+    start: ({ directory, upstreamUrl }) => startCache('nginx-cache', directory, upstreamUrl)
+  },
+  {
+    name: 'naive',
+    what: 'reply.from, SET NX, INSERT, UPDATE, SET, each by itself, a pool of 10',
+    works: ['first', 'replay'],
+    over: BASELINE,
+    needs: ['postgres', 'redis'],
+    start: naive('naive', false)
+  },
+  {
+    name: 'node-idempotency',
+    what: 'npm @node-idempotency/core with its Redis adapter; not durable',
+    works: ['first', 'replay'],
+    over: BASELINE,
+    needs: ['redis', 'packages'],
+    start: script('node-idempotency', 'node-idempotency.mjs')
+  },
+  {
+    name: 'express-idempotency',
+    what: 'npm express-idempotency over a Map; not durable',
+    works: ['first', 'replay'],
+    over: BASELINE,
+    needs: ['packages'],
+    start: script('express-idempotency', 'express-idempotency.mjs')
+  },
   onceway({ name: 'onceway-embedded', what: 'SQLite', works: ['first', 'replay'] }),
   onceway({ name: 'onceway-postgres', what: 'Postgres only', works: ['first', 'replay'], postgres: true }),
   onceway({ name: 'onceway', what: 'Redis and Postgres', works: ['first', 'replay'], postgres: true, redis: true }),
   ...'workers' in ConfigSchema.properties ? WITH_WORKERS : [],
-  onceway({ name: 'onceway-no-lru', what: 'Redis and Postgres, nothing kept in memory: replays come from Redis', works: ['replay'], postgres: true, redis: true, recentBytes: '0B' }),
-  onceway({ name: 'onceway-store-only', what: 'Postgres only, nothing kept in memory: replays come from Postgres', works: ['replay'], postgres: true, recentBytes: '0B' }),
-  { name: 'floor-inbox', what: 'node:http, a list in memory and undici dispatch; survives nothing', works: INBOX, over: BASELINE, needs: [], start: floorInbox },
-  { name: OUTBOX, what: 'an INSERT for each; workers that SELECT … FOR UPDATE SKIP LOCKED, send, UPDATE, one by one', works: INBOX, over: BASELINE, needs: ['postgres'], start: outbox },
+  onceway({
+    name: 'onceway-no-lru',
+    what: 'Redis and Postgres, nothing kept in memory: replays come from Redis',
+    works: ['replay'],
+    postgres: true,
+    redis: true,
+    recentBytes: '0B'
+  }),
+  onceway({
+    name: 'onceway-store-only',
+    what: 'Postgres only, nothing kept in memory: replays come from Postgres',
+    works: ['replay'],
+    postgres: true,
+    recentBytes: '0B'
+  }),
+  {
+    name: 'floor-inbox',
+    what: 'node:http, a list in memory and undici dispatch; survives nothing',
+    works: INBOX,
+    over: BASELINE,
+    needs: [],
+    start: floorInbox
+  },
+  {
+    name: OUTBOX,
+    what: 'an INSERT for each; workers that SELECT … FOR UPDATE SKIP LOCKED, send, UPDATE, one by one',
+    works: INBOX,
+    over: BASELINE,
+    needs: ['postgres'],
+    start: outbox
+  },
   onceway({ name: 'onceway-inbox-embedded', what: 'mode inbox, SQLite', works: INBOX }),
   onceway({ name: 'onceway-inbox-postgres', what: 'mode inbox, Postgres only', works: INBOX, postgres: true }),
   onceway({ name: 'onceway-inbox', what: 'mode inbox, Redis and Postgres', works: INBOX, postgres: true, redis: true }),
-  onceway({ name: 'onceway-inbox-ordered', what: 'mode inbox, Postgres only, in the order of 1,000 groups', works: INBOX, postgres: true, ordered: true }),
-  { name: 'naive-slow', what: 'naive where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', needs: ['slow postgres', 'redis'], start: naive('naive-slow', true) },
-  onceway({ name: 'onceway-slow', what: 'Redis and Postgres where a commit takes 2.4 ms', works: ['first'], over: 'naive-slow', postgres: true, redis: true, slow: true })
+  onceway({
+    name: 'onceway-inbox-ordered',
+    what: 'mode inbox, Postgres only, in the order of 1,000 groups',
+    works: INBOX,
+    postgres: true,
+    ordered: true
+  }),
+  {
+    name: 'naive-slow',
+    what: 'naive where a commit takes 2.4 ms',
+    works: ['first'],
+    over: 'naive-slow',
+    needs: ['slow postgres', 'redis'],
+    start: naive('naive-slow', true)
+  },
+  onceway({
+    name: 'onceway-slow',
+    what: 'Redis and Postgres where a commit takes 2.4 ms',
+    works: ['first'],
+    over: 'naive-slow',
+    postgres: true,
+    redis: true,
+    slow: true
+  })
 ]
 
 function script (name: string, file: string): Contestant['start'] {
@@ -92,7 +196,10 @@ function script (name: string, file: string): Contestant['start'] {
 }
 
 function floor (what: 'reply' | 'forward'): Contestant['start'] {
-  return async ({ directory, upstreamUrl }) => startNode(`floor-${what}`, directory, [contestantFile('floor.ts')], { FLOOR: what, UPSTREAM: upstreamUrl })
+  return async ({ directory, upstreamUrl }) => startNode(`floor-${what}`, directory, [contestantFile('floor.ts')], {
+    FLOOR: what,
+    UPSTREAM: upstreamUrl
+  })
 }
 
 function naive (name: string, slow: boolean): Contestant['start'] {
@@ -102,7 +209,10 @@ function naive (name: string, slow: boolean): Contestant['start'] {
 }
 
 async function floorInbox ({ directory, upstreamUrl, concurrency }: World): Promise<Child> {
-  return holdable(await startNode('floor-inbox', directory, [contestantFile('floor-inbox.ts')], { UPSTREAM: upstreamUrl, DELIVERIES: String(concurrency) }))
+  return holdable(await startNode('floor-inbox', directory, [contestantFile('floor-inbox.ts')], {
+    UPSTREAM: upstreamUrl,
+    DELIVERIES: String(concurrency)
+  }))
 }
 
 async function outbox ({ directory, upstreamUrl, concurrency, createDatabase }: World): Promise<Child> {
@@ -115,7 +225,7 @@ async function outbox ({ directory, upstreamUrl, concurrency, createDatabase }: 
 function holdable (child: Child): Child {
   return {
     ...child,
-    deliveries: wish => child.signal(wish === 'held' ? 'SIGUSR2' : 'SIGHUP', `deliveries are ${wish}`)
+    deliveries: (wish) => child.signal(wish === 'held' ? 'SIGUSR2' : 'SIGHUP', `deliveries are ${wish}`)
   }
 }
 
@@ -148,7 +258,12 @@ function onceway (settings: Onceway): Contestant {
     over,
     needs,
     ordered,
-    of: checkout => onceway({ ...settings, name: `${name}-before`, what: `${what}; the other checkout`, main: join(checkout, 'src/main.ts') }),
+    of: (checkout) => onceway({
+      ...settings,
+      name: `${name}-before`,
+      what: `${what}; the other checkout`,
+      main: join(checkout, 'src/main.ts')
+    }),
     async start ({ directory, upstreamUrl, concurrency, redisUrl, createDatabase }) {
       const home = join(directory, name)
       mkdirSync(home)
@@ -171,11 +286,21 @@ function onceway (settings: Onceway): Contestant {
 
 /** Held: one a second, which is the least that a route can be told. */
 function inboxPolicy ({ ordered = false }: Onceway, concurrency: number, wish: Wish): string {
-  const inbox = [`concurrency: ${concurrency}`, ...wish === 'held' ? ['rate: 1'] : [], ...ordered ? [`order: "header:${GROUP_HEADER}"`] : []]
+  const inbox = [
+    `concurrency: ${concurrency}`,
+    ...wish === 'held' ? ['rate: 1'] : [],
+    ...ordered ? [`order: "header:${GROUP_HEADER}"`] : []
+  ]
   return `profile: api, mode: inbox, inbox: { ${inbox.join(', ')} }`
 }
 
-function configuration ({ name, recentBytes, workers }: Onceway, upstreamUrl: string, databaseUrl: string | null, redisUrl: string | null, policy: string): string {
+function configuration (
+  { name, recentBytes, workers }: Onceway,
+  upstreamUrl: string,
+  databaseUrl: string | null,
+  redisUrl: string | null,
+  policy: string
+): string {
   const stores = [
     ...databaseUrl === null ? [] : [`  postgres: { url: "${databaseUrl}" }`],
     ...redisUrl === null ? [] : [`  redis: { url: "${redisUrl}", prefix: "${name}" }`]

@@ -53,11 +53,13 @@ function executedTwice (taken: readonly string[]): string[] {
     if (seen.has(key)) twice.add(key)
     seen.add(key)
   }
-  return twice.size === 0 ? [] : [`${twice.size} keys were executed more than once, such as ${Array.from(twice).slice(0, SHOWN).join(', ')}`]
+  return twice.size === 0
+    ? []
+    : [`${twice.size} keys were executed more than once, such as ${Array.from(twice).slice(0, SHOWN).join(', ')}`]
 }
 
 function executedAgain (taken: readonly string[], poolSeries: string): string[] {
-  const again = taken.filter(key => key.startsWith(poolSeries))
+  const again = taken.filter((key) => key.startsWith(poolSeries))
   return again.length === 0 ? [] : [`${again.length} settled keys were executed again, such as ${again.slice(0, SHOWN).join(', ')}`]
 }
 

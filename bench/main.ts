@@ -38,8 +38,13 @@ function whole (name: string, text: string): number {
 function chosen (): Contestant[] {
   if (values.only === undefined) return [...CONTESTANTS]
   const names = new Set(values.only.split(','))
-  for (const name of names) if (!CONTESTANTS.some(contestant => contestant.name === name)) throw new RangeError(`--only knows no ${name}; it knows ${CONTESTANTS.map(contestant => contestant.name).join(', ')}`)
-  const bases = CONTESTANTS.filter(({ name }) => names.has(name)).flatMap(contestant => contestant.works.map(work => overOf(contestant, work)))
+  for (const name of names) {
+    if (!CONTESTANTS.some((contestant) => contestant.name === name)) {
+      throw new RangeError(`--only knows no ${name}; it knows ${CONTESTANTS.map((contestant) => contestant.name).join(', ')}`)
+    }
+  }
+  const bases = CONTESTANTS.filter(({ name }) => names.has(name))
+    .flatMap((contestant) => contestant.works.map((work) => overOf(contestant, work)))
   return CONTESTANTS.filter(({ name }) => name === BASELINE || names.has(name) || bases.includes(name))
 }
 
@@ -47,22 +52,25 @@ function withoutMissing (contestants: readonly Contestant[]): { present: Contest
   const why = contestants.some(({ needs }) => needs.includes('packages')) ? missingPackages() : null
   const absent = why === null ? [] : contestants.filter(({ needs }) => needs.includes('packages'))
   return {
-    present: contestants.filter(contestant => !absent.includes(contestant)),
+    present: contestants.filter((contestant) => !absent.includes(contestant)),
     skipped: Object.fromEntries(absent.map(({ name }) => [name, why ?? '']))
   }
 }
 
 /** Without what is only about files of this machine. */
 function command (): string {
-  const said = (['only', 'seconds', 'rounds', 'concurrency', 'pool'] as const).filter(name => process.argv.some(arg => arg.startsWith(`--${name}`)))
-  const options = [...said.map(name => `--${name} ${values[name]}`), ...values.before === undefined ? [] : ['--before CHECKOUT']]
+  const said = (['only', 'seconds', 'rounds', 'concurrency', 'pool'] as const).filter((name) => process.argv.some((arg) =>
+    arg.startsWith(`--${name}`)))
+  const options = [...said.map((name) => `--${name} ${values[name]}`), ...values.before === undefined ? [] : ['--before CHECKOUT']]
   return ['npm run bench', ...options.length === 0 ? [] : ['--'], ...options].join(' ')
 }
 
 /** Each of ours a second time, from the checkout that `--before` names. */
 function withBefore (contestants: readonly Contestant[]): Contestant[] {
   const { before } = values
-  return before === undefined ? [...contestants] : contestants.flatMap(each => [each, ...each.of === undefined ? [] : [each.of(resolve(before))]])
+  return before === undefined
+    ? [...contestants]
+    : contestants.flatMap((each) => [each, ...each.of === undefined ? [] : [each.of(resolve(before))]])
 }
 
 const { present, skipped } = withoutMissing(withBefore(chosen()))
@@ -73,11 +81,11 @@ const seconds = whole('seconds', values.seconds)
 const poolKeys = whole('pool', values.pool)
 const ran = await runBench({
   contestants: present,
-  concurrencies: values.concurrency.split(',').map(text => whole('concurrency', text)),
+  concurrencies: values.concurrency.split(',').map((text) => whole('concurrency', text)),
   rounds,
   seconds,
   poolKeys,
-  say: line => { console.log(line) }
+  say: (line) => { console.log(line) }
 })
 const result: BenchResult = {
   command: command(),

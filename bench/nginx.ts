@@ -130,7 +130,7 @@ async function startNginx (name: string, directory: string, http: (prefix: strin
 }
 
 function configuration (prefix: string, http: string): string {
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(what => `${what}_temp_path ${prefix}/${what};`)
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((what) => `${what}_temp_path ${prefix}/${what};`)
   return `daemon off;
 worker_processes 1;
 ${process.getuid?.() === 0 ? 'user nobody nogroup;' : ''}

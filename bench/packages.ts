@@ -8,22 +8,28 @@ const INSTALL_MS_MAX = 300_000
 
 /** null: they are there. Else why not. */
 export function missingPackages (): string | null {
-  if (missing().length > 0) spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', HOME], { stdio: 'ignore', timeout: INSTALL_MS_MAX })
+  if (missing().length > 0) {
+    spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', HOME], { stdio: 'ignore', timeout: INSTALL_MS_MAX })
+  }
   const absent = missing()
   return absent.length === 0 ? null : `${absent.join(', ')} not installed, and npm ci --prefix bench failed`
 }
 
 /** One line each. */
 export function packageVersions (): string[] {
-  return wanted().filter(name => existsSync(fileOf(name))).map(name => `${name} ${(JSON.parse(readFileSync(fileOf(name), 'utf8')) as { readonly version: string }).version}`)
+  return wanted()
+    .filter((name) => existsSync(fileOf(name)))
+    .map((name) => `${name} ${(JSON.parse(readFileSync(fileOf(name), 'utf8')) as { readonly version: string }).version}`)
 }
 
 function missing (): string[] {
-  return wanted().filter(name => !existsSync(fileOf(name)))
+  return wanted().filter((name) => !existsSync(fileOf(name)))
 }
 
 function wanted (): string[] {
-  const { dependencies } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as { readonly dependencies: Readonly<Record<string, string>> }
+  const { dependencies } = JSON.parse(
+    readFileSync(new URL('package.json', import.meta.url), 'utf8')
+  ) as { readonly dependencies: Readonly<Record<string, string>> }
   return Object.keys(dependencies)
 }
 

@@ -16,7 +16,7 @@ export interface PoolOptions {
 export async function settlePool (options: PoolOptions): Promise<string[]> {
   const first = await askAll(options)
   const again = await askAll(options)
-  return [...first.map(what => `while its pool was settled: ${what}`), ...again.map(what => `at the first replay of its pool: ${what}`)]
+  return [...first.map((what) => `while its pool was settled: ${what}`), ...again.map((what) => `at the first replay of its pool: ${what}`)]
 }
 
 async function askAll ({ url, series, keys, connections }: PoolOptions): Promise<string[]> {

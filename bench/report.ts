@@ -24,10 +24,21 @@ export interface BenchResult {
 
 /** From here on it is the load generator's speed as much as the contestant's. */
 const GENERATOR_BUSY = 0.9
-const COLUMNS = ['contestant', 'work', 'throughput', '', 'CPU', '', 'p50', 'p99', 'req/s', 'p50 ms', 'p99 ms', 'CPU µs', 'Postgres µs', 'Redis µs', 'RSS MiB']
+const COLUMNS = [
+  'contestant', 'work', 'throughput', '', 'CPU', '', 'p50', 'p99', 'req/s', 'p50 ms', 'p99 ms', 'CPU µs', 'Postgres µs',
+  'Redis µs', 'RSS MiB'
+]
 
 export function printed (result: BenchResult): string {
-  return [...result.roundsByConcurrency.flatMap(rounds => ['', roundsLine(rounds, result.rounds), ...aligned([COLUMNS, ...rowsAt(result, rounds.concurrency)])]), '', ...notes(result)].join('\n')
+  return [
+    ...result.roundsByConcurrency.flatMap((rounds) => [
+      '',
+      roundsLine(rounds, result.rounds),
+      ...aligned([COLUMNS, ...rowsAt(result, rounds.concurrency)])
+    ]),
+    '',
+    ...notes(result)
+  ].join('\n')
 }
 
 export function reported (result: BenchResult): string {
@@ -38,10 +49,10 @@ export function reported (result: BenchResult): string {
 [lowest–highest] of the rounds that count; of \`deliver\` and \`steady\` over \`outbox\`. CPU is processor time per answered request, or delivered message; ${result.secondsPerTurn} s a turn, replays from a pool of ${result.poolKeys} keys.
 How it is measured: [bench/README.md](../README.md).
 
-${[...result.versions, `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB`].map(line => `* ${line}`).join('\n')}
+${[...result.versions, `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB`].map((line) => `* ${line}`).join('\n')}
 
-${notes(result).map(line => `* ${line}`).join('\n')}
-${result.roundsByConcurrency.map(rounds => section(result, rounds)).join('')}
+${notes(result).map((line) => `* ${line}`).join('\n')}
+${result.roundsByConcurrency.map((rounds) => section(result, rounds)).join('')}
 ## Contestants
 
 ${Object.entries(result.contestants).map(([name, what]) => `* \`${name}\`: ${what}`).join('\n')}
@@ -55,7 +66,7 @@ function section (result: BenchResult, rounds: Rounds): string {
 
 | ${COLUMNS.join(' | ')} |
 |${'---|'.repeat(COLUMNS.length)}
-${rows.map(row => `| ${row.join(' | ')} |`).join('\n')}
+${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 `
 }
 
@@ -71,10 +82,12 @@ const README_CONCURRENCY = 32
 /** Three figures to choose by: the plain proxy, a first request and a replay. */
 export function readmeTable (result: BenchResult, file: string): string {
   const concurrencies = result.roundsByConcurrency.map(({ concurrency }) => concurrency)
-  const concurrency = concurrencies.find(each => each >= README_CONCURRENCY) ?? concurrencies.at(-1)
+  const concurrency = concurrencies.find((each) => each >= README_CONCURRENCY) ?? concurrencies.at(-1)
   const rows = README_ROWS.flatMap(([contestant, work, title]) => {
-    const found = result.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency)
-    return found === undefined ? [] : [`| ${title} | ${thousands(found.absolute.requestsPerSecond)} | ${(found.absolute.p50Ms ?? 0).toFixed(1)} ms |`]
+    const found = result.cases.find((each) => each.contestant === contestant && each.work === work && each.concurrency === concurrency)
+    return found === undefined
+      ? []
+      : [`| ${title} | ${thousands(found.absolute.requestsPerSecond)} | ${(found.absolute.p50Ms ?? 0).toFixed(1)} ms |`]
   })
   return `| ${concurrency} connections, one gateway process | requests a second | median latency |
 |---|---|---|
@@ -91,8 +104,8 @@ function thousands (perSecond: number): string {
 /** What is accepted beside first requests on the same store, and what is delivered. One table for each concurrency. */
 export function inboxTable (result: BenchResult, file: string): string {
   const tables = result.roundsByConcurrency.map(({ concurrency }) => {
-    const at = result.cases.filter(each => each.concurrency === concurrency)
-    const rows = at.filter(({ work }) => work === 'accept' || work === 'first').map(one => inboxRow(result, one, at))
+    const at = result.cases.filter((each) => each.concurrency === concurrency)
+    const rows = at.filter(({ work }) => work === 'accept' || work === 'first').map((one) => inboxRow(result, one, at))
     return `
 | ${concurrency} at once | accepted, or a first request | delivered | messages/s | p50, p99 ms | CPU µs |
 |---|---|---|---|---|---|
@@ -105,9 +118,10 @@ ${tables.join('\n')}`
 }
 
 function inboxRow (result: BenchResult, one: Case, at: readonly Case[]): string {
-  const of = (work: Work): Case | undefined => at.find(each => each.contestant === one.contestant && each.work === work)
+  const of = (work: Work): Case | undefined => at.find((each) => each.contestant === one.contestant && each.work === work)
   const [delivered, steady] = one.work === 'accept' ? [of('deliver'), of('steady')] : []
-  const micros = ({ absolute }: Case): string => (absolute.cpuMicros + (absolute.postgresCpuMicros ?? 0) + (absolute.redisCpuMicros ?? 0)).toFixed(0)
+  const micros = ({ absolute }: Case): string =>
+    (absolute.cpuMicros + (absolute.postgresCpuMicros ?? 0) + (absolute.redisCpuMicros ?? 0)).toFixed(0)
   return `| ${[
     `${result.contestants[one.contestant] ?? one.contestant}${one.work === 'first' ? ': a first request' : ''}`,
     `${times(one.ratio.throughput)} / ${times(one.ratio.cpu)}`,
@@ -123,7 +137,7 @@ function roundsLine ({ concurrency, quiet, counted }: Rounds, rounds: number): s
 }
 
 function rowsAt ({ cases }: BenchResult, concurrency: number): string[][] {
-  return cases.filter(each => each.concurrency === concurrency).map(({ contestant, work, ratio, spread, absolute }) => [
+  return cases.filter((each) => each.concurrency === concurrency).map(({ contestant, work, ratio, spread, absolute }) => [
     contestant,
     work,
     times(ratio.throughput), between(spread.throughput),
@@ -133,7 +147,7 @@ function rowsAt ({ cases }: BenchResult, concurrency: number): string[][] {
     String(Math.round(absolute.requestsPerSecond)) + (absolute.generatorBusy >= GENERATOR_BUSY ? ' (g)' : ''),
     times(absolute.p50Ms),
     times(absolute.p99Ms),
-    ...[absolute.cpuMicros, absolute.postgresCpuMicros, absolute.redisCpuMicros].map(value => value === null ? '–' : value.toFixed(0)),
+    ...[absolute.cpuMicros, absolute.postgresCpuMicros, absolute.redisCpuMicros].map((value) => value === null ? '–' : value.toFixed(0)),
     absolute.rssMib.toFixed(0)
   ])
 }
@@ -144,7 +158,9 @@ function notes ({ cases, skipped, violations, rounds }: BenchResult): string[] {
   return [
     ...Object.entries(skipped).map(([name, why]) => `skipped: ${name}: ${why}`),
     ...busy ? ['(g): the load generator had a core to itself and needed nearly all of it; the contestant may be faster'] : [],
-    ...violations.length === 0 ? [`every answer in ${rounds} ${rounds === 1 ? 'round' : 'rounds'} was the right one, no guarded key was executed twice`] : violations.map(one)
+    ...violations.length === 0
+      ? [`every answer in ${rounds} ${rounds === 1 ? 'round' : 'rounds'} was the right one, no guarded key was executed twice`]
+      : violations.map(one)
   ]
 }
 
@@ -157,6 +173,7 @@ function between (spread: readonly [number, number] | null): string {
 }
 
 function aligned (rows: readonly (readonly string[])[]): string[] {
-  const widths = COLUMNS.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
-  return rows.map(row => row.map((cell, column) => column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)).join('  '))
+  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  return rows.map((row) =>
+    row.map((cell, column) => column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)).join('  '))
 }

@@ -55,7 +55,7 @@ const QUIET_ROUNDS_MIN = 3
 
 export function casesOf (turns: readonly Measured[], baseline: string): { readonly cases: Case[], readonly rounds: Rounds[] } {
   const concurrencies = distinct(turns.map(({ concurrency }) => concurrency))
-  const parts = concurrencies.map(concurrency => casesAt(turns.filter(turn => turn.concurrency === concurrency), concurrency, baseline))
+  const parts = concurrencies.map((concurrency) => casesAt(turns.filter((turn) => turn.concurrency === concurrency), concurrency, baseline))
   return { cases: parts.flatMap(({ cases }) => cases), rounds: parts.map(({ rounds }) => rounds) }
 }
 
@@ -66,7 +66,7 @@ function casesAt (turns: readonly Measured[], concurrency: number, baseline: str
   const counting = turns.filter(({ round }) => counted.includes(round))
   const names = distinct(counting.map(({ contestant, work }) => `${contestant} ${work}`))
   return {
-    cases: names.map(name => caseOf(counting.filter(({ contestant, work }) => `${contestant} ${work}` === name), counting)),
+    cases: names.map((name) => caseOf(counting.filter(({ contestant, work }) => `${contestant} ${work}` === name), counting)),
     rounds: { concurrency, quiet: quiet.length, counted: counted.length }
   }
 }
@@ -78,7 +78,7 @@ function quietRounds (baseline: readonly Measured[]): number[] {
 
 function caseOf (own: readonly Measured[], all: readonly Measured[]): Case {
   const [{ contestant, work, over, concurrency }] = own as [Measured, ...Measured[]]
-  const pairs = own.map(turn => ({ turn: turn.absolute, base: baseOf(turn, all) }))
+  const pairs = own.map((turn) => ({ turn: turn.absolute, base: baseOf(turn, all) }))
   const ratios: Ratios<Array<number | null>> = {
     throughput: pairs.map(({ turn, base }) => turn.requestsPerSecond / base.requestsPerSecond),
     cpu: pairs.map(({ turn, base }) => turn.cpuMicros / base.cpuMicros),
@@ -90,9 +90,12 @@ function caseOf (own: readonly Measured[], all: readonly Measured[]): Case {
     work,
     over,
     concurrency,
-    ratio: eachRatio(name => ofKnown(ratios[name], values => rounded(median(values)))),
-    spread: eachRatio(name => ofKnown(ratios[name], values => [rounded(Math.min(...values)), rounded(Math.max(...values))] as const)),
-    absolute: mediansOf(pairs.map(({ turn, base }) => ({ ...turn, addedP50Ms: turn.p50Ms === null || base.p50Ms === null ? null : turn.p50Ms - base.p50Ms })))
+    ratio: eachRatio((name) => ofKnown(ratios[name], (values) => rounded(median(values)))),
+    spread: eachRatio((name) => ofKnown(ratios[name], (values) => [rounded(Math.min(...values)), rounded(Math.max(...values))] as const)),
+    absolute: mediansOf(pairs.map(({ turn, base }) => ({
+      ...turn,
+      addedP50Ms: turn.p50Ms === null || base.p50Ms === null ? null : turn.p50Ms - base.p50Ms
+    })))
   }
 }
 
@@ -101,21 +104,21 @@ function quotient (value: number | null, base: number | null): number | null {
 }
 
 function ofKnown<T> (values: ReadonlyArray<number | null>, of: (values: readonly number[]) => T): T | null {
-  const known = values.filter(value => value !== null)
+  const known = values.filter((value) => value !== null)
   return known.length === 0 ? null : of(known)
 }
 
 /** The same work where the base does several, else its only one. */
 function baseOf ({ over, round, work }: Measured, all: readonly Measured[]): Absolute {
-  const bases = all.filter(turn => turn.contestant === over && turn.round === round)
-  const base = bases.find(turn => turn.work === work) ?? bases[0]
+  const bases = all.filter((turn) => turn.contestant === over && turn.round === round)
+  const base = bases.find((turn) => turn.work === work) ?? bases[0]
   if (base === undefined) throw new Error(`no turn of ${over} in round ${round}`)
   return base.absolute
 }
 
 function mediansOf (all: readonly Absolute[]): Absolute {
   const of = (name: keyof Absolute): number | null => {
-    const values = all.map(absolute => absolute[name]).filter(value => value !== null)
+    const values = all.map((absolute) => absolute[name]).filter((value) => value !== null)
     return values.length === 0 ? null : rounded(median(values))
   }
   const number = (name: keyof Absolute): number => of(name) ?? 0

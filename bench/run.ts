@@ -91,13 +91,25 @@ class Stage {
     if (contestant.works.includes('replay')) {
       const keys = this.#options.poolKeys
       await upstream.taken()
-      const wrong = await settlePool({ url: child.url, series: poolSeries, keys, connections: Math.min(this.#concurrency, POOL_CONNECTIONS_MAX) })
+      const wrong = await settlePool({
+        url: child.url,
+        series: poolSeries,
+        keys,
+        connections: Math.min(this.#concurrency, POOL_CONNECTIONS_MAX)
+      })
       this.#blame(contestant.name, 'pool', [...wrong, ...judgePool(await upstream.taken(), keys)])
     }
     const accepts = contestant.works.includes('accept')
     const before = await upstream.count()
     const warmth = this.#nextSeries('w')
-    const warmed = await drive({ url: child.url, series: warmth, pool: null, accepts, seconds: WARM_UP_SECONDS, connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN) })
+    const warmed = await drive({
+      url: child.url,
+      series: warmth,
+      pool: null,
+      accepts,
+      seconds: WARM_UP_SECONDS,
+      connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN)
+    })
     if (accepts) await drained(upstream, before + warmed.answered)
     child.forgetLog()
     return { contestant, child, poolSeries }
@@ -116,7 +128,11 @@ class Stage {
     }
   }
 
-  async #inboxTurns ({ contestant, child }: Standing, { upstream, pids }: Servers, note: (work: InboxWork, absolute: Absolute) => void): Promise<void> {
+  async #inboxTurns (
+    { contestant, child }: Standing,
+    { upstream, pids }: Servers,
+    note: (work: InboxWork, absolute: Absolute) => void
+  ): Promise<void> {
     await playInbox({
       child,
       upstream,
@@ -126,7 +142,7 @@ class Stage {
       afterwardsMs: AFTERWARDS_MS,
       ordered: contestant.ordered === true,
       costs: () => costsOf(contestant.needs, child, pids),
-      nextSeries: kind => this.#nextSeries(kind),
+      nextSeries: (kind) => this.#nextSeries(kind),
       note: (work, from, to, told) => { note(work, absoluteOf(told, from, to, rssMibOf(child.pid))) },
       blame: (work, all) => { this.#blame(contestant.name, work, all) }
     })
@@ -138,10 +154,20 @@ class Stage {
     const load = { url: child.url, pool: work === 'replay' ? this.#options.poolKeys : null }
     const [leadIn, series] = [this.#nextSeries('l'), this.#nextSeries('m')]
     await upstream.taken()
-    const led = await drive({ ...load, series: work === 'replay' ? poolSeries : leadIn, seconds: LEAD_IN_SECONDS, connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN) })
+    const led = await drive({
+      ...load,
+      series: work === 'replay' ? poolSeries : leadIn,
+      seconds: LEAD_IN_SECONDS,
+      connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN)
+    })
     const before = costsOf(contestant.needs, child, pids)
-    const result = await drive({ ...load, series: work === 'replay' ? poolSeries : series, seconds: this.#options.seconds, connections: this.#concurrency })
-    await new Promise(resolve => { setTimeout(resolve, AFTERWARDS_MS) })
+    const result = await drive({
+      ...load,
+      series: work === 'replay' ? poolSeries : series,
+      seconds: this.#options.seconds,
+      connections: this.#concurrency
+    })
+    await new Promise((resolve) => { setTimeout(resolve, AFTERWARDS_MS) })
     const after = costsOf(contestant.needs, child, pids)
     const rssMib = rssMibOf(child.pid)
     const taken = await upstream.taken()
@@ -171,7 +197,9 @@ function costsOf (needs: readonly Need[], child: Child, pids: Servers['pids']): 
 
 function absoluteOf (load: Told, before: Costs, after: Costs, rssMib: number): Absolute {
   if (load.answered === 0) throw new Error(`not one request was answered: ${JSON.stringify(load)}`)
-  const micros = (from: number | null, to: number | null): number | null => from === null || to === null ? null : (to - from) * 1e6 / load.answered
+  const micros = (from: number | null, to: number | null): number | null => from === null || to === null
+    ? null
+    : (to - from) * 1e6 / load.answered
   return {
     requestsPerSecond: load.answered / load.durationMs * 1_000,
     p50Ms: load.p50Ms,

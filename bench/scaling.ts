@@ -77,7 +77,8 @@ export function costsOf (bench: BenchResult, growth: GrowthResult): Costs {
   const busy = caseOf(bench, CONCURRENCY).absolute
   const alone = caseOf(bench, 1).absolute
   const largest = present(growth.sizes?.tables.at(-1), 'a table of a size').sizes
-  const cells = present(growth.sizes, 'sizes').cells.filter(cell => cell.work === 'first' && cell.stores === 'redis and postgres' && cell.concurrency === CONCURRENCY)
+  const cells = present(growth.sizes, 'sizes').cells.filter((cell) =>
+    cell.work === 'first' && cell.stores === 'redis and postgres' && cell.concurrency === CONCURRENCY)
   return {
     gatewayMicros: busy.cpuMicros,
     postgresMicros: present(busy.postgresCpuMicros, 'the CPU of Postgres'),
@@ -92,7 +93,10 @@ export function costsOf (bench: BenchResult, growth: GrowthResult): Costs {
 }
 
 function caseOf (bench: BenchResult, concurrency: number): Case {
-  return present(bench.cases.find(each => each.contestant === 'onceway' && each.work === 'first' && each.concurrency === concurrency), `onceway, first requests at ${concurrency} connections`)
+  return present(
+    bench.cases.find((each) => each.contestant === 'onceway' && each.work === 'first' && each.concurrency === concurrency),
+    `onceway, first requests at ${concurrency} connections`
+  )
 }
 
 /** A claim and a settle, each a share of its batch's commit. */
@@ -209,43 +213,67 @@ export function batchOf (costs: Costs): number {
 export function costsTable (bench: BenchResult): string {
   const kinds: ReadonlyArray<readonly [string, string, string]> = [
     ['first request', 'onceway', 'first'], ['first request, no Redis', 'onceway-postgres', 'first'],
-    ['replay from memory', 'onceway', 'replay'], ['replay from Redis', 'onceway-no-lru', 'replay'], ['replay from Postgres', 'onceway-store-only', 'replay']
+    ['replay from memory', 'onceway', 'replay'], ['replay from Redis', 'onceway-no-lru', 'replay'],
+    ['replay from Postgres', 'onceway-store-only', 'replay']
   ]
   const concurrencies = bench.roundsByConcurrency.map(({ concurrency }) => concurrency)
-  const rows = kinds.map(([name, contestant, work]) => [name, ...concurrencies.map(concurrency => {
-    const found = bench.cases.find(each => each.contestant === contestant && each.work === work && each.concurrency === concurrency)
-    return found === undefined ? '–' : [found.absolute.cpuMicros, found.absolute.postgresCpuMicros, found.absolute.redisCpuMicros].map(micros => micros === null ? '–' : whole(micros)).join(' + ')
+  const rows = kinds.map(([name, contestant, work]) => [name, ...concurrencies.map((concurrency) => {
+    const found = bench.cases.find((each) => each.contestant === contestant && each.work === work && each.concurrency === concurrency)
+    return found === undefined
+      ? '–'
+      : [found.absolute.cpuMicros, found.absolute.postgresCpuMicros, found.absolute.redisCpuMicros]
+          .map((micros) => micros === null ? '–' : whole(micros))
+          .join(' + ')
   })])
-  return table(['CPU µs: gateway + Postgres + Redis', ...concurrencies.map(concurrency => `${concurrency} at once`)], rows)
+  return table(['CPU µs: gateway + Postgres + Redis', ...concurrencies.map((concurrency) => `${concurrency} at once`)], rows)
 }
 
 export function gatewaysTable (costs: Costs): string {
-  const rows = RATES.map(rate => {
+  const rows = RATES.map((rate) => {
     const processes = processesFor(costs, rate)
     return [
       whole(rate), whole(processes), whole(Math.max(ASSUMED.gatewaysMin, Math.ceil(processes / ASSUMED.coresPerGateway))),
-      short(rate * ASSUMED.wireBytes * 8 / 1e9), whole(redisFor(costs, rate)), short(rate * ASSUMED.copiesSeconds * REDIS_COPY_BYTES / 1e9), short(rate * ASSUMED.storeBytes * 8 / 1e9)
+      short(rate * ASSUMED.wireBytes * 8 / 1e9), whole(redisFor(costs, rate)),
+      short(rate * ASSUMED.copiesSeconds * REDIS_COPY_BYTES / 1e9), short(rate * ASSUMED.storeBytes * 8 / 1e9)
     ]
   })
-  return table(['requests/s', 'gateway processes', `machines of ${ASSUMED.coresPerGateway} cores`, 'Gbit/s, clients and upstreams', 'Redis servers', 'GB of copies in all', 'Gbit/s, stores'], rows)
+  return table(
+    [
+      'requests/s',
+      'gateway processes',
+      `machines of ${ASSUMED.coresPerGateway} cores`,
+      'Gbit/s, clients and upstreams',
+      'Redis servers',
+      'GB of copies in all',
+      'Gbit/s, stores'
+    ],
+    rows
+  )
 }
 
 export function primariesTable (costs: Costs): string {
-  const rows = RETENTIONS.flatMap(({ name, seconds }) => RATES.map(rate => {
+  const rows = RETENTIONS.flatMap(({ name, seconds }) => RATES.map((rate) => {
     const primaries = primariesFor(costs, rate, seconds)
     const load = primaryLoad(costs, rate / primaries, seconds)
     const { bound, share } = boundOf(load)
     return [
       whole(rate), name, short(rate * seconds / 1e9), short(load.diskBytes * primaries / 1e12), short(load.keyIndexBytes * primaries / 1e9),
-      short(load.walPerRequest / 1e3), short(load.walPerSecond * primaries / 1e6), `**${whole(primaries)}**`, `${bound}, ${whole(share * 100)} %`, whole(load.connections)
+      short(load.walPerRequest / 1e3), short(load.walPerSecond * primaries / 1e6), `**${whole(primaries)}**`,
+      `${bound}, ${whole(share * 100)} %`, whole(load.connections)
     ]
   }))
-  return table(['requests/s', 'kept', '10⁹ records', 'TB', 'GB of primary key', 'kB of WAL a request', 'MB/s of WAL', 'primaries', 'nearest bound of each', 'connections of each'], rows)
+  return table(
+    [
+      'requests/s', 'kept', '10⁹ records', 'TB', 'GB of primary key', 'kB of WAL a request', 'MB/s of WAL', 'primaries',
+      'nearest bound of each', 'connections of each'
+    ],
+    rows
+  )
 }
 
 /** For an operator: what a rate of first requests takes. */
 export function planTable (costs: Costs): string {
-  const rows = RATES.map(rate => {
+  const rows = RATES.map((rate) => {
     const [day, week] = RETENTIONS.map(({ seconds }) => {
       const primaries = primariesFor(costs, rate, seconds)
       return { primaries, diskBytes: primaryLoad(costs, rate / primaries, seconds).diskBytes * primaries }
@@ -256,29 +284,35 @@ export function planTable (costs: Costs): string {
     ]
   })
   const [day, week] = RETENTIONS.map(({ name }) => name)
-  return table(['first requests/s', 'gateway processes', 'Redis servers', `primaries, kept ${day}`, 'TB', `primaries, kept ${week}`, 'TB'], rows)
+  return table(
+    ['first requests/s', 'gateway processes', 'Redis servers', `primaries, kept ${day}`, 'TB', `primaries, kept ${week}`, 'TB'],
+    rows
+  )
 }
 
 export function endTable (costs: Costs): string {
   const rows = RETENTIONS.map(({ name, seconds }) => {
     const rate = endOfOnePrimary(costs, seconds)
     const load = primaryLoad(costs, rate, seconds)
-    return [name, hundreds(rate), ...Object.values(load.used).map(share => `${whole(share * 100)} %`)]
+    return [name, hundreds(rate), ...Object.values(load.used).map((share) => `${whole(share * 100)} %`)]
   })
   return table(['kept', 'first requests/s', ...Object.keys(primaryLoad(costs, 1, 1).used)], rows)
 }
 
 export function splitTable (costs: Costs): string {
-  const rows = SHARDS.map(shards => {
+  const rows = SHARDS.map((shards) => {
     const { perStatement, commits, postgresMicros } = splitOver(costs, shards)
     return [whole(shards), short(perStatement), short(commits), whole(postgresMicros), whole(shards * CONNECTIONS_PER_PROCESS)]
   })
-  return table(['primaries behind one process', 'requests a statement', 'commits a request', 'Postgres µs a request', 'connections of a process'], rows)
+  return table(
+    ['primaries behind one process', 'requests a statement', 'commits a request', 'Postgres µs a request', 'connections of a process'],
+    rows
+  )
 }
 
 /** The figures that people take away. */
 export function inShort (costs: Costs): string {
-  const [day, week] = [DAY, 7 * DAY].map(seconds => hundreds(endOfOnePrimary(costs, seconds)))
+  const [day, week] = [DAY, 7 * DAY].map((seconds) => hundreds(endOfOnePrimary(costs, seconds)))
   return `One primary carries about ${day} first requests a second if records are kept for a day, and ${week} if for a week. One Redis carries ${hundreds(redisRate(costs))}.`
 }
 
@@ -295,25 +329,36 @@ function redisFor (costs: Costs, rate: number): number {
 export function scalingTables (): Readonly<Record<string, string>> {
   const bench = read<BenchResult>(RESULTS)
   const costs = costsOf(bench, read<GrowthResult>(GROWTH))
-  return { short: inShort(costs), plan: planTable(costs), costs: costsTable(bench), gateways: gatewaysTable(costs), end: endTable(costs), primaries: primariesTable(costs), split: splitTable(costs) }
+  return {
+    short: inShort(costs),
+    plan: planTable(costs),
+    costs: costsTable(bench),
+    gateways: gatewaysTable(costs),
+    end: endTable(costs),
+    primaries: primariesTable(costs),
+    split: splitTable(costs)
+  }
 }
 
 /** A page with its tables as they are computed now. A mark that names no table, and a page without a mark, are mistakes. */
 export function withTables (page: string): string {
   const tables = scalingTables()
   let count = 0
-  const text = page.replace(/(<!-- (\w+): made by "npm run bench:scaling" -->\n)[\s\S]*?(<!-- \/\2 -->)/g, (_, begin: string, name: string, end: string) => {
-    const rows = tables[name]
-    if (rows === undefined) throw new Error(`there is no table ${name}`)
-    count++
-    return `${begin}${rows}\n${end}`
-  })
+  const text = page.replace(
+    /(<!-- (\w+): made by "npm run bench:scaling" -->\n)[\s\S]*?(<!-- \/\2 -->)/g,
+    (_, begin: string, name: string, end: string) => {
+      const rows = tables[name]
+      if (rows === undefined) throw new Error(`there is no table ${name}`)
+      count++
+      return `${begin}${rows}\n${end}`
+    }
+  )
   if (count === 0) throw new Error('the page has lost the marks between which its tables go')
   return text
 }
 
 function table (head: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
-  return [head, head.map(() => '---'), ...rows].map(cells => `| ${cells.join(' | ')} |`).join('\n')
+  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
 function whole (value: number): string {

@@ -9,7 +9,10 @@ import { parseArgs } from 'node:util'
 import { inboxTable, readmeTable } from './report.ts'
 import type { BenchResult } from './report.ts'
 
-const { values: { inbox }, positionals: [file] } = parseArgs({ options: { inbox: { type: 'boolean', default: false } }, allowPositionals: true })
+const { values: { inbox }, positionals: [file] } = parseArgs({
+  options: { inbox: { type: 'boolean', default: false } },
+  allowPositionals: true
+})
 if (file === undefined) throw new Error('which result? npm run bench:table -- [--inbox] bench/results/NAME.json')
 const root = fileURLToPath(new URL('../', import.meta.url))
 const page = resolve(root, inbox ? 'docs/internals/performance.md' : 'README.md')

@@ -41,7 +41,8 @@ export async function drive (load: Load): Promise<LoadResult> {
   const source = findTool('wrk')
   if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : 'wrk does not run in a container here')
   const child = spawn(join(source.directory, 'wrk'), [
-    '-t', String(THREADS), '-c', String(load.connections), '-d', `${load.seconds}s`, '--timeout', TIMEOUT, '-s', SCRIPT, `${load.url}${PATH}`,
+    '-t', String(THREADS), '-c', String(load.connections), '-d', `${load.seconds}s`, '--timeout', TIMEOUT, '-s', SCRIPT,
+    `${load.url}${PATH}`,
     '--', load.pool === null ? 'unique' : 'pool', load.series, String(load.pool ?? 0), TOKEN, BODY, BEFORE_KEY, AFTER_KEY,
     ...load.accepts === true ? [String(ACCEPTED), GROUP_HEADER, String(GROUPS)] : [String(STATUS)]
   ], { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -49,7 +50,7 @@ export async function drive (load: Load): Promise<LoadResult> {
   child.stdout.on('data', (chunk: Buffer) => { output += chunk.toString() })
   child.stderr.on('data', (chunk: Buffer) => { output += chunk.toString() })
   const [code] = await once(child, 'close') as [number | null]
-  const line = output.split('\n').find(text => text.startsWith('{'))
+  const line = output.split('\n').find((text) => text.startsWith('{'))
   if (code !== 0 || line === undefined) throw new Error(`wrk failed (${code}):\n${output}`)
   return JSON.parse(line) as LoadResult
 }

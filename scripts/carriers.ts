@@ -6,9 +6,17 @@ const BEGIN = '<!-- carriers: npm run generate -->'
 const END = '<!-- /carriers -->'
 
 const CLASSES: ReadonlyArray<readonly [of: CarrierClass, title: string, text: string]> = [
-  ['stable', 'Stable carriers', 'They are the same on every retry of one caller. All that are present make the scope together. A repeated one is refused.'],
+  [
+    'stable',
+    'Stable carriers',
+    'They are the same on every retry of one caller. All that are present make the scope together. A repeated one is refused.'
+  ],
   ['selector', 'Selectors', 'They select the account, tenant or user of a request. They always count, and name nobody by themselves.'],
-  ['rotating', 'Rotating carriers', 'They may differ between two retries of one caller. Beside a stable carrier they are ignored. Alone they get `scope-missing`.']
+  [
+    'rotating',
+    'Rotating carriers',
+    'They may differ between two retries of one caller. Beside a stable carrier they are ignored. Alone they get `scope-missing`.'
+  ]
 ]
 
 /** The page with the table between its marks. */
@@ -19,7 +27,7 @@ export function withCarriers (page: string): string {
 }
 
 function section ([of, title, text]: typeof CLASSES[number]): string {
-  const groups = Map.groupBy(CARRIERS.filter(carrier => carrier.class === of), ({ what }) => what)
+  const groups = Map.groupBy(CARRIERS.filter((carrier) => carrier.class === of), ({ what }) => what)
   const rows = Array.from(groups, ([what, carriers]) => `| ${what} | ${carriers.map(({ name }) => `\`${name}\``).join(' ')} |`)
   return [`**${title}.** ${text}`, '', '| what | headers |', '|---|---|', ...rows].join('\n')
 }

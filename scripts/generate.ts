@@ -1,4 +1,7 @@
-/** `npm run generate`: writes the pages of docs/reference and the tables that are made from the sources and from the tests. A test fails when one is out of step. */
+/**
+ * `npm run generate`: writes the pages of docs/reference and the tables that are made from the sources and from the
+ * tests. A test fails when one is out of step.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
@@ -14,7 +17,10 @@ const read = (name: string) => readFileSync(new URL(name, root), 'utf8')
 
 mkdirSync(new URL('schema/', root), { recursive: true })
 writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
-writeFileSync(new URL('docs/reference/configuration.md', root), referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml')))
+writeFileSync(
+  new URL('docs/reference/configuration.md', root),
+  referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml'))
+)
 writeFileSync(new URL('docs/internals/faults.md', root), withFaultTable(read('docs/internals/faults.md')))
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
 writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())

@@ -6,7 +6,17 @@ import { ASPECTS } from '../src/core/aspects.ts'
 import { WEAKNESSES } from '../src/core/standing.ts'
 import { declaredMetrics, MESSAGE_STATES, PROMISES, RELOAD_RESULTS, WORKER_STATES } from '../src/telemetry/metrics.ts'
 import type { Declaration } from '../src/telemetry/metrics.ts'
-import { DELIVERY_RESULTS, DIRECTIONS, OPERATIONS, OUTCOMES, PROBE_RESULTS, SHED, SIGNATURE_RESULTS, STAGES, SWEPT_STATES } from '../src/telemetry/zeros.ts'
+import {
+  DELIVERY_RESULTS,
+  DIRECTIONS,
+  OPERATIONS,
+  OUTCOMES,
+  PROBE_RESULTS,
+  SHED,
+  SIGNATURE_RESULTS,
+  STAGES,
+  SWEPT_STATES
+} from '../src/telemetry/zeros.ts'
 
 /** The values of one label. `first`: above the first column, instead of the label. `head`: above the others. */
 interface Values {
@@ -33,22 +43,48 @@ const alert = (name: string): string => `[${name}](../guides/alerts.md#${name.to
 const inboxAlert = (name: string): string => `[${name}](../guides/alerts.md#inbox)`
 
 /** Of a closed set, in its order; a value without a meaning is an error of types, and so is one too many. */
-function meanings <Value extends string> (label: string, of: readonly string[], values: readonly Value[], means: Readonly<Record<Value, string>>, note?: string): Values {
-  return { label, of, head: ['meaning'], rows: values.map(value => [`\`${value}\``, means[value]]), ...note !== undefined && { note } }
+function meanings <Value extends string> (
+  label: string,
+  of: readonly string[],
+  values: readonly Value[],
+  means: Readonly<Record<Value, string>>,
+  note?: string
+): Values {
+  return { label, of, head: ['meaning'], rows: values.map((value) => [`\`${value}\``, means[value]]), ...note !== undefined && { note } }
 }
 
 /** Outcomes that are no code of a problem, and those codes that begin at 0. */
 const OUTCOME_ROWS: ReadonlyArray<readonly [outcome: string, meaning: string, action: string]> = [
   ['executed', 'The upstream answered, and the answer is stored. In mode drop: the mark is written.', DASHBOARD],
   ['executed-unstored', 'The upstream answered, and the answer is not stored, or not yet.', alert('OncewayAnswersUnsettled')],
-  ['streamed', 'The answer was too large to keep, or a stream. Retries get `not-kept`.', 'Raise `keep.responseBytesMax` if retries need the answer.'],
+  [
+    'streamed',
+    'The answer was too large to keep, or a stream. Retries get `not-kept`.',
+    'Raise `keep.responseBytesMax` if retries need the answer.'
+  ],
   ['released', 'The answer [frees the key](http.md#which-answers-free-the-key).', 'Look at the upstream if the share grows.'],
   ['replayed', 'A retry got the stored answer.', 'Look at clients and network if the share grows. Retries are safe.'],
-  ['in-flight', 'The first request was still running after `inFlight.wait`.', 'Compare `onceway_upstream_duration_seconds` with `inFlight.wait`.'],
-  ['in-flight-own', 'The first request had no answer within `answerWithin`. Its execution goes on.', 'Make `answerWithin` longer, or the upstream faster.'],
-  ['mismatch', 'The key was used for another request (`key-reused`).', 'Mend the client. If it sends the same operation, see [what is compared](http.md#what-makes-two-requests-the-same).'],
+  [
+    'in-flight',
+    'The first request was still running after `inFlight.wait`.',
+    'Compare `onceway_upstream_duration_seconds` with `inFlight.wait`.'
+  ],
+  [
+    'in-flight-own',
+    'The first request had no answer within `answerWithin`. Its execution goes on.',
+    'Make `answerWithin` longer, or the upstream faster.'
+  ],
+  [
+    'mismatch',
+    'The key was used for another request (`key-reused`).',
+    'Mend the client. If it sends the same operation, see [what is compared](http.md#what-makes-two-requests-the-same).'
+  ],
   ['outcome-unknown', 'The request was sent, or possibly sent, and no complete answer came.', alert('OncewayOutcomeUnknown')],
-  ['indeterminate', 'The answer of a [hop](../concepts/glossary.md#outcomes) passed, and the outcome is unknown.', '[Mark the answers of your server](../guides/deploy-in-containers.md#hops-that-answer-for-your-server).'],
+  [
+    'indeterminate',
+    'The answer of a [hop](../concepts/glossary.md#outcomes) passed, and the outcome is unknown.',
+    '[Mark the answers of your server](../guides/deploy-in-containers.md#hops-that-answer-for-your-server).'
+  ],
   ['not-kept', 'The request was executed before, and its answer was not kept.', DASHBOARD],
   ['unsent', 'No connection to the upstream. Nothing was sent (`upstream-unreachable`).', 'Look at the upstream. Retries are safe.'],
   ['unprotected', 'Forwarded without protection, because the store was down or lost.', alert('OncewayStoreDown')],
@@ -68,12 +104,16 @@ const SUBJECTS: readonly Subject[] = [
     title: 'Requests',
     actions: {
       onceway_requests_total: 'See `outcome` below.',
-      onceway_request_duration_seconds: 'Compare it with `onceway_upstream_duration_seconds`. If only this one grows, look at the store and at waiting duplicates.',
-      onceway_upstream_duration_seconds: 'Look at the upstream. With `result="lost"` the outcome is unknown, with `result="unsent"` nothing was sent.',
-      onceway_keyless_requests_total: 'Find the client that forgets the key. The log warns of misspelled headers. `key.required: true` refuses such requests.',
+      onceway_request_duration_seconds:
+        'Compare it with `onceway_upstream_duration_seconds`. If only this one grows, look at the store and at waiting duplicates.',
+      onceway_upstream_duration_seconds:
+        'Look at the upstream. With `result="lost"` the outcome is unknown, with `result="unsent"` nothing was sent.',
+      onceway_keyless_requests_total:
+        'Find the client that forgets the key. The log warns of misspelled headers. `key.required: true` refuses such requests.',
       onceway_ignored_requests_total: alert('OncewayIgnoredKeys'),
       onceway_passed_requests_total: `${DASHBOARD} If \`why\` is \`batch\`, let the sender send its events one by one.`,
-      onceway_alike_requests_total: 'Find the client in the log (`"alike":true`), and let it send the plain path and host. The route guards these requests.',
+      onceway_alike_requests_total:
+        'Find the client in the log (`"alike":true`), and let it send the plain path and host. The route guards these requests.',
       onceway_scope_splits_total: alert('OncewayScopeSplits')
     },
     note: 'The label `route` is the name of a guarded route. For requests to the gateway itself it is their path, such as `/.well-known/idempotency-keys`.',
@@ -83,7 +123,7 @@ const SUBJECTS: readonly Subject[] = [
         of: ['onceway_requests_total'],
         head: ['meaning', 'if it grows'],
         rows: OUTCOME_ROWS.map(([outcome, ...rest]) => [`\`${outcome}\``, ...rest]),
-        note: `Any other value is the \`code\` of a [problem](http.md#problems). These begin at 0 for each guarded route: ${OUTCOMES.map(outcome => `\`${outcome}\``).join(', ')}.`
+        note: `Any other value is the \`code\` of a [problem](http.md#problems). These begin at 0 for each guarded route: ${OUTCOMES.map((outcome) => `\`${outcome}\``).join(', ')}.`
       },
       meanings('result', ['onceway_upstream_duration_seconds'], ['answer', 'lost', 'unsent'], {
         answer: 'The upstream answered. A large or endless answer counts at its head.',
@@ -136,7 +176,8 @@ const SUBJECTS: readonly Subject[] = [
     title: 'Unknown outcomes',
     actions: {
       onceway_indeterminate_total: alert('OncewayOutcomeUnknown'),
-      onceway_indeterminate_unresolved: '[Resolve them](../guides/resolve-an-unknown-outcome.md). `onceway records list --state indeterminate` lists them.',
+      onceway_indeterminate_unresolved:
+        '[Resolve them](../guides/resolve-an-unknown-outcome.md). `onceway records list --state indeterminate` lists them.',
       onceway_indeterminate_oldest_seconds: 'Resolve the record well before `unknownRetention` is over. After that its key can run again.',
       onceway_probes_total: 'If `given-up` or `unaskable` grows, [resolve these records](../guides/resolve-an-unknown-outcome.md). If `nothing` grows, look at the upstream\'s answers to probes.'
     },
@@ -166,7 +207,8 @@ const SUBJECTS: readonly Subject[] = [
       onceway_leases_lost_total: alert('OncewayLeasesLost'),
       onceway_settles_fenced_total: alert('OncewayLeasesLost'),
       onceway_settles_retried_total: 'Look at `onceway_store_errors_total` and the log. Results of deliveries and marks count too.',
-      onceway_answers_unsettled_total: `${alert('OncewayAnswersUnsettled')}. In mode drop: an event was answered before its mark was written.`,
+      onceway_answers_unsettled_total:
+        `${alert('OncewayAnswersUnsettled')}. In mode drop: an event was answered before its mark was written.`,
       onceway_unsettled_bytes: `${alert('OncewayAnswersUnsettled')}. Do not restart gateways until it is 0.`,
       onceway_records_lapsed_total: 'Look for gateways that died or lost the store. Each claim is an unknown outcome (`stage="lease"`).',
       onceway_records_swept_total: `${alert('OncewayUnknownForgotten')} for \`state="indeterminate"\`. Else nothing, for dashboards.`
@@ -200,7 +242,10 @@ const SUBJECTS: readonly Subject[] = [
         of: ['onceway_store_duration_seconds', 'onceway_store_errors_total'],
         first: 'store',
         head: ['errors begin at 0 for'],
-        rows: Object.entries(OPERATIONS).map(([store, operations]) => [`\`${store}\``, operations.map(operation => `\`${operation}\``).join(', ')]),
+        rows: Object.entries(OPERATIONS).map(([store, operations]) => [
+          `\`${store}\``,
+          operations.map((operation) => `\`${operation}\``).join(', ')
+        ]),
         note: 'Any other operation has a series from its first use. `open` and `connect` are connections.'
       },
       meanings('promise', ['onceway_promise'], PROMISES, {
@@ -218,13 +263,15 @@ const SUBJECTS: readonly Subject[] = [
   {
     title: 'Inbox',
     actions: {
-      onceway_inbox_messages: `${inboxAlert('OncewayInboxDead')}, ${inboxAlert('OncewayInboxHeld')}. If \`waiting\` grows, look at the consumer.`,
+      onceway_inbox_messages:
+        `${inboxAlert('OncewayInboxDead')}, ${inboxAlert('OncewayInboxHeld')}. If \`waiting\` grows, look at the consumer.`,
       onceway_inbox_bytes: inboxAlert('OncewayInboxFull'),
       onceway_inbox_oldest_seconds: inboxAlert('OncewayInboxOld'),
       onceway_inbox_deliveries_total: inboxAlert('OncewayInboxFailing'),
       onceway_inbox_delivery_duration_seconds: 'Look at the consumer.',
       onceway_inbox_attempts: 'If it grows, look at the consumer\'s answers in the log. Compare it with `inbox.maxAttempts`.',
-      onceway_inbox_signatures_total: 'If `wrong` grows, compare the secrets. If `untimely` grows, look at clocks and late retries. Else somebody may forge requests.'
+      onceway_inbox_signatures_total:
+        'If `wrong` grows, compare the secrets. If `untimely` grows, look at clocks and late retries. Else somebody may forge requests.'
     },
     note: '`onceway_inbox_signatures_total` counts on every route with [`verify`](http.md#signed-requests), also without an inbox. What senders got is in `onceway_requests_total{outcome}`.',
     values: [
@@ -255,13 +302,16 @@ const SUBJECTS: readonly Subject[] = [
     title: 'Configuration and processes',
     actions: {
       onceway_config_reloads_total: `${alert('OncewayReloadRefused')} for \`result="refused"\`.`,
-      onceway_config_loaded_timestamp_seconds: `${DASHBOARD} \`time() - onceway_config_loaded_timestamp_seconds\` is the age of the configuration.`,
+      onceway_config_loaded_timestamp_seconds:
+        `${DASHBOARD} \`time() - onceway_config_loaded_timestamp_seconds\` is the age of the configuration.`,
       onceway_policy_differences: 'Finish the roll-out. A difference in `route`, `key`, `scope`, `host` or `marks` is [not safe](../guides/reload.md#while-gateways-differ), nor is `mode` from or to `drop`.',
       onceway_build_info: DASHBOARD,
       onceway_workers: 'Look at the log if a worker is not `ready` for long.',
-      onceway_workers_ended_total: 'Look at the log, and at the memory of the machine. What a worker had sent becomes unknown when its lease ends.'
+      onceway_workers_ended_total:
+        'Look at the log, and at the memory of the machine. What a worker had sent becomes unknown when its lease ends.'
     },
-    note: '`onceway_workers` and `onceway_workers_ended_total` exist only with several [workers](../guides/deploy-with-postgres.md#workers).',
+    note:
+      '`onceway_workers` and `onceway_workers_ended_total` exist only with several [workers](../guides/deploy-with-postgres.md#workers).',
     values: [
       meanings('result', ['onceway_config_reloads_total'], RELOAD_RESULTS, {
         ok: 'The new configuration runs.',
@@ -324,31 +374,41 @@ The rules to alert by, and what to do for each, are in [alerts](../guides/alerts
 `
 
 export function metricsPage (metrics = declaredMetrics()): string {
-  const declared = new Map(metrics.map(metric => [metric.name, metric]))
+  const declared = new Map(metrics.map((metric) => [metric.name, metric]))
   const described = SUBJECTS.flatMap(({ actions }) => Object.keys(actions))
-  const missing = [...declared.keys()].filter(name => !described.includes(name))
+  const missing = [...declared.keys()].filter((name) => !described.includes(name))
   const stray = described.filter((name, at) => !declared.has(name) || described.indexOf(name) !== at)
-  if (missing.length + stray.length > 0) throw new Error(`scripts/metrics.ts does not say what to do about ${missing.join(', ') || 'none'}, and has one too many: ${stray.join(', ') || 'none'}`)
-  const silent = OUTCOMES.filter(outcome => !OUTCOME_ROWS.some(([name]) => name === outcome))
+  if (missing.length + stray.length > 0) {
+    throw new Error(`scripts/metrics.ts does not say what to do about ${missing.join(', ') || 'none'}, and has one too many: ${stray.join(', ') || 'none'}`)
+  }
+  const silent = OUTCOMES.filter((outcome) => !OUTCOME_ROWS.some(([name]) => name === outcome))
   if (silent.length > 0) throw new Error(`scripts/metrics.ts has no meaning of the outcome ${silent.join(', ')}`)
-  return [HEAD, ...SUBJECTS.map(subject => section(subject, declared))].join('\n')
+  return [HEAD, ...SUBJECTS.map((subject) => section(subject, declared))].join('\n')
 }
 
 function section ({ title, actions, note, values = [] }: Subject, declared: ReadonlyMap<string, Declaration>): string {
   const rows = Object.entries(actions).map(([name, action]) => {
     const metric = declared.get(name) as Declaration
-    return `| \`${name}\` | ${typeOf(metric)} | ${metric.labelNames.map(label => `\`${label}\``).join(', ') || '–'} | ${metric.help.replace(/\blimits\.\w+/g, '`$&`')} | ${action} |`
+    return `| \`${name}\` | ${typeOf(metric)} | ${metric.labelNames.map((label) => `\`${label}\``).join(', ') || '–'} | ${metric.help.replace(/\blimits\.\w+/g, '`$&`')} | ${action} |`
   })
-  const tables = values.map(each => {
-    for (const name of each.of) if (declared.get(name)?.labelNames.includes(each.label) !== true) throw new Error(`scripts/metrics.ts has values of the label ${each.label}, which ${name} does not have`)
+  const tables = values.map((each) => {
+    for (const name of each.of) {
+      if (declared.get(name)?.labelNames.includes(each.label) !== true) {
+        throw new Error(`scripts/metrics.ts has values of the label ${each.label}, which ${name} does not have`)
+      }
+    }
     return valuesTable(each)
   })
   return `${[`## ${title}`, table(['metric', 'type', 'labels', 'meaning', 'what to do when it moves'], rows), ...note === undefined ? [] : [note], ...tables].join('\n\n')}\n`
 }
 
 function valuesTable ({ label, of, first = label, head, rows, note }: Values): string {
-  const shown = table([`\`${first}\``, ...head], rows.map(cells => `| ${cells.join(' | ')} |`))
-  return [`Values of \`${label}\` in ${of.map(name => `\`${name}\``).join(' and ')}:`, shown, ...note === undefined ? [] : [note]].join('\n\n')
+  const shown = table([`\`${first}\``, ...head], rows.map((cells) => `| ${cells.join(' | ')} |`))
+  return [
+    `Values of \`${label}\` in ${of.map((name) => `\`${name}\``).join(' and ')}:`,
+    shown,
+    ...note === undefined ? [] : [note]
+  ].join('\n\n')
 }
 
 function table (head: readonly string[], rows: readonly string[]): string {

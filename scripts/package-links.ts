@@ -22,10 +22,13 @@ function restore (): void {
 }
 
 function takeOut (files: readonly string[]): void {
-  const isShipped = (path: string): boolean => files.some(file => file === path || file.startsWith(`${path}/`))
-  for (const page of files.filter(file => file.endsWith('.md'))) {
+  const isShipped = (path: string): boolean => files.some((file) => file === path || file.startsWith(`${path}/`))
+  for (const page of files.filter((file) => file.endsWith('.md'))) {
     const text = readFileSync(join(ROOT, page), 'utf8')
-    const packed = text.replace(LINK, (link, label: string, target: string) => isShipped(normalize(join(dirname(page), target)).replace(/\/$/, '')) ? link : label)
+    const packed = text.replace(
+      LINK,
+      (link, label: string, target: string) => isShipped(normalize(join(dirname(page), target)).replace(/\/$/, '')) ? link : label
+    )
     if (packed === text) continue
     mkdirSync(join(ORIGINALS, dirname(page)), { recursive: true })
     writeFileSync(join(ORIGINALS, page), text)
@@ -37,7 +40,9 @@ function takeOut (files: readonly string[]): void {
 function shipped (): string[] {
   const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
   const { npm_execpath: npm } = process.env
-  const said = npm === undefined ? execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' }) : execFileSync(process.execPath, [npm, ...args], { cwd: ROOT, encoding: 'utf8' })
+  const said = npm === undefined
+    ? execFileSync('npm', args, { cwd: ROOT, encoding: 'utf8' })
+    : execFileSync(process.execPath, [npm, ...args], { cwd: ROOT, encoding: 'utf8' })
   const [{ files }] = JSON.parse(said) as [{ readonly files: ReadonlyArray<{ readonly path: string }> }]
   return files.map(({ path }) => path)
 }

@@ -44,7 +44,12 @@ export function commentsOf (source: ts.SourceFile): Comment[] {
   const ranges = new Map<number, ts.CommentRange>()
   const visit = (node: ts.Node): void => {
     const [before, behind] = [node.getFullStart(), node.getEnd()]
-    for (const range of [...ts.getLeadingCommentRanges(source.text, before) ?? [], ...ts.getTrailingCommentRanges(source.text, behind) ?? []]) ranges.set(range.pos, range)
+    for (const range of [
+      ...ts.getLeadingCommentRanges(source.text, before) ?? [],
+      ...ts.getTrailingCommentRanges(source.text, behind) ?? []
+    ]) {
+      ranges.set(range.pos, range)
+    }
     for (const child of node.getChildren(source)) visit(child)
   }
   visit(source)
@@ -69,7 +74,17 @@ function nameAt (source: ts.SourceFile, position: number, trivia: boolean): stri
 function nameOf (node: ts.Node, source: ts.SourceFile): string | null {
   if (ts.isConstructorDeclaration(node)) return 'constructor'
   if (ts.isFunctionDeclaration(node) || ts.isTypeAliasDeclaration(node)) return node.name?.text ?? null
-  if (ts.isMethodDeclaration(node) || ts.isAccessor(node) || ts.isPropertyDeclaration(node) || ts.isMethodSignature(node) || ts.isPropertySignature(node)) return node.name.getText(source)
-  if (ts.isVariableStatement(node) && node.parent === source) return node.declarationList.declarations.map((each) => each.name.getText(source)).join(', ')
+  if (
+    ts.isMethodDeclaration(node) ||
+    ts.isAccessor(node) ||
+    ts.isPropertyDeclaration(node) ||
+    ts.isMethodSignature(node) ||
+    ts.isPropertySignature(node)
+  ) {
+    return node.name.getText(source)
+  }
+  if (ts.isVariableStatement(node) && node.parent === source) {
+    return node.declarationList.declarations.map((each) => each.name.getText(source)).join(', ')
+  }
   return null
 }

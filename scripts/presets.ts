@@ -11,16 +11,25 @@ interface About {
 }
 
 const ABOUT: Readonly<Record<string, About>> = {
-  cloudevents: { sender: 'CloudEvents 1.0.2 over HTTP', note: 'Header values are percent-decoded. In structured mode the body counts. A batch gets 400.' },
+  cloudevents: {
+    sender: 'CloudEvents 1.0.2 over HTTP',
+    note: 'Header values are percent-decoded. In structured mode the body counts. A batch gets 400.'
+  },
   'standard-webhooks': { sender: 'Standard Webhooks 1.0.0' },
   svix: { sender: 'Svix' },
   github: { sender: 'GitHub webhooks' },
   gitlab: { sender: 'GitLab webhooks' },
   shopify: { sender: 'Shopify webhooks', note: 'An event comes once for each topic that is subscribed.' },
-  sns: { sender: 'Amazon SNS, HTTP(S) subscriptions', note: 'Types other than `Notification` pass unguarded, such as subscription confirmations.' },
+  sns: {
+    sender: 'Amazon SNS, HTTP(S) subscriptions',
+    note: 'Types other than `Notification` pass unguarded, such as subscription confirmations.'
+  },
   sqsd: { sender: 'Amazon SQS by the Elastic Beanstalk worker (sqsd)' },
   pubsub: { sender: 'Google Pub/Sub push', note: 'The headers are those of unwrapped messages.' },
-  eventgrid: { sender: 'Azure Event Grid', note: 'Only requests with `Aeg-Event-Type` have a key. Types other than `Notification` (the validation handshake) and requests with several events pass unguarded.' },
+  eventgrid: {
+    sender: 'Azure Event Grid',
+    note: 'Only requests with `Aeg-Event-Type` have a key. Types other than `Notification` (the validation handshake) and requests with several events pass unguarded.'
+  },
   eventbridge: { sender: 'Amazon EventBridge, API destinations' },
   'stripe-event': { sender: 'Stripe webhooks' },
   square: { sender: 'clients of the Square API' },
@@ -29,7 +38,10 @@ const ABOUT: Readonly<Record<string, About>> = {
   convoy: { sender: 'Convoy' },
   'cloud-tasks': { sender: 'Google Cloud Tasks, HTTP targets' },
   paypal: { sender: 'clients of the PayPal API' },
-  repeatability: { sender: 'clients by OASIS Repeatable Requests 1.0', note: '`Repeatability-Client-Id` may be absent. If the first sending is older than the window less 5 minutes, the request gets 412 `key-too-old`. Answers have `Repeatability-Result`.' }
+  repeatability: {
+    sender: 'clients by OASIS Repeatable Requests 1.0',
+    note: '`Repeatability-Client-Id` may be absent. If the first sending is older than the window less 5 minutes, the request gets 412 `key-too-old`. Answers have `Repeatability-Result`.'
+  }
 }
 
 const HEAD = `# Presets
@@ -57,26 +69,30 @@ How to set up each sender is in [webhook-recipes.md](../guides/webhook-recipes.m
 `
 
 export function presetsPage (): string {
-  const missing = [...PRESETS.keys()].filter(name => !Object.hasOwn(ABOUT, name))
-  const stray = Object.keys(ABOUT).filter(name => !PRESETS.has(name))
-  if (missing.length + stray.length > 0) throw new Error(`scripts/presets.ts has no sender of ${missing.join(', ') || 'none'}, and one too many: ${stray.join(', ') || 'none'}`)
+  const missing = [...PRESETS.keys()].filter((name) => !Object.hasOwn(ABOUT, name))
+  const stray = Object.keys(ABOUT).filter((name) => !PRESETS.has(name))
+  if (missing.length + stray.length > 0) {
+    throw new Error(`scripts/presets.ts has no sender of ${missing.join(', ') || 'none'}, and one too many: ${stray.join(', ') || 'none'}`)
+  }
   const rows = Array.from(PRESETS.values(), rowOf)
   return `${HEAD}| \`key.from\` | sender | key | scope | compared | note |\n|---|---|---|---|---|---|\n${rows.join('\n')}\n${FOOT}`
 }
 
 function rowOf (preset: Preset): string {
   const { sender, note = '' } = ABOUT[preset.name] ?? { sender: '' }
-  const compared = preset.fingerprint === 'target' ? 'method, target, host' : `by the profile${preset.mismatchStatus === undefined ? '' : `; another request gets ${preset.mismatchStatus}`}`
-  return `| \`${preset.name}\` | ${sender} | ${preset.keys.map(placeOf).join('; else ')} | ${[preset.scope].flat().map(part => `\`${part}\``).join(', ')} | ${compared} | ${note} |`
+  const compared = preset.fingerprint === 'target'
+    ? 'method, target, host'
+    : `by the profile${preset.mismatchStatus === undefined ? '' : `; another request gets ${preset.mismatchStatus}`}`
+  return `| \`${preset.name}\` | ${sender} | ${preset.keys.map(placeOf).join('; else ')} | ${[preset.scope].flat().map((part) => `\`${part}\``).join(', ')} | ${compared} | ${note} |`
 }
 
 function placeOf (key: PresetKey): string {
   switch (key.kind) {
     case 'header': return `\`${spelledName(key.name)}\``
     case 'own': return [
-      key.headers.map(name => `\`${spelledName(name)}\``).join(' and '),
-      key.pointers.length === 0 ? '' : `${key.pointers.map(pointer => `\`/${pointer.join('/')}\``).join(' and ')} of the body`
-    ].filter(text => text !== '').join('; else ')
+      key.headers.map((name) => `\`${spelledName(name)}\``).join(' and '),
+      key.pointers.length === 0 ? '' : `${key.pointers.map((pointer) => `\`/${pointer.join('/')}\``).join(' and ')} of the body`
+    ].filter((text) => text !== '').join('; else ')
     case 'json': return `\`${key.written}\` of the body`
     case 'template': return 'a template'
   }

@@ -1,12 +1,19 @@
 /** The table of problems in docs/reference/http.md as TypeScript: the gateway serves it, and its image has no docs. */
 
-interface Row { readonly codes: readonly string[], readonly api: string, readonly relay: string, readonly when: string, readonly sent: string, readonly retry: string }
+interface Row {
+  readonly codes: readonly string[]
+  readonly api: string
+  readonly relay: string
+  readonly when: string
+  readonly sent: string
+  readonly retry: string
+}
 
 const TABLE = /\n\| code \| `api` \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)/
 
 export function problemDocs (page: string): string {
-  const lines = (TABLE.exec(page)?.[1] ?? '').split('\n').filter(line => line !== '')
-  const entries = lines.map(rowOf).flatMap(row => row.codes.map((code, index) => entryOf(code, row, index)))
+  const lines = (TABLE.exec(page)?.[1] ?? '').split('\n').filter((line) => line !== '')
+  const entries = lines.map(rowOf).flatMap((row) => row.codes.map((code, index) => entryOf(code, row, index)))
   if (entries.length === 0) throw new Error('docs/reference/http.md has no table of problems')
   return `/** Made by "npm run generate" from the table of problems in docs/reference/http.md; do not edit. */
 import type { ProblemCode } from './problems.ts'
@@ -27,7 +34,7 @@ ${entries.join(',\n')}
 }
 
 function rowOf (line: string): Row {
-  const [codes = '', api = '', relay = '', when = '', sent = '', retry = ''] = line.split('|').slice(1, -1).map(cell => cell.trim())
+  const [codes = '', api = '', relay = '', when = '', sent = '', retry = ''] = line.split('|').slice(1, -1).map((cell) => cell.trim())
   return { codes: Array.from(codes.matchAll(/`([^`]+)`/g), ([, code]) => code ?? ''), api, relay, when, sent, retry }
 }
 

@@ -74,7 +74,13 @@ export function rulesPage (): string {
   const home = new Map(shown.map(({ broken }) => [broken.name, rules.find(({ id }) => rulesBroken(broken).includes(id))?.id]))
   const sections = GROUPS.map(([letter, title, anchor]) => {
     const own = rules.filter(({ id }) => id.startsWith(letter))
-    return [`## ${title}`, '', `From the [protocol](../concepts/${anchor}).`, '', ...own.map((rule) => sectionOf(rule, shown, home, mentions.get(rule.id) ?? []))].join('\n')
+    return [
+      `## ${title}`,
+      '',
+      `From the [protocol](../concepts/${anchor}).`,
+      '',
+      ...own.map((rule) => sectionOf(rule, shown, home, mentions.get(rule.id) ?? []))
+    ].join('\n')
   })
   return [HEAD, indexOf(rules, shown), ...sections].join('\n')
 }
@@ -92,7 +98,12 @@ export function rulesOf (page: string): Rule[] {
     if (itemId === undefined) return []
     const after = lines.slice(at + 1)
     const more = after.slice(0, after.findIndex((each) => !/^ +\S/.test(each)))
-    return [{ id: itemId, sentence: fromReference([itemText, ...more.length === 0 ? [] : ['', ...more.map((each) => each.slice(2))]].join('\n')), heldBy: [], detailed: false }]
+    return [{
+      id: itemId,
+      sentence: fromReference([itemText, ...more.length === 0 ? [] : ['', ...more.map((each) => each.slice(2))]].join('\n')),
+      heldBy: [],
+      detailed: false
+    }]
   })
 }
 
@@ -143,7 +154,12 @@ function indexOf (rules: readonly Rule[], shown: readonly Shown[]): string {
   return ['| rule | says | breaks |', '|---|---|---|', ...rows, ''].join('\n')
 }
 
-function sectionOf ({ id, sentence, heldBy, detailed }: Rule, shown: readonly Shown[], home: ReadonlyMap<string, string | undefined>, mentions: readonly string[]): string {
+function sectionOf (
+  { id, sentence, heldBy, detailed }: Rule,
+  shown: readonly Shown[],
+  home: ReadonlyMap<string, string | undefined>,
+  mentions: readonly string[]
+): string {
   const breaking = shown.filter(({ broken }) => rulesBroken(broken).includes(id))
   const own = grouped(breaking.filter(({ broken }) => home.get(broken.name) === id))
   const elsewhere = breaking.filter(({ broken }) => home.get(broken.name) !== id)
@@ -157,8 +173,24 @@ function sectionOf ({ id, sentence, heldBy, detailed }: Rule, shown: readonly Sh
     '',
     ...breaking.length === 0 ? ['No break.', ''] : [],
     ...own.flatMap(groupText),
-    ...elsewhere.length === 0 ? [] : ['Also broken by:', '', ...elsewhere.map(({ broken: { name }, code }) => `- [\`${name}\`](#${name}) (${home.get(name)}): ${placesOf(code).join(' and ')}`), ''],
-    ...ports.length === 0 ? [] : ['The crash test catches the rule broken by a port:', '', ...ports.map(({ name, breaks }) => `- ${testNamed('crash/broken.test.ts', `the checker catches ${name}: ${breaks.join(', ')}`)}`), ''],
+    ...elsewhere.length === 0
+      ? []
+      : [
+          'Also broken by:',
+          '',
+          ...elsewhere.map(({ broken: { name }, code }) => {
+            return `- [\`${name}\`](#${name}) (${home.get(name)}): ${placesOf(code).join(' and ')}`
+          }),
+          ''
+        ],
+    ...ports.length === 0
+      ? []
+      : [
+          'The crash test catches the rule broken by a port:',
+          '',
+          ...ports.map(({ name, breaks }) => `- ${testNamed('crash/broken.test.ts', `the checker catches ${name}: ${breaks.join(', ')}`)}`),
+          ''
+        ],
     ...more.length === 0 ? [] : [`More tests: ${more.join(' · ')}`, ''],
     ...mentions.length === 0 ? [] : [`See also: ${mentions.join(' · ')}`, '']
   ].join('\n')
@@ -172,7 +204,10 @@ function grouped (breaks: readonly Shown[]): Shown[][] {
 
 function groupText (group: readonly Shown[]): string[] {
   const code = group[0]?.code ?? []
-  const byPlace = Array.from(Map.groupBy(code, placeOf), ([place, parts]) => [place, '', '```ts', parts.map(({ text }) => text).join('\n// …\n'), '```', ''].join('\n'))
+  const byPlace = Array.from(
+    Map.groupBy(code, placeOf),
+    ([place, parts]) => [place, '', '```ts', parts.map(({ text }) => text).join('\n// …\n'), '```', ''].join('\n')
+  )
   const rows = group.map(({ broken: { name, does }, tests }) => cells([`<a id="${name}"></a>${does} (\`${name}\`)`, tests.join('<br>')]))
   return [...byPlace, '| without it, a gateway | these tests fail |', '|---|---|', ...rows, '']
 }

@@ -45,7 +45,10 @@ import { UndiciUpstream } from './upstream/sender.ts'
 export interface App {
   readonly url: string
   readonly adminUrl: string
-  /** Takes the configuration that `load` reads, if it is one that a running process can take (reload.ts); null: there is no file. Never throws. */
+  /**
+   * Takes the configuration that `load` reads, if it is one that a running process can take (reload.ts); null: there is
+   * no file. Never throws.
+   */
   readonly reload: (load: (() => Config) | null) => void
   /** What a drain waits for, and how long at most. */
   readonly stopping: () => UnderWay & Config['drain']
@@ -121,9 +124,17 @@ export async function startApp (config: Config, options: { readonly announce: (l
     return {
       url,
       adminUrl,
-      reload: load => {
-        if (serving.readiness().phase === 'draining') log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
-        else reload(serving.config(), load, { log, reloaded: metrics.reloaded, shortestLeaseMs: serving.leases.shortestMs, take: serving.take })
+      reload: (load) => {
+        if (serving.readiness().phase === 'draining') {
+          log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+        } else {
+          reload(serving.config(), load, {
+            log,
+            reloaded: metrics.reloaded,
+            shortestLeaseMs: serving.leases.shortestMs,
+            take: serving.take
+          })
+        }
       },
       stopping: () => ({ ...serving.underWay(), ...serving.config().drain }),
       stop: async () => {
@@ -142,8 +153,23 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const { logs, meter, instance, leases = leasesOf(config), saysStanding = true } = options
   const { log } = logs
   const live = liveOf(config)
-  const arbiterClock = new ArbiterClock({ clock: SYSTEM_CLOCK, random: SYSTEM_RANDOM, log, meter, instance, shortestLeaseMs: leases.shortestMs, longestKeepMs: longestKeepOf(config) })
-  const stores = await Stores.open(config, { log, meter, instance, shortestLeaseMs: leases.shortestMs, believedMs: arbiterClock.believedMs, meet: async records => { await arbiterClock.beat(records) } })
+  const arbiterClock = new ArbiterClock({
+    clock: SYSTEM_CLOCK,
+    random: SYSTEM_RANDOM,
+    log,
+    meter,
+    instance,
+    shortestLeaseMs: leases.shortestMs,
+    longestKeepMs: longestKeepOf(config)
+  })
+  const stores = await Stores.open(config, {
+    log,
+    meter,
+    instance,
+    shortestLeaseMs: leases.shortestMs,
+    believedMs: arbiterClock.believedMs,
+    meet: async (records) => { await arbiterClock.beat(records) }
+  })
   const upstream = new UndiciUpstream(config.upstreams, config.limits.share)
   const passing = new UndiciPassThrough(config.upstreams, config.limits.share)
   const tokens = new JoseVerifier({ clock: SYSTEM_CLOCK, log })
@@ -195,10 +221,21 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
   meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.lapseGuard.standing())
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
-  const standing = new StandingWatch({ standing: async () => stores.standing(), remarks: () => stores.remarks(), meter, clock: SYSTEM_CLOCK, log, says: saysStanding, onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' } })
+  const standing = new StandingWatch({
+    standing: async () => stores.standing(),
+    remarks: () => stores.remarks(),
+    meter,
+    clock: SYSTEM_CLOCK,
+    log,
+    says: saysStanding,
+    onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' }
+  })
   const registrar = registering(gateway, saysStanding)
   const beats = heartbeat(gateway)
-  const services = [registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), counting(gateway), new Deliverer(gateway), standing]
+  const services = [
+    registrar, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), counting(gateway), new Deliverer(gateway),
+    standing
+  ]
   // The clock's timers hold no process; the end of this one must be waited for.
   let alive: NodeJS.Timeout | undefined
   beats.start()
@@ -215,7 +252,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       for (const service of services) service.start()
       return url
     },
-    take: next => {
+    take: (next) => {
       const taken = liveOf(next)
       logs.become(next.log.level)
       upstream.become(next.upstreams, next.limits.share)
@@ -234,7 +271,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     },
     close: async () => {
       gateway.stop()
-      await soon(Promise.allSettled([beats, ...services].map(async service => { await service.stop() })))
+      await soon(Promise.allSettled([beats, ...services].map(async (service) => { await service.stop() })))
       await soon(Promise.allSettled([server.close()]))
       await soon(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))
       await soon(Promise.allSettled([upstream.close(), passing.close(), stores.close()]))
@@ -243,10 +280,17 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }
 }
 
-function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<Deps, 'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'> {
+function settingsOf (
+  config: Config,
+  secrets: readonly Buffer[]
+): Pick<
+  Deps,
+  'limits' | 'claimWithinMs' | 'longestLeaseMs' | 'longestKeepMs' | 'copyTtlMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'
+> {
   return {
     secrets,
-    marksKeptMs: Math.max(0, ...config.routes.map(({ idempotency }) => idempotency?.drop == null || idempotency.drop.store.kind === 'database' ? 0 : idempotency.drop.windowMs)),
+    marksKeptMs: Math.max(0, ...config.routes.map(({ idempotency }) =>
+      idempotency?.drop == null || idempotency.drop.store.kind === 'database' ? 0 : idempotency.drop.windowMs)),
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
@@ -258,20 +302,38 @@ function settingsOf (config: Config, secrets: readonly Buffer[]): Pick<Deps, 'li
 }
 
 function countedRoutes ({ routes }: Config): CountedRoute[] {
-  return routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ name, delivers: idempotency.inbox !== null, probes: idempotency.probe !== null, verifies: idempotency.verify !== null }])
+  return routes.flatMap(({ name, idempotency }) => idempotency === null
+    ? []
+    : [{ name, delivers: idempotency.inbox !== null, probes: idempotency.probe !== null, verifies: idempotency.verify !== null }])
 }
 
 /** A claim has this long where no database's own limit says otherwise (P6). */
 const CLAIM_WITHIN_MS = 2_000
 
-/** docs/guides/deploy-in-containers.md: not ready and `Connection: close` at once; still serving for a while; then no more, and to the end. */
-async function drain (config: Config, gateway: Gateway, { server, cut }: GuardedListener, log: { info: (fields: object, message: string) => void }): Promise<void> {
+/**
+ * docs/guides/deploy-in-containers.md: not ready and `Connection: close` at once; still serving for a while; then no
+ * more, and to the end.
+ */
+async function drain (
+  config: Config,
+  gateway: Gateway,
+  { server, cut }: GuardedListener,
+  log: { info: (fields: object, message: string) => void }
+): Promise<void> {
   if (gateway.drain.draining) return
   gateway.drain.advance('draining')
-  log.info({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, delayMs: config.drain.delayMs, timeoutMs: config.drain.timeoutMs }, 'draining')
+  log.info(
+    {
+      executions: gateway.underWay,
+      deliveries: gateway.drain.deliveries.size,
+      delayMs: config.drain.delayMs,
+      timeoutMs: config.drain.timeoutMs
+    },
+    'draining'
+  )
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
   gateway.drain.advance('refusing')
-  const closed = new Promise<void>(resolve => { server.server.close(() => { resolve() }) })
+  const closed = new Promise<void>((resolve) => { server.server.close(() => { resolve() }) })
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
@@ -280,7 +342,9 @@ async function drain (config: Config, gateway: Gateway, { server, cut }: Guarded
     await gateway.idle(CUT_OFF_MS)
   }
   // Connections whose requests wait for an execution elsewhere stay open until they are answered; at the end they are told so.
-  if (!await withTimeout(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then(ended => ended === true)) gateway.releaseWaiters()
+  if (!await withTimeout(SYSTEM_CLOCK, endsAt - performance.now(), closed.then(() => true)).then((ended) => ended === true)) {
+    gateway.releaseWaiters()
+  }
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
   cut()
 }
@@ -318,5 +382,11 @@ function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   const phase = gateway.drain.draining ? 'draining' : stores.opened ? 'ready' : 'starting'
-  return { phase, degraded, blocked: stores.blocked ?? gateway.ids.blocked, standing: standing.last, ...phase === 'starting' && stores.waiting !== null ? { waiting: stores.waiting } : {} }
+  return {
+    phase,
+    degraded,
+    blocked: stores.blocked ?? gateway.ids.blocked,
+    standing: standing.last,
+    ...phase === 'starting' && stores.waiting !== null ? { waiting: stores.waiting } : {}
+  }
 }

@@ -30,7 +30,11 @@ function routeLine ({ name, match, upstream, idempotency }: Route): string {
   return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
 }
 
-const SIGNING: Readonly<Record<Signing, string>> = { refused: '', verified: ', signatures verified', 'by-key-id': ', signatures not verified (by-key-id)' }
+const SIGNING: Readonly<Record<Signing, string>> = {
+  refused: '',
+  verified: ', signatures verified',
+  'by-key-id': ', signatures not verified (by-key-id)'
+}
 
 function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
   if (drop !== null) return 'drop'
@@ -39,6 +43,8 @@ function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
 }
 
 function scopeLine ({ scope }: IdempotencyPolicy): string {
-  if (scope.kind === 'parts') return scope.parts.map(part => part.kind !== 'const' ? partText(part) : part.value === SHARED ? SHARED : 'const').join(' + ')
+  if (scope.kind === 'parts') {
+    return scope.parts.map((part) => part.kind !== 'const' ? partText(part) : part.value === SHARED ? SHARED : 'const').join(' + ')
+  }
   return scope.anonymous ? 'public' : 'credential'
 }

@@ -94,7 +94,7 @@ function open (width: number, number: number): Calls {
   return calls
 }
 
-export const SYSTEM_RANDOM: Random = { bytes: size => size > POOL_BYTES ? randomBytes(size) : fromPool(size) }
+export const SYSTEM_RANDOM: Random = { bytes: (size) => size > POOL_BYTES ? randomBytes(size) : fromPool(size) }
 
 /** The generator costs the same for 16 bytes as for some thousand. What was given out is never given again. */
 const POOL_BYTES = 4096

@@ -16,7 +16,9 @@ export class StoreUnavailable extends Error {
   readonly store: string
 
   constructor (store: string, operation: string, inDoubt: boolean, cause?: unknown, answered = false) {
-    super(`${store}: ${operation} failed${inDoubt ? ', outcome in doubt' : ''}${cause instanceof Error ? `: ${cause.message}` : ''}`, { cause })
+    super(`${store}: ${operation} failed${inDoubt ? ', outcome in doubt' : ''}${cause instanceof Error ? `: ${cause.message}` : ''}`, {
+      cause
+    })
     this.name = 'StoreUnavailable'
     this.store = store
     this.inDoubt = inDoubt
@@ -61,7 +63,10 @@ export class StartError extends Error {
   }
 }
 
-/** The store's clock says an earlier time than it has said before: whoever begins to serve by it would keep records for too short a time, or too long. */
+/**
+ * The store's clock says an earlier time than it has said before: whoever begins to serve by it would keep records for
+ * too short a time, or too long.
+ */
 export class EarlierTime extends StartError {}
 
 /** The gateway's role lacks rights in the database. Somebody can grant them while the gateway waits: then it serves. */
@@ -74,7 +79,10 @@ export class StoreNotOpened extends StoreUnavailable {
   }
 }
 
-/** Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError (several addresses of one name) has no message. */
+/**
+ * Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError
+ * (several addresses of one name) has no message.
+ */
 export function causeOf (error: unknown): string {
   const innermost = error instanceof StoreUnavailable && error.cause !== undefined ? error.cause : error
   const { code, message = String(innermost) } = innermost as { readonly code?: unknown, readonly message?: string }

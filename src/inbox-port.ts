@@ -6,7 +6,10 @@ export type AcceptResult =
   | { readonly kind: 'accepted' }
   /** A message with this id stands there; as it stands. */
   | { readonly kind: 'seen', readonly message: MessageDetail }
-  /** Nothing was written: no message stands there, but a record does, and the message is under no claim of it, or under one that has ended. */
+  /**
+   * Nothing was written: no message stands there, but a record does, and the message is under no claim of it, or under
+   * one that has ended.
+   */
   | { readonly kind: 'recorded' }
   /** Nothing was written: a living gateway may execute what comes for this route (registry-port.ts). Under a claim it is accepted. */
   | { readonly kind: 'contended' }
@@ -60,18 +63,25 @@ export interface MessageAudit { readonly who: string, readonly why: string }
  * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock. What each call does to
  * a message in each state is a table: core/inbox/transitions.ts.
  *
- * A driver guarantees: a resolved promise means that the commit is acknowledged, also of a message that is only seen. Of all that accept one id exactly one is told
- * 'accepted', until the message is swept. Of a group at most one message is delivered at a time, in the order in which the
- * acceptances were committed; one whose `stops` is set stops it while dead or held, and is not past before an operator has retried or discarded it. Nothing is handed out twice with one
- * attempt, and an attempt is greater than all before it. A write whose token does not match changes nothing. What a worker had when it was no longer
- * alive waits again (`holds`: is held). Rejections are RecordStore's (ports.ts).
+ * A driver guarantees: a resolved promise means that the commit is acknowledged, also of a message that is only seen.
+ * Of all that accept one id exactly one is told 'accepted', until the message is swept. Of a group at most one message
+ * is delivered at a time, in the order in which the acceptances were committed; one whose `stops` is set stops it while
+ * dead or held, and is not past before an operator has retried or discarded it. Nothing is handed out twice with one
+ * attempt, and an attempt is greater than all before it. A write whose token does not match changes nothing. What a
+ * worker had when it was no longer alive waits again (`holds`: is held). Rejections are RecordStore's (ports.ts).
  */
 export interface InboxStore {
   accept: (message: NewMessage) => Promise<AcceptResult>
-  /** All of them, or (one of them is there already with another fingerprint, is recorded, contended or moved) none; in one transaction. The results in their order; their ids all different, and none of them under a claim. */
+  /**
+   * All of them, or (one of them is there already with another fingerprint, is recorded, contended or moved) none; in
+   * one transaction. The results in their order; their ids all different, and none of them under a claim.
+   */
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
-  /** This worker lives for `leaseMs` from when the statement began. Rejected for a lock: it is waited for behind the call, and lives meanwhile. */
+  /**
+   * This worker lives for `leaseMs` from when the statement began. Rejected for a lock: it is waited for behind the
+   * call, and lives meanwhile.
+   */
   alive: (owner: Buffer, leaseMs: number) => Promise<void>
   /** Its deliveries are over, or are given up: it lives no more. */
   gone: (owner: Buffer) => Promise<void>

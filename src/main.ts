@@ -19,7 +19,7 @@ function neededNode (): string {
 }
 
 function isOlder (found: string, needed: string): boolean {
-  const [have, want] = [found, needed].map(version => version.split('.').map(part => parseInt(part, 10)))
+  const [have, want] = [found, needed].map((version) => version.split('.').map((part) => parseInt(part, 10)))
   const at = (want as number[]).findIndex((part, index) => (have as number[])[index] !== part)
   return at !== -1 && (have as number[])[at] as number < ((want as number[])[at] as number)
 }

@@ -8,7 +8,19 @@ import type { Holder, Refusal } from './core/limit.ts'
 import type { MessageDetail } from './core/message.ts'
 import type { DropPolicy, JwtPolicy, UpstreamPolicy } from './core/policy.ts'
 import type { Asking, ProbeNote } from './core/probe.ts'
-import type { Answer, Claim, Fingerprint, RawHeaders, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from './core/record.ts'
+import type {
+  Answer,
+  Claim,
+  Fingerprint,
+  RawHeaders,
+  RecordDetail,
+  RecordState,
+  Row,
+  Seen,
+  SettledState,
+  Settlement,
+  Token
+} from './core/record.ts'
 import type { Schemes } from './core/schemes.ts'
 import type { TokenFault } from './core/token.ts'
 import type { Unresolved } from './telling.ts'
@@ -16,7 +28,16 @@ import type { Unresolved } from './telling.ts'
 export type { RecordCount, RecordCounts } from './counts-port.ts'
 export type { DifferingRoute, RegisteredRoute, Registering, Registry } from './registry-port.ts'
 export type { Passage, PassFault, PassListener, PassRequest, PassThrough } from './pass-port.ts'
-export type { AcceptResult, HeldMessage, InboxStore, InboxWakes, MessageAudit, MessageFilter, Recovered, TakeMessages } from './inbox-port.ts'
+export type {
+  AcceptResult,
+  HeldMessage,
+  InboxStore,
+  InboxWakes,
+  MessageAudit,
+  MessageFilter,
+  Recovered,
+  TakeMessages
+} from './inbox-port.ts'
 
 // ---------------------------------------------------------------- time and chance
 
@@ -25,7 +46,10 @@ export interface Clock {
   monotonicMs: () => number
   /** Milliseconds since the Unix epoch. For people and for headers, never for leases. */
   wallMs: () => number
-  /** Milliseconds since the machine was started, also those in which it slept. The arbiter's time is held against it (core/arbiter-time.ts). */
+  /**
+   * Milliseconds since the machine was started, also those in which it slept. The arbiter's time is held against it
+   * (core/arbiter-time.ts).
+   */
   bootMs: () => number
   /** Calls back once, after at least `ms`. Does not keep the process alive. */
   after: (ms: number, call: () => void) => Cancel
@@ -182,10 +206,10 @@ export interface Beaten {
  * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
  *
  * A driver guarantees: a resolved promise means that the commit is acknowledged (or, for a read, that the row is
- * committed; a row that an answer would be given from, and a refusal, are as durable as what is acknowledged). A rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied),
- * StoreRejected (content) or StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in
- * the writing statement (P5). Calls of one kind may be combined into one statement; the order of two calls that are
- * both under way is not defined.
+ * committed; a row that an answer would be given from, and a refusal, are as durable as what is acknowledged). A
+ * rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied), StoreRejected (content) or
+ * StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in the writing statement (P5).
+ * Calls of one kind may be combined into one statement; the order of two calls that are both under way is not defined.
  */
 export interface RecordStore {
   readonly name: 'memory' | 'sqlite' | 'postgres'
@@ -201,8 +225,9 @@ export interface RecordStore {
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
    * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, by the scheme that claims alone, else attempt + 1. What was asked is compared as it was seen:
-   * the claim's own fingerprint, which the row has from then on, may be of another algorithm.
+   * on the state. A past row starts a new life with attempt 1, by the scheme that claims alone, else attempt + 1. What
+   * was asked is compared as it was seen: the claim's own fingerprint, which the row has from then on, may be of
+   * another algorithm.
    */
   take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
   /**
@@ -214,7 +239,10 @@ export interface RecordStore {
   schemes: () => Promise<Schemes>
   /** By which algorithms what is left of a lost scheme was fingerprinted, on a route. */
   lostAlgorithms: (lost: number, route: string) => Promise<number[]>
-  /** A record or message of a lost scheme that lives may be of this very request: it has its key as text, or, where the row has none, what was asked. */
+  /**
+   * A record or message of a lost scheme that lives may be of this very request: it has its key as text, or, where the
+   * row has none, what was asked.
+   */
   mayBeLost: (question: LostQuestion) => Promise<boolean>
   /** Looks whether anything of the earlier scheme is left, where it is time to; if not, that scheme has ended. */
   endEarlierScheme: () => Promise<void>
@@ -243,7 +271,10 @@ export interface RecordStore {
   noteProbe: (note: ProbeNote) => Promise<boolean>
   unresolved: () => Promise<Unresolved>
   list: (filter: RecordFilter) => Promise<RecordDetail[]>
-  /** Operator or probe, only from indeterminate; releasing only after the row's quarantine. Writes the audit row in the same transaction. */
+  /**
+   * Operator or probe, only from indeterminate; releasing only after the row's quarantine. Writes the audit row in the
+   * same transaction.
+   */
   resolve: (resolution: Resolution) => Promise<OperatorResult>
   /** Operator's delete of a settled record: expires in two leases of the row. Refused while claimed or indeterminate. Audited. */
   expire: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
@@ -285,7 +316,13 @@ export interface Copy {
 export type SettledAnswer = Omit<Copy, 'expiresAtMs' | 'generation'>
 
 /** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
-export interface UnsettledCopy { readonly owner: Buffer, readonly attempt: number, readonly fingerprint: Fingerprint, readonly keepMs: number, readonly answer: Answer }
+export interface UnsettledCopy {
+  readonly owner: Buffer
+  readonly attempt: number
+  readonly fingerprint: Fingerprint
+  readonly keepMs: number
+  readonly answer: Answer
+}
 
 export type LockResult =
   | { readonly kind: 'locked' }
@@ -406,8 +443,8 @@ export interface UpstreamRequest {
   /** In whose share of the upstream's connections it counts. Absent: in nobody's. */
   readonly holder?: Holder
   /**
-   * Called once, when it has a connection's place: before the first byte, and at once where there is one. Its time at the upstream begins here.
-   * Absent: nobody waits for it.
+   * Called once, when it has a connection's place: before the first byte, and at once where there is one. Its time at
+   * the upstream begins here. Absent: nobody waits for it.
    */
   readonly placed?: () => void
   /** Told of informational answers, but never of 100 or 101. */
@@ -418,7 +455,10 @@ export interface UpstreamRequest {
 
 /** What became of one sending. */
 export type UpstreamResult =
-  /** No byte left, and none ever will (E4 "before"). `code` for people and logs. `refusal`: it has waited for a place in vain, and for this. */
+  /**
+   * No byte left, and none ever will (E4 "before"). `code` for people and logs. `refusal`: it has waited for a place in
+   * vain, and for this.
+   */
   | { readonly kind: 'unsent', readonly code: string, readonly refusal?: Refusal }
   /** Some byte may have left, and no whole answer came (E4 "during"). `status`: if a head was seen. */
   | { readonly kind: 'lost', readonly code: string, readonly timedOut: boolean, readonly status: number | null }
@@ -471,4 +511,17 @@ export interface TokenVerifier {
 
 // ---------------------------------------------------------------- what is told
 
-export type { CountedRoute, DeliveryLine, DeliveryLog, DeliveryResult, Log, HeldKind, Meter, ProbeResult, RequestLine, RequestLog, ShedLimit, Unresolved } from './telling.ts'
+export type {
+  CountedRoute,
+  DeliveryLine,
+  DeliveryLog,
+  DeliveryResult,
+  Log,
+  HeldKind,
+  Meter,
+  ProbeResult,
+  RequestLine,
+  RequestLog,
+  ShedLimit,
+  Unresolved
+} from './telling.ts'

@@ -18,7 +18,9 @@ export function proxied<Port extends object> (properties: PropertiesOf<Port>, ca
     get: (_, name) => {
       // A promise that resolves to a port looks for `then`.
       if (typeof name === 'symbol' || name === 'then' || name in properties) return Reflect.get(properties, name) as unknown
-      if (!methods.has(name)) methods.set(name, (...args: never[]) => call(name as MethodOf<Port>, (port) => (port as Record<string, Method>)[name]?.(...args)))
+      if (!methods.has(name)) {
+        methods.set(name, (...args: never[]) => call(name as MethodOf<Port>, (port) => (port as Record<string, Method>)[name]?.(...args)))
+      }
       return methods.get(name)
     }
   }) as object as Port

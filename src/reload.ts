@@ -38,7 +38,11 @@ class Refused extends Error {
  * `load`: reads the file; null: there is none. `take`: from now on this one counts; takes it whole, or throws and has
  * changed nothing. Never throws.
  */
-export function reload (running: Config, load: (() => Config) | null, options: ReloadOptions & { readonly take: (config: Config) => void }): void {
+export function reload (
+  running: Config,
+  load: (() => Config) | null,
+  options: ReloadOptions & { readonly take: (config: Config) => void }
+): void {
   const judged = judge(running, load, options)
   if (judged === null) return
   try {

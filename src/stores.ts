@@ -80,7 +80,13 @@ export class Stores {
     const { postgres } = config.stores
     if (postgres === null) {
       stores.#ownSecret = config.secrets.length > 0 ? readSecret(config.dataDir) : secretToServe(config.dataDir)
-      const embedded = await openSqlite({ dataDir: config.dataDir, exclusive: true, meter: options.meter, believedMs: options.believedMs, scheme: newestSchemeName(stores.secrets) })
+      const embedded = await openSqlite({
+        dataDir: config.dataDir,
+        exclusive: true,
+        meter: options.meter,
+        believedMs: options.believedMs,
+        scheme: newestSchemeName(stores.secrets)
+      })
       if (embedded.remark !== null) options.log.warn({}, embedded.remark)
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
@@ -89,7 +95,16 @@ export class Stores {
       stores.#become(embedded)
       return stores
     }
-    const connection = connectPostgres({ ...postgres, serves: true, scheme: newestSchemeName(config.secrets), instance: options.instance, log: options.log, meter: options.meter, renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE, believedMs: options.believedMs })
+    const connection = connectPostgres({
+      ...postgres,
+      serves: true,
+      scheme: newestSchemeName(config.secrets),
+      instance: options.instance,
+      log: options.log,
+      meter: options.meter,
+      renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE,
+      believedMs: options.believedMs
+    })
     stores.#connection = connection
     await stores.#connect(connection, true)
     return stores
@@ -119,7 +134,9 @@ export class Stores {
   /** A sentence, while nothing can be served from the store and no waiting mends it. */
   get blocked (): string | null {
     const failure = this.#embedded?.failure ?? null
-    return failure === null ? this.#refusal ?? this.#connection?.lacking ?? null : `the embedded store has ended (${failure.message}): start this process again`
+    return failure === null
+      ? this.#refusal ?? this.#connection?.lacking ?? null
+      : `the embedded store has ended (${failure.message}): start this process again`
   }
 
   /** A sentence, while the database has not been reached. */
@@ -188,10 +205,22 @@ export class Stores {
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
     const isNews = (this.#refusal === null ? this.#outage : this.#refusals).isNews(cause, performance.now())
-    if (isNews) this.#options.log.warn({ where, error: cause }, this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again')
+    if (isNews) {
+      this.#options.log.warn(
+        { where, error: cause },
+        this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again'
+      )
+    }
   }
 
-  #become (records: RecordStore & { readonly inbox: InboxStore, readonly counts: RecordCounts, readonly wakes: InboxWakes, readonly marks: DatabaseMarks }): void {
+  #become (
+    records: RecordStore & {
+      readonly inbox: InboxStore
+      readonly counts: RecordCounts
+      readonly wakes: InboxWakes
+      readonly marks: DatabaseMarks
+    }
+  ): void {
     this.#records.open(records)
     this.#inbox.open(records.inbox)
     this.#counts.open(records.counts)
@@ -223,7 +252,8 @@ function whereOf (config: Config): string[] {
 }
 
 function placeOf ({ url, sentinel, cluster }: RedisConfig): string {
-  const all = (nodes: readonly AddressConfig[]) => nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
+  const all = (nodes: readonly AddressConfig[]) =>
+    nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
   if (sentinel !== null) return `Redis master ${sentinel.name} of the sentinels ${all(sentinel.nodes)}`
   return cluster === null ? `Redis at ${new URL(url ?? '').host}` : `Redis Cluster at ${all(cluster)}`
 }

@@ -57,7 +57,10 @@ export interface Meter {
   /** Turned away before it was looked at, because the process is at a limit. */
   /** Turned away before anything was claimed: the limit is full, or this caller or peer has its share of it. */
   shed: (limit: ShedLimit, by: Refusal) => void
-  /** Whoever should have gone on has not, and its connection was ended: a client with its request, a client with its answer, an upstream, both ends of a tunnel. */
+  /**
+   * Whoever should have gone on has not, and its connection was ended: a client with its request, a client with its
+   * answer, an upstream, both ends of a tunnel.
+   */
   idled: (direction: IdleDirection) => void
   /** What is held at the moment; asked whenever somebody looks. */
   holds: (what: HeldKind, read: () => number) => void
@@ -79,7 +82,9 @@ export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtake
 
 export type SignatureResult = 'current' | 'previous' | SignatureFault
 
-export type ShedLimit = 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections' | 'records'
+export type ShedLimit =
+  | 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections'
+  | 'records'
 export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
 export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 

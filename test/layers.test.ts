@@ -34,7 +34,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'modes.ts': ['gateway'],
   'stores.ts': ['config', 'core', 'store', 'ports.ts', 'errors.ts'],
   'reload.ts': ['config', 'errors.ts', 'ports.ts'],
-  'app.ts': ['background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'modes.ts', 'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'],
+  'app.ts': [
+    'background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'modes.ts',
+    'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'
+  ],
   workers: ['app.ts', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'http', 'ports.ts', 'reload.ts', 'telemetry'],
   cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http', 'workers'],
   'main.ts': ['cli']
@@ -60,8 +63,8 @@ const PURE_MAY = ['node:crypto', 'node:buffer']
 interface Import { readonly file: string, readonly room: string, readonly from: string }
 
 function imports (): Import[] {
-  const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.ts'))
-  return files.flatMap(file => {
+  const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  return files.flatMap((file) => {
     const text = readFileSync(join(SRC, file), 'utf8')
     const found = text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'|import\('([^']+)'\)/gm)
     return Array.from(found, ([, a, b, c]) => ({ file, room: roomOf(file), from: (a ?? b ?? c) as string }))
@@ -77,24 +80,28 @@ function target (found: Import): string {
 }
 
 test('imports go down only, as ARCHITECTURE.md says', () => {
-  const wrong = imports().filter(found => found.from.startsWith('.')).filter(found => {
+  const wrong = imports().filter((found) => found.from.startsWith('.')).filter((found) => {
     const to = roomOf(target(found))
     return to !== found.room && !target(found).startsWith('..') && !(MAY_IMPORT[found.room] ?? []).includes(to)
   })
-  assert.deepEqual(wrong.map(found => `${found.file} -> ${target(found)}`), [])
+  assert.deepEqual(wrong.map((found) => `${found.file} -> ${target(found)}`), [])
 })
 
 test('every room has its line in the table', () => {
   const rooms = new Set(imports().map(({ room }) => room))
-  assert.deepEqual(Array.from(rooms).filter(room => !(room in MAY_IMPORT)), [])
+  assert.deepEqual(Array.from(rooms).filter((room) => !(room in MAY_IMPORT)), [])
 })
 
 test('the core is pure: it asks Node for nothing but hashes, and no library at all', () => {
   const impure = imports().filter(({ room, from }) => room === 'core' && !from.startsWith('.') && !PURE_MAY.includes(from))
   assert.deepEqual(impure.map(({ file, from }) => `${file} -> ${from}`), [])
-  for (const file of readdirSync(join(SRC, 'core'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))) {
+  for (const file of readdirSync(join(SRC, 'core'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))) {
     const code = readFileSync(join(SRC, 'core', file), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')
-    assert.doesNotMatch(code, /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bprocess\.|\bsetTimeout\b|\bperformance\.|randomBytes|randomUUID/, file)
+    assert.doesNotMatch(
+      code,
+      /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bprocess\.|\bsetTimeout\b|\bperformance\.|randomBytes|randomUUID/,
+      file
+    )
   }
 })
 
@@ -105,10 +112,10 @@ test('only its own room knows a library', () => {
 
 test('drivers do not know each other', () => {
   const drivers = new Set(['postgres', 'redis', 'sqlite'])
-  const wrong = imports().filter(found => found.room === 'store').filter(found => {
+  const wrong = imports().filter((found) => found.room === 'store').filter((found) => {
     const [, own] = found.file.split('/')
     const [room, other] = target(found).split('/')
     return room === 'store' && drivers.has(own as string) && drivers.has(other as string) && own !== other
   })
-  assert.deepEqual(wrong.map(found => `${found.file} -> ${target(found)}`), [])
+  assert.deepEqual(wrong.map((found) => `${found.file} -> ${target(found)}`), [])
 })

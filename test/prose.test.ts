@@ -59,12 +59,12 @@ function plain (text: string): string {
     .replace(/[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}/g, '')
 }
 
-const wordsOf = (text: string): number => text.split(/\s+/).filter(word => /[\p{L}\p{N}]/u.test(word)).length
+const wordsOf = (text: string): number => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
 
 function sentencesOf (page: string): Sentence[] {
   return blocksOf(page).flatMap(({ line, text }) => {
     let at = line
-    return (plain(text).match(/[\s\S]+?(?:[.!?:]["'”’)\]]*(?=\s|$)|$)/g) ?? []).map(part => {
+    return (plain(text).match(/[\s\S]+?(?:[.!?:]["'”’)\]]*(?=\s|$)|$)/g) ?? []).map((part) => {
       const lead = /^\s*/.exec(part)?.[0] ?? ''
       const sentence = { line: at + lead.split('\n').length - 1, text: part.trim().replace(/\s+/g, ' '), words: wordsOf(part) }
       at += part.split('\n').length - 1
@@ -73,10 +73,14 @@ function sentencesOf (page: string): Sentence[] {
   }).filter(({ words }) => words > 0)
 }
 
-const averageOf = (sentences: readonly Sentence[]): number => sentences.reduce((sum, { words }) => sum + words, 0) / Math.max(1, sentences.length)
+const averageOf = (sentences: readonly Sentence[]): number =>
+  sentences.reduce((sum, { words }) => sum + words, 0) / Math.max(1, sentences.length)
 
 const ROOT = new URL('..', import.meta.url)
-const PAGES = ['README.md', ...readdirSync(new URL('docs/guides', ROOT)).filter(name => name.endsWith('.md')).sort().map(name => `docs/guides/${name}`)]
+const PAGES = [
+  'README.md',
+  ...readdirSync(new URL('docs/guides', ROOT)).filter((name) => name.endsWith('.md')).sort().map((name) => `docs/guides/${name}`)
+]
 
 for (const page of PAGES) {
   test(`${page} has sentences of ${AVERAGE} words on average and ${MOST} at most`, () => {
@@ -84,7 +88,10 @@ for (const page of PAGES) {
     const long = sentences.filter(({ words }) => words > MOST).map(({ line, words, text }) => `${page}:${line}: ${words} words: ${text}`)
     assert.deepEqual(long, [])
     const average = averageOf(sentences)
-    const longest = sentences.toSorted((a, b) => b.words - a.words).slice(0, 10).map(({ line, words, text }) => `${page}:${line}: ${words} words: ${text}`)
+    const longest = sentences
+      .toSorted((a, b) => b.words - a.words)
+      .slice(0, 10)
+      .map(({ line, words, text }) => `${page}:${line}: ${words} words: ${text}`)
     assert.ok(average <= AVERAGE, `${page}: ${average.toFixed(1)} words a sentence; the longest:\n${longest.join('\n')}`)
   })
 }

@@ -25,5 +25,8 @@ test('each name in scripts/tiers.ts is one of a file that is there', () => {
 
 test('the gate runs both tiers', () => {
   const lines = readFileSync(`${ROOT}.ci/run`, 'utf8').split('\n')
-  assert.deepEqual(lines.filter((line) => line.startsWith('npm test') || line.startsWith('npm run test')), ['npm test', 'npm run test:long'])
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('npm test') || line.startsWith('npm run test')),
+    ['npm test', 'npm run test:long']
+  )
 })

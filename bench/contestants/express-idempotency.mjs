@@ -30,7 +30,7 @@ app.use(express.text({ type: 'application/json' }))
 app.use(idempotency({ dataAdapter: new MapAdapter() }))
 app.post('/{*path}', async (request, response) => {
   if (getSharedIdempotencyService().isHit(request)) return
-  const headers = Object.fromEntries(['authorization', 'content-type', 'idempotency-key'].map(name => [name, request.get(name)]))
+  const headers = Object.fromEntries(['authorization', 'content-type', 'idempotency-key'].map((name) => [name, request.get(name)]))
   const answer = await fetch(UPSTREAM + request.url, { method: 'POST', headers, body: request.body })
   response.status(answer.status).type(answer.headers.get('content-type')).send(await answer.text())
 })

@@ -21,7 +21,11 @@ const server = createServer((request, response) => {
   const pieces: Buffer[] = []
   request.on('data', (piece: Buffer) => { pieces.push(piece) })
   request.on('end', () => {
-    waiting.push({ path: request.url ?? '/', headers: request.rawHeaders.filter((_, at, all) => !/^(host|connection)$/i.test(all[at - at % 2] ?? '')), body: Buffer.concat(pieces) })
+    waiting.push({
+      path: request.url ?? '/',
+      headers: request.rawHeaders.filter((_, at, all) => !/^(host|connection)$/i.test(all[at - at % 2] ?? '')),
+      body: Buffer.concat(pieces)
+    })
     const body = '{"accepted":true}'
     response.writeHead(ACCEPTED, ['Content-Type', 'application/json', 'Content-Length', String(body.length)])
     response.end(body)

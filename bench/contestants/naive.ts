@@ -40,8 +40,15 @@ console.log(`listens on ${await server.listen({ host: '127.0.0.1', port: 0 })}`)
 
 async function keep (id: string, request: FastifyRequest, reply: FastifyReply, response: { readonly stream: Readable }): Promise<void> {
   try {
-    const answer: Answer = { status: reply.statusCode, type: String(reply.getHeader('content-type')), body: (await buffer(response.stream)).toString() }
-    await database.query('update answers set status = $2, type = $3, body = $4 where id = $1', [id, answer.status, answer.type, answer.body])
+    const answer: Answer = {
+      status: reply.statusCode,
+      type: String(reply.getHeader('content-type')),
+      body: (await buffer(response.stream)).toString()
+    }
+    await database.query(
+      'update answers set status = $2, type = $3, body = $4 where id = $1',
+      [id, answer.status, answer.type, answer.body]
+    )
     await redis.set(PREFIX + id, JSON.stringify(answer), 'EX', REMEMBERED_SECONDS)
     void reply.send(answer.body)
   } catch (error) {

@@ -37,7 +37,10 @@ const server = Fastify({ logger: false })
 server.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => { done(null, body) })
 server.post('/*', async (request, reply) => {
   const { 'idempotency-key': key, 'content-type': type } = request.headers
-  await door.query('insert into outbox (key, path, type, body) values ($1, $2, $3, $4) on conflict (key) do nothing', [key, request.url, type, request.body])
+  await door.query(
+    'insert into outbox (key, path, type, body) values ($1, $2, $3, $4) on conflict (key) do nothing',
+    [key, request.url, type, request.body]
+  )
   sleeping.shift()?.()
   return reply.code(202).send({ key })
 })
@@ -55,7 +58,9 @@ async function deliverOne (): Promise<boolean> {
   const client = await database.connect()
   try {
     await client.query('begin')
-    const { rows: [row] } = await client.query<Row>('select id, key, path, type, body from outbox where sent_at is null order by id limit 1 for update skip locked')
+    const { rows: [row] } = await client.query<Row>(
+      'select id, key, path, type, body from outbox where sent_at is null order by id limit 1 for update skip locked'
+    )
     if (row !== undefined) {
       await send(row)
       await client.query('update outbox set sent_at = now() where id = $1', [row.id])
@@ -77,7 +82,7 @@ async function send ({ key, path, type, body }: Row): Promise<void> {
 }
 
 async function sleep (): Promise<void> {
-  await new Promise<void>(resolve => {
+  await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, POLL_MS)
     sleeping.push(() => { clearTimeout(timer); resolve() })
   })

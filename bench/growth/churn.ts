@@ -90,7 +90,14 @@ async function churn (servers: Servers, numbers: Numbers, { records, days }: Chu
     const began = performance.now()
     const { walBytes } = await table.walOf(async () => turnOver(store, table, numbers, records * days, vacuums))
     const seconds = (performance.now() - began) / 1_000
-    return { parameters, records, days, perSecond: records * days / seconds, walPerRecord: walBytes / (records * days), ...await vacuums.judged() }
+    return {
+      parameters,
+      records,
+      days,
+      perSecond: records * days / seconds,
+      walPerRecord: walBytes / (records * days),
+      ...await vacuums.judged()
+    }
   } finally {
     await store.close()
     await table.close()
@@ -146,7 +153,15 @@ function claimOf (key: string): Claim {
     unknownKeepMs: 30 * 24 * HOUR_MS,
     quarantineMs: 315_000,
     question: null,
-    about: { route: ROUTE, method: 'POST', path: PATH, requestId: '01234567-89ab-cdef-0123-456789abcdef', instance: 'gateway-of-the-churn', keyHash: keyHash(key), keyText: null }
+    about: {
+      route: ROUTE,
+      method: 'POST',
+      path: PATH,
+      requestId: '01234567-89ab-cdef-0123-456789abcdef',
+      instance: 'gateway-of-the-churn',
+      keyHash: keyHash(key),
+      keyText: null
+    }
   }
 }
 
@@ -176,13 +191,25 @@ class Vacuums {
     if (this.#dead > this.#rule.dead || this.#inserted > this.#rule.inserted) await this.#vacuum()
   }
 
-  async judged (): Promise<Pick<ChurnResult, 'hotShare' | 'deadMost' | 'vacuums' | 'vacuumSeconds' | 'largest' | 'atEnd' | 'rewritten' | 'bloat'>> {
+  async judged (): Promise<Pick<
+    ChurnResult,
+    'hotShare' | 'deadMost' | 'vacuums' | 'vacuumSeconds' | 'largest' | 'atEnd' | 'rewritten' | 'bloat'
+  >> {
     const atEnd = await this.#table.sizes()
     const { updates, hotUpdates } = await this.#table.counts()
     const largest = Math.max(this.#largest, atEnd.total)
     await this.#table.rows('vacuum full onceway.records')
     const rewritten = await this.#table.sizes()
-    return { hotShare: hotUpdates / updates, deadMost: this.#deadMost, vacuums: this.#count, vacuumSeconds: this.#seconds, largest, atEnd, rewritten, bloat: largest / rewritten.total }
+    return {
+      hotShare: hotUpdates / updates,
+      deadMost: this.#deadMost,
+      vacuums: this.#count,
+      vacuumSeconds: this.#seconds,
+      largest,
+      atEnd,
+      rewritten,
+      bloat: largest / rewritten.total
+    }
   }
 
   /** A table never shrinks by itself, so it is at its largest just before one. */
@@ -201,7 +228,8 @@ class Vacuums {
 /** How many make a vacuum due. */
 interface Rule { readonly dead: number, readonly inserted: number }
 
-const setting = (name: string): string => `coalesce((select option_value::float8 from pg_options_to_table(c.reloptions) where option_name = '${name}'), current_setting('${name}')::float8)`
+const setting = (name: string): string =>
+  `coalesce((select option_value::float8 from pg_options_to_table(c.reloptions) where option_name = '${name}'), current_setting('${name}')::float8)`
 
 const RULE = `select ${setting('autovacuum_vacuum_threshold')} + ${setting('autovacuum_vacuum_scale_factor')} * greatest(c.reltuples, 0) as dead,
        ${setting('autovacuum_vacuum_insert_threshold')} + ${setting('autovacuum_vacuum_insert_scale_factor')} * greatest(c.reltuples, 0) as inserted

@@ -16,11 +16,14 @@ export type Operation = typeof OPERATIONS[number]
 const METRIC = 'onceway_store_duration_seconds'
 const MS_PER_SECOND = 1_000
 
-export async function storeTimes<Result> (adminUrl: string, work: () => Promise<Result>): Promise<{ readonly result: Result, readonly times: Partial<Record<Operation, OperationTimes>> }> {
+export async function storeTimes<Result> (
+  adminUrl: string,
+  work: () => Promise<Result>
+): Promise<{ readonly result: Result, readonly times: Partial<Record<Operation, OperationTimes>> }> {
   const before = await metricsOf(adminUrl)
   const result = await work()
   const after = await metricsOf(adminUrl)
-  const times = OPERATIONS.map(operation => [operation, added(before, after, operation)] as const)
+  const times = OPERATIONS.map((operation) => [operation, added(before, after, operation)] as const)
   return { result, times: Object.fromEntries(times.filter(([, { count }]) => count > 0)) }
 }
 
@@ -29,7 +32,12 @@ function added (before: Metrics, after: Metrics, operation: Operation): Operatio
   const grown = (name: string): number => (after.get(name)?.[0] ?? 0) - (before.get(name)?.[0] ?? 0)
   const count = grown(`${METRIC}_count${labels}`)
   const buckets = bucketsOf(after, operation).map(({ name, leMs }) => ({ leMs, count: grown(name) }))
-  return { count, meanMs: grown(`${METRIC}_sum${labels}`) / count * MS_PER_SECOND, p50Ms: quantile(buckets, 0.5), p99Ms: quantile(buckets, 0.99) }
+  return {
+    count,
+    meanMs: grown(`${METRIC}_sum${labels}`) / count * MS_PER_SECOND,
+    p50Ms: quantile(buckets, 0.5),
+    p99Ms: quantile(buckets, 0.99)
+  }
 }
 
 interface Bucket { readonly leMs: number, readonly count: number }

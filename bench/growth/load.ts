@@ -40,8 +40,11 @@ export class Client {
       const text = await body.text()
       const tookMs = performance.now() - began
       const status = String(headers['idempotency-status'])
-      if (statusCode !== ANSWER_STATUS || status !== expected) this.note(`${key}: expected ${expected}, and it is ${statusCode} ${status} ${text.slice(0, 200)}`)
-      else if (text !== answerOf(key)) this.note(`${key}: another body than its own: ${text.slice(0, 100)}`)
+      if (statusCode !== ANSWER_STATUS || status !== expected) {
+        this.note(`${key}: expected ${expected}, and it is ${statusCode} ${status} ${text.slice(0, 200)}`)
+      } else if (text !== answerOf(key)) {
+        this.note(`${key}: another body than its own: ${text.slice(0, 100)}`)
+      }
       return tookMs
     } catch (error) {
       this.note(`${key}: ${error instanceof Error ? error.message : String(error)}`)

@@ -36,23 +36,34 @@ function whole (name: string, text: string): number {
 
 function parts (text: string): ReadonlySet<Part> {
   const asked = text.split(',')
-  const unknown = asked.filter(name => !PARTS.some(part => part === name))
+  const unknown = asked.filter((name) => !PARTS.some((part) => part === name))
   if (unknown.length > 0) throw new RangeError(`--only wants ${PARTS.join(', ')}, not ${unknown.join(', ')}`)
   return new Set(asked as Part[])
 }
 
 const only = parts(values.only)
 const seconds = positive('seconds', values.seconds)
-const sweep = { records: whole('sweep', values.sweep), rate: positive('rate', values.rate), phaseSeconds: seconds * 3, stores: 'redis and postgres' } as const
+const sweep = {
+  records: whole('sweep', values.sweep),
+  rate: positive('rate', values.rate),
+  phaseSeconds: seconds * 3,
+  stores: 'redis and postgres'
+} as const
 
 const options: GrowthOptions = {
   sizes: only.has('sizes')
-    ? { records: values.records.split(',').map(text => whole('records', text)).sort((a, b) => a - b), rounds: whole('rounds', values.rounds), seconds, stores: ['postgres', 'redis and postgres'], concurrencies: [1, 32] }
+    ? {
+        records: values.records.split(',').map((text) => whole('records', text)).sort((a, b) => a - b),
+        rounds: whole('rounds', values.rounds),
+        seconds,
+        stores: ['postgres', 'redis and postgres'],
+        concurrencies: [1, 32]
+      }
     : null,
   sweeps: only.has('sweep') ? [{ ...sweep, besideTransaction: false }, { ...sweep, besideTransaction: true }] : [],
   churn: only.has('churn') ? { records: whole('churn', values.churn), days: whole('days', values.days), parameters: PARAMETERS } : null,
   variants: only.has('variants') ? { records: whole('churn', values.churn) } : null,
-  say: text => { console.log(text) }
+  say: (text) => { console.log(text) }
 }
 
 const result = await runGrowth(options)

@@ -17,10 +17,10 @@ export function reported (result: GrowthResult, args: readonly string[]): string
 
 \`npm run bench:growth${args.length === 0 ? '' : ` -- ${args.join(' ')}`}\`, ${new Date().toISOString().slice(0, 10)}: **${wrongCount === 0 ? 'every answer right' : `${wrongCount} wrong`}**, ${upstream.executions} executions of ${upstream.keys} keys, ${upstream.twice} executed twice.
 
-${machine().map(line => `* ${line}`).join('\n')}
+${machine().map((line) => `* ${line}`).join('\n')}
 * ${Object.entries(settings).map(([name, value]) => `${name} = ${value}`).join(', ')}
 
-${wrong.map(what => `* wrong: ${what}`).join('\n')}
+${wrong.map((what) => `* wrong: ${what}`).join('\n')}
 
 ${sizes === null ? '' : sizesSection(sizes)}
 ${sweeps.length === 0 ? '' : sweepSection(sweeps)}
@@ -44,18 +44,26 @@ whose keys are drawn from the whole table; answers come from neither memory nor 
 
 | records | seeded a second | bytes a record | heap | toast | indexes | WAL a record |
 |---|---|---|---|---|---|---|
-${tables.map(table => `| ${tableCells(table).join(' | ')} |`).join('\n')}
+${tables.map((table) => `| ${tableCells(table).join(' | ')} |`).join('\n')}
 
 | stores | work | at once | records | p50 ms | p99 ms | a second | p50 over ${base} | p99 over ${base} | claim ms (p50, p99) | settle ms (p50, p99) | WAL a request |
 |---|---|---|---|---|---|---|---|---|---|---|---|
-${groupsOf(cells).map(group => `| ${cellCells(group, cells, base).join(' | ')} |`).join('\n')}
+${groupsOf(cells).map((group) => `| ${cellCells(group, cells, base).join(' | ')} |`).join('\n')}
 `
 }
 
 function tableCells ({ records, seeded, sizes, walPerRecord }: SeededTable): string[] {
   const each = (bytes: number): string => (bytes / sizes.records).toFixed(0)
   const indexes = Object.entries(sizes.indexes).map(([name, bytes]) => `${name} ${each(bytes)}`).join(', ')
-  return [String(records), seeded.perSecond.toFixed(0), each(sizes.total), each(sizes.heap), each(sizes.toast), indexes, walPerRecord.toFixed(0)]
+  return [
+    String(records),
+    seeded.perSecond.toFixed(0),
+    each(sizes.total),
+    each(sizes.heap),
+    each(sizes.toast),
+    indexes,
+    walPerRecord.toFixed(0)
+  ]
 }
 
 /** The cells that differ in their round alone. */
@@ -74,12 +82,12 @@ function cellCells (group: readonly Cell[], cells: readonly Cell[], base: number
   const { stores, work, concurrency, records } = group[0] as Cell
   const over = (value: (cell: Cell) => number): string => {
     if (records === base) return '1'
-    return spread(group.map(cell => value(cell) / value(sameRound(cells, cell, base))))
+    return spread(group.map((cell) => value(cell) / value(sameRound(cells, cell, base))))
   }
   const mid = (value: (cell: Cell) => number, digits = 2): string => median(group.map(value)).toFixed(digits)
   const times = (operation: 'claim_insert' | 'settle'): string => group[0]?.operations[operation] === undefined
     ? '–'
-    : `${mid(cell => cell.operations[operation]?.p50Ms ?? 0)}, ${mid(cell => cell.operations[operation]?.p99Ms ?? 0)}`
+    : `${mid((cell) => cell.operations[operation]?.p50Ms ?? 0)}, ${mid((cell) => cell.operations[operation]?.p99Ms ?? 0)}`
   return [
     stores, work, String(concurrency), String(records),
     mid(({ measured }) => measured.p50Ms), mid(({ measured }) => measured.p99Ms), mid(({ measured }) => measured.perSecond, 0),
@@ -89,7 +97,8 @@ function cellCells (group: readonly Cell[], cells: readonly Cell[], base: number
 }
 
 function sameRound (cells: readonly Cell[], { stores, work, concurrency, round }: Cell, records: number): Cell {
-  const found = cells.find(cell => cell.stores === stores && cell.work === work && cell.concurrency === concurrency && cell.round === round && cell.records === records)
+  const found = cells.find((cell) =>
+    cell.stores === stores && cell.work === work && cell.concurrency === concurrency && cell.round === round && cell.records === records)
   if (found === undefined) throw new Error(`no cell of ${records} records in round ${round}`)
   return found
 }
@@ -112,7 +121,7 @@ ${sweeps.flatMap(phaseRows).join('\n')}
 
 | | swept a second | WAL a swept record | autovacuums meanwhile | dead rows after | vacuum s | vacuum WAL MiB | MiB before | MiB swept | MiB vacuumed |
 |---|---|---|---|---|---|---|---|---|---|
-${sweeps.map(sweep => `| ${sweepCells(sweep).join(' | ')} |`).join('\n')}
+${sweeps.map((sweep) => `| ${sweepCells(sweep).join(' | ')} |`).join('\n')}
 `
 }
 
@@ -146,14 +155,15 @@ Bloat is the largest that the table has been, over what \`vacuum full\` made of 
 
 | storage parameters | bloat | bytes a record at the end | rewritten | HOT updates | most dead rows | vacuums | vacuum s | WAL a record | records a second |
 |---|---|---|---|---|---|---|---|---|---|
-${results.map(result => `| ${churnCells(result).join(' | ')} |`).join('\n')}
+${results.map((result) => `| ${churnCells(result).join(' | ')} |`).join('\n')}
 `
 }
 
 function churnCells (result: ChurnResult): string[] {
   const { parameters, bloat, atEnd, rewritten, hotShare, deadMost, vacuums, vacuumSeconds, walPerRecord, perSecond } = result
   return [
-    parameters === '' ? 'as migrated' : parameters, bloat.toFixed(2), (atEnd.total / atEnd.records).toFixed(0), (rewritten.total / rewritten.records).toFixed(0),
+    parameters === '' ? 'as migrated' : parameters, bloat.toFixed(2), (atEnd.total / atEnd.records).toFixed(0),
+    (rewritten.total / rewritten.records).toFixed(0),
     percent(hotShare), String(deadMost), String(vacuums), vacuumSeconds.toFixed(1), walPerRecord.toFixed(0), perSecond.toFixed(0)
   ]
 }
@@ -165,7 +175,7 @@ SQL alone, simplified alike, batches of 32, ${shapes[0]?.records ?? 0} records.
 
 | shape | claim p50 ms | settle p50 ms | pairs a second | WAL a record | bytes a record | HOT updates | purge s | purge WAL a record |
 |---|---|---|---|---|---|---|---|---|
-${shapes.map(shape => `| ${shape.shape} | ${shape.claimP50Ms.toFixed(2)} | ${shape.settleP50Ms.toFixed(2)} | ${shape.pairsPerSecond.toFixed(0)} | ${shape.walPerRecord.toFixed(0)} | ${shape.bytesPerRecord.toFixed(0)} | ${percent(shape.hotShare)} | ${shape.purgeSeconds.toFixed(1)} | ${shape.purgeWalPerRecord.toFixed(0)} |`).join('\n')}
+${shapes.map((shape) => `| ${shape.shape} | ${shape.claimP50Ms.toFixed(2)} | ${shape.settleP50Ms.toFixed(2)} | ${shape.pairsPerSecond.toFixed(0)} | ${shape.walPerRecord.toFixed(0)} | ${shape.bytesPerRecord.toFixed(0)} | ${percent(shape.hotShare)} | ${shape.purgeSeconds.toFixed(1)} | ${shape.purgeWalPerRecord.toFixed(0)} |`).join('\n')}
 
 | id | index bytes a record | heap bytes of the id alone |
 |---|---|---|

@@ -38,7 +38,7 @@ export interface GrowthResult {
 
 export async function runGrowth (options: GrowthOptions): Promise<GrowthResult> {
   const { say, settings = SETTINGS } = options
-  return withServers(async servers => {
+  return withServers(async (servers) => {
     // No part asks a key that another one has asked, but every part has databases of its own.
     const numbers = new Numbers()
     const sizes = options.sizes === null ? null : await measureSizes(servers, numbers, { ...options.sizes, say })
@@ -48,7 +48,7 @@ export async function runGrowth (options: GrowthOptions): Promise<GrowthResult> 
     const variants = options.variants === null ? null : await measureVariants(servers, { ...options.variants, say })
     const upstream = await servers.upstream.ask('count')
     const executions = wrongExecutions(upstream)
-    const parts = [sizes, ...sweeps].filter(part => part !== null)
+    const parts = [sizes, ...sweeps].filter((part) => part !== null)
     return {
       settings,
       sizes,

@@ -78,7 +78,7 @@ function framed (parts: readonly string[]): Buffer {
     bytes.writeUIntBE(length, 0, 6)
     return bytes
   }
-  return Buffer.concat([...parts.flatMap(part => [frame(Buffer.byteLength(part)), Buffer.from(part)]), frame(KEY_CHARS)])
+  return Buffer.concat([...parts.flatMap((part) => [frame(Buffer.byteLength(part)), Buffer.from(part)]), frame(KEY_CHARS)])
 }
 
 /** The first and the last must be where a gateway will look for them. */
@@ -89,7 +89,10 @@ async function verify ({ database, from, count }: SeedOrder): Promise<void> {
   try {
     for (const number of [from, from + count - 1]) {
       const key = keyOf('seed', number)
-      const { rowCount } = await client.query('select from onceway.records where id = $1 and key_hash = $2', [recordId(ROUTE, SCOPE, key), keyHash(key)])
+      const { rowCount } = await client.query(
+        'select from onceway.records where id = $1 and key_hash = $2',
+        [recordId(ROUTE, SCOPE, key), keyHash(key)]
+      )
       if (rowCount !== 1) throw new Error(`the record of ${key} is not where its id says: has core/identity.ts changed?`)
     }
   } finally {

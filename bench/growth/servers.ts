@@ -64,7 +64,11 @@ export async function withServers<Result> (work: (servers: Servers) => Promise<R
 
 let started = 0
 
-export async function withGateway<Result> (servers: Servers, choice: GatewayChoice, work: (gateway: GatewayProcess) => Promise<Result>): Promise<Result> {
+export async function withGateway<Result> (
+  servers: Servers,
+  choice: GatewayChoice,
+  work: (gateway: GatewayProcess) => Promise<Result>
+): Promise<Result> {
   const name = `gateway-${started++}`
   const gateway = await startGatewayProcess({ name, directory: servers.directory, config: configOf(servers, choice, name), broken: null })
   try {

@@ -73,7 +73,12 @@ export async function measureSizes (servers: Servers, numbers: Numbers, options:
       for (const records of options.records) {
         // What one round has added to an empty table is not nothing to the next.
         if (records === 0 && round > 1) databases.set(0, (await makeTable(servers, numbers, 0)).database)
-        const measured = await measureTable(servers, numbers, options, { records, stores, round, database: databases.get(records) as string })
+        const measured = await measureTable(servers, numbers, options, {
+          records,
+          stores,
+          round,
+          database: databases.get(records) as string
+        })
         result.cells.push(...measured.cells)
         result.wrongCount += measured.client.wrongCount
         result.wrong.push(...measured.client.wrong)
@@ -97,7 +102,11 @@ export async function makeDatabase (servers: Servers, numbers: Numbers): Promise
   return { database, template }
 }
 
-async function makeTable (servers: Servers, numbers: Numbers, records: number): Promise<{ readonly database: string, readonly table: SeededTable }> {
+async function makeTable (
+  servers: Servers,
+  numbers: Numbers,
+  records: number
+): Promise<{ readonly database: string, readonly table: SeededTable }> {
   const { database, template } = await makeDatabase(servers, numbers)
   const count = records === 0 ? REPLAYS_OF_NONE : records
   const table = await Table.open(database)
@@ -112,13 +121,18 @@ async function makeTable (servers: Servers, numbers: Numbers, records: number): 
 
 interface Place { readonly records: number, readonly stores: Stores, readonly round: number, readonly database: string }
 
-async function measureTable (servers: Servers, numbers: Numbers, options: SizesOptions, place: Place): Promise<{ readonly cells: readonly Cell[], readonly client: Client }> {
+async function measureTable (
+  servers: Servers,
+  numbers: Numbers,
+  options: SizesOptions,
+  place: Place
+): Promise<{ readonly cells: readonly Cell[], readonly client: Client }> {
   const { records, stores, database } = place
   const seeded = records === 0 ? REPLAYS_OF_NONE : records
   const table = await Table.open(database)
   try {
     // No copies: what is measured is the way to the table, however few keys there are to replay.
-    return await withGateway(servers, { stores, database, limits: 'recentBytes: 0B', copies: '0B' }, async gateway => {
+    return await withGateway(servers, { stores, database, limits: 'recentBytes: 0B', copies: '0B' }, async (gateway) => {
       const client = new Client(gateway.url, Math.max(...options.concurrencies))
       const first = (): Ask => ({ key: keyOf('made', numbers.take()), expected: 'executed' })
       const replay = (): Ask => ({ key: keyOf('seed', Math.floor(Math.random() * seeded)), expected: 'replayed' })
@@ -143,8 +157,8 @@ function order (concurrencies: readonly number[]): ReadonlyArray<{ readonly work
   const most = Math.max(...concurrencies)
   return [
     { work: 'first after a checkpoint', concurrency: most },
-    ...concurrencies.toReversed().map(concurrency => ({ work: 'first' as const, concurrency })),
-    ...concurrencies.toReversed().map(concurrency => ({ work: 'replay' as const, concurrency }))
+    ...concurrencies.toReversed().map((concurrency) => ({ work: 'first' as const, concurrency })),
+    ...concurrencies.toReversed().map((concurrency) => ({ work: 'replay' as const, concurrency }))
   ]
 }
 
@@ -160,7 +174,12 @@ async function warmUp ({ client, seconds }: At, concurrency: number, asks: Reado
   for (const next of asks) await closedLoop(client, concurrency, seconds * WARM_UP_SHARE * 1_000, next)
 }
 
-async function measureCell ({ table, gateway, client, seconds, place }: At, work: Work, concurrency: number, next: () => Ask): Promise<Cell> {
+async function measureCell (
+  { table, gateway, client, seconds, place }: At,
+  work: Work,
+  concurrency: number,
+  next: () => Ask
+): Promise<Cell> {
   if (work === 'first after a checkpoint') await table.checkpoint()
   const { result: { result: measured, walBytes }, times: operations } = await storeTimes(gateway.adminUrl, async () =>
     table.walOf(async () => closedLoop(client, concurrency, seconds * 1_000, next)))

@@ -91,7 +91,7 @@ async function trySweep (servers: Servers, numbers: Numbers, options: SweepOptio
     await seed({ database, from: records, count: records, expiresAtMs: endsAtMs, template })
     await table.settle()
     const before = await table.sizes()
-    return await withGateway(servers, { stores, database, limits: 'recentBytes: 0B' }, async gateway => {
+    return await withGateway(servers, { stores, database, limits: 'recentBytes: 0B' }, async (gateway) => {
       if (Date.now() > beginsAtMs) return null
       options.say(`${2 * records} records, half of them end in ${Math.round((endsAtMs - Date.now()) / 1_000)} s`)
       await pause(beginsAtMs - Date.now())
@@ -123,7 +123,10 @@ class SweepRun {
       : { key: keyOf('made', numbers.take()), expected: 'executed' })
   }
 
-  async run (warmUpMs: number, endsAtMs: number): Promise<Omit<SweepResult, 'seeded' | 'sizes'> & { readonly sizes: Omit<SweepResult['sizes'], 'before'> }> {
+  async run (
+    warmUpMs: number,
+    endsAtMs: number
+  ): Promise<Omit<SweepResult, 'seeded' | 'sizes'> & { readonly sizes: Omit<SweepResult['sizes'], 'before'> }> {
     const { records, rate, stores, besideTransaction, phaseSeconds, say } = this.#options
     this.#load.start()
     try {
@@ -168,8 +171,15 @@ class SweepRun {
     // What is under way belongs to this phase too, and has to be waited for.
     await pause(LOOKS_EVERY_MS)
     const samples = this.#load.between(fromMs, toMs)
-    const of = (expected: Ask['expected'] | null): Measured => measured(samples.filter(sample => expected === null || sample.expected === expected).map(({ ms }) => ms), toMs - fromMs)
-    return { seconds: (toMs - fromMs) / 1_000, all: of(null), firsts: of('executed'), replays: of('replayed'), walPerSecond: walBytes / (toMs - fromMs) * 1_000 }
+    const of = (expected: Ask['expected'] | null): Measured =>
+      measured(samples.filter((sample) => expected === null || sample.expected === expected).map(({ ms }) => ms), toMs - fromMs)
+    return {
+      seconds: (toMs - fromMs) / 1_000,
+      all: of(null),
+      firsts: of('executed'),
+      replays: of('replayed'),
+      walPerSecond: walBytes / (toMs - fromMs) * 1_000
+    }
   }
 
   async #untilSwept (records: number): Promise<void> {
@@ -192,5 +202,5 @@ async function openTransaction (database: string): Promise<Connection> {
 }
 
 async function pause (ms: number): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(resolve, Math.max(0, ms)) })
+  await new Promise<void>((resolve) => { setTimeout(resolve, Math.max(0, ms)) })
 }

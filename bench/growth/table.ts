@@ -86,6 +86,13 @@ export class Table {
               autovacuum_count as autovacuums
          from pg_stat_user_tables where relid = ${RECORDS}`)
     const { updates, hotUpdates, deletes, live, dead, autovacuums } = row
-    return { updates: Number(updates), hotUpdates: Number(hotUpdates), deletes: Number(deletes), live: Number(live), dead: Number(dead), autovacuums: Number(autovacuums) }
+    return {
+      updates: Number(updates),
+      hotUpdates: Number(hotUpdates),
+      deletes: Number(deletes),
+      live: Number(live),
+      dead: Number(dead),
+      autovacuums: Number(autovacuums)
+    }
   }
 }

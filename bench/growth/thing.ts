@@ -7,7 +7,12 @@ export const ROUTE = 'bench'
 export const SCOPE = 'anonymous'
 export const PATH = '/v1/things'
 /** About 300 bytes, as a small API call has. */
-export const REQUEST_BODY = JSON.stringify({ amount: 1_999, currency: 'eur', description: 'one thing', metadata: { padding: 'x'.repeat(200) } })
+export const REQUEST_BODY = JSON.stringify({
+  amount: 1_999,
+  currency: 'eur',
+  description: 'one thing',
+  metadata: { padding: 'x'.repeat(200) }
+})
 export const ANSWER_STATUS = 201
 /** About 150 bytes once they are encoded. */
 export const ANSWER_HEADERS = {

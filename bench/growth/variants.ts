@@ -29,7 +29,12 @@ export interface ShapeResult {
   readonly purgeWalPerRecord: number
 }
 
-export interface IdResult { readonly type: string, readonly records: number, readonly indexPerRecord: number, readonly heapPerRecord: number }
+export interface IdResult {
+  readonly type: string
+  readonly records: number
+  readonly indexPerRecord: number
+  readonly heapPerRecord: number
+}
 
 export interface VariantsResult { readonly shapes: readonly ShapeResult[], readonly ids: readonly IdResult[] }
 
@@ -104,11 +109,11 @@ const ABOUT = 'bench POST /v1/things 01234567-89ab-cdef-0123-456789abcdef gatewa
 export async function measureVariants (servers: Servers, { records, say }: VariantsOptions): Promise<VariantsResult> {
   const shapes: ShapeResult[] = []
   for (const shape of SHAPES) {
-    const result = await withDatabase(servers, async client => measureShape(client, shape, records))
+    const result = await withDatabase(servers, async (client) => measureShape(client, shape, records))
     say(`${shape.name}: ${Math.round(result.pairsPerSecond)} pairs a second, ${Math.round(result.bytesPerRecord)} bytes a record`)
     shapes.push(result)
   }
-  const ids = await withDatabase(servers, async client => measureIds(client, records))
+  const ids = await withDatabase(servers, async (client) => measureIds(client, records))
   return { shapes, ids }
 }
 
@@ -134,7 +139,14 @@ async function measureShape (client: Client, shape: Shape, records: number): Pro
     const keys = Array.from({ length: Math.min(BATCH, records - made) }, (_, index) => keyOf('made', made + index))
     const { ids, owners } = tokensOf(keys)
     await timed(claims, client, shape, 'claim', [byteas(ids), byteas(owners), texts(keys.map(() => ABOUT))], keys.length)
-    await timed(settles, client, shape, 'settle', [byteas(ids), byteas(owners), byteas(keys.map(() => HEADERS)), byteas(keys.map(key => Buffer.from(answerOf(key)))), expiresAt], keys.length)
+    await timed(
+      settles,
+      client,
+      shape,
+      'settle',
+      [byteas(ids), byteas(owners), byteas(keys.map(() => HEADERS)), byteas(keys.map((key) => Buffer.from(answerOf(key)))), expiresAt],
+      keys.length
+    )
   }
   const seconds = (performance.now() - began) / 1_000
   const wal = await walBytes(client) - walBefore
@@ -156,11 +168,18 @@ const HEADERS = Buffer.from(Object.entries(ANSWER_HEADERS).flat().join('\0'))
 
 /** Sorted by id, as a lane sorts its batches. */
 function tokensOf (keys: readonly string[]): { readonly ids: Buffer[], readonly owners: Buffer[] } {
-  const ids = keys.map(key => createHash('sha256').update(key).digest()).sort(Buffer.compare)
-  return { ids, owners: ids.map(id => id.subarray(0, 16)) }
+  const ids = keys.map((key) => createHash('sha256').update(key).digest()).sort(Buffer.compare)
+  return { ids, owners: ids.map((id) => id.subarray(0, 16)) }
 }
 
-async function timed (times: number[], client: Client, shape: Shape, step: 'claim' | 'settle', values: unknown[], wanted: number): Promise<void> {
+async function timed (
+  times: number[],
+  client: Client,
+  shape: Shape,
+  step: 'claim' | 'settle',
+  values: unknown[],
+  wanted: number
+): Promise<void> {
   const began = performance.now()
   const { rowCount } = await client.query({ name: step, text: shape[step], values })
   times.push(performance.now() - began)
@@ -186,7 +205,9 @@ async function measureIds (client: Client, records: number): Promise<IdResult[]>
   for (const { type, value } of ID_TYPES) {
     await client.query(`create table ids (id ${type.startsWith('uuid') ? 'uuid' : 'bytea'} not null primary key)`)
     await client.query(`insert into ids select ${value} from generate_series(1, $1::bigint) n`, [records])
-    const { rows: [size] } = await client.query<{ index: string, heap: string }>('select pg_relation_size(\'ids_pkey\') as index, pg_relation_size(\'ids\') as heap')
+    const { rows: [size] } = await client.query<{ index: string, heap: string }>(
+      'select pg_relation_size(\'ids_pkey\') as index, pg_relation_size(\'ids\') as heap'
+    )
     results.push({ type, records, indexPerRecord: Number(size?.index) / records, heapPerRecord: Number(size?.heap) / records })
     await client.query('drop table ids')
   }
@@ -199,13 +220,17 @@ async function walBytes (client: Client): Promise<number> {
 }
 
 async function databaseBytes (client: Client): Promise<number> {
-  const { rows: [row] } = await client.query<{ bytes: string }>("select sum(pg_total_relation_size(oid)) as bytes from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'")
+  const { rows: [row] } = await client.query<{ bytes: string }>(
+    "select sum(pg_total_relation_size(oid)) as bytes from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
+  )
   return Number(row?.bytes)
 }
 
 async function hotShare (client: Client): Promise<number> {
   await client.query(`select ${await canFlush(client) ? 'pg_stat_force_next_flush()' : 'pg_sleep(2)'}`)
-  const { rows: [row] } = await client.query<{ share: number | null }>('select sum(n_tup_hot_upd)::float8 / nullif(sum(n_tup_upd), 0) as share from pg_stat_user_tables')
+  const { rows: [row] } = await client.query<{ share: number | null }>(
+    'select sum(n_tup_hot_upd)::float8 / nullif(sum(n_tup_upd), 0) as share from pg_stat_user_tables'
+  )
   return row?.share ?? 0
 }
 

@@ -11,7 +11,13 @@ export interface Steady {
 }
 
 /** Times since 1970, whole milliseconds, as the consumer's. */
-export interface Sent { readonly key: string, readonly group: number, readonly sentAtMs: number, readonly answeredAtMs: number, readonly status: number }
+export interface Sent {
+  readonly key: string
+  readonly group: number
+  readonly sentAtMs: number
+  readonly answeredAtMs: number
+  readonly status: number
+}
 
 /** Few enough that each has several messages under way now and then. */
 const STEADY_GROUPS = 20
@@ -26,7 +32,7 @@ export async function comeAndGo ({ url, series, seconds, perSecond }: Steady): P
     while (asked.length < seconds * perSecond) {
       const due = Math.min(seconds * perSecond, (performance.now() - beganAt) * perSecond / 1_000)
       while (asked.length < due) asked.push(ask(client, keyOf(series, asked.length), asked.length % STEADY_GROUPS))
-      await new Promise(resolve => { setTimeout(resolve, LOOK_EVERY_MS) })
+      await new Promise((resolve) => { setTimeout(resolve, LOOK_EVERY_MS) })
     }
     return await Promise.all(asked)
   } finally {
@@ -39,7 +45,12 @@ async function ask (client: Pool, key: string, group: number): Promise<Sent> {
   const { statusCode, body } = await client.request({
     path: PATH,
     method: 'POST',
-    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', 'idempotency-key': key, [GROUP_HEADER]: String(group) },
+    headers: {
+      authorization: `Bearer ${TOKEN}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+      [GROUP_HEADER]: String(group)
+    },
     body: BODY
   })
   await body.dump()
@@ -52,7 +63,9 @@ export function judgeSteady (sent: readonly Sent[], arrivals: readonly Arrival[]
   const refused = sent.filter(({ status }) => status !== ACCEPTED)
   const places = new Map(arrivals.map(({ key }, place) => [key, place]))
   const lost = sent.filter(({ key, status }) => status === ACCEPTED && !places.has(key))
-  const outOfOrder = ordered ? pairsOf(sent).filter(([one, next]) => one.answeredAtMs < next.sentAtMs && (places.get(one.key) ?? 0) > (places.get(next.key) ?? 0)) : []
+  const outOfOrder = ordered
+    ? pairsOf(sent).filter(([one, next]) => one.answeredAtMs < next.sentAtMs && (places.get(one.key) ?? 0) > (places.get(next.key) ?? 0))
+    : []
   return [
     ...said(refused.length, `of ${sent.length} messages were not accepted`),
     ...said(lost.length, `of ${sent.length} accepted messages were not delivered`),
@@ -68,7 +81,7 @@ function said (count: number, what: string): string[] {
 /** Each with the one behind it in its group. */
 function pairsOf (sent: readonly Sent[]): Array<readonly [Sent, Sent]> {
   const groups = Map.groupBy(sent, ({ group }) => group)
-  return Array.from(groups.values()).flatMap(group => group.slice(1).map((next, index) => [group[index] as Sent, next] as const))
+  return Array.from(groups.values()).flatMap((group) => group.slice(1).map((next, index) => [group[index] as Sent, next] as const))
 }
 
 // ---------------------------------------------------------------- timed

@@ -14,7 +14,10 @@ import { comeAndGo, judgeSteady, latenciesOf } from './steady.ts'
 export interface Costs { readonly own: number, readonly postgres: number | null, readonly redis: number | null }
 
 /** What a load told, or what was seen of deliveries in its place. */
-export type Told = Pick<LoadResult, 'answered' | 'durationMs' | 'cpuSeconds'> & { readonly p50Ms: number | null, readonly p99Ms: number | null }
+export type Told = Pick<LoadResult, 'answered' | 'durationMs' | 'cpuSeconds'> & {
+  readonly p50Ms: number | null
+  readonly p99Ms: number | null
+}
 
 export interface InboxTurn {
   readonly child: Child
@@ -77,7 +80,12 @@ async function steady (turn: InboxTurn): Promise<void> {
   const { child, upstream, concurrency, seconds } = turn
   const before = await upstream.count()
   const from = turn.costs()
-  const sent = await comeAndGo({ url: child.url, series: turn.nextSeries('s'), seconds, perSecond: Math.min(STEADY_PER_SECOND, STEADY_PER_DELIVERY * concurrency) })
+  const sent = await comeAndGo({
+    url: child.url,
+    series: turn.nextSeries('s'),
+    seconds,
+    perSecond: Math.min(STEADY_PER_SECOND, STEADY_PER_DELIVERY * concurrency)
+  })
   await drained(upstream, before + sent.length)
   const to = turn.costs()
   const arrivals = await upstream.arrivals()
@@ -108,5 +116,5 @@ export async function drained (upstream: Upstream, expected: number): Promise<vo
 }
 
 async function pause (ms: number): Promise<void> {
-  await new Promise(resolve => { setTimeout(resolve, ms) })
+  await new Promise((resolve) => { setTimeout(resolve, ms) })
 }

@@ -39,7 +39,7 @@ const result = await runMemory({
   stores: ['embedded', 'redis and postgres'],
   requests: requests === 0 ? null : { requests, samples: SAMPLES, concurrency: CONCURRENCY },
   waiting: waiting === 0 ? null : { waiting, keys, waves: WAVES, restMs: REST_MS },
-  say: text => { console.log(text) }
+  say: (text) => { console.log(text) }
 })
 const text = reported(result, process.argv.slice(2))
 console.log(text)

@@ -52,7 +52,9 @@ export class MemoryWatch {
     const metrics = await metricsOf(this.#gateway.adminUrl)
     const heap = totalOf(metrics, 'nodejs_heap_size_used_bytes')
     const external = totalOf(metrics, 'nodejs_external_memory_bytes')
-    this.#lowest = this.#lowest === null ? { heap, external } : { heap: Math.min(heap, this.#lowest.heap), external: Math.min(external, this.#lowest.external) }
+    this.#lowest = this.#lowest === null
+      ? { heap, external }
+      : { heap: Math.min(heap, this.#lowest.heap), external: Math.min(external, this.#lowest.external) }
   }
 }
 
@@ -63,5 +65,5 @@ function rssOf (pid: number): number {
 }
 
 export async function pause (ms: number): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
+  await new Promise<void>((resolve) => { setTimeout(resolve, ms) })
 }

@@ -15,9 +15,9 @@ export function reported (result: MemoryResult, args: readonly string[]): string
 
 \`npm run bench:memory${args.length === 0 ? '' : ` -- ${args.join(' ')}`}\`, ${new Date().toISOString().slice(0, 10)}: **${isRight(result) ? 'flat and right' : 'not flat and right'}**, ${upstream.executions} executions of ${upstream.keys} keys, ${upstream.twice} executed twice.
 
-${machine().map(line => `* ${line}`).join('\n')}
+${machine().map((line) => `* ${line}`).join('\n')}
 
-${wrong.map(what => `* wrong: ${what}`).join('\n')}
+${wrong.map((what) => `* wrong: ${what}`).join('\n')}
 
 ${requests.map(requestsSection).join('\n')}
 ${waiting.length === 0 ? '' : waitingSection(waiting)}`.replace(/\n{3,}/g, '\n\n').trimEnd() + '\n'
@@ -36,7 +36,7 @@ The heap of a sample is the lowest of its looks, which is about what a collectio
 
 | requests | RSS MiB | heap MiB | external MiB |
 |---|---|---|---|
-${samples.map(sample => `| ${sample.requests} | ${memoryCells(sample)} |`).join('\n')}
+${samples.map((sample) => `| ${sample.requests} | ${memoryCells(sample)} |`).join('\n')}
 `
 }
 

@@ -45,10 +45,15 @@ const SAMPLES_MIN = 9
 const SHARE = 0.05
 const ABSOLUTE: Readonly<Record<'rss' | 'heap', number>> = { rss: 8 * 1024 * 1024, heap: 4 * 1024 * 1024 }
 
-export async function measureRequests (servers: Servers, numbers: Numbers, stores: Stores, options: RequestsOptions): Promise<RequestsResult> {
+export async function measureRequests (
+  servers: Servers,
+  numbers: Numbers,
+  stores: Stores,
+  options: RequestsOptions
+): Promise<RequestsResult> {
   const { requests, samples, concurrency, say } = options
   const database = stores === 'embedded' ? null : await servers.postgres.createDatabase('memory')
-  return withGateway(servers, { stores, database }, async gateway => {
+  return withGateway(servers, { stores, database }, async (gateway) => {
     const client = new Client(gateway.url, concurrency)
     const watch = new MemoryWatch(gateway).start()
     try {
@@ -62,7 +67,16 @@ export async function measureRequests (servers: Servers, numbers: Numbers, store
         say(`${stores}: ${until} requests, ${mib(sample.rss)} MiB, heap ${mib(sample.heap)} MiB`)
       }
       const perSecond = requests / (performance.now() - began) * 1_000
-      return { stores, requests, perSecond, samples: taken, rss: flatness(taken, 'rss'), heap: flatness(taken, 'heap'), wrongCount: client.wrongCount, wrong: client.wrong }
+      return {
+        stores,
+        requests,
+        perSecond,
+        samples: taken,
+        rss: flatness(taken, 'rss'),
+        heap: flatness(taken, 'heap'),
+        wrongCount: client.wrongCount,
+        wrong: client.wrong
+      }
     } finally {
       await watch.stop()
       await client.close()
@@ -82,7 +96,7 @@ async function askSo (client: Client, numbers: Numbers, concurrency: number, cou
 export function flatness (samples: ReadonlyArray<Pick<Memory, 'rss' | 'heap'>>, of: 'rss' | 'heap'): Flatness {
   if (samples.length < SAMPLES_MIN) throw new RangeError(`${samples.length} samples are too few to judge: at least ${SAMPLES_MIN}`)
   const third = Math.floor(samples.length / 3)
-  const values = samples.map(sample => sample[of])
+  const values = samples.map((sample) => sample[of])
   const [middle, last] = [median(values.slice(-2 * third, -third)), median(values.slice(-third))]
   const allowed = middle * SHARE + ABSOLUTE[of]
   return { middle, last, allowed, flat: last - middle <= allowed }

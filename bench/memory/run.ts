@@ -28,7 +28,7 @@ export interface MemoryResult {
 }
 
 export async function runMemory ({ stores, requests, waiting, settings, say }: MemoryOptions): Promise<MemoryResult> {
-  return withServers(async servers => {
+  return withServers(async (servers) => {
     const numbers = new Numbers()
     const asked: RequestsResult[] = []
     const waited: WaitingResult[] = []

@@ -68,8 +68,13 @@ export async function measureWaiting (servers: Servers, numbers: Numbers, stores
   refuseTooFewFiles(waiting)
   const database = stores === 'embedded' ? null : await servers.postgres.createDatabase('waiting')
   // Answers kept in memory would fill it from wave to wave, up to their own limit.
-  const choice = { stores, database, limits: `share: 1, recentBytes: 1MiB, waiters: ${waiting}, connections: ${waiting + FILES_BESIDE}`, idempotency: 'inFlight: { wait: 10m }, answerWithin: 10m' }
-  return withGateway(servers, choice, async gateway => {
+  const choice = {
+    stores,
+    database,
+    limits: `share: 1, recentBytes: 1MiB, waiters: ${waiting}, connections: ${waiting + FILES_BESIDE}`,
+    idempotency: 'inFlight: { wait: 10m }, answerWithin: 10m'
+  }
+  return withGateway(servers, choice, async (gateway) => {
     const watch = new MemoryWatch(gateway).start()
     const wrong: string[] = []
     let wrongCount = 0
@@ -87,7 +92,17 @@ export async function measureWaiting (servers: Servers, numbers: Numbers, stores
         wrong.push(...client.wrong)
         say(`${stores}, wave ${wave + 1}: ${mib(taken.at(-1)?.waiting.rss)} MiB while they wait, ${mib(taken.at(-1)?.after.rss)} MiB after, ${wrongCount} wrong`)
       }
-      return { stores, waiting, keys, before, waves: taken, perWaiter: perWaiter(before, taken, waiting), back: isBack(taken), wrongCount, wrong }
+      return {
+        stores,
+        waiting,
+        keys,
+        before,
+        waves: taken,
+        perWaiter: perWaiter(before, taken, waiting),
+        back: isBack(taken),
+        wrongCount,
+        wrong
+      }
     } finally {
       await watch.stop()
     }
@@ -102,7 +117,14 @@ async function ordinaryLoad (url: string, numbers: Numbers, ms: number): Promise
   if (client.wrongCount > 0) throw new Error(`after a wave: ${client.wrong.join()}`)
 }
 
-async function oneWave ({ upstream }: Servers, numbers: Numbers, adminUrl: string, client: Client, watch: MemoryWatch, { waiting, keys, restMs }: WaitingOptions): Promise<Omit<Wave, 'after'>> {
+async function oneWave (
+  { upstream }: Servers,
+  numbers: Numbers,
+  adminUrl: string,
+  client: Client,
+  watch: MemoryWatch,
+  { waiting, keys, restMs }: WaitingOptions
+): Promise<Omit<Wave, 'after'>> {
   await upstream.ask('hold')
   const names = Array.from({ length: keys }, () => keyOf('made', numbers.take()))
   const answers: Array<Promise<number>> = []
@@ -113,7 +135,11 @@ async function oneWave ({ upstream }: Servers, numbers: Numbers, adminUrl: strin
   for (let asked = keys; asked < waiting; asked += GROUP) {
     const until = Math.min(waiting, asked + GROUP)
     for (let index = asked; index < until; index++) ask('replayed', index)
-    await eventually(async () => await waiters() === until - keys, () => `not all of ${until} clients wait: ${client.wrong.join()}`, GATHERED_WITHIN_MS)
+    await eventually(
+      async () => await waiters() === until - keys,
+      () => `not all of ${until} clients wait: ${client.wrong.join()}`,
+      GATHERED_WITHIN_MS
+    )
   }
   await watch.take()
   await pause(restMs)
@@ -129,7 +155,7 @@ async function oneWave ({ upstream }: Servers, numbers: Numbers, adminUrl: strin
 
 function perWaiter (before: Memory, waves: readonly Wave[], waiting: number): WaitingResult['perWaiter'] {
   const held = ({ heap, external }: Memory): number => heap + external
-  const taken = Math.min(...waves.map(wave => held(wave.waiting))) - Math.min(...waves.map(wave => held(wave.after)))
+  const taken = Math.min(...waves.map((wave) => held(wave.waiting))) - Math.min(...waves.map((wave) => held(wave.after)))
   return { rss: ((waves[0]?.waiting.rss ?? before.rss) - before.rss) / waiting, heap: taken / waiting }
 }
 

@@ -27,11 +27,17 @@ async function settle (number: number): Promise<void> {
   const reference = `order-${Math.floor(number / TENANTS.length)}`
   const payment = { reference, amount: 1 + number % 97 }
   const times = number % TWICE_EVERY === 0 ? 2 : 1
-  for (let time = 0; time < times; time++) appendFileSync(ANSWERS, `${JSON.stringify({ tenant, ...payment, ...await insist(tenant, payment, number) })}\n`)
+  for (let time = 0; time < times; time++) {
+    appendFileSync(ANSWERS, `${JSON.stringify({ tenant, ...payment, ...await insist(tenant, payment, number) })}\n`)
+  }
 }
 
 /** `heard`: how many times a gateway said anything, the answer included. */
-async function insist (tenant: string, payment: { readonly reference: string }, first: number): Promise<{ readonly heard: number, readonly answer: unknown }> {
+async function insist (
+  tenant: string,
+  payment: { readonly reference: string },
+  first: number
+): Promise<{ readonly heard: number, readonly answer: unknown }> {
   let heard = 0
   for (let turn = first; ; turn++) {
     try {

@@ -27,7 +27,7 @@ async function handle (request: IncomingMessage, response: ServerResponse): Prom
     const tenant = String(request.headers.authorization).replace('Bearer ', '')
     const [key, attempt] = [String(request.headers['onceway-key']), Number(request.headers['idempotency-attempt'])]
     const payment = await json(request) as Payment
-    const { status, body } = await once(key, attempt, async client => pay(client, tenant, payment))
+    const { status, body } = await once(key, attempt, async (client) => pay(client, tenant, payment))
     response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
   } catch {
     // Whether the commit arrived is not known here: no answer, rather than one that may be untrue.
@@ -50,7 +50,12 @@ async function once (key: string, attempt: number, change: (client: PoolClient) 
   }
 }
 
-async function inTransaction (client: PoolClient, key: string, attempt: number, change: (client: PoolClient) => Promise<object>): Promise<Answer> {
+async function inTransaction (
+  client: PoolClient,
+  key: string,
+  attempt: number,
+  change: (client: PoolClient) => Promise<object>
+): Promise<Answer> {
   // An attempt that is under way elsewhere has locked the row: this waits until it has committed or is gone.
   const { rows: [begun] } = await client.query<{ answer: object | null }>(`
     insert into processed_messages as known (key, attempt) values ($1, $2)
@@ -80,7 +85,10 @@ async function answerOf (client: PoolClient, key: string): Promise<object | null
 /** The business. It knows nothing of attempts. */
 async function pay (client: PoolClient, tenant: string, { reference, amount }: Payment): Promise<object> {
   await pause(Math.random() * WORK_MS_MAX)
-  const { rows: [payment] } = await client.query<{ id: string }>('insert into payments (tenant, reference, amount) values ($1, $2, $3) returning id', [tenant, reference, amount])
+  const { rows: [payment] } = await client.query<{ id: string }>(
+    'insert into payments (tenant, reference, amount) values ($1, $2, $3) returning id',
+    [tenant, reference, amount]
+  )
   await client.query('update accounts set balance = balance + $2 where tenant = $1', [tenant, amount])
   return { id: payment?.id, reference, amount }
 }

@@ -15,7 +15,7 @@ console.log('relay runs')
 for (;;) {
   const position = existsSync(POSITION) ? Number(readFileSync(POSITION, 'utf8')) : 0
   const batch = readFileSync(EVENTS, 'utf8').split('\n').slice(0, -1).slice(position, position + BATCH)
-  await Promise.all(batch.flatMap(event => CONSUMERS.map(async consumer => deliver(event, consumer))))
+  await Promise.all(batch.flatMap((event) => CONSUMERS.map(async (consumer) => deliver(event, consumer))))
   if (batch.length === 0) {
     await pause(AGAIN_MS)
     continue

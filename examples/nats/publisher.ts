@@ -12,7 +12,12 @@ const AT_ONCE = 50
 const connection = await connect({ servers: NATS_URL })
 const manager = await jetstreamManager(connection)
 await manager.streams.add({ name: 'EVENTS', subjects: ['events.>'] })
-await manager.consumers.add('EVENTS', { durable_name: 'relay', ack_policy: AckPolicy.Explicit, ack_wait: nanos(ACK_WAIT_MS), max_ack_pending: UNACKNOWLEDGED_MAX })
+await manager.consumers.add('EVENTS', {
+  durable_name: 'relay',
+  ack_policy: AckPolicy.Explicit,
+  ack_wait: nanos(ACK_WAIT_MS),
+  max_ack_pending: UNACKNOWLEDGED_MAX
+})
 console.log('publisher runs')
 
 const stream = jetstream(connection)

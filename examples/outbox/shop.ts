@@ -5,7 +5,10 @@ import type { PoolClient } from 'pg'
 const { DATABASE_URL, ORDERS = '1000' } = process.env
 const AT_ONCE = 8
 const CUSTOMERS = 100
-/** Every so many visitors turn away at the last moment, when all rows have been written. No factor of it is one of the customers' number: it is not always the same. */
+/**
+ * Every so many visitors turn away at the last moment, when all rows have been written. No factor of it is one of the
+ * customers' number: it is not always the same.
+ */
 const TURNS_AWAY_EVERY = 49
 
 const pool = new Pool({ connectionString: DATABASE_URL, max: AT_ONCE })
@@ -25,7 +28,9 @@ async function serve (client: PoolClient, visitor: number): Promise<void> {
   await client.query('begin')
   // Holds the customer until the commit, so that his events stand in the outbox as his orders were placed.
   const { rows: [customer] } = await client.query<{ id: number, number: number }>(`
-    insert into customers (id) values ($1) on conflict (id) do update set orders = customers.orders + 1 returning id, orders as number`, [visitor % CUSTOMERS])
+    insert into customers (id) values ($1) on conflict (id) do update set orders = customers.orders + 1 returning id, orders as number`, [
+    visitor % CUSTOMERS
+  ])
   const values = [customer?.id, customer?.number]
   await client.query('insert into orders (customer, number) values ($1, $2)', values)
   await client.query(`

@@ -12,7 +12,11 @@ console.log('publisher runs')
 
 const publish = (number: number): void => {
   const id = `event-${number}`
-  channel.sendToQueue('events', Buffer.from(JSON.stringify({ id, type: 'order.placed' })), { messageId: id, persistent: true, contentType: 'application/json' })
+  channel.sendToQueue('events', Buffer.from(JSON.stringify({ id, type: 'order.placed' })), {
+    messageId: id,
+    persistent: true,
+    contentType: 'application/json'
+  })
 }
 for (let number = 0; number < Number(EVENTS); number++) publish(number)
 await channel.waitForConfirms()

@@ -12,7 +12,7 @@ const connection = await connect(AMQP_URL)
 const channel = await connection.createChannel()
 await channel.prefetch(AT_ONCE)
 const underWay = new Set<Promise<void>>()
-const { consumerTag } = await channel.consume('events', message => {
+const { consumerTag } = await channel.consume('events', (message) => {
   if (message === null) return
   const handing = handOn(message)
   underWay.add(handing)

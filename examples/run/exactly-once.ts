@@ -16,17 +16,21 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
   const [ours, theirs] = await Promise.all([postgres.createDatabase('payments'), postgres.createDatabase('onceway')])
   const query = await stage.database(ours)
   await query(SCHEMA)
-  await query(`insert into accounts (tenant) values ${TENANTS.map(tenant => `('${tenant}')`).join(', ')}`)
+  await query(`insert into accounts (tenant) values ${TENANTS.map((tenant) => `('${tenant}')`).join(', ')}`)
   const port = await freePort()
   const upstream = await stage.program('exactly-once/upstream.ts', { DATABASE_URL: ours, PORT: String(port) })
   const env = { DATABASE_URL: theirs, REDIS_URL: redis.url, ONCEWAY_UPSTREAMS_PAYMENTS_URL: `http://127.0.0.1:${port}` }
   // One after the other: the first one makes the tables.
   const gateways = [await Seat.taken(stage, 'exactly-once/onceway.yaml', env), await Seat.taken(stage, 'exactly-once/onceway.yaml', env)]
   const answers = stage.lines('answers.txt')
-  const client = await stage.program('exactly-once/client.ts', { GATEWAY_URLS: gateways.map(({ url }) => url).join(','), PAYMENTS: String(size), ANSWERS: answers.path })
+  const client = await stage.program('exactly-once/client.ts', {
+    GATEWAY_URLS: gateways.map(({ url }) => url).join(','),
+    PAYMENTS: String(size),
+    ANSWERS: answers.path
+  })
 
-  const victims = gateways.flatMap(gateway => [upstream, gateway])
-  const struck = new Map(victims.map(victim => [victim, 0]))
+  const victims = gateways.flatMap((gateway) => [upstream, gateway])
+  const struck = new Map(victims.map((victim) => [victim, 0]))
   await killUntilFinished({
     random,
     progress: () => answers.count(),
@@ -44,19 +48,29 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
     }
   })
 
-  const kills = gateways.map(gateway => struck.get(gateway) ?? 0).reduce((sum, count) => sum + count, 0)
+  const kills = gateways.map((gateway) => struck.get(gateway) ?? 0).reduce((sum, count) => sum + count, 0)
   const died = struck.get(upstream) ?? 0
   const [sent] = await query('select count(*)::integer as again from processed_messages where attempt > 1')
   const verdict = judgePayments({
     expected: Array.from({ length: size }, (_, number) => paymentOf(number)),
     payments: await query('select tenant, reference, amount, id from payments') as unknown as Books['payments'],
-    balances: Object.fromEntries((await query('select tenant, balance from accounts')).map(({ tenant, balance }) => [tenant, Number(balance)])),
-    told: answers.all().map(line => JSON.parse(line) as Books['told'][number])
-  }, [`gateways killed ${kills} times, the upstream ${died} times`, `${sent?.again} payments reached the upstream in more than one attempt`])
+    balances: Object.fromEntries((await query('select tenant, balance from accounts')).map(({ tenant, balance }) => [
+      tenant,
+      Number(balance)
+    ])),
+    told: answers.all().map((line) => JSON.parse(line) as Books['told'][number])
+  }, [
+    `gateways killed ${kills} times, the upstream ${died} times`,
+    `${sent?.again} payments reached the upstream in more than one attempt`
+  ])
   return kills > 0 && died > 0 ? verdict : { ...verdict, wrong: [...verdict.wrong, 'somebody was never killed'] }
 }
 
 /** As the client makes them. */
 function paymentOf (number: number): Payment {
-  return { tenant: TENANTS[number % TENANTS.length] as string, reference: `order-${Math.floor(number / TENANTS.length)}`, amount: 1 + number % 97 }
+  return {
+    tenant: TENANTS[number % TENANTS.length] as string,
+    reference: `order-${Math.floor(number / TENANTS.length)}`,
+    amount: 1 + number % 97
+  }
 }

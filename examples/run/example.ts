@@ -28,7 +28,10 @@ export type ExampleName = keyof typeof EXAMPLES
 export interface Played extends Verdict { readonly name: ExampleName, readonly mode: Mode, readonly seconds: number }
 
 /** One after another on the same servers, in those of the modes that the example has. */
-export async function * play (name: ExampleName, { sizes, seed }: { readonly sizes: Readonly<Partial<Record<Mode, number>>>, readonly seed: number }): AsyncGenerator<Played> {
+export async function * play (
+  name: ExampleName,
+  { sizes, seed }: { readonly sizes: Readonly<Partial<Record<Mode, number>>>, readonly seed: number }
+): AsyncGenerator<Played> {
   const ground = new Ground()
   try {
     for (const mode of EXAMPLES[name].modes) {
@@ -40,7 +43,12 @@ export async function * play (name: ExampleName, { sizes, seed }: { readonly siz
   }
 }
 
-async function playOne (name: ExampleName, mode: Mode, ground: Ground, { size, seed }: { readonly size: number, readonly seed: number }): Promise<Played> {
+async function playOne (
+  name: ExampleName,
+  mode: Mode,
+  ground: Ground,
+  { size, seed }: { readonly size: number, readonly seed: number }
+): Promise<Played> {
   const stage = new Stage(ground)
   const startedAt = performance.now()
   try {

@@ -17,10 +17,13 @@ export const fanOut: Example = async ({ stage, size, random }) => {
   const [billing, shipping] = await Promise.all([stage.consumer(), stage.consumer()])
   const ids = Array.from({ length: size }, (_, number) => `event-${number}`)
   const events = stage.lines('events.ndjson').path
-  writeFileSync(events, ids.map(id => `${JSON.stringify({ id, type: 'order.placed' })}\n`).join(''))
+  writeFileSync(events, ids.map((id) => `${JSON.stringify({ id, type: 'order.placed' })}\n`).join(''))
   const position = stage.lines('position').path
   writeFileSync(position, '0')
-  const gateway = await stage.gateway('fan-out/onceway.yaml', { ONCEWAY_UPSTREAMS_BILLING_URL: billing.url, ONCEWAY_UPSTREAMS_SHIPPING_URL: shipping.url })
+  const gateway = await stage.gateway('fan-out/onceway.yaml', {
+    ONCEWAY_UPSTREAMS_BILLING_URL: billing.url,
+    ONCEWAY_UPSTREAMS_SHIPPING_URL: shipping.url
+  })
   const relay = await stage.program('fan-out/relay.ts', { GATEWAY_URL: gateway.url, EVENTS: events, POSITION: position })
 
   const progress = () => billing.ledger.count() + shipping.ledger.count()
@@ -56,6 +59,10 @@ export const fanOut: Example = async ({ stage, size, random }) => {
     lost: one.lost + other.lost,
     twice: one.twice + other.twice,
     wrong: [...one.wrong, ...other.wrong, ...missed >= MISSED_MIN ? [] : ['no consumer was ever down']],
-    remarks: [`two consumers, ${progress()} deliveries`, `relay killed ${kills + 1} times`, `${missed} requests came while a consumer was down`]
+    remarks: [
+      `two consumers, ${progress()} deliveries`,
+      `relay killed ${kills + 1} times`,
+      `${missed} requests came while a consumer was down`
+    ]
   }
 }

@@ -31,7 +31,10 @@ export function judgeInbox ({ events, arrivals, deeds, duplicates, dead }: Inbox
   const named = new Set(arrivals.map(({ key, id }) => `${key} ${id}`))
   const again = arrivals.length - keys.size
   const places = new Map(events.map(({ id, group }, place) => [id, { place, group }]))
-  const verdict = judge(events.map(({ id }) => id), deeds, duplicates, [...remarks, `${again} deliveries came again, each with a number of its own`])
+  const verdict = judge(events.map(({ id }) => id), deeds, duplicates, [
+    ...remarks,
+    `${again} deliveries came again, each with a number of its own`
+  ])
   const wrong = (count: number, what: string): string[] => count === 0 ? [] : [`${count} ${what}`]
   return {
     ...verdict,
@@ -47,7 +50,10 @@ export function judgeInbox ({ events, arrivals, deeds, duplicates, dead }: Inbox
   }
 }
 
-function overtakings (ids: readonly string[], places: ReadonlyMap<string, { readonly place: number, readonly group: string | null }>): number {
+function overtakings (
+  ids: readonly string[],
+  places: ReadonlyMap<string, { readonly place: number, readonly group: string | null }>
+): number {
   const latest = new Map<string, number>()
   let count = 0
   for (const id of ids) {

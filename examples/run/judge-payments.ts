@@ -14,17 +14,18 @@ export interface Books {
 }
 
 export function judgePayments ({ expected, payments, balances, told }: Books, remarks: readonly string[]): Verdict {
-  const ids = new Map(payments.map(payment => [nameOf(payment), payment.id]))
-  const untrue = told.filter(one => one.answer.id === undefined || one.answer.id !== ids.get(nameOf(one)))
+  const ids = new Map(payments.map((payment) => [nameOf(payment), payment.id]))
+  const untrue = told.filter((one) => one.answer.id === undefined || one.answer.id !== ids.get(nameOf(one)))
   const answered = new Set(told.map(nameOf))
-  const silent = expected.filter(one => !answered.has(nameOf(one)))
+  const silent = expected.filter((one) => !answered.has(nameOf(one)))
   const duplicates = told.reduce((sum, { heard }) => sum + heard, 0) - answered.size
   const verdict = judge(expected.map(nameOf), payments.map(nameOf), duplicates, remarks)
   return {
     ...verdict,
     wrong: [
       ...verdict.wrong,
-      ...Object.entries(owedBy(expected)).flatMap(([tenant, owed]) => balances[tenant] === owed ? [] : [`the balance of ${tenant} is ${balances[tenant]}, and should be ${owed}`]),
+      ...Object.entries(owedBy(expected)).flatMap(([tenant, owed]) =>
+        balances[tenant] === owed ? [] : [`the balance of ${tenant} is ${balances[tenant]}, and should be ${owed}`]),
       ...untrue.length === 0 ? [] : [`${untrue.length} answers told of another payment than was made`],
       ...silent.length === 0 ? [] : [`${silent.length} payments were never answered`]
     ]

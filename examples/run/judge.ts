@@ -17,7 +17,7 @@ export interface Verdict {
 
 /** Every message exactly once, and nothing that was never sent. */
 export function judge (messages: readonly string[], done: readonly string[], duplicates: number, remarks: readonly string[]): Verdict {
-  const times = new Map(messages.map(message => [message, 0]))
+  const times = new Map(messages.map((message) => [message, 0]))
   let unknown = 0
   for (const message of done) {
     const before = times.get(message)
@@ -28,8 +28,8 @@ export function judge (messages: readonly string[], done: readonly string[], dup
   return {
     messages: messages.length,
     duplicates,
-    lost: counts.filter(count => count === 0).length,
-    twice: counts.filter(count => count > 1).length,
+    lost: counts.filter((count) => count === 0).length,
+    twice: counts.filter((count) => count > 1).length,
     wrong: unknown === 0 ? [] : [`${unknown} were done that nobody has sent`],
     remarks
   }

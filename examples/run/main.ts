@@ -38,13 +38,13 @@ function named (name: string): ExampleName {
 }
 
 function modes (name: string | undefined): readonly Mode[] {
-  const chosen = MODES.filter(mode => name === undefined || mode === name)
+  const chosen = MODES.filter((mode) => name === undefined || mode === name)
   if (chosen.length === 0) throw new RangeError(`there is no mode ${name}; there are ${MODES.join(', ')}`)
   return chosen
 }
 
 const size = wholeNumber('size', values.size ?? String(values.full ? FULL_SIZE : SMALL_SIZE), SMALL_SIZE)
-const sizes = Object.fromEntries(modes(values.mode).map(mode => [mode, size]))
+const sizes = Object.fromEntries(modes(values.mode).map((mode) => [mode, size]))
 const seed = wholeNumber('seed', values.seed, 0)
 const names = (positionals.length === 0 ? Object.keys(EXAMPLES) : positionals).map(named)
 const played: Played[] = []

@@ -7,7 +7,7 @@ import { receiver } from './receiver.ts'
 /** So large a part of the stream is delivered once more at the end. */
 const AGAIN_SHARE = 1 / 20
 
-export const nats: Example = async setting => {
+export const nats: Example = async (setting) => {
   const { stage, size } = setting
   const [server, { url, progress, killUntil, verdict }] = await Promise.all([stage.ground.nats(), receiver('nats', {}, setting)])
   const publisher = await stage.program('nats/publisher.ts', { NATS_URL: server.url, EVENTS: String(size) })
@@ -29,7 +29,13 @@ export const nats: Example = async setting => {
   await relay.kill()
   const from = Math.floor(size * (1 - AGAIN_SHARE)) + 1
   await consumers.delete('EVENTS', 'relay')
-  await consumers.add('EVENTS', { durable_name: 'relay', ack_policy: AckPolicy.Explicit, ack_wait: nanos(1_000), deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from })
+  await consumers.add('EVENTS', {
+    durable_name: 'relay',
+    ack_policy: AckPolicy.Explicit,
+    ack_wait: nanos(1_000),
+    deliver_policy: DeliverPolicy.StartSequence,
+    opt_start_seq: from
+  })
   await relay.start()
   await moving(progress, handedOver)
 

@@ -7,7 +7,7 @@ import { receiver } from './receiver.ts'
 const AGAIN_EVERY = 18
 const SCHEMA = readFileSync(new URL('../outbox/schema.sql', import.meta.url), 'utf8')
 
-export const outbox: Example = async setting => {
+export const outbox: Example = async (setting) => {
   const { stage, size } = setting
   const [postgres, redis] = await Promise.all([stage.ground.postgres(), stage.ground.redis()])
   const [ours, theirs] = await Promise.all([postgres.createDatabase('shop'), postgres.createDatabase('onceway')])
@@ -29,7 +29,10 @@ export const outbox: Example = async setting => {
   const events = await query('select id, customer, attempts from outbox order by customer, number')
   const [counted] = await query('select count(*)::integer as orders from orders')
   const judged = await verdict(events.map(({ id, customer }) => ({ id: String(id), group: String(customer) })), [
-    `${again.length} sent again by hand`, `${events.filter(({ attempts }) => Number(attempts) > 1).length} events took more than one attempt of the relay`
+    `${again.length} sent again by hand`,
+    `${events.filter(({ attempts }) => Number(attempts) > 1).length} events took more than one attempt of the relay`
   ])
-  return counted?.orders === size && events.length === size ? judged : { ...judged, wrong: [...judged.wrong, `${counted?.orders} orders and ${events.length} events`] }
+  return counted?.orders === size && events.length === size
+    ? judged
+    : { ...judged, wrong: [...judged.wrong, `${counted?.orders} orders and ${events.length} events`] }
 }

@@ -2,7 +2,7 @@ import { connect } from 'amqplib'
 import type { Example } from './example.ts'
 import { receiver } from './receiver.ts'
 
-export const rabbitmq: Example = async setting => {
+export const rabbitmq: Example = async (setting) => {
   const { stage, size } = setting
   const [server, { url, killUntil, verdict }] = await Promise.all([stage.ground.rabbit(), receiver('rabbitmq', {}, setting)])
   const publisher = await stage.program('rabbitmq/publisher.ts', { AMQP_URL: server.url, EVENTS: String(size) })

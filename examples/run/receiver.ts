@@ -40,7 +40,11 @@ const TOLD_MS = 3_000
 const LOST_MS = 5 * TOLD_MS
 
 /** `example`: the directory with the configurations. */
-export async function receiver (example: string, env: Readonly<Record<string, string>>, { stage, mode, size, random }: Setting): Promise<Receiver> {
+export async function receiver (
+  example: string,
+  env: Readonly<Record<string, string>>,
+  { stage, mode, size, random }: Setting
+): Promise<Receiver> {
   return mode === 'forward' ? forwarding(example, env, stage, random) : accepting(example, env, { stage, size, random })
 }
 
@@ -52,12 +56,19 @@ async function forwarding (example: string, env: Readonly<Record<string, string>
   return {
     url: gateway.url,
     progress,
-    killUntil: async (relay, finished) => { kills += await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: async () => relay.restart(), finished }) },
-    verdict: async (events, remarks) => judge(events.map(({ id }) => id), consumer.ledger.all(), await duplicatesAt(gateway), [`relay killed ${kills} times`, ...remarks])
+    killUntil: async (relay, finished) => {
+      kills += await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: async () => relay.restart(), finished })
+    },
+    verdict: async (events, remarks) =>
+      judge(events.map(({ id }) => id), consumer.ledger.all(), await duplicatesAt(gateway), [`relay killed ${kills} times`, ...remarks])
   }
 }
 
-async function accepting (example: string, env: Readonly<Record<string, string>>, { stage, size, random }: Omit<Setting, 'mode'>): Promise<Receiver> {
+async function accepting (
+  example: string,
+  env: Readonly<Record<string, string>>,
+  { stage, size, random }: Omit<Setting, 'mode'>
+): Promise<Receiver> {
   const database = stage.path('consumer.db')
   const consumer = await stage.consumer('inbox-consumer.ts', { DATABASE: database })
   const seat = await Seat.taken(stage, `${example}/onceway.inbox.yaml`, { ...env, ONCEWAY_UPSTREAMS_CONSUMER_URL: consumer.url })
@@ -77,7 +88,7 @@ async function accepting (example: string, env: Readonly<Record<string, string>>
     consumer: async () => outage(consumer, random)
   }
   const kill = async (relay: Program, ...victims: ReadonlyArray<keyof typeof kills>): Promise<void> => {
-    await Promise.all(victims.map(async victim => {
+    await Promise.all(victims.map(async (victim) => {
       kills[victim]++
       await blows[victim](relay)
     }))
@@ -102,13 +113,25 @@ async function accepting (example: string, env: Readonly<Record<string, string>>
     killUntil: async (relay, handedOver) => {
       await moving(progress, () => progress() >= FIRST_BLOW_AT)
       await kill(relay, 'relay', 'gateway', 'consumer')
-      await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: strike(relay, 'relay', 'consumer', 'gateway'), finished: handedOver })
+      await killUntilFinished({
+        random,
+        progress,
+        between: BETWEEN_KILLS,
+        strike: strike(relay, 'relay', 'consumer', 'gateway'),
+        finished: handedOver
+      })
       // What it has handed over is on its way still.
-      await killUntilFinished({ random, progress, between: BETWEEN_KILLS, strike: strike(relay, 'consumer', 'gateway'), finished: seldom(delivered) })
+      await killUntilFinished({
+        random,
+        progress,
+        between: BETWEEN_KILLS,
+        strike: strike(relay, 'consumer', 'gateway'),
+        finished: seldom(delivered)
+      })
     },
     verdict: async (events, remarks) => judgeInbox({
       events,
-      arrivals: consumer.ledger.all().map(line => JSON.parse(line) as Arrival),
+      arrivals: consumer.ledger.all().map((line) => JSON.parse(line) as Arrival),
       deeds: deedsIn(database),
       duplicates: duplicates + await countAt(seat.gateway, 'accepted-again'),
       dead: await messagesAt(seat.gateway, 'dead')

@@ -8,8 +8,8 @@ export function printed (played: Played): string {
   const { messages, duplicates, lost, twice, seconds, wrong, remarks } = played
   return [
     `${titleOf(played)}: ${messages} messages, ${duplicates} duplicates, ${lost} lost, ${twice} executed twice, ${seconds.toFixed(1)} s: ${isRight(played) ? 'right' : 'WRONG'}`,
-    ...wrong.map(what => `  WRONG ${what}`),
-    ...remarks.map(remark => `  ${remark}`)
+    ...wrong.map((what) => `  WRONG ${what}`),
+    ...remarks.map((remark) => `  ${remark}`)
   ].join('\n')
 }
 
@@ -23,7 +23,7 @@ export function reported (all: readonly Played[], { args, seed }: { readonly arg
 
 \`npm run examples -- ${args.join(' ')}\`, seed ${seed}, ${new Date().toISOString().slice(0, 10)}: **${all.every(isRight) ? 'nothing lost, nothing executed twice' : 'not right'}**.
 
-${versions().map(line => `* ${line}`).join('\n')}
+${versions().map((line) => `* ${line}`).join('\n')}
 * ${cpus().length} cores, with all servers and clients on them
 
 A duplicate is a request at the gateway's door that is not the first of its message: by the gateway's own count, and where gateways die with their
@@ -32,6 +32,6 @@ some messages more than once, and does each once: it keeps their \`Onceway-Key\`
 
 | example | messages | duplicates | lost | executed twice | seconds | |
 |---|---|---|---|---|---|---|
-${all.map(played => `| [${titleOf(played)}](../../examples/${played.name}/README.md) | ${played.messages} | ${played.duplicates} | ${played.lost} | ${played.twice} | ${Math.round(played.seconds)} | ${[...played.wrong.map(what => `**${what}**`), ...played.remarks].join('; ')} |`).join('\n')}
+${all.map((played) => `| [${titleOf(played)}](../../examples/${played.name}/README.md) | ${played.messages} | ${played.duplicates} | ${played.lost} | ${played.twice} | ${Math.round(played.seconds)} | ${[...played.wrong.map((what) => `**${what}**`), ...played.remarks].join('; ')} |`).join('\n')}
 `
 }

@@ -49,14 +49,20 @@ export class Stage {
     client.on('error', () => {})
     await client.connect()
     this.after(async () => client.end())
-    return async text => (await client.query<Row>(text)).rows
+    return async (text) => (await client.query<Row>(text)).rows
   }
 
   /** A gateway with a configuration of the examples, on a port that it keeps and a directory that outlives it if `place` says so. */
   async gateway (file: string, env: Variables, { port = 0, directory }: Place = {}): Promise<ProcessGateway> {
-    return startProcess({ after: end => { this.after(end) } }, {
+    return startProcess({ after: (end) => { this.after(end) } }, {
       args: ['--config', join(EXAMPLES, file), ...directory === undefined ? [] : ['--data-dir', this.path(directory)]],
-      env: { ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LISTEN_PORT: String(port), ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LOG_LEVEL: 'warn', ...env }
+      env: {
+        ONCEWAY_LISTEN_HOST: '127.0.0.1',
+        ONCEWAY_LISTEN_PORT: String(port),
+        ONCEWAY_ADMIN_PORT: '0',
+        ONCEWAY_LOG_LEVEL: 'warn',
+        ...env
+      }
     })
   }
 
@@ -134,7 +140,12 @@ export class Program {
     writeFileSync(this.#log, '')
     const { PATH = '', HOME = '' } = process.env
     this.#running = launch({
-      file: process.execPath, args: [this.#file], directory: this.#directory, log: this.#log, env: { PATH, HOME, ...this.#env }, endSignal: 'SIGKILL'
+      file: process.execPath,
+      args: [this.#file],
+      directory: this.#directory,
+      log: this.#log,
+      env: { PATH, HOME, ...this.#env },
+      endSignal: 'SIGKILL'
     })
     await eventually(() => readFileSync(this.#log).length > 0, `${this.#file} says something`, START_MS_MAX)
   }

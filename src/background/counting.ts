@@ -1,4 +1,7 @@
-/** Tells the store how many records each caller has come to, where a route bounds them, and hears what the others have told it (gateway/record-counts.ts). */
+/**
+ * Tells the store how many records each caller has come to, where a route bounds them, and hears what the others have
+ * told it (gateway/record-counts.ts).
+ */
 import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 

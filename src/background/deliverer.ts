@@ -72,7 +72,7 @@ export class Deliverer {
   async stop (): Promise<void> {
     this.#alarm?.()
     this.#waking?.()
-    await Promise.all(this.#services.map(async service => { await service.stop() }))
+    await Promise.all(this.#services.map(async (service) => { await service.stop() }))
     await Promise.all(this.#running)
     await this.#leases.end()
     if (this.#watching !== null) (await this.#watching)()
@@ -131,7 +131,11 @@ export class Deliverer {
     const { limits: { buffered }, deps: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
-      taken.push(...await inbox.take({ routes: orders.map(({ route, places }) => ({ route: route.name, places })), owner: lease.owner, room }))
+      taken.push(...await inbox.take({
+        routes: orders.map(({ route, places }) => ({ route: route.name, places })),
+        owner: lease.owner,
+        room
+      }))
     } catch (error) {
       // What it has handed out without our knowledge is nobody's until this name lives no more.
       if (!wroteNothing(error)) this.#leases.retire(lease)
@@ -140,14 +144,15 @@ export class Deliverer {
       // Each holds its own from here on; more than was reserved only where a reload has lowered the route's limit.
       buffered.release('requests', room.bytes)
       buffered.force('requests', taken.reduce((sum, { request }) => sum + request.body.length, 0))
-      for (const { route } of orders) this.#begin(lease, route, taken.filter(delivery => delivery.route === route.name))
+      for (const { route } of orders) this.#begin(lease, route, taken.filter((delivery) => delivery.route === route.name))
     }
-    return orders.some(({ route, places }) => taken.filter(delivery => delivery.route === route.name).length >= places)
+    return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
   }
 
   /** Places that are free now. */
   #orders (): Order[] {
-    return Array.from(this.#gateway.deps.inboxes.values(), route => ({ route, places: this.#roomOf(route).places })).filter(({ places }) => places > 0)
+    return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#roomOf(route).places }))
+      .filter(({ places }) => places > 0)
   }
 
   /** What is taken is not known before: as much as it may be, or as the buffers have left. null: nothing can be taken. */
@@ -177,7 +182,7 @@ export class Deliverer {
 
   /** Some route has no place left, whatever it may have waiting. */
   #isFull (): boolean {
-    return Array.from(this.#gateway.deps.inboxes.values()).some(route => this.#roomOf(route).places === 0)
+    return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#roomOf(route).places === 0)
   }
 
   // -------------------------------------------------------------- deliveries
@@ -197,11 +202,14 @@ export class Deliverer {
   async #deliver (lease: WorkerLease, route: InboxRoute, delivery: Delivery): Promise<void> {
     const { buffered } = this.#gateway.limits
     try {
-      await deliver(this.#gateway, lease, route, delivery, end => { this.#noteEnd(route, end) })
+      await deliver(this.#gateway, lease, route, delivery, (end) => { this.#noteEnd(route, end) })
     } catch (error) {
       // Nobody has settled it: once this name lives no more it is another's.
       this.#leases.retire(lease)
-      this.#gateway.deps.log.error({ record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) }, 'a delivery failed within the gateway')
+      this.#gateway.deps.log.error(
+        { record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) },
+        'a delivery failed within the gateway'
+      )
     } finally {
       buffered.release('requests', delivery.request.body.length)
       this.#leases.leave(lease)
@@ -224,7 +232,7 @@ export class Deliverer {
 
   /** Until something is due, a pause or the rate allows more, somebody says so; or until the next poll. */
   async #sleep (): Promise<void> {
-    const rooms = Array.from(this.#gateway.deps.inboxes.values()).map(route => ({ name: route.name, ...this.#roomOf(route) }))
+    const rooms = Array.from(this.#gateway.deps.inboxes.values()).map((route) => ({ name: route.name, ...this.#roomOf(route) }))
     const free = rooms.filter(({ places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()

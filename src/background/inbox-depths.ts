@@ -50,7 +50,12 @@ class Depths {
 
   #tellStrays (strays: ReturnType<typeof strayDepths>): void {
     for (const { route, waiting } of strays) {
-      if (!this.#strays.has(route)) this.#gateway.deps.log.warn({ route, waiting }, 'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them')
+      if (!this.#strays.has(route)) {
+        this.#gateway.deps.log.warn(
+          { route, waiting },
+          'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them'
+        )
+      }
     }
     this.#strays = new Set(strays.map(({ route }) => route))
   }

@@ -47,7 +47,12 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
   const full = due.length === limit
   for (const each of due) {
     void probe(gateway, each).catch((error: unknown) => {
-      if (!gateway.drain.stopped) gateway.deps.log.warn({ record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) }, 'asking about an unknown outcome failed; it will be asked again')
+      if (!gateway.drain.stopped) {
+        gateway.deps.log.warn(
+          { record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) },
+          'asking about an unknown outcome failed; it will be asked again'
+        )
+      }
     }).finally(() => {
       const left = (asking.get(route.name) ?? 1) - 1
       if (left === 0) asking.delete(route.name)
@@ -59,6 +64,7 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
 }
 
 function everyMs (gateway: Gateway): number {
-  const intervals = [...gateway.deps.probed.values()].map(({ idempotency: { probe: { intervalMs, confirmAfterMs } } }) => Math.min(intervalMs, confirmAfterMs))
+  const intervals = [...gateway.deps.probed.values()].map(({ idempotency: { probe: { intervalMs, confirmAfterMs } } }) =>
+    Math.min(intervalMs, confirmAfterMs))
   return Math.max(EVERY_LEAST_MS, Math.min(EVERY_MS, ...intervals))
 }

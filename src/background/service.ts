@@ -78,8 +78,11 @@ export class Service {
   #note (error: unknown): void {
     const { name, clock, log } = this.#options
     const fields = { background: name, error: error instanceof Error ? error.message : String(error) }
-    if (!(error instanceof StoreNotOpened) && this.#outage.isNews(fields.error, clock.monotonicMs())) log.warn(fields, 'background round failed')
-    else log.debug(fields, 'background round failed')
+    if (!(error instanceof StoreNotOpened) && this.#outage.isNews(fields.error, clock.monotonicMs())) {
+      log.warn(fields, 'background round failed')
+    } else {
+      log.debug(fields, 'background round failed')
+    }
   }
 }
 

@@ -70,7 +70,7 @@ export class StandingWatch {
     if (!says) return
     const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
     if (promise === 'strict') log.info(fields, 'the promise is strict')
-    else log.warn(fields, `the promise is weakened: ${reasons.map(reason => ABOUT_WEAKNESS[reason]).join('; ')}`)
+    else log.warn(fields, `the promise is weakened: ${reasons.map((reason) => ABOUT_WEAKNESS[reason]).join('; ')}`)
   }
 }
 

@@ -27,7 +27,12 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   }
   let lapsed = 0
   if (gateway.lapseGuard.mayLapse()) {
-    const dead = await records.lapse({ ids: null, running: gateway.executions.owners(), limit: BATCH_MAX, still: () => gateway.lapseGuard.mayLapse() })
+    const dead = await records.lapse({
+      ids: null,
+      running: gateway.executions.owners(),
+      limit: BATCH_MAX,
+      still: () => gateway.lapseGuard.mayLapse()
+    })
     gateway.writes.noteLapsed(dead)
     lapsed = dead.length
   }

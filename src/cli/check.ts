@@ -33,7 +33,9 @@ examples:
 function checkFile (args: readonly string[], terminal: Terminal): number {
   const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } }, 1)
   const [named] = options.positionals
-  if (named !== undefined && textOption(options, 'config') !== undefined) throw new StartError('Say which file once: as FILE or as --config FILE.', 2)
+  if (named !== undefined && textOption(options, 'config') !== undefined) {
+    throw new StartError('Say which file once: as FILE or as --config FILE.', 2)
+  }
   const file = named ?? configFile(options, terminal.env) ?? DEFAULT_FILE
   const loaded = tryLoad(file, terminal)
   if (loaded === null) return 2

@@ -47,7 +47,9 @@ async function confirm (config: Config, by: { readonly who: string, readonly why
   const report = await readClock(config)
   const aheadMs = Math.max(report.aheadMs, foundMs(report))
   await confirmClock(config, by)
-  out(aheadMs > 0 ? `Confirmed: the clock of the store is no more taken to be ${spanText(aheadMs)} ahead.` : 'Confirmed: the clock of the store is right as it is.')
+  out(aheadMs > 0
+    ? `Confirmed: the clock of the store is no more taken to be ${spanText(aheadMs)} ahead.`
+    : 'Confirmed: the clock of the store is right as it is.')
   out('Gateways that run believe it from their next sign of life on, some seconds from now.')
 }
 
@@ -56,7 +58,7 @@ const HEARD_MS = 60_000
 
 /** How far a gateway that lives finds it ahead, whether that holds for all or not. */
 function foundMs ({ nowMs, gateways }: ClockReport): number {
-  return Math.max(0, ...gateways.filter(({ seenMs }) => Math.abs(nowMs - seenMs) < HEARD_MS).map(each => each.aheadMs))
+  return Math.max(0, ...gateways.filter(({ seenMs }) => Math.abs(nowMs - seenMs) < HEARD_MS).map((each) => each.aheadMs))
 }
 
 function aheadText (report: ClockReport): string {
@@ -68,7 +70,9 @@ function aheadText (report: ClockReport): string {
 
 function behindText ({ nowMs, seenMs }: ClockReport): string[] {
   const behindMs = seenMs === null ? 0 : seenMs - nowMs
-  return behindMs <= EARLIER_MS_MAX ? [] : [`behind             ${spanText(behindMs)}: no gateway that starts serves until the clock is set, or confirmed`]
+  return behindMs <= EARLIER_MS_MAX
+    ? []
+    : [`behind             ${spanText(behindMs)}: no gateway that starts serves until the clock is set, or confirmed`]
 }
 
 function linesOf (report: ClockReport): string[] {
@@ -78,8 +82,10 @@ function linesOf (report: ClockReport): string[] {
     `ahead              ${aheadText(report)}`,
     ...behindText(report),
     `last sign of life  ${seenMs === null ? 'none' : timeText(seenMs)}`,
-    ...confirmed === null ? [] : [`confirmed          ${counted(confirmations, 'time')}, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],
-    ...gateways.map(gateway => `gateway            ${gateway.instance}  ${timeText(gateway.seenMs)}  ${gateway.aheadMs > 0 ? `finds it ${spanText(gateway.aheadMs)} ahead` : 'finds it right'}`)
+    ...confirmed === null
+      ? []
+      : [`confirmed          ${counted(confirmations, 'time')}, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],
+    ...gateways.map((gateway) => `gateway            ${gateway.instance}  ${timeText(gateway.seenMs)}  ${gateway.aheadMs > 0 ? `finds it ${spanText(gateway.aheadMs)} ahead` : 'finds it right'}`)
   ]
 }
 

@@ -38,7 +38,9 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
     if (error instanceof StartError) throw error
     const [message = 'wrong usage'] = (error as Error).message.split(/\. (To specify|This command)/)
     const [, option] = /^Unknown option '--([^']+)'/.exec(message) ?? []
-    const meant = option === undefined ? upstreamMeant(message, options) : didYouMean(option, Object.keys(options)).replace('mean ', 'mean --')
+    const meant = option === undefined
+      ? upstreamMeant(message, options)
+      : didYouMean(option, Object.keys(options)).replace('mean ', 'mean --')
     throw new StartError(`${message.replace(/\.$/, '')}${meant === '' ? '.' : meant}`, 2, error)
   }
 }
@@ -46,7 +48,9 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
 /** `npm start --upstream URL`, without the `--` between them: npm takes the option for its own, and passes the URL on. */
 function upstreamMeant (message: string, options: ParseArgsOptionsConfig): string {
   const [, url] = /^Unexpected argument '(https?:\/\/[^']*)'/.exec(message) ?? []
-  return url === undefined || !Object.hasOwn(options, 'upstream') ? '' : `; did you mean --upstream ${url}? With npm: npm start -- --upstream ${url}`
+  return url === undefined || !Object.hasOwn(options, 'upstream')
+    ? ''
+    : `; did you mean --upstream ${url}? With npm: npm start -- --upstream ${url}`
 }
 
 /** @throws StartError (exit 2) for a subcommand that is missing, or that there is not. */
@@ -92,7 +96,9 @@ const AUDIT_TEXT_MAX = 512
 export function whoAndWhy (options: Options): { readonly who: string, readonly why: string } {
   const who = textOption(options, 'who') === undefined ? userInfo().username : required(options, 'who')
   const why = required(options, 'why')
-  if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
+  if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) {
+    throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
+  }
   return { who, why }
 }
 
@@ -104,7 +110,10 @@ export function wholeNumber (options: Options, name: string, { min, max }: { min
   return value
 }
 
-/** `--config`, which must be there, else ONCEWAY_CONFIG, which counts where it is there: an image names the place, and who runs it may mount a file. */
+/**
+ * `--config`, which must be there, else ONCEWAY_CONFIG, which counts where it is there: an image names the place, and
+ * who runs it may mount a file.
+ */
 export function configFile (options: Options, env: Environment): string | undefined {
   const named = env.ONCEWAY_CONFIG
   return textOption(options, 'config') ?? (named !== undefined && named !== '' && isThere(named) ? named : undefined)

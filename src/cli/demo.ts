@@ -27,7 +27,13 @@ async function runDemo (args: readonly string[], terminal: Terminal): Promise<nu
   const dataDir = mkdtempSync(join(tmpdir(), 'onceway-demo-'))
   const upstream = await startDemoUpstream()
   try {
-    const env = { ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LOG_LEVEL: 'silent', ONCEWAY_DRAIN_DELAY: '0s', ONCEWAY_DRAIN_TIMEOUT: '1s' }
+    const env = {
+      ONCEWAY_ADMIN_PORT: '0',
+      ONCEWAY_LISTEN_HOST: '127.0.0.1',
+      ONCEWAY_LOG_LEVEL: 'silent',
+      ONCEWAY_DRAIN_DELAY: '0s',
+      ONCEWAY_DRAIN_TIMEOUT: '1s'
+    }
     const app = await startApp(defaultConfig({ upstreamUrl: upstream.url, port: 0, dataDir, env }), { announce: () => {} })
     try {
       return await play(app.url, upstream.url, terminal)

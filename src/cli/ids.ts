@@ -63,7 +63,12 @@ async function runIds (args: readonly string[], terminal: Terminal): Promise<num
 // ---------------------------------------------------------------- upgrade
 
 async function upgrade (config: Config, options: Options, terminal: Terminal): Promise<number> {
-  const order = { ...whoAndWhy(options), isLost: options.values['secret-lost'] === true, dryRun: options.values.yes !== true, without: listOf(options.values.without) }
+  const order = {
+    ...whoAndWhy(options),
+    isLost: options.values['secret-lost'] === true,
+    dryRun: options.values.yes !== true,
+    without: listOf(options.values.without)
+  }
   const { stores: { postgres }, dataDir } = config
   const makes = postgres === null && secretsOf(config).length === 0 ? secretFile(dataDir) : null
   return tell(await switchScheme(config, order), { ...order, makes }, terminal)
@@ -86,7 +91,7 @@ async function switchScheme (config: Config, order: Order): Promise<SwitchResult
     if (order.dryRun || (result.kind !== 'switched' && result.kind !== 'lost')) return result
     return switchSchemeIn(dataDir, { ...order, name: newestSchemeName(secrets.length > 0 ? secrets : [makeSecret(dataDir)]) })
   }
-  return withPostgres(postgres, async client => {
+  return withPostgres(postgres, async (client) => {
     // What is refused, or only looked at, changes nothing: a gateway of this release has brought the schema up to date.
     await migrate(client, { schema: postgres.schema, mode: 'check' })
     refuseToLose(await reportSchemesOf(client, postgres.schema), config.secrets, order)
@@ -98,14 +103,28 @@ async function switchScheme (config: Config, order: Order): Promise<SwitchResult
  * Whoever may claim by a new scheme needs the secret of the one before as well: without it every gateway would be blocked by the
  * switch, and there is no way back. And what can be found is not to be given up. @throws StartError
  */
-function refuseToLose ({ schemes: [current, earlier], gateways }: SchemeReport, secrets: readonly Buffer[], { isLost, without = [] }: Order): void {
+function refuseToLose (
+  { schemes: [current, earlier], gateways }: SchemeReport,
+  secrets: readonly Buffer[],
+  { isLost, without = [] }: Order
+): void {
   const claims = current?.name === newestSchemeName(secrets)
   const left = claims ? earlier : current
-  const isMissing = left?.name != null && left.endedMs === null && !left.isLost && keysOf({ number: left.number, name: left.name }, secrets).kind !== 'keys'
-  if (isLost && !isMissing && !(claims && left?.isLost === true)) throw new StartError(`No secret is missing here${left?.name == null ? '' : `: this file can make ids by the scheme ${left.name}`}. Leave --secret-lost out.`)
-  const knowing = gateways.find(({ instance, schemes }) => left?.name != null && schemes?.includes(left.name) === true && !without.includes(instance))
-  if (isLost && isMissing && knowing !== undefined) throw new StartError(`The secret of the scheme ${left.name} is not lost: the gateway ${knowing.instance} has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`)
-  if (!isLost && !claims && isMissing) throw new StartError(`Ids are made by the scheme ${left.name} now, with a secret that is missing here: set previousSecret to it, or where the embedded store made it itself, put its file secret back. Where nobody has it any more, say --secret-lost.`)
+  const isMissing = left?.name != null &&
+    left.endedMs === null &&
+    !left.isLost &&
+    keysOf({ number: left.number, name: left.name }, secrets).kind !== 'keys'
+  if (isLost && !isMissing && !(claims && left?.isLost === true)) {
+    throw new StartError(`No secret is missing here${left?.name == null ? '' : `: this file can make ids by the scheme ${left.name}`}. Leave --secret-lost out.`)
+  }
+  const knowing = gateways.find(({ instance, schemes }) =>
+    left?.name != null && schemes?.includes(left.name) === true && !without.includes(instance))
+  if (isLost && isMissing && knowing !== undefined) {
+    throw new StartError(`The secret of the scheme ${left.name} is not lost: the gateway ${knowing.instance} has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`)
+  }
+  if (!isLost && !claims && isMissing) {
+    throw new StartError(`Ids are made by the scheme ${left.name} now, with a secret that is missing here: set previousSecret to it, or where the embedded store made it itself, put its file secret back. Where nobody has it any more, say --secret-lost.`)
+  }
 }
 
 function tell (result: SwitchResult, { dryRun, isLost, makes }: Order & { readonly makes: string | null }, { out, err }: Terminal): number {
@@ -151,7 +170,7 @@ async function show (config: Config, { out }: Terminal): Promise<number> {
 
 async function report ({ stores: { postgres }, dataDir }: Config): Promise<SchemeReport> {
   if (postgres === null) return reportSchemesIn(dataDir)
-  return withPostgres(postgres, async client => {
+  return withPostgres(postgres, async (client) => {
     await migrate(client, { schema: postgres.schema, mode: 'check' })
     return reportSchemesOf(client, postgres.schema)
   })
@@ -165,14 +184,19 @@ function linesOf ({ schemes: [current, earlier], gateways }: SchemeReport, confi
     ...earlier === undefined ? [] : [`before           ${earlier.name ?? ''}: ${leftText(earlier)}`],
     `this file makes  ${schemeNames(secretsOf(config)).join(', ')}${!own ? '' : ` (with ${secretFile(dataDir)})`}`,
     ...missingOf(current, secretsOf(config)),
-    ...gateways.map(({ instance, seenMs, schemes }) => `gateway          ${instance}  ${timeText(seenMs)}  makes ${schemes === null ? '1' : schemes.join(', ')}`)
+    ...gateways.map(({ instance, seenMs, schemes }) =>
+      `gateway          ${instance}  ${timeText(seenMs)}  makes ${schemes === null ? '1' : schemes.join(', ')}`)
   ]
 }
 
 function missingOf (current: SchemeReport['schemes'][number] | undefined, secrets: readonly Buffer[]): string[] {
   const found = current?.name == null ? null : keysOf({ number: current.number, name: current.name }, secrets)
   if (found === null || found.kind === 'keys') return []
-  return [found.kind === 'no-secret' ? `                 not ${current?.name ?? ''}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)` : `                 not ${current?.name ?? ''}: it is of a later release`]
+  return [
+    found.kind === 'no-secret'
+      ? `                 not ${current?.name ?? ''}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)`
+      : `                 not ${current?.name ?? ''}: it is of a later release`
+  ]
 }
 
 function sinceText ({ number, sinceMs, who, why }: SchemeReport['schemes'][number]): string {

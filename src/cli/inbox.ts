@@ -107,7 +107,13 @@ async function listMessages (context: InboxContext): Promise<number> {
   const filter = await filterOf(context, LIST_DEFAULT)
   const found = await context.stores.inbox.list(filter)
   const title = `Messages in ${where}, the oldest first:`
-  tellFound(context, found, filter, { title, headings: MESSAGE_HEADINGS, cells: messageCells, json: messageJson, none: `No such messages in ${where}.` })
+  tellFound(context, found, filter, {
+    title,
+    headings: MESSAGE_HEADINGS,
+    cells: messageCells,
+    json: messageJson,
+    none: `No such messages in ${where}.`
+  })
   return 0
 }
 
@@ -126,7 +132,9 @@ async function changeMessages (context: InboxContext, change: Change): Promise<n
 async function changeOne (context: InboxContext, { name, done, of }: Change): Promise<number> {
   const { options, config, stores: { inbox }, terminal } = context
   const stray = FILTER.find((option) => textOption(options, option) !== undefined)
-  if (stray !== undefined || options.positionals.length === 0) throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
+  if (stray !== undefined || options.positionals.length === 0) {
+    throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
+  }
   const audit = whoAndWhy(options)
   const before = await find(context)
   const [after] = await of(inbox)({ id: before.id, limit: 1 }, audit)
@@ -145,17 +153,26 @@ async function changeAll (context: InboxContext, { name, done, of }: Change): Pr
   const { options, stores: { inbox }, terminal } = context
   if (options.positionals.length > 0) throw new StartError('Say one message, or --all with a filter.', 2)
   const state = readMessageState(required(options, 'state'))
-  if (!OPEN_STATES.includes(state)) throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
+  if (!OPEN_STATES.includes(state)) {
+    throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
+  }
   const filter = await filterOf(context, BULK_DEFAULT)
   const changed = await of(inbox)(filter, whoAndWhy(options))
-  changed.forEach((message) => { terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`) })
+  changed.forEach((message) => {
+    terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`)
+  })
   if (changed.length === 0) terminal.err(`No such messages in ${storeText(context.config)}.`)
   tellWhereCutOff(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? WIDER : 'the same command')
   return 0
 }
 
 async function filterOf ({ options, stores, terminal }: InboxContext, limit: number): Promise<MessageFilter> {
-  const [key, route, state, older] = [textOption(options, 'key'), textOption(options, 'route'), textOption(options, 'state'), textOption(options, 'older-than')]
+  const [key, route, state, older] = [
+    textOption(options, 'key'),
+    textOption(options, 'route'),
+    textOption(options, 'state'),
+    textOption(options, 'older-than')
+  ]
   return {
     ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
     ...(route !== undefined && { route }),

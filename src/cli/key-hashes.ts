@@ -23,8 +23,11 @@ export async function keyHashesOf (key: string, { records, secrets }: KeyedStore
   for (const scheme of [current, earlier]) {
     if (scheme === null || (scheme === earlier && earlier.isOver)) continue
     const found = keysOf(scheme, known)
-    if (found.kind === 'keys') hashes.push(keyHash(key, found.keys.secret))
-    else missing.push(scheme === earlier && earlier.isLost ? `the secret of the scheme ${scheme.name} is lost` : reasonOf(scheme, found.kind))
+    if (found.kind === 'keys') {
+      hashes.push(keyHash(key, found.keys.secret))
+    } else {
+      missing.push(scheme === earlier && earlier.isLost ? `the secret of the scheme ${scheme.name} is lost` : reasonOf(scheme, found.kind))
+    }
   }
   if (hashes.length === 0 && missing.length > 0) throw new StartError(`Nothing is found here by its key: ${missing.join(', and ')}.`)
   for (const why of missing) err(`Not everything is found by its key: ${why}.`)

@@ -16,7 +16,15 @@ export const MESSAGE_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'RECEIVED', 'ROUTE', 
 
 /** One line a message. */
 export function messageCells ({ id, state, attempt, receivedAtMs, about, error, status }: MessageDetail): string[] {
-  return [id.toString('base64url'), state, String(attempt), timeText(receivedAtMs), about.route, `${about.method} ${about.path}`, error ?? (status === null ? '' : `HTTP_${status}`)]
+  return [
+    id.toString('base64url'),
+    state,
+    String(attempt),
+    timeText(receivedAtMs),
+    about.route,
+    `${about.method} ${about.path}`,
+    error ?? (status === null ? '' : `HTTP_${status}`)
+  ]
 }
 
 /** Everything that is known of one message, a member a line, in the order in which one asks. */
@@ -84,7 +92,9 @@ export function stateText ({ state, attempt, error }: MessageDetail): string {
 
 /** As the terminal may have them: a consumer may put anything into a value. */
 function shown ({ answer }: MessageDetail): Array<[name: string, value: string]> {
-  return answer === null ? [] : Array.from(pairs(answer.headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
+  return answer === null
+    ? []
+    : Array.from(pairs(answer.headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
 }
 
 // eslint-disable-next-line no-control-regex -- these are what is replaced

@@ -40,7 +40,9 @@ export async function openStores (config: Config): Promise<OpenStores> {
   const records = await openRecords(config, believed(clock))
   const { redis } = config.stores
   // As in the gateway: the embedded store is one process's, which has its own memory for that.
-  const locks = redis === null || config.stores.postgres === null ? NO_LOCKS : new RedisLocks({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
+  const locks = redis === null || config.stores.postgres === null
+    ? NO_LOCKS
+    : new RedisLocks({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
   return {
     records,
     inbox: records.inbox,
@@ -58,12 +60,18 @@ export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): 
 }
 
 /** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
-async function openRecords ({ stores: { postgres }, dataDir }: Config, believedMs: () => number | null): Promise<RecordStore & { readonly inbox: InboxStore }> {
+async function openRecords (
+  { stores: { postgres }, dataDir }: Config,
+  believedMs: () => number | null
+): Promise<RecordStore & { readonly inbox: InboxStore }> {
   if (postgres === null) return openSqlite({ dataDir, exclusive: false, believedMs })
   return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
 }
 
-/** A command has no clock of its own to hold against the store's: it believes what the gateways have found, for the moment that it lasts. */
+/**
+ * A command has no clock of its own to hold against the store's: it believes what the gateways have found, for the
+ * moment that it lasts.
+ */
 function believed ({ nowMs, aheadMs }: ClockReport): () => number | null {
   return () => aheadMs > 0 ? nowMs - aheadMs : null
 }
@@ -71,14 +79,17 @@ function believed ({ nowMs, aheadMs }: ClockReport): () => number | null {
 /** @throws StartError or StoreUnavailable */
 export async function readClock ({ stores: { postgres }, dataDir }: Config): Promise<ClockReport> {
   if (postgres === null) return readClockIn(dataDir)
-  return withPostgres(postgres, async client => {
+  return withPostgres(postgres, async (client) => {
     await migrate(client, { schema: postgres.schema, mode: 'check' })
     return readClockOf(client, postgres.schema)
   })
 }
 
 /** @throws StartError or StoreUnavailable */
-export async function confirmClock ({ stores: { postgres }, dataDir }: Config, by: { readonly who: string, readonly why: string }): Promise<void> {
+export async function confirmClock (
+  { stores: { postgres }, dataDir }: Config,
+  by: { readonly who: string, readonly why: string }
+): Promise<void> {
   if (postgres === null) confirmClockIn(dataDir, by)
-  else await withPostgres(postgres, async client => { await confirmClockOf(client, postgres.schema, by) })
+  else await withPostgres(postgres, async (client) => { await confirmClockOf(client, postgres.schema, by) })
 }

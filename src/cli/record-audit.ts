@@ -20,7 +20,10 @@ export async function showAudit (context: CommandContext, limits: { readonly sta
   const { options, config } = context
   const where = storeText(config)
   const [text] = options.positionals
-  const filter = { ...(text !== undefined && { id: readId(text) }), limit: wholeNumber(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard }
+  const filter = {
+    ...(text !== undefined && { id: readId(text) }),
+    limit: wholeNumber(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard
+  }
   const found = await readAudit(config, filter)
   tellFound(context, found, filter, {
     title: `Changes by hand in ${where}, the newest first:`,
@@ -32,18 +35,40 @@ export async function showAudit (context: CommandContext, limits: { readonly sta
   return 0
 }
 
-async function readAudit ({ stores: { postgres }, dataDir }: Config, filter: { readonly id?: Buffer, readonly limit: number }): Promise<AuditRow[]> {
+async function readAudit (
+  { stores: { postgres }, dataDir }: Config,
+  filter: { readonly id?: Buffer, readonly limit: number }
+): Promise<AuditRow[]> {
   if (postgres === null) return readAuditIn(dataDir, filter)
-  return withPostgres(postgres, async client => {
+  return withPostgres(postgres, async (client) => {
     await migrate(client, { schema: postgres.schema, mode: 'check' })
     return readAuditOf(client, postgres.schema, filter)
   })
 }
 
 function cellsOf ({ atMs, action, id, route, state, attempt, who, why }: AuditRow): string[] {
-  return [timeText(atMs), action, id.toString('base64url'), route, state, String(attempt), who.replace(NOT_SHOWN, '?'), why.replace(NOT_SHOWN, '?')]
+  return [
+    timeText(atMs),
+    action,
+    id.toString('base64url'),
+    route,
+    state,
+    String(attempt),
+    who.replace(NOT_SHOWN, '?'),
+    why.replace(NOT_SHOWN, '?')
+  ]
 }
 
 function auditJson ({ atMs, action, id, owner, attempt, route, state, who, why }: AuditRow): string {
-  return JSON.stringify({ at: timeText(atMs), action, id: id.toString('base64url'), owner: ownerText(owner), attempt, route, state, who, why })
+  return JSON.stringify({
+    at: timeText(atMs),
+    action,
+    id: id.toString('base64url'),
+    owner: ownerText(owner),
+    attempt,
+    route,
+    state,
+    who,
+    why
+  })
 }

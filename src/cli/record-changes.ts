@@ -24,7 +24,9 @@ export async function resolveRecord (context: CommandContext, record: RecordDeta
   const status = wholeNumber(options, 'status', { min: 200, max: 599 })
   if (status === undefined) throw new StartError('--status is needed: the status of the answer that the upstream gave.', 2)
   const consumed = options.values.consumed === true
-  if (consumed && (options.values.header !== undefined || options.values['body-file'] !== undefined)) throw new StartError('--consumed keeps the status alone: without it --header and --body-file are kept.', 2)
+  if (consumed && (options.values.header !== undefined || options.values['body-file'] !== undefined)) {
+    throw new StartError('--consumed keeps the status alone: without it --header and --body-file are kept.', 2)
+  }
   const resolution: Resolution = {
     token: tokenOf(options, record),
     outcome: consumed ? 'consumed' : 'completed',
@@ -38,7 +40,12 @@ export async function resolveRecord (context: CommandContext, record: RecordDeta
   }
   const result = await stores.records.resolve(resolution)
   if (result.kind === 'done') stores.locks.wake(record.id)
-  return tell(context, record, result, `Resolved: retries get ${consumed ? 'to know that it was answered' : 'this answer'}, status ${status}.`)
+  return tell(
+    context,
+    record,
+    result,
+    `Resolved: retries get ${consumed ? 'to know that it was answered' : 'this answer'}, status ${status}.`
+  )
 }
 
 export async function releaseRecord (context: CommandContext, record: RecordDetail): Promise<number> {
@@ -57,11 +64,19 @@ export async function releaseRecord (context: CommandContext, record: RecordDeta
   return tell(context, record, result, 'Released: the next request with this key runs again.')
 }
 
-/** The row goes two leases from now, so that every copy elsewhere has ended by then; copies in Redis go at once, and once more after a lease, for one that was just being written (P10). */
+/**
+ * The row goes two leases from now, so that every copy elsewhere has ended by then; copies in Redis go at once, and
+ * once more after a lease, for one that was just being written (P10).
+ */
 export async function deleteRecord (context: CommandContext, record: RecordDetail): Promise<number> {
   const { options, stores: { records, locks, aheadMs }, terminal } = context
   const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
-  const exitCode = tell(context, record, result, `Deleted: the record ends ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`)
+  const exitCode = tell(
+    context,
+    record,
+    result,
+    `Deleted: the record ends ${aheadMs > 0 ? 'when the time of the store is believed again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`
+  )
   if (exitCode !== 0 || locks.name === 'none') return exitCode
   const told = await forget(locks, record.id)
   terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)
@@ -87,7 +102,11 @@ function tell ({ options, config, terminal }: CommandContext, record: RecordDeta
   }
   const { row, quarantineLeftMs } = result
   const isHeld = quarantineLeftMs !== null && quarantineLeftMs > 0
-  const why = row !== null && isShown(row, tokenOf(options, record)) ? (isHeld ? '' : ` ${UNFIT[row.state]}`) : row === null ? '' : ' It has changed since it was shown: look at it again with `records show`.'
+  const why = row !== null && isShown(row, tokenOf(options, record))
+    ? (isHeld ? '' : ` ${UNFIT[row.state]}`)
+    : row === null
+      ? ''
+      : ' It has changed since it was shown: look at it again with `records show`.'
   terminal.err(`onceway: refused, nothing changed.${why} ${row === null ? `There is no such record any more in ${storeText(config)}.` : `Now: ${rowText(row)}.`}`)
   if (isHeld) terminal.err(`The first sending may still be on its way; it can be released in ${Math.ceil(quarantineLeftMs / 1000)} s.`)
   return 1
@@ -133,7 +152,12 @@ function headersOf ({ values }: Options): string[] {
   return lines.flatMap((line) => {
     const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)$/.exec(String(line)) ?? []
     if (name === undefined || value === undefined) throw new StartError('--header is written \'Name: value\'.', 2)
-    if (answerHeaders([name, value]).length === 0) throw new StartError(`--header ${name} cannot be stored: framing, connection and Idempotency-* fields are the gateway's own to write.`, 2)
+    if (answerHeaders([name, value]).length === 0) {
+      throw new StartError(
+        `--header ${name} cannot be stored: framing, connection and Idempotency-* fields are the gateway's own to write.`,
+        2
+      )
+    }
     return [name, value.trim()]
   })
 }

@@ -38,7 +38,15 @@ export const RECORD_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'CLAIMED', 'ROUTE', 'R
 
 /** One line a record. */
 export function recordCells ({ id, state, attempt, claimedAtMs, about, reason }: RecordDetail): string[] {
-  return [id.toString('base64url'), state, String(attempt), timeText(claimedAtMs), about.route, `${about.method} ${about.path}`, reason === null ? '' : `${reason.stage}/${reason.code}`]
+  return [
+    id.toString('base64url'),
+    state,
+    String(attempt),
+    timeText(claimedAtMs),
+    about.route,
+    `${about.method} ${about.path}`,
+    reason === null ? '' : `${reason.stage}/${reason.code}`
+  ]
 }
 
 /** Everything that is known of one record, a member a line, in the order in which one asks. */
@@ -93,7 +101,9 @@ export function recordJson (record: RecordDetail): string {
     status: record.status,
     bodyBytes: record.body?.length ?? null,
     reason,
-    asking: record.asking === null ? null : { tries: record.asking.tries, againAt: textOrNull(record.asking.againAtMs), absentSince: textOrNull(record.asking.absentSinceMs) }
+    asking: record.asking === null
+      ? null
+      : { tries: record.asking.tries, againAt: textOrNull(record.asking.againAtMs), absentSince: textOrNull(record.asking.absentSinceMs) }
   })
 }
 

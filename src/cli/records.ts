@@ -43,7 +43,10 @@ const CHANGE = ['owner', 'attempt', 'who', 'why']
 const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
   list: { run: listRecords, takes: ['key', 'route', 'state', 'limit', 'json'] },
   show: { run: showRecord, takes: ['json'] },
-  resolve: { run: async (context) => resolveRecord(context, await find(context)), takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention'] },
+  resolve: {
+    run: async (context) => resolveRecord(context, await find(context)),
+    takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention']
+  },
   release: { run: async (context) => releaseRecord(context, await find(context)), takes: [...CHANGE, 'retention'] },
   audit: { run: async (context) => showAudit(context, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), takes: ['limit', 'json'] },
   delete: { run: async (context) => deleteRecord(context, await find(context)), takes: CHANGE }
@@ -90,7 +93,13 @@ async function listRecords (context: CommandContext): Promise<number> {
   const filter = await filterOf(context)
   const found = await context.stores.records.list(filter)
   const title = `Records in ${where}, the newest first:`
-  tellFound(context, found, filter, { title, headings: RECORD_HEADINGS, cells: recordCells, json: recordJson, none: `No such records in ${where}.` })
+  tellFound(context, found, filter, {
+    title,
+    headings: RECORD_HEADINGS,
+    cells: recordCells,
+    json: recordJson,
+    none: `No such records in ${where}.`
+  })
   return 0
 }
 

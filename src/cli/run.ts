@@ -9,12 +9,21 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
   check: { summary: 'check a configuration and tell every mistake', load: async () => (await import('./check.ts')).checkCommand },
   schema: { summary: 'print the JSON Schema of the configuration, for editors', load: async () => (await import('./schema.ts')).schema },
   migrate: { summary: 'prepare the database for this version', load: async () => (await import('./migrate.ts')).migrate },
-  demo: { summary: 'watch it work: a gateway, a toy upstream and a client that retries', load: async () => (await import('./demo.ts')).demo },
+  demo: {
+    summary: 'watch it work: a gateway, a toy upstream and a client that retries',
+    load: async () => (await import('./demo.ts')).demo
+  },
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },
   inbox: { summary: 'list, show, retry or discard messages of inboxes', load: async () => (await import('./inbox.ts')).inbox },
-  epoch: { summary: 'after a backup was restored: what it cannot know becomes unknown', load: async () => (await import('./epoch.ts')).epoch },
+  epoch: {
+    summary: 'after a backup was restored: what it cannot know becomes unknown',
+    load: async () => (await import('./epoch.ts')).epoch
+  },
   ids: { summary: 'by which scheme the ids of records are made; upgrade it', load: async () => (await import('./ids.ts')).ids },
-  clock: { summary: 'whether the time of the store is believed; confirm that it is right', load: async () => (await import('./clock.ts')).clock },
+  clock: {
+    summary: 'whether the time of the store is believed; confirm that it is right',
+    load: async () => (await import('./clock.ts')).clock
+  },
   healthcheck: { summary: 'ask a running gateway whether it is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },
   version: { summary: 'print the version', load: async () => (await import('./version.ts')).version }
 }
@@ -41,7 +50,9 @@ exit codes: 0 ok, 1 failed, 2 wrong usage or configuration`
 export async function run (argv: readonly string[], terminal: Terminal): Promise<number> {
   const [name, ...args] = argv
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') return tell(HELP, terminal, name === undefined ? 2 : 0)
-  const entry = Object.hasOwn(COMMANDS, name === '--version' ? 'version' : name) ? COMMANDS[name === '--version' ? 'version' : name] : undefined
+  const entry = Object.hasOwn(COMMANDS, name === '--version' ? 'version' : name)
+    ? COMMANDS[name === '--version' ? 'version' : name]
+    : undefined
   if (entry === undefined) return tellUnknown(name, terminal)
   const command = await entry.load()
   if (args.some((arg) => arg === '--help' || arg === '-h')) return tell(command.help, terminal, 0)

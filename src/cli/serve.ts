@@ -39,7 +39,13 @@ examples:
 
 async function serveUntilSignal (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, {
-    upstream: { type: 'string' }, host: { type: 'string' }, port: { type: 'string' }, 'admin-port': { type: 'string' }, 'data-dir': { type: 'string' }, config: { type: 'string' }, workers: { type: 'string' }
+    upstream: { type: 'string' },
+    host: { type: 'string' },
+    port: { type: 'string' },
+    'admin-port': { type: 'string' },
+    'data-dir': { type: 'string' },
+    config: { type: 'string' },
+    workers: { type: 'string' }
   })
   const target = targetOf(options, terminal)
   // Before anything starts: a signal while starting is a wish to stop too.
@@ -48,15 +54,20 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   const { instanceName, longestDrainMs, startApp } = await import('../app.ts')
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
-    const config = toy === null ? configOf(options, terminal.env, target ?? {}) : { ...configOf(options, toy.env, { upstreamUrl: toy.url }), dataDir: toy.dataDir }
+    const config = toy === null
+      ? configOf(options, terminal.env, target ?? {})
+      : { ...configOf(options, toy.env, { upstreamUrl: toy.url }), dataDir: toy.dataDir }
     const { file } = config
     const reload = file === null ? null : () => configOf(options, terminal.env, target ?? {})
     const listening = (url: string): void => {
-      if (toy !== null) [...toy.remarks.map(remark => `toy       ${remark}`), ...tryLines(url)].forEach(terminal.out)
+      if (toy !== null) [...toy.remarks.map((remark) => `toy       ${remark}`), ...tryLines(url)].forEach(terminal.out)
     }
     const size = workersOf(config)
     if (size === 1) {
-      const app = await startWhenFree(() => startApp(config, { announce: terminal.out }), { dataDir: config.dataDir, withinMs: longestDrainMs(config), stopped: signals.first, err: terminal.err })
+      const app = await startWhenFree(
+        () => startApp(config, { announce: terminal.out }),
+        { dataDir: config.dataDir, withinMs: longestDrainMs(config), stopped: signals.first, err: terminal.err }
+      )
       if (app === null) return 0
       signals.onHangup(() => { app.reload(reload) })
       listening(app.url)
@@ -92,12 +103,23 @@ interface Target { readonly file?: string, readonly upstreamUrl?: string, readon
 /** What flags and environment name; null: nothing, so the toy. A name that other programs read too yields to a file. @throws StartError */
 function targetOf (options: Options, { env, err }: Terminal): Target | null {
   const file = configFile(options, env)
-  const named = ([['--upstream', textOption(options, 'upstream')], ['ONCEWAY_UPSTREAM', env.ONCEWAY_UPSTREAM], ['UPSTREAM', env.UPSTREAM]] as const).find(([from, text]) => text !== undefined && (text !== '' || from === '--upstream'))
+  const named = ([
+    ['--upstream', textOption(options, 'upstream')],
+    ['ONCEWAY_UPSTREAM', env.ONCEWAY_UPSTREAM],
+    ['UPSTREAM', env.UPSTREAM]
+  ] as const).find(([from, text]) => text !== undefined && (text !== '' || from === '--upstream'))
   const upstream = file !== undefined && named?.[0] === 'UPSTREAM' ? undefined : named
-  if (named !== upstream) err(`onceway: UPSTREAM is not used: ${file} names the upstreams. (ONCEWAY_UPSTREAM takes the place of its one upstream.)`)
+  if (named !== upstream) {
+    err(`onceway: UPSTREAM is not used: ${file} names the upstreams. (ONCEWAY_UPSTREAM takes the place of its one upstream.)`)
+  }
   if (file === undefined && upstream === undefined) {
     const { ONCEWAY_CONFIG: absent = '' } = env
-    if (absent !== '') throw new StartError(`There is nothing to guard: UPSTREAM is not set, and there is no configuration file ${absent} (ONCEWAY_CONFIG).`, 2)
+    if (absent !== '') {
+      throw new StartError(
+        `There is nothing to guard: UPSTREAM is not set, and there is no configuration file ${absent} (ONCEWAY_CONFIG).`,
+        2
+      )
+    }
     return null
   }
   return { ...file !== undefined && { file }, ...upstream?.[1] !== undefined && { upstreamUrl: upstream[1], upstreamFrom: upstream[0] } }

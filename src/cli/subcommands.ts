@@ -43,7 +43,12 @@ export interface Listing<Row> {
 }
 
 /** A table for people, or with --json an object a line. */
-export function tellFound<Row> ({ options, terminal }: Pick<CommandContext, 'options' | 'terminal'>, found: readonly Row[], filter: { readonly limit: number }, { title, headings, cells, json, none }: Listing<Row>): void {
+export function tellFound<Row> (
+  { options, terminal }: Pick<CommandContext, 'options' | 'terminal'>,
+  found: readonly Row[],
+  filter: { readonly limit: number },
+  { title, headings, cells, json, none }: Listing<Row>
+): void {
   if (options.values.json === true) found.forEach((row) => { terminal.out(json(row)) })
   else if (found.length > 0) tableLines(title, headings, found.map(cells)).forEach(terminal.out)
   if (found.length === 0) terminal.err(none)

@@ -12,7 +12,11 @@ const AGAIN_MS = 5_000
 const ONCE_MORE = 'Ctrl-C again ends at once; what is under way becomes indeterminate.'
 
 /** `signal`: only Ctrl-C comes from somebody who watches. `over`: everything is closed. */
-export function tellWaiting (signal: NodeJS.Signals | null, stopping: () => Stopping | Promise<Stopping>, { out }: Pick<Terminal, 'out'>): { readonly over: () => void } {
+export function tellWaiting (
+  signal: NodeJS.Signals | null,
+  stopping: () => Stopping | Promise<Stopping>,
+  { out }: Pick<Terminal, 'out'>
+): { readonly over: () => void } {
   const beganAt = performance.now()
   let isOver = false
   let timer: NodeJS.Timeout | undefined
@@ -21,7 +25,7 @@ export function tellWaiting (signal: NodeJS.Signals | null, stopping: () => Stop
     if (isOver) return
     const restMs = Math.max(0, delayMs + timeoutMs - (performance.now() - beganAt))
     const delaying = delayMs - (performance.now() - beganAt)
-    out(`onceway: ${timer === undefined ? 'stopping' : 'still stopping'}: ${[delaying > 0 ? `it serves for ${seconds(delaying)} more (drain.delay)` : null, executionsText(underWay, restMs)].filter(each => each !== null).join(', ')}. ${ONCE_MORE}`)
+    out(`onceway: ${timer === undefined ? 'stopping' : 'still stopping'}: ${[delaying > 0 ? `it serves for ${seconds(delaying)} more (drain.delay)` : null, executionsText(underWay, restMs)].filter((each) => each !== null).join(', ')}. ${ONCE_MORE}`)
     timer = setTimeout(() => { void tell() }, AGAIN_MS)
   }
   if (signal === 'SIGINT') void tell()
@@ -37,7 +41,8 @@ export function tellWaiting (signal: NodeJS.Signals | null, stopping: () => Stop
 
 function executionsText ({ executions, deliveries }: Pick<Stopping, 'executions' | 'deliveries'>, restMs: number): string {
   const counted = [[executions, 'execution'], [deliveries, 'delivery']] as const
-  const what = counted.flatMap(([count, name]) => count === 0 ? [] : [`${count} ${count === 1 ? name : name === 'delivery' ? 'deliveries' : `${name}s`}`])
+  const what = counted.flatMap(([count, name]) =>
+    count === 0 ? [] : [`${count} ${count === 1 ? name : name === 'delivery' ? 'deliveries' : `${name}s`}`])
   return what.length === 0 ? 'nothing is under way' : `${what.join(' and ')} under way, up to ${seconds(restMs)} more`
 }
 

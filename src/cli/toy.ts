@@ -27,7 +27,7 @@ export interface Toy {
 
 /** `dataDir`: given by hand, and kept. */
 export async function startToy (env: Environment, dataDir: string | undefined): Promise<Toy> {
-  const unused = Object.keys(env).filter(name => STORES.test(name) && env[name] !== '').toSorted()
+  const unused = Object.keys(env).filter((name) => STORES.test(name) && env[name] !== '').toSorted()
   removeLeftBehind()
   const directory = dataDir ?? makeDirectory()
   const remove = (): void => { if (dataDir === undefined) rmSync(directory, { recursive: true, force: true }) }
@@ -39,7 +39,9 @@ export async function startToy (env: Environment, dataDir: string | undefined): 
     env: Object.fromEntries(Object.entries(env).filter(([name]) => !STORES.test(name))),
     dataDir: directory,
     remarks: [
-      ...dataDir === undefined ? ['Its records are in a directory of their own, and go with it.'] : [`Its records stay in ${dataDir}: do not serve a real upstream from there.`],
+      ...dataDir === undefined
+        ? ['Its records are in a directory of their own, and go with it.']
+        : [`Its records stay in ${dataDir}: do not serve a real upstream from there.`],
       ...unused.length === 0 ? [] : [`${unused.join(', ')} ${unused.length === 1 ? 'is' : 'are'} not used: the toy stays out of real stores. Name a server with --upstream, or a file with --config.`]
     ],
     stop: async () => {
@@ -67,7 +69,9 @@ function removeLeftBehind (): void {
   for (const directory of toysIn(tmpdir())) {
     try {
       const found = lstatSync(directory)
-      if (found.isDirectory() && found.uid === uid && Date.now() - found.mtimeMs > LEFT_BEHIND_MS && !isHeld(directory)) rmSync(directory, { recursive: true, force: true })
+      if (found.isDirectory() && found.uid === uid && Date.now() - found.mtimeMs > LEFT_BEHIND_MS && !isHeld(directory)) {
+        rmSync(directory, { recursive: true, force: true })
+      }
     } catch {}
   }
 }
@@ -75,7 +79,7 @@ function removeLeftBehind (): void {
 /** One may have the right to write there and not to look, and with a directory of one's own need neither. */
 function toysIn (directory: string): string[] {
   try {
-    return readdirSync(directory).filter(name => name.startsWith(PREFIX)).map(name => join(directory, name))
+    return readdirSync(directory).filter((name) => name.startsWith(PREFIX)).map((name) => join(directory, name))
   } catch {
     return []
   }

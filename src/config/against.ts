@@ -34,19 +34,33 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
   const [from, to] = [marksText(old.idempotency), marksText(now.idempotency)]
   const dividing = [
     ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
-    ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources) ? [] : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
-    ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope) ? [] : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
-    ...(old.upstream.host === now.upstream.host ? [] : [`the host is ${now.upstream.host === 'preserve' ? '' : 'no longer '}part of what a record is found by (upstream.host: ${now.upstream.host})`]),
-    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null) ? [] : ['tokens of another issuer are believed']),
-    ...inFrontOf(now, routes).filter(({ match }) => overlap(match, old.match) && !inFrontOf(old, before).some((route) => isDeepStrictEqual(route.match, match))).map(({ name }) => `requests that it took meet route ${name} first`)
+    ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources)
+      ? []
+      : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
+    ...(isDeepStrictEqual(old.idempotency.scope, now.idempotency.scope)
+      ? []
+      : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
+    ...(old.upstream.host === now.upstream.host
+      ? []
+      : [`the host is ${now.upstream.host === 'preserve' ? '' : 'no longer '}part of what a record is found by (upstream.host: ${now.upstream.host})`]),
+    ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null)
+      ? []
+      : ['tokens of another issuer are believed']),
+    ...inFrontOf(now, routes)
+      .filter(({ match }) => overlap(match, old.match) && !inFrontOf(old, before).some((route) => isDeepStrictEqual(route.match, match)))
+      .map(({ name }) => `requests that it took meet route ${name} first`)
   ]
   const reasons = [
     ...dividing,
-    ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict' ? ['keys that are not quoted are refused now'] : []),
+    ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict'
+      ? ['keys that are not quoted are refused now']
+      : []),
     ...lostKeys(old, now),
     ...(hides(now.match, old.match) ? [] : ['its match no longer takes every request that it took'])
   ]
-  const lost = reasons.length === 0 ? [] : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
+  const lost = reasons.length === 0
+    ? []
+    : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
   return [...lost, ...leftInbox(old, now)]
 }
 
@@ -57,7 +71,9 @@ function inFrontOf (route: Route, routes: readonly Route[]): readonly Route[] {
 
 /** From and into an inbox, whatever stands there is looked for. */
 function leftInbox ({ name, idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
-  return old === null || now !== null ? [] : [`Messages of route ${name}: the route has no inbox any more: what waits there is not delivered, though its retries get their 202 (say async: allowed until all is delivered).`]
+  return old === null || now !== null
+    ? []
+    : [`Messages of route ${name}: the route has no inbox any more: what waits there is not delivered, though its retries get their 202 (say async: allowed until all is delivered).`]
 }
 
 /** Ids of secrets are shown, secrets never. */
@@ -70,7 +86,9 @@ function lostKeys ({ idempotency: { issued: old } }: GuardedRoute, { idempotency
 
 function gone (old: GuardedRoute, routes: readonly Route[]): string {
   const heir = guarded(routes).find(({ match }) => isDeepStrictEqual(match, old.match))
-  if (heir !== undefined) return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${DIVIDED}`
+  if (heir !== undefined) {
+    return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${DIVIDED}`
+  }
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
   return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${DIVIDED}` : ''}`
 }

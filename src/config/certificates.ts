@@ -7,7 +7,8 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE----
 /** One certificate of an authority in PEM, or several one behind the other. */
 export function areAuthorities (pem: string): boolean {
   const certificates = pem.match(CERTIFICATE) ?? []
-  return certificates.length > 0 && isSound(() => { createSecureContext({ ca: certificates.map((each) => new X509Certificate(each).toString()) }) })
+  return certificates.length > 0 &&
+    isSound(() => { createSecureContext({ ca: certificates.map((each) => new X509Certificate(each).toString()) }) })
 }
 
 /** `make` does not throw. */

@@ -15,8 +15,11 @@ type Named = ReadonlyArray<readonly [name: string, value: unknown]>
 export function restartOnly (old: Config, now: Config, shortestLeaseMs: number): string[] {
   const names = changed(fixedOf(old), fixedOf(now))
   // Of a block that comes or goes its name is enough.
-  const implied = (name: string) => names.some((block) => name.startsWith(`${block}.`)) || (name === 'dataDir' && names.includes('stores.postgres'))
-  const sentences = names.filter((name) => !implied(name)).map((name) => `${name} cannot change in a running process: start it again to change it.`)
+  const implied = (name: string) =>
+    names.some((block) => name.startsWith(`${block}.`)) || (name === 'dataDir' && names.includes('stores.postgres'))
+  const sentences = names
+    .filter((name) => !implied(name))
+    .map((name) => `${name} cannot change in a running process: start it again to change it.`)
   const leases = now.routes.filter(({ idempotency }) => idempotency !== null && idempotency.leaseMs < shortestLeaseMs)
   return [...sentences, ...leases.map(({ name, idempotency }) =>
     `routes.${name}.idempotency.lease (${idempotency?.leaseMs} ms) is shorter than the shortest lease that this process was started with (${shortestLeaseMs} ms): start it again to change it.`)]
@@ -24,7 +27,8 @@ export function restartOnly (old: Config, now: Config, shortestLeaseMs: number):
 
 /** The names of all that differs, in the order of the reference. */
 export function changes (old: Config, now: Config): string[] {
-  const order = isDeepStrictEqual(namesOf(old.routes).sort(), namesOf(now.routes).sort()) && !isDeepStrictEqual(namesOf(old.routes), namesOf(now.routes))
+  const order = isDeepStrictEqual(namesOf(old.routes).sort(), namesOf(now.routes).sort()) &&
+    !isDeepStrictEqual(namesOf(old.routes), namesOf(now.routes))
   return [...changed(variableOf(old), variableOf(now)), ...(order ? ['the order of routes'] : [])]
 }
 
@@ -48,7 +52,9 @@ function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir
   ]
 }
 
-function variableOf ({ secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, cors, upstreams, routes }: Config): Named {
+function variableOf ({
+  secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, cors, upstreams, routes
+}: Config): Named {
   return [
     ['secret', secrets],
     ['problemBaseUri', problemBaseUri],
@@ -74,7 +80,11 @@ function membersOf (path: string, block: object | null): Named {
 }
 
 function alone ({ idempotency, upstream, ...route }: Route): object {
-  return { ...route, upstream: upstream.name, idempotency: idempotency && { ...idempotency, hops: null, issued: idempotency.issued !== null } }
+  return {
+    ...route,
+    upstream: upstream.name,
+    idempotency: idempotency && { ...idempotency, hops: null, issued: idempotency.issued !== null }
+  }
 }
 
 function namesOf (routes: readonly Route[]): string[] {

@@ -40,10 +40,27 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
   const scope = readScope(policy.scope)
   return [
     ...('wrong' in key ? [mistake(at('key', 'from'), key.wrong)] : []),
-    ...('value' in key ? headersOf(key.value).filter((name) => NO_KEY_HEADER.test(name) || NO_KEY_HEADER.test(plainName(name))).map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`)) : []),
-    ...('value' in key ? key.value.flatMap(partsOf).filter(isLost).map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`)) : []),
-    ...('value' in key ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`)) : []),
-    ...('wrong' in scope ? [mistake(at('scope'), scope.wrong)] : [...lostParts(scope.value).map((name) => mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)), ...checkJwt(policy, path, base)]),
+    ...('value' in key
+      ? headersOf(key.value)
+        .filter((name) => NO_KEY_HEADER.test(name) || NO_KEY_HEADER.test(plainName(name)))
+        .map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`))
+      : []),
+    ...('value' in key
+      ? key.value
+        .flatMap(partsOf)
+        .filter(isLost)
+        .map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`))
+      : []),
+    ...('value' in key
+      ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`))
+      : []),
+    ...('wrong' in scope
+      ? [mistake(at('scope'), scope.wrong)]
+      : [
+          ...lostParts(scope.value).map((name) =>
+            mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)),
+          ...checkJwt(policy, path, base)
+        ]),
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
     ...checkFingerprint(policy, 'value' in key ? key.value : [], path),
     ...checkTimes(policy, path, upstreamTimeoutMs),
@@ -77,7 +94,12 @@ function unknownParts (sources: readonly KeySource[], match: Pick<RouteFile['mat
 /** The matcher's shape: methods upper case, host lower case, the guarded default filled in. */
 export function routeMatch ({ match, idempotency }: RouteFile): RouteMatch {
   const methods = match.methods ?? (idempotency === undefined ? [] : GUARDED_METHODS)
-  return { path: match.path, methods: methods.map((method) => method.toUpperCase()), host: match.host?.toLowerCase() ?? null, exact: match.exact }
+  return {
+    path: match.path,
+    methods: methods.map((method) => method.toUpperCase()),
+    host: match.host?.toLowerCase() ?? null,
+    exact: match.exact
+  }
 }
 
 /** Is it a URL, or the name of a file? */
@@ -87,7 +109,9 @@ export function isUrl (jwks: string): boolean {
 
 export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>, path: Path, base: string): Mistake[] {
   const uses = [scope].flat().some((part) => /^jwt\??:/.test(part))
-  if (uses && jwt === undefined) return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
+  if (uses && jwt === undefined) {
+    return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
+  }
   if (jwt === undefined) return []
   return [
     ...(uses ? [] : [mistake([...path, 'jwt'], 'is not used: no part of the scope is jwt:', 'key')]),
@@ -105,24 +129,50 @@ function wrongJwks (jwks: string, base: string): string[] {
     const set = JSON.parse(readFileSync(path, 'utf8')) as { keys?: unknown } | null
     return Array.isArray(set?.keys) ? [] : [`${file} is no JWK set: it has no list of keys`]
   } catch (error) {
-    return [error instanceof SyntaxError ? `${file} is no JSON` : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`]
+    return [
+      error instanceof SyntaxError
+        ? `${file} is no JSON`
+        : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`
+    ]
   }
 }
 
 /** What the content of a request is remembered by, or how old its first sending may be. */
-function checkWindow (sources: readonly KeySource[], { mode, key: { window }, lease, retention, unknownRetention }: IdempotencyFile, path: Path): Mistake[] {
+function checkWindow (
+  sources: readonly KeySource[],
+  { mode, key: { window }, lease, retention, unknownRetention }: IdempotencyFile,
+  path: Path
+): Mistake[] {
   const at = [...path, 'key', 'window']
-  const [windowMs, leaseMs, retentionMs] = [parseDuration(window ?? retention) ?? 0, parseDuration(lease) ?? 0, parseDuration(retention) ?? 0]
+  const [windowMs, leaseMs, retentionMs] = [
+    parseDuration(window ?? retention) ?? 0,
+    parseDuration(lease) ?? 0,
+    parseDuration(retention) ?? 0
+  ]
   const repeatable = sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability')
-  if (mode === 'drop' && repeatable) return [mistake([...path, 'key', 'from'], 'cannot have repeatability with mode drop: it keeps no answer to repeat')]
+  if (mode === 'drop' && repeatable) {
+    return [mistake([...path, 'key', 'from'], 'cannot have repeatability with mode drop: it keeps no answer to repeat')]
+  }
   if (mode === 'drop') return window === undefined ? [] : [mistake(at, 'says nothing with mode drop: drop.window does')]
   // A client's clock that is ahead makes a request look younger than it is.
-  if (repeatable && windowMs < 2 * CLOCKS_APART_MS) return [mistake(window === undefined ? [...path, 'retention'] : at, 'must be at least ten minutes with repeatability: clocks may be five apart')]
-  if (repeatable && (parseDuration(unknownRetention) ?? 0) < windowMs) return [mistake([...path, 'unknownRetention'], 'must be at least key.window (else retention) with repeatability: what is older may have been forgotten')]
+  if (repeatable && windowMs < 2 * CLOCKS_APART_MS) {
+    return [mistake(
+      window === undefined ? [...path, 'retention'] : at,
+      'must be at least ten minutes with repeatability: clocks may be five apart'
+    )]
+  }
+  if (repeatable && (parseDuration(unknownRetention) ?? 0) < windowMs) {
+    return [mistake(
+      [...path, 'unknownRetention'],
+      'must be at least key.window (else retention) with repeatability: what is older may have been forgotten'
+    )]
+  }
   if (window === undefined) return []
   if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) return [mistake(at, 'says nothing: no source is hash: or repeatability')]
   if (windowMs < 2 * leaseMs) return [mistake(at, `must be at least two leases (2 x ${lease})`)]
-  return repeatable && windowMs > retentionMs ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)] : []
+  return repeatable && windowMs > retentionMs
+    ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)]
+    : []
 }
 
 function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: number | null): Mistake[] {
@@ -134,9 +184,17 @@ function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: num
     [retentionMs < 2 * leaseMs, ['retention'], `must be at least two leases (2 x ${policy.lease})`],
     [unknownMs < 2 * leaseMs, ['unknownRetention'], `must be at least two leases (2 x ${policy.lease})`],
     // Until then the first sending may still be on its way, and the key must not run again beside it.
-    [upstreamTimeoutMs !== null && unknownMs >= 2 * leaseMs && unknownMs < sendingMs, ['unknownRetention'], 'must be at least the upstream\'s timeout and a lease: until then the first sending may be on its way'],
+    [
+      upstreamTimeoutMs !== null && unknownMs >= 2 * leaseMs && unknownMs < sendingMs,
+      ['unknownRetention'],
+      'must be at least the upstream\'s timeout and a lease: until then the first sending may be on its way'
+    ],
     [ms(policy.inFlight.wait) > ms(policy.answerWithin), ['inFlight', 'wait'], `is longer than answerWithin (${policy.answerWithin})`],
-    [policy.onMismatch.action === 'replay' && policy.fingerprint === 'none', ['onMismatch', 'action'], 'says nothing with fingerprint none: nothing is compared']
+    [
+      policy.onMismatch.action === 'replay' && policy.fingerprint === 'none',
+      ['onMismatch', 'action'],
+      'says nothing with fingerprint none: nothing is compared'
+    ]
   ]
   return rules.flatMap(([broken, name, message]) => broken ? [mistake([...path, ...name], message)] : [])
 }

@@ -34,7 +34,8 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
     ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
     ...(sound(['issuedKeys']) ? checkIssuedKeys(file.issuedKeys, base) : []),
     ...(sound(['cors']) ? checkCors(file.cors) : []),
-    ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) => sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
+    ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) =>
+      sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),
     ...checkNames(routes, sound),
     ...checkHidden(routes.filter(([index]) => sound(['routes', index, 'match'])))
@@ -47,10 +48,14 @@ function touches (path: Path, other: Path): boolean {
 }
 
 function checkSecrets ({ secret, previousSecret }: ConfigFile): Mistake[] {
-  const short = ([, text]: readonly [string, string | undefined]): boolean => text !== undefined && Buffer.byteLength(text) < SECRET_BYTES_MIN
+  const short = ([, text]: readonly [string, string | undefined]): boolean =>
+    text !== undefined && Buffer.byteLength(text) < SECRET_BYTES_MIN
   return [
-    ...([['secret', secret], ['previousSecret', previousSecret]] as const).filter(short).map(([name]) => mistake([name], `must have at least ${SECRET_BYTES_MIN} bytes that nobody can guess; \`openssl rand -base64 32\` makes one`)),
-    ...(previousSecret !== undefined && secret === undefined ? [mistake(['previousSecret'], 'goes with secret: it is the one before it', 'key')] : []),
+    ...([['secret', secret], ['previousSecret', previousSecret]] as const).filter(short).map(([name]) =>
+      mistake([name], `must have at least ${SECRET_BYTES_MIN} bytes that nobody can guess; \`openssl rand -base64 32\` makes one`)),
+    ...(previousSecret !== undefined && secret === undefined
+      ? [mistake(['previousSecret'], 'goes with secret: it is the one before it', 'key')]
+      : []),
     ...(previousSecret !== undefined && previousSecret === secret ? [mistake(['previousSecret'], 'is the same as secret')] : [])
   ]
 }
@@ -66,11 +71,16 @@ const EVENT_LOOP_DELAY_LEAST_MS = 50
 function checkEventLoopDelay ({ limits }: ConfigFile): Mistake[] {
   const delayMs = parseDuration(limits.eventLoopDelay) ?? 0
   if (delayMs === 0 || delayMs >= EVENT_LOOP_DELAY_LEAST_MS) return []
-  return [mistake(['limits', 'eventLoopDelay'], `must be at least ${EVENT_LOOP_DELAY_LEAST_MS}ms, because ordinary work delays the loop by less; or 0s: requests are never shed`)]
+  return [mistake(
+    ['limits', 'eventLoopDelay'],
+    `must be at least ${EVENT_LOOP_DELAY_LEAST_MS}ms, because ordinary work delays the loop by less; or 0s: requests are never shed`
+  )]
 }
 
 function checkProxy (text: string, index: number): Mistake[] {
-  return isNetwork(text) ? [] : [mistake(['trustProxies', index], `"${printable(text)}" is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8`)]
+  return isNetwork(text)
+    ? []
+    : [mistake(['trustProxies', index], `"${printable(text)}" is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8`)]
 }
 
 function isNetwork (text: string): boolean {
@@ -122,7 +132,9 @@ function checkUpstream (name: string, { url, ca, requestHeaders }: UpstreamFile)
   return [
     ...(wrong === null ? [] : [mistake(['upstreams', name, 'url'], wrong)]),
     ...(ca === undefined || areAuthorities(ca) ? [] : [mistake(['upstreams', name, 'ca'], 'is no certificate in PEM')]),
-    ...(ca !== undefined && wrong === null && new URL(url).protocol === 'http:' ? [mistake(['upstreams', name, 'ca'], 'needs https:// in the url', 'key')] : []),
+    ...(ca !== undefined && wrong === null && new URL(url).protocol === 'http:'
+      ? [mistake(['upstreams', name, 'ca'], 'needs https:// in the url', 'key')]
+      : []),
     ...Object.entries(requestHeaders ?? {}).flatMap(([header, value]) => {
       const path = ['upstreams', name, 'requestHeaders', header]
       if (PROTECTED_HEADER.test(header)) return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]
@@ -136,7 +148,9 @@ function checkUpstream (name: string, { url, ca, requestHeaders }: UpstreamFile)
 function wrongOrigin (text: string): string | null {
   if (!URL.canParse(text)) return 'is no URL; write http://host:port'
   const url = new URL(text)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return `has the scheme ${url.protocol.slice(0, -1)}; write http://host:port or https://host:port`
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return `has the scheme ${url.protocol.slice(0, -1)}; write http://host:port or https://host:port`
+  }
   if (url.username !== '' || url.password !== '') return 'has credentials in it; set them under requestHeaders'
   // Parsing adds a slash; more than that, or a `?` or `#`, stands in the text itself.
   if (!/^https?:\/\/[^/?#\\]+\/?$/i.test(text)) return 'has a path or a query behind the host; requests are forwarded with their own path'
@@ -149,7 +163,9 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
   const unknown = upstream === undefined && sound([...path, 'upstream']) && sound(['upstreams', route.upstream])
   const guarded = sound([...path, 'idempotency']) ? route.idempotency : undefined
   return [
-    ...(unknown ? [mistake([...path, 'upstream'], `"${printable(route.upstream)}" names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}${didYouMean(route.upstream, Object.keys(file.upstreams ?? {}))}`)] : []),
+    ...(unknown
+      ? [mistake([...path, 'upstream'], `"${printable(route.upstream)}" names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}${didYouMean(route.upstream, Object.keys(file.upstreams ?? {}))}`)]
+      : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
     ...(guarded === undefined || !sound(['issuedKeys']) ? [] : checkOnlyIssued(guarded, file.issuedKeys, [...path, 'idempotency'])),
@@ -168,7 +184,12 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
 /** One execution must fit, or its route refuses its largest requests for ever. */
 function checkBuffer (guarded: IdempotencyFile, { limits }: ConfigFile, path: Path): Mistake[] {
   const fits = bodyBytesMax(guarded) <= (parseSize(limits.bufferedBytes) ?? 0)
-  return fits ? [] : [mistake([...path, 'idempotency', 'keep', 'requestBytesMax'], `and responseBytesMax together are more than limits.bufferedBytes (${limits.bufferedBytes})`)]
+  return fits
+    ? []
+    : [mistake(
+        [...path, 'idempotency', 'keep', 'requestBytesMax'],
+      `and responseBytesMax together are more than limits.bufferedBytes (${limits.bufferedBytes})`
+      )]
 }
 
 function namesText (names: readonly string[]): string {
@@ -181,9 +202,15 @@ function checkMatch ({ match, idempotency }: RouteFile, index: number): Mistake[
   const safe = (match.methods ?? []).filter((method) => idempotency !== undefined && SAFE_METHODS.has(method.toUpperCase()))
   return [
     ...(wrong === null ? [] : [mistake([...path, 'path'], wrong)]),
-    ...(safe.length > 0 ? [mistake([...path, 'methods'], `${safe.join(', ')} cannot be guarded: a safe method may be repeated as it is`)] : []),
-    ...(idempotency !== undefined && match.methods?.length === 0 ? [mistake([...path, 'methods'], 'is empty; a guarded route names its methods')] : []),
-    ...(match.host !== undefined && !/^[A-Za-z0-9.-]+$|^\[[0-9A-Fa-f:.]+\]$/.test(match.host) ? [mistake([...path, 'host'], 'is no host name; write it without scheme and port')] : [])
+    ...(safe.length > 0
+      ? [mistake([...path, 'methods'], `${safe.join(', ')} cannot be guarded: a safe method may be repeated as it is`)]
+      : []),
+    ...(idempotency !== undefined && match.methods?.length === 0
+      ? [mistake([...path, 'methods'], 'is empty; a guarded route names its methods')]
+      : []),
+    ...(match.host !== undefined && !/^[A-Za-z0-9.-]+$|^\[[0-9A-Fa-f:.]+\]$/.test(match.host)
+      ? [mistake([...path, 'host'], 'is no host name; write it without scheme and port')]
+      : [])
   ]
 }
 
@@ -191,8 +218,12 @@ function wrongPath (path: string): string | null {
   const segments = path.split('/').slice(1)
   if (/[?#\\\s]/.test(path)) return 'must be a path alone, without query, fragment, backslash or space'
   if (segments.some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) return 'has a dot segment; requests with one get 400'
-  if (segments.slice(0, -1).some((segment) => segment.includes('*')) || !/^[^*]*$|^\*$/.test(segments.at(-1) ?? '')) return 'may have a * only as its last segment: /v1/*'
-  if (segments.some((segment) => segment.startsWith(':') && !/^:[A-Za-z_][A-Za-z0-9_]*$/.test(segment))) return 'has a parameter without a name; write :id'
+  if (segments.slice(0, -1).some((segment) => segment.includes('*')) || !/^[^*]*$|^\*$/.test(segments.at(-1) ?? '')) {
+    return 'may have a * only as its last segment: /v1/*'
+  }
+  if (segments.some((segment) => segment.startsWith(':') && !/^:[A-Za-z_][A-Za-z0-9_]*$/.test(segment))) {
+    return 'has a parameter without a name; write :id'
+  }
   return null
 }
 
@@ -201,7 +232,11 @@ function checkNames (routes: ReadonlyArray<[number, RouteFile]>, sound: (path: P
   return routes.flatMap(([index, route]) => {
     if (!sound(['routes', index, 'name'])) return []
     const path = ['routes', index, 'name']
-    if (route?.name === undefined) return route?.idempotency === undefined ? [] : [mistake(path, 'is missing; a guarded route has one, because it is part of every record\'s identity', 'key')]
+    if (route?.name === undefined) {
+      return route?.idempotency === undefined
+        ? []
+        : [mistake(path, 'is missing; a guarded route has one, because it is part of every record\'s identity', 'key')]
+    }
     const first = seen.get(route.name)
     if (first === undefined) seen.set(route.name, index)
     return first === undefined ? [] : [mistake(path, `is the name of routes[${first}] too`)]
@@ -209,7 +244,9 @@ function checkNames (routes: ReadonlyArray<[number, RouteFile]>, sound: (path: P
 }
 
 function checkHidden (routes: ReadonlyArray<[number, RouteFile]>): Mistake[] {
-  const matches = routes.filter(([, { match }]) => wrongPath(match.path) === null).map(([index, route]) => ({ index, match: routeMatch(route) }))
+  const matches = routes
+    .filter(([, { match }]) => wrongPath(match.path) === null)
+    .map(([index, route]) => ({ index, match: routeMatch(route) }))
   return matches.flatMap(({ index, match }, position) => {
     const earlier = matches.slice(0, position).find((other) => hides(other.match, match))
     if (earlier === undefined) return []

@@ -71,12 +71,23 @@ export interface PostgresTlsConfig { readonly caFile: string | null, readonly ce
 export interface AddressConfig { readonly host: string, readonly port: number }
 
 /** PEM texts and a name. null: what TLS does by itself. */
-export interface RedisTlsConfig { readonly ca: string | null, readonly cert: string | null, readonly key: string | null, readonly servername: string | null }
+export interface RedisTlsConfig {
+  readonly ca: string | null
+  readonly cert: string | null
+  readonly key: string | null
+  readonly servername: string | null
+}
 
 export interface RedisConfig {
   /** Of these three one is given. */
   readonly url: string | null
-  readonly sentinel: { readonly name: string, readonly nodes: readonly AddressConfig[], readonly username: string | null, readonly password: string | null, readonly tls: RedisTlsConfig | null } | null
+  readonly sentinel: {
+    readonly name: string
+    readonly nodes: readonly AddressConfig[]
+    readonly username: string | null
+    readonly password: string | null
+    readonly tls: RedisTlsConfig | null
+  } | null
   readonly cluster: readonly AddressConfig[] | null
   /** Behind sentinels and in a cluster; a URL has its own. */
   readonly username: string | null

@@ -8,8 +8,17 @@ import { duration, shape } from './schema-words.ts'
 import { parseDuration } from './units.ts'
 
 export const Cors = Type.Object({
-  origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { minItems: 1, maxItems: 256, uniqueItems: true, description: 'Origins whose scripts may read them: `https://app.example`, with the port unless it is the default. Or `*` alone, for all.' }),
-  credentials: Type.Boolean({ default: false, description: 'Whether scripts may read answers to requests with cookies or other credentials of the browser. Not with `*`.' }),
+  origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {
+    minItems: 1,
+    maxItems: 256,
+    uniqueItems: true,
+    description:
+      'Origins whose scripts may read them: `https://app.example`, with the port unless it is the default. Or `*` alone, for all.'
+  }),
+  credentials: Type.Boolean({
+    default: false,
+    description: 'Whether scripts may read answers to requests with cookies or other credentials of the browser. Not with `*`.'
+  }),
   maxAge: duration('10m', 'How long a browser remembers the answer to a preflight that the gateway itself answers.')
 }, { ...shape, description: 'Which pages of other origins may read the gateway\'s own answers: problems, the inbox\'s 202, message states, issued keys. Absent: no CORS headers are added, so a proxy in front can add them. Upstreams set their own. See docs/guides/browsers.md.' })
 
@@ -20,7 +29,12 @@ export function checkCors (cors: CorsFile | undefined): Mistake[] {
   const { origins, credentials } = cors
   const all = origins.includes('*')
   return [
-    ...(all && credentials ? [mistake(['cors', 'credentials'], 'cannot be true with origins ["*"]: browsers refuse it, and any page could read answers to your users\' cookies; name the origins')] : []),
+    ...(all && credentials
+      ? [mistake(
+          ['cors', 'credentials'],
+          'cannot be true with origins ["*"]: browsers refuse it, and any page could read answers to your users\' cookies; name the origins'
+        )]
+      : []),
     ...(all && origins.length > 1 ? [mistake(['cors', 'origins'], 'has * and others: * stands alone, and means all')] : []),
     ...origins.flatMap((origin, index) => {
       const wrong = origin === '*' ? null : wrongOrigin(origin)
@@ -54,5 +68,9 @@ function asSent (origin: string): string {
 export function corsOf (cors: CorsFile | undefined): CorsPolicy | null {
   if (cors === undefined) return null
   const { origins, credentials, maxAge } = cors
-  return { origins: origins.includes('*') ? '*' : new Set(origins.map(asSent)), credentials, maxAgeSeconds: Math.floor((parseDuration(maxAge) ?? 0) / 1000) }
+  return {
+    origins: origins.includes('*') ? '*' : new Set(origins.map(asSent)),
+    credentials,
+    maxAgeSeconds: Math.floor((parseDuration(maxAge) ?? 0) / 1000)
+  }
 }

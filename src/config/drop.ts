@@ -17,7 +17,9 @@ const ERROR_RATE = 0.001
 function meaningless ({ unknown, fingerprint, onMismatch }: IdempotencyFile): Array<[name: string, message: string]> {
   const why = 'says nothing with mode drop'
   return [
-    ...(unknown === 'probe' ? [['unknown', 'cannot be probe with mode drop: drop.mark says what becomes of an event of unknown outcome'] as [string, string]] : []),
+    ...(unknown === 'probe'
+      ? [['unknown', 'cannot be probe with mode drop: drop.mark says what becomes of an event of unknown outcome'] as [string, string]]
+      : []),
     ...(fingerprint === undefined ? [] : [['fingerprint', `${why}: an event is its key, and nothing is compared`] as [string, string]]),
     ...(onMismatch.action === 'replay' ? [['onMismatch', `${why}: nothing is compared, and nothing is replayed`] as [string, string]] : [])
   ]
@@ -32,11 +34,22 @@ export function checkDrop (policy: IdempotencyFile, path: Path, redis: boolean):
   const { store, capacity, errorRate } = drop
   return [
     ...meaningless(policy).map(([name, message]) => mistake([...path, name], message, 'key')),
-    ...(store === 'redis' && !redis ? [mistake(at('store'), 'is redis, and there is none: stores.postgres and stores.redis must be given (Redis is used with Postgres only)')] : []),
-    ...(capacity !== undefined && store !== 'memory' && store !== 'bloom' ? [mistake(at('capacity'), `is not used: store ${store} keeps every event of its window`, 'key')] : []),
+    ...(store === 'redis' && !redis
+      ? [mistake(
+          at('store'),
+          'is redis, and there is none: stores.postgres and stores.redis must be given (Redis is used with Postgres only)'
+        )]
+      : []),
+    ...(capacity !== undefined && store !== 'memory' && store !== 'bloom'
+      ? [mistake(at('capacity'), `is not used: store ${store} keeps every event of its window`, 'key')]
+      : []),
     ...(errorRate !== undefined && store !== 'bloom' ? [mistake(at('errorRate'), 'is not used: only bloom errs', 'key')] : []),
-    ...(store === 'memory' && (capacity ?? 0) > MEMORY_ENTRIES_MAX ? [mistake(at('capacity'), `must be at most ${MEMORY_ENTRIES_MAX} with memory: bloom takes a hundredth of the room`)] : []),
-    ...(store === 'bloom' && filterBytes(sizeOf(drop)) > FILTER_BYTES_MAX ? [mistake(at('capacity'), `and errorRate take ${Math.ceil(filterBytes(sizeOf(drop)) / 1024 ** 2)} MiB for each of two filters; at most ${FILTER_BYTES_MAX / 1024 ** 2} MiB`)] : [])
+    ...(store === 'memory' && (capacity ?? 0) > MEMORY_ENTRIES_MAX
+      ? [mistake(at('capacity'), `must be at most ${MEMORY_ENTRIES_MAX} with memory: bloom takes a hundredth of the room`)]
+      : []),
+    ...(store === 'bloom' && filterBytes(sizeOf(drop)) > FILTER_BYTES_MAX
+      ? [mistake(at('capacity'), `and errorRate take ${Math.ceil(filterBytes(sizeOf(drop)) / 1024 ** 2)} MiB for each of two filters; at most ${FILTER_BYTES_MAX / 1024 ** 2} MiB`)]
+      : [])
   ]
 }
 
@@ -61,13 +74,17 @@ function storeOf (drop: DropFile): DropStore {
 }
 
 /** For `onceway check`: right, and worth a word. */
-export function dropWarnings (routes: ReadonlyArray<{ readonly name: string, readonly idempotency: { readonly drop: DropPolicy | null } | null }>): string[] {
+export function dropWarnings (
+  routes: ReadonlyArray<{ readonly name: string, readonly idempotency: { readonly drop: DropPolicy | null } | null }>
+): string[] {
   return routes.flatMap(({ name, idempotency }) => {
     const drop = idempotency?.drop ?? null
     if (drop === null) return []
     return [
       ...(drop.mark === 'before' ? [`Route ${name} marks events before they are forwarded: one whose forwarding fails is lost.`] : []),
-      ...(drop.store.kind === 'bloom' ? [`Route ${name} keeps its marks in a Bloom filter: of new events up to ${drop.store.errorRate * 100} % are taken for duplicates, and lost.`] : [])
+      ...(drop.store.kind === 'bloom'
+        ? [`Route ${name} keeps its marks in a Bloom filter: of new events up to ${drop.store.errorRate * 100} % are taken for duplicates, and lost.`]
+        : [])
     ]
   })
 }

@@ -15,10 +15,18 @@ export type Origins = Map<string, string>
 /** What other programs read too. ONCEWAY_ wins over the file; the shared name only fills what the file leaves open. */
 const SHARED = [
   { path: ['stores', 'postgres', 'url'], own: 'ONCEWAY_DATABASE_URL', shared: 'DATABASE_URL', instead: [] },
-  { path: ['stores', 'redis', 'url'], own: 'ONCEWAY_REDIS_URL', shared: 'REDIS_URL', instead: [['stores', 'redis', 'sentinel'], ['stores', 'redis', 'cluster']] }
+  {
+    path: ['stores', 'redis', 'url'],
+    own: 'ONCEWAY_REDIS_URL',
+    shared: 'REDIS_URL',
+    instead: [['stores', 'redis', 'sentinel'], ['stores', 'redis', 'cluster']]
+  }
 ] as const
 
-/** What an image says of both listeners and of its volume, since its network and its files are its own: only where nothing else names one. */
+/**
+ * What an image says of both listeners and of its volume, since its network and its files are its own: only where
+ * nothing else names one.
+ */
 const DEFAULTS = [
   { variable: 'ONCEWAY_DEFAULT_HOST', paths: [['listen', 'host'], ['admin', 'host']] },
   { variable: 'ONCEWAY_DEFAULT_DATA_DIR', paths: [['dataDir']] }
@@ -55,7 +63,9 @@ export function override (tree: unknown, schema: SchemaNode, env: Environment): 
 
 /** ['stores', 'redis', 'copies', 'bytesMax'] -> ONCEWAY_STORES_REDIS_COPIES_BYTES_MAX */
 export function variableOf (path: Path): string {
-  return ['onceway', ...path].map((part) => String(part).replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/[^A-Za-z0-9]/g, '_').toUpperCase()).join('_')
+  return ['onceway', ...path]
+    .map((part) => String(part).replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/[^A-Za-z0-9]/g, '_').toUpperCase())
+    .join('_')
 }
 
 /** `url` and `urlFile` are two ways to say one thing: the one that is set takes the other's place. */

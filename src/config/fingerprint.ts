@@ -38,14 +38,22 @@ function partsOf (profile: IdempotencyFile['profile'], { of, body, ignore, only 
 }
 
 /** `sources`: of the route's key. `path`: of the route's policy. */
-export function checkFingerprint ({ profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>, sources: readonly KeySource[], path: Path): Mistake[] {
+export function checkFingerprint (
+  { profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>,
+  sources: readonly KeySource[],
+  path: Path
+): Mistake[] {
   if (fingerprint === undefined || fingerprint === 'none') return []
   const at = (...rest: Path) => [...path, 'fingerprint', ...rest]
   const { of } = partsOf(profile, fingerprint)
   return [
-    ...(fingerprint.ignore !== undefined && fingerprint.only !== undefined ? [mistake(at('only'), 'cannot stand beside ignore: members are left out, or only some are compared', 'key')] : []),
+    ...(fingerprint.ignore !== undefined && fingerprint.only !== undefined
+      ? [mistake(at('only'), 'cannot stand beside ignore: members are left out, or only some are compared', 'key')]
+      : []),
     ...(['ignore', 'only'] as const).flatMap((word) => checkMembers(fingerprint, word, at)),
-    ...(fingerprint.query === 'unordered' && !of.includes('target') ? [mistake(at('query'), 'says nothing: the target is not compared')] : []),
+    ...(fingerprint.query === 'unordered' && !of.includes('target')
+      ? [mistake(at('query'), 'says nothing: the target is not compared')]
+      : []),
     ...checkHeaders(fingerprint.headers ?? [], sources, at)
   ]
 }
@@ -55,15 +63,21 @@ function checkMembers (written: Written, word: 'ignore' | 'only', at: (...rest: 
   if (pointers === undefined) return []
   const { body, of } = written
   return [
-    ...(body === undefined || body === 'json' ? [] : [mistake(at('body'), `cannot be ${body} with ${word}, which names members of a JSON body; write json, or leave it out`)]),
-    ...(of === undefined || of.includes('body') ? [] : [mistake(at('of'), `leaves the body out, and ${word} names members of it; add body`)]),
+    ...(body === undefined || body === 'json'
+      ? []
+      : [mistake(at('body'), `cannot be ${body} with ${word}, which names members of a JSON body; write json, or leave it out`)]),
+    ...(of === undefined || of.includes('body')
+      ? []
+      : [mistake(at('of'), `leaves the body out, and ${word} names members of it; add body`)]),
     ...pointers.flatMap((pointer, index) => wrongPointer(pointer).map((message) => mistake(at(word, index), message)))
   ]
 }
 
 function wrongPointer (pointer: string): string[] {
   if (pointer === '') return ['is the whole document; name a member, or say body: none']
-  return readPointer(pointer) === null ? ['is no JSON pointer; write /name or /list/0/name, with ~1 for a slash and ~0 for a tilde in a name'] : []
+  return readPointer(pointer) === null
+    ? ['is no JSON pointer; write /name or /list/0/name, with ~1 for a slash and ~0 for a tilde in a name']
+    : []
 }
 
 function checkHeaders (headers: readonly string[], sources: readonly KeySource[], at: (...rest: Path) => Path): Mistake[] {

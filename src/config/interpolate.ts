@@ -43,7 +43,9 @@ function expand (text: string, env: Environment, wrong: (message: string) => voi
     const [, name, otherwise] = NAME_AND_DEFAULT.exec(variable) ?? []
     if (name === undefined) wrong('a variable is written $' + '{NAME} or $' + '{NAME:-default}; names have letters, digits and _')
     const value = name === undefined ? '' : env[name] ?? ''
-    if (value === '' && otherwise === undefined && name !== undefined) wrong(`the environment variable ${name} is not set (\${${name}:-default} would allow that)`)
+    if (value === '' && otherwise === undefined && name !== undefined) {
+      wrong(`the environment variable ${name} is not set (\${${name}:-default} would allow that)`)
+    }
     return value === '' ? otherwise ?? '' : value
   }).replace(/\$\$\{/g, '${')
 }

@@ -26,7 +26,9 @@ export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string)
       const path = [...HERE, 'secrets', index]
       const first = file.secrets.findIndex((other) => other.id === id)
       return [
-        ...(first < index ? [mistake([...path, 'id'], `is the id of secrets[${first}] too; nobody could tell which of them has signed`)] : []),
+        ...(first < index
+          ? [mistake([...path, 'id'], `is the id of secrets[${first}] too; nobody could tell which of them has signed`)]
+          : []),
         ...(secret === undefined ? [mistake([...path, 'secret'], 'is missing; give secret or secretFile', 'key')] : [])
       ]
     })
@@ -36,21 +38,39 @@ export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string)
 /** A key that no request could be let in with, or that outlives its record, is a mistake in the file. */
 export function checkOnlyIssued (policy: IdempotencyFile, file: IssuedKeysFile | undefined, path: Path): Mistake[] {
   if (policy.key.issued !== 'required') return []
-  if (policy.mode === 'drop') return [mistake([...path, 'key', 'issued'], 'cannot be required with mode drop: its marks are gone before a key is, and an issued key executes once')]
-  if (file === undefined) return [mistake([...path, 'key', 'issued'], 'needs issuedKeys: nobody else could give out a key that is taken here')]
+  if (policy.mode === 'drop') {
+    return [mistake(
+      [...path, 'key', 'issued'],
+      'cannot be required with mode drop: its marks are gone before a key is, and an issued key executes once'
+    )]
+  }
+  if (file === undefined) {
+    return [mistake([...path, 'key', 'issued'], 'needs issuedKeys: nobody else could give out a key that is taken here')]
+  }
   const sources = readKeySources(policy.key.from)
   const scopes = [readScope(policy.scope), readScope(file.scope)]
   return [
-    ...('value' in sources && sources.value.some(({ kind }) => kind !== 'header') ? [mistake([...path, 'key', 'from'], 'must be header: alone with issued: required; what is derived was issued by nobody')] : []),
-    ...(scopes.every((scope) => 'value' in scope) && !isDeepStrictEqual(...scopes as [unknown, unknown]) ? [mistake([...path, 'scope'], 'must be that of issuedKeys with issued: required; a key is good for the scope that it was issued in')] : []),
-    ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name]) ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)] : []),
+    ...('value' in sources && sources.value.some(({ kind }) => kind !== 'header')
+      ? [mistake([...path, 'key', 'from'], 'must be header: alone with issued: required; what is derived was issued by nobody')]
+      : []),
+    ...(scopes.every((scope) => 'value' in scope) && !isDeepStrictEqual(...scopes as [unknown, unknown])
+      ? [mistake([...path, 'scope'], 'must be that of issuedKeys with issued: required; a key is good for the scope that it was issued in')]
+      : []),
+    ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name])
+      ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)]
+      : []),
     ...(policy.mode === 'inbox' || policy.async === 'allowed' ? forgottenMessages(policy, file, path) : [])
   ]
 }
 
 function forgottenMessages ({ inbox }: IdempotencyFile, file: IssuedKeysFile, path: Path): Mistake[] {
   const { deadRetention } = inbox ?? INBOX_DEFAULTS
-  return outlives(file, deadRetention) ? [mistake([...path, 'inbox', 'deadRetention'], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive its message`)] : []
+  return outlives(file, deadRetention)
+    ? [mistake(
+        [...path, 'inbox', 'deadRetention'],
+      `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive its message`
+      )]
+    : []
 }
 
 function outlives ({ lifetime }: IssuedKeysFile, retention: string): boolean {
@@ -65,7 +85,12 @@ export function issuedKeysOf (file: IssuedKeysFile | undefined, base: string): I
   const scope = readScope(file.scope)
   const lifetimeMs = parseDuration(file.lifetime)
   if ('wrong' in scope || lifetimeMs === null) throw new Error('issuedKeys: the check let it pass')
-  return { scope: scope.value, jwt: jwtOf(file.jwt, base), secrets: file.secrets.map(({ id, secret = '' }) => ({ id, secret })), lifetimeMs }
+  return {
+    scope: scope.value,
+    jwt: jwtOf(file.jwt, base),
+    secrets: file.secrets.map(({ id, secret = '' }) => ({ id, secret })),
+    lifetimeMs
+  }
 }
 
 export function jwtOf (file: IdempotencyFile['jwt'], base: string): JwtPolicy | null {

@@ -38,7 +38,8 @@ function readSource (text: string): Read<KeySource> {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/s.exec(text) ?? []
   switch (kind) {
     case 'header': return isToken(rest) ? { value: { kind, name: rest.toLowerCase() } } : { wrong: `${text} names no header` }
-    case 'query': return rest !== '' && rest.length <= NAME_MAX ? { value: { kind, name: rest } } : { wrong: `${text} names nothing in the query` }
+    case 'query':
+      return rest !== '' && rest.length <= NAME_MAX ? { value: { kind, name: rest } } : { wrong: `${text} names nothing in the query` }
     case 'json': return readJsonSource(rest)
     case 'template': return readTemplate(rest)
     case 'hash': return readHash(rest)
@@ -50,7 +51,9 @@ const NAME_MAX = 128
 
 function readJsonSource (written: string): Read<Extract<KeySource, { kind: 'json' }>> {
   const pointer = readPointer(written)
-  return pointer === null ? { wrong: `json:${written} is no JSON pointer; write json:/name or json:/list/0` } : { value: { kind: 'json', pointer, written } }
+  return pointer === null
+    ? { wrong: `json:${written} is no JSON pointer; write json:/name or json:/list/0` }
+    : { value: { kind: 'json', pointer, written } }
 }
 
 function readHash (rest: string): Read<KeySource> {
@@ -59,7 +62,12 @@ function readHash (rest: string): Read<KeySource> {
   const wrong = read.flatMap((part) => 'wrong' in part ? [part.wrong] : [])
   if (wrong.length > 0) return { wrong: `hash:${rest} is neither hash:body nor a list of JSON pointers` }
   if (read.length > PARTS_MAX) return { wrong: `hash: takes at most ${PARTS_MAX} pointers` }
-  return { value: { kind: 'hash', of: read.flatMap((part) => 'value' in part ? [{ pointer: part.value.pointer, written: part.value.written }] : []) } }
+  return {
+    value: {
+      kind: 'hash',
+      of: read.flatMap((part) => 'value' in part ? [{ pointer: part.value.pointer, written: part.value.written }] : [])
+    }
+  }
 }
 
 function readTemplate (text: string): Read<KeySource> {
@@ -69,7 +77,9 @@ function readTemplate (text: string): Read<KeySource> {
   const parts = read.flatMap((part) => 'value' in part ? [part.value] : [])
   const named = parts.filter(({ kind }) => kind !== 'text')
   if (named.length > PARTS_MAX) return { wrong: `the template takes at most ${PARTS_MAX} placeholders` }
-  return named.some(({ kind }) => kind !== 'date') ? { value: { kind: 'template', parts } } : { wrong: 'the template is the same for every request; name something of it' }
+  return named.some(({ kind }) => kind !== 'date')
+    ? { value: { kind: 'template', parts } }
+    : { wrong: 'the template is the same for every request; name something of it' }
 }
 
 function readPart (piece: string): Read<KeyPart> {
@@ -79,12 +89,14 @@ function readPart (piece: string): Read<KeyPart> {
   switch (kind) {
     case 'header': return isToken(rest) ? { value: { kind, name: rest.toLowerCase() } } : { wrong: `has ${piece}, which names no header` }
     case 'query':
-    case 'path': return rest !== '' && rest.length <= NAME_MAX ? { value: { kind, name: rest } } : { wrong: `has ${piece}, which names nothing` }
+    case 'path':
+      return rest !== '' && rest.length <= NAME_MAX ? { value: { kind, name: rest } } : { wrong: `has ${piece}, which names nothing` }
     case 'json': {
       const source = readJsonSource(rest)
       return 'wrong' in source ? { wrong: `has ${piece}, which is no JSON pointer` } : { value: source.value }
     }
-    case 'date': return rest === 'day' || rest === 'hour' ? { value: { kind, by: rest } } : { wrong: `has ${piece}; write {date:day} or {date:hour}` }
+    case 'date':
+      return rest === 'day' || rest === 'hour' ? { value: { kind, by: rest } } : { wrong: `has ${piece}; write {date:day} or {date:hour}` }
     default: return { wrong: `has ${piece}; write {header:NAME}, {query:NAME}, {path:NAME}, {json:/pointer} or {date:day}` }
   }
 }

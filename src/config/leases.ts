@@ -1,4 +1,7 @@
-/** The shortest and the longest lease of a configuration, and how long it keeps anything: time limits of statements, waits for the dead and for a clock that has stepped follow from them. */
+/**
+ * The shortest and the longest lease of a configuration, and how long it keeps anything: time limits of statements,
+ * waits for the dead and for a clock that has stepped follow from them.
+ */
 import type { GuardedRoute } from '../core/policy.ts'
 import type { Config } from './config.ts'
 
@@ -9,12 +12,19 @@ const LEASE_MS = 15_000
 
 export function leasesOf (config: Pick<Config, 'routes'>): LeaseRange {
   const leases = policiesOf(config).map(({ leaseMs }) => leaseMs)
-  return leases.length === 0 ? { shortestMs: LEASE_MS, longestMs: LEASE_MS } : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
+  return leases.length === 0
+    ? { shortestMs: LEASE_MS, longestMs: LEASE_MS }
+    : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
 }
 
 /** The longest that a record, a message or a mark of any route is kept. */
 export function longestKeepOf (config: Pick<Config, 'routes'>): number {
-  return Math.max(0, ...policiesOf(config).flatMap(({ retentionMs, unknownRetentionMs, inbox, drop }) => [retentionMs, unknownRetentionMs, inbox?.deadRetentionMs ?? 0, drop?.windowMs ?? 0]))
+  return Math.max(0, ...policiesOf(config).flatMap(({ retentionMs, unknownRetentionMs, inbox, drop }) => [
+    retentionMs,
+    unknownRetentionMs,
+    inbox?.deadRetentionMs ?? 0,
+    drop?.windowMs ?? 0
+  ]))
 }
 
 function policiesOf ({ routes }: Pick<Config, 'routes'>): Array<GuardedRoute['idempotency']> {

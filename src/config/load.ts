@@ -92,18 +92,25 @@ interface Surroundings { readonly env: Environment, readonly flags: Flags, reado
 function resolveSource (source: Source, { env, flags, name, base }: Surroundings): Loaded {
   if (source.problems.length > 0) throw new ConfigInvalid(source.problems)
   const tree = source.tree
-  if (!isTree(tree)) throw new ConfigInvalid([{ file: source.file, line: 1, column: 1, path: '', message: 'must be a map: version, upstreams, routes …' }])
+  if (!isTree(tree)) {
+    throw new ConfigInvalid([{ file: source.file, line: 1, column: 1, path: '', message: 'must be a map: version, upstreams, routes …' }])
+  }
   const schema = ConfigSchema as unknown as SchemaNode
   const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
   if (name === null && valueAt(tree, ['listen', 'host']) === undefined) putAt(tree, ['listen', 'host'], HOST_WITHOUT_FILE)
   const secrets = readSecretFiles(tree, base)
   early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
-  if (name === null && LOOPBACK.test(String(valueAt(tree, ['listen', 'host']))) && valueAt(tree, ['drain', 'delay']) === undefined) putAt(tree, ['drain', 'delay'], '0s')
+  if (name === null && LOOPBACK.test(String(valueAt(tree, ['listen', 'host']))) && valueAt(tree, ['drain', 'delay']) === undefined) {
+    putAt(tree, ['drain', 'delay'], '0s')
+  }
   early.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const unread = new Set(secrets.unread.map(pathText))
-  const mistakes = [...early, ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => ofFile(each, secrets))]
+  const mistakes = [
+    ...early,
+    ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => ofFile(each, secrets))
+  ]
   if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
   return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
 }
@@ -123,7 +130,11 @@ function mistakesOf (tree: unknown, base: string): Mistake[] {
   return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
 }
 
-function applyFlags (tree: Record<string, unknown>, { upstreamUrl, upstreamFrom = '--upstream', host, port, adminPort, dataDir, workers }: Flags, origins: Origins): Mistake[] {
+function applyFlags (
+  tree: Record<string, unknown>,
+  { upstreamUrl, upstreamFrom = '--upstream', host, port, adminPort, dataDir, workers }: Flags,
+  origins: Origins
+): Mistake[] {
   const set = (path: readonly string[], value: unknown, flag: string) => {
     if (value !== undefined && putAt(tree, path, value)) origins.set(pathText(path), flag)
   }
@@ -135,7 +146,13 @@ function applyFlags (tree: Record<string, unknown>, { upstreamUrl, upstreamFrom 
   if (upstreamUrl === undefined) return []
   const names = isTree(tree.upstreams) ? Object.keys(tree.upstreams) : []
   const [only] = names
-  if (names.length !== 1 || only === undefined) return [{ path: ['upstreams'], at: 'key', message: `${upstreamFrom} takes the place of the one upstream of a file; this one has ${names.length}` }]
+  if (names.length !== 1 || only === undefined) {
+    return [{
+      path: ['upstreams'],
+      at: 'key',
+      message: `${upstreamFrom} takes the place of the one upstream of a file; this one has ${names.length}`
+    }]
+  }
   set(['upstreams', only, 'url'], upstreamUrl, upstreamFrom)
   return []
 }
@@ -148,7 +165,13 @@ function placed (mistakes: readonly Mistake[], source: Source, origins: Origins)
     if (problems.has(text)) continue
     const origin = origins.get(text)
     const place = origin === undefined ? source.locate(path, at) : null
-    problems.set(text, { file: origin ?? source.file, line: place?.line ?? null, column: place?.column ?? null, path: shownPath(path), message })
+    problems.set(text, {
+      file: origin ?? source.file,
+      line: place?.line ?? null,
+      column: place?.column ?? null,
+      path: shownPath(path),
+      message
+    })
   }
   return [...problems.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
 }
@@ -160,6 +183,12 @@ function readText (file: string): string {
   } catch (error) {
     if (error instanceof StartError) throw error
     const code = (error as NodeJS.ErrnoException).code
-    throw new StartError(code === 'ENOENT' ? `There is no configuration file ${file}.` : `The configuration file ${file} cannot be read (${code ?? 'unknown error'}).`, 2, error)
+    throw new StartError(
+      code === 'ENOENT'
+        ? `There is no configuration file ${file}.`
+        : `The configuration file ${file} cannot be read (${code ?? 'unknown error'}).`,
+      2,
+      error
+    )
   }
 }

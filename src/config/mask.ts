@@ -14,13 +14,18 @@ export function masked (value: unknown, mask: Mask): string {
     case 'value': return MASK
     case 'url': return maskUrl(value)
     case 'template': return maskLiterals(value)
-    case 'query': return value.replace(/(?<=\?).*$/s, query => query.split('&').map(maskParameter).join('&'))
+    case 'query': return value.replace(/(?<=\?).*$/s, (query) => query.split('&').map(maskParameter).join('&'))
   }
 }
 
 /** Can a secret stand here, or anywhere below? What is written in the wrong place is one as well. */
 export function holdsSecret (schema: SchemaNode): boolean {
-  const below = [...schema.anyOf ?? [], ...Object.values(schema.properties ?? {}), ...Object.values(schema.patternProperties ?? {}), ...schema.items === undefined ? [] : [schema.items]]
+  const below = [
+    ...schema.anyOf ?? [],
+    ...Object.values(schema.properties ?? {}),
+    ...Object.values(schema.patternProperties ?? {}),
+    ...schema.items === undefined ? [] : [schema.items]
+  ]
   return schema.mask !== undefined || below.some(holdsSecret)
 }
 

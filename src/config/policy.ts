@@ -1,4 +1,7 @@
-/** From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never checks: what comes in is sound. */
+/**
+ * From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never
+ * checks: what comes in is sound.
+ */
 import { resolve } from 'node:path'
 import { isClientsKey } from '../core/key-sources.ts'
 import type { IdempotencyPolicy, IssuedKeysPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
@@ -27,10 +30,16 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
   return {
     file: name,
     dataDir: resolve(file.dataDir),
-    secrets: [file.secret, file.previousSecret].flatMap(text => text === undefined ? [] : [Buffer.from(text, 'utf8')]),
+    secrets: [file.secret, file.previousSecret].flatMap((text) => text === undefined ? [] : [Buffer.from(text, 'utf8')]),
     problemBaseUri: file.problemBaseUri,
     listen: file.listen,
-    admin: { host: file.admin.host, port: file.admin.port, hosts: [file.admin.host, ...file.admin.hosts], token: file.admin.token ?? null, readiness: file.admin.readiness },
+    admin: {
+      host: file.admin.host,
+      port: file.admin.port,
+      hosts: [file.admin.host, ...file.admin.hosts],
+      token: file.admin.token ?? null,
+      readiness: file.admin.readiness
+    },
     trustProxies: file.trustProxies,
     stores: { postgres: postgresOf(file, base), redis: redisOf(file.stores.redis) },
     workers: file.workers,
@@ -128,7 +137,10 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
   }
 }
 
-function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstream }: Omit<Around, 'upstreams'> & { readonly upstream: UpstreamPolicy }): IdempotencyPolicy {
+function idempotencyOf (
+  file: IdempotencyFile,
+  { issuedKeys, base, upstream }: Omit<Around, 'upstreams'> & { readonly upstream: UpstreamPolicy }
+): IdempotencyPolicy {
   return {
     profile: file.profile,
     drop: dropOf(file),
@@ -164,7 +176,14 @@ function idempotencyOf (file: IdempotencyFile, { issuedKeys, base, upstream }: O
 function keyOf ({ from, required, syntax, store, window }: IdempotencyFile['key'], retention: string): KeyPolicy {
   const sources = sound(readKeySources(from))
   const derived = !sources.every(isClientsKey)
-  return { sources, header: keyHeaderOf(sources), required, syntax, store: store ?? (derived ? 'text' : 'hash'), windowMs: ms(window ?? retention) }
+  return {
+    sources,
+    header: keyHeaderOf(sources),
+    required,
+    syntax,
+    store: store ?? (derived ? 'text' : 'hash'),
+    windowMs: ms(window ?? retention)
+  }
 }
 
 function keepOf (file: IdempotencyFile['keep']): KeepPolicy {

@@ -12,7 +12,8 @@ import { isTree } from './tree.ts'
 
 /** `effective`: as load() gives it. */
 export function printConfig (effective: ConfigFile): string {
-  const routes = effective.routes.map((route) => route.idempotency === undefined ? route : { ...route, idempotency: withDefaults(route.idempotency) })
+  const routes = effective.routes.map((route) =>
+    route.idempotency === undefined ? route : { ...route, idempotency: withDefaults(route.idempotency) })
   return stringify(shown({ ...effective, routes }, fileSchema()), { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
@@ -36,7 +37,10 @@ function withHmac (verify: VerifyFile): VerifyFile {
   return verify.hmac === undefined ? verify : { ...verify, hmac: { ...HMAC_DEFAULTS, ...verify.hmac } }
 }
 
-/** Masked, and with members in the order of the reference, wherever they came from: two printed configurations can be compared line by line. */
+/**
+ * Masked, and with members in the order of the reference, wherever they came from: two printed configurations can be
+ * compared line by line.
+ */
 function shown (value: unknown, schema: SchemaNode | undefined): unknown {
   if (schema?.mask !== undefined) return masked(value, schema.mask)
   if (Array.isArray(value)) return value.map((item) => shown(item, schema?.items))

@@ -32,7 +32,11 @@ function readPart (piece: string): Read<TemplatePart> {
   return pointer === null ? { wrong: `has ${piece}; write {key}, {record} or {json:/pointer}` } : { value: { kind: 'json', pointer } }
 }
 
-export function checkProbe ({ unknown, probe, lease, unknownRetention }: IdempotencyFile, path: Path, upstreamTimeoutMs: number | null): Mistake[] {
+export function checkProbe (
+  { unknown, probe, lease, unknownRetention }: IdempotencyFile,
+  path: Path,
+  upstreamTimeoutMs: number | null
+): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'probe', ...rest]
   if (unknown !== 'probe') return probe === undefined ? [] : [mistake(at(), 'is not used: unknown is not probe', 'key')]
   if (probe === undefined) return [mistake(at(), 'is missing; unknown: probe needs probe: { path } to ask the upstream by', 'key')]
@@ -40,25 +44,54 @@ export function checkProbe ({ unknown, probe, lease, unknownRetention }: Idempot
   const both = found.status.find((status) => notFound.includes(status))
   return [
     ...wrongTemplate(probe.path, at('path')),
-    ...(asksForOne(probe) ? [] : [mistake(at('path'), 'asks the same for every request; {key}, {record} or {json:/pointer} must be in it, or in a header')]),
+    ...(asksForOne(probe)
+      ? []
+      : [mistake(at('path'), 'asks the same for every request; {key}, {record} or {json:/pointer} must be in it, or in a header')]),
     ...Object.entries(probe.headers).flatMap(([name, value]) => wrongHeader(name, value, at('headers', name))),
     ...(both === undefined ? [] : [mistake(at('notFound'), `has ${both}, which says found too`)]),
-    ...(found.adopt === 'answer' || readPointer(found.adopt) !== null ? [] : [mistake(at('found', 'adopt'), 'is no JSON pointer; write answer, or a pointer such as /data/0')]),
-    ...(probe.found.replayStatus === 205 || probe.found.replayStatus === 304 ? [mistake(at('found', 'replayStatus'), `cannot be ${probe.found.replayStatus}: a retry of this request has nothing to reset, and nothing that it had before`)] : []),
-    ...(probe.notFoundMark !== undefined && readMark(probe.notFoundMark) === null ? [mistake(at('notFoundMark'), 'is no JSON pointer; write header:Name, or json: and a pointer such as json:/error/code')] : []),
-    ...(probe.method === 'HEAD' && probe.notFoundMark?.startsWith('json:') === true ? [mistake(at('notFoundMark'), 'points into a body, and an answer to HEAD has none')] : []),
-    ...(probe.method === 'HEAD' && found.adopt !== 'answer' ? [mistake(at('found', 'adopt'), 'points into a body, and an answer to HEAD has none')] : []),
+    ...(found.adopt === 'answer' || readPointer(found.adopt) !== null
+      ? []
+      : [mistake(at('found', 'adopt'), 'is no JSON pointer; write answer, or a pointer such as /data/0')]),
+    ...(probe.found.replayStatus === 205 || probe.found.replayStatus === 304
+      ? [mistake(
+          at('found', 'replayStatus'),
+        `cannot be ${probe.found.replayStatus}: a retry of this request has nothing to reset, and nothing that it had before`
+        )]
+      : []),
+    ...(probe.notFoundMark !== undefined && readMark(probe.notFoundMark) === null
+      ? [mistake(at('notFoundMark'), 'is no JSON pointer; write header:Name, or json: and a pointer such as json:/error/code')]
+      : []),
+    ...(probe.method === 'HEAD' && probe.notFoundMark?.startsWith('json:') === true
+      ? [mistake(at('notFoundMark'), 'points into a body, and an answer to HEAD has none')]
+      : []),
+    ...(probe.method === 'HEAD' && found.adopt !== 'answer'
+      ? [mistake(at('found', 'adopt'), 'points into a body, and an answer to HEAD has none')]
+      : []),
     ...(upstreamTimeoutMs === null ? [] : checkTimes(probe, at, upstreamTimeoutMs, ms(lease), ms(unknownRetention)))
   ]
 }
 
-function checkTimes (probe: ProbeFile, at: (...rest: readonly string[]) => Path, upstreamTimeoutMs: number, leaseMs: number, unknownRetentionMs: number): Mistake[] {
+function checkTimes (
+  probe: ProbeFile,
+  at: (...rest: readonly string[]) => Path,
+  upstreamTimeoutMs: number,
+  leaseMs: number,
+  unknownRetentionMs: number
+): Mistake[] {
   const confirmMs = confirmAfterMs(probe, upstreamTimeoutMs)
   const decidedMs = upstreamTimeoutMs + leaseMs + confirmMs
   const rules: Array<[broken: boolean, name: string, message: string]> = [
-    [confirmMs < upstreamTimeoutMs, 'confirmAfter', 'must be at least the upstream\'s timeout: until then it may still be working on the first request, and not know it yet'],
+    [
+      confirmMs < upstreamTimeoutMs,
+      'confirmAfter',
+      'must be at least the upstream\'s timeout: until then it may still be working on the first request, and not know it yet'
+    ],
     // Until then a "not found" frees nothing.
-    [ms(probe.giveUpAfter) < decidedMs, 'giveUpAfter', 'must be at least the upstream\'s timeout, a lease and confirmAfter: a key is freed no sooner'],
+    [
+      ms(probe.giveUpAfter) < decidedMs,
+      'giveUpAfter',
+      'must be at least the upstream\'s timeout, a lease and confirmAfter: a key is freed no sooner'
+    ],
     [unknownRetentionMs < decidedMs, 'confirmAfter', 'is too long for unknownRetention: the record would be forgotten before it is decided']
   ]
   return rules.flatMap(([broken, name, message]) => broken ? [mistake(at(name), message)] : [])
@@ -75,9 +108,13 @@ function wrongTemplate (text: string, path: Path): Mistake[] {
 
 function wrongHeader (name: string, value: string, path: Path): Mistake[] {
   const plain = plainName(name)
-  if (NO_FIELD.test(plain) || isOurs(plain)) return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]
+  if (NO_FIELD.test(plain) || isOurs(plain)) {
+    return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]
+  }
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return [mistake(path, 'has characters that no header may have')]
-  if (CREDENTIAL_FIELD.test(plain) && /\{[^{}]+\}/.test(value)) return [mistake(path, 'has a placeholder, and what is rendered is kept in the database: a credential is not')]
+  if (CREDENTIAL_FIELD.test(plain) && /\{[^{}]+\}/.test(value)) {
+    return [mistake(path, 'has a placeholder, and what is rendered is kept in the database: a credential is not')]
+  }
   return wrongTemplate(value, path)
 }
 
@@ -94,7 +131,10 @@ function marksOf ({ notFoundMark }: ProbeFile, { header }: HopsPolicy): Mark[] {
 }
 
 /** What comes in is sound. */
-export function probeOf (probe: ProbeFile, { timeoutMs: upstreamTimeoutMs, hops }: Pick<UpstreamPolicy, 'timeoutMs' | 'hops'>): ProbePolicy {
+export function probeOf (
+  probe: ProbeFile,
+  { timeoutMs: upstreamTimeoutMs, hops }: Pick<UpstreamPolicy, 'timeoutMs' | 'hops'>
+): ProbePolicy {
   return {
     method: probe.method,
     path: sound(readTemplate(probe.path)),

@@ -52,7 +52,10 @@ const NOT_PRINTED = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\u
 /** As a terminal may have it: cut, and with every control character escaped. */
 export function printable (text: string): string {
   const shown = Array.from(text)
-  const escaped = shown.slice(0, SHOWN_MAX).join('').replace(NOT_PRINTED, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  const escaped = shown
+    .slice(0, SHOWN_MAX)
+    .join('')
+    .replace(NOT_PRINTED, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
   return shown.length > SHOWN_MAX ? `${escaped}…` : escaped
 }
 

@@ -12,7 +12,11 @@ interface Range { readonly min: string, readonly max: string, readonly why?: str
 /** By the last two names of a path. */
 const RANGES: Readonly<Record<string, Range>> = {
   // Renewed every third of it, with a sixth of it per statement: below a second a slow disk alone would lose leases.
-  'idempotency.lease': { min: '1s', max: '10m', why: 'below a second a slow commit loses it; a dead gateway\'s record is held for the whole of it' },
+  'idempotency.lease': {
+    min: '1s',
+    max: '10m',
+    why: 'below a second a slow commit loses it; a dead gateway\'s record is held for the whole of it'
+  },
   // Timers of Node end at 24.8 days; no client waits longer than this anyway.
   'idempotency.answerWithin': { min: '1ms', max: '24h', why: 'a client must be answered at all' },
   'key.window': { min: '2s', max: '366d' },
@@ -61,7 +65,11 @@ export function rangeMistakes (tree: unknown): Mistake[] {
     if (parse === null || range === undefined) return
     const value = parse(text)
     const fits = value !== null && value >= (parse(range.min) ?? 0) && value <= (parse(range.max) ?? 0)
-    if (!fits) mistakes.push(mistake(path, `"${text}" must be between ${range.min} and ${range.max}${range.why === undefined ? '' : `: ${range.why}`}`))
+    if (!fits) {
+      mistakes.push(
+        mistake(path, `"${text}" must be between ${range.min} and ${range.max}${range.why === undefined ? '' : `: ${range.why}`}`)
+      )
+    }
   })
   return mistakes
 }

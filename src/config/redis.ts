@@ -20,7 +20,9 @@ const HERE: Path = ['stores', 'redis']
 export function checkRedis (redis: RedisFile): Mistake[] {
   const places = PLACES.filter((place) => redis[place] !== undefined)
   const [first, ...others] = places
-  if (first === undefined) return [mistake([...HERE, 'url'], 'is missing; the redis block needs one (redis://host:6379), or sentinel, or cluster', 'key')]
+  if (first === undefined) {
+    return [mistake([...HERE, 'url'], 'is missing; the redis block needs one (redis://host:6379), or sentinel, or cluster', 'key')]
+  }
   return [
     ...others.map((place) => mistake([...HERE, place], `stands beside ${first}: give one of url, sentinel and cluster`, 'key')),
     ...(redis.url === undefined ? [] : checkUrl(redis.url, redis)),
@@ -47,7 +49,9 @@ function checkSentinel ({ nodes, tls, ...credentials }: NonNullable<RedisFile['s
     ...(nodes ?? []).flatMap((text, index) => {
       const node = readNode(text, SENTINEL_PORT)
       if ('wrong' in node) return [mistake([...path, 'nodes', index], node.wrong)]
-      return node.scheme === null ? [] : [mistake([...path, 'nodes', index], 'is a sentinel\'s address; write host:26379 (and tls beside nodes, if they speak TLS)')]
+      return node.scheme === null
+        ? []
+        : [mistake([...path, 'nodes', index], 'is a sentinel\'s address; write host:26379 (and tls beside nodes, if they speak TLS)')]
     }),
     ...checkCredentials(path, credentials),
     ...checkTls([...path, 'tls'], tls)
@@ -61,23 +65,34 @@ function checkCluster (nodes: readonly string[], { database, tls }: RedisFile): 
   return [
     ...read.flatMap((node, index) => {
       if ('wrong' in node) return [mistake([...path, index], node.wrong)]
-      return node.scheme === 'redis:' && (secure || tls !== undefined) ? [mistake([...path, index], 'is without TLS, and others are not: a cluster has one or the other')] : []
+      return node.scheme === 'redis:' && (secure || tls !== undefined)
+        ? [mistake([...path, index], 'is without TLS, and others are not: a cluster has one or the other')]
+        : []
     }),
-    ...(database === undefined || database === 0 ? [] : [mistake([...HERE, 'database'], 'cannot be chosen: a cluster has database 0 alone', 'key')])
+    ...(database === undefined || database === 0
+      ? []
+      : [mistake([...HERE, 'database'], 'cannot be chosen: a cluster has database 0 alone', 'key')])
   ]
 }
 
-function checkCredentials (path: Path, { username, password }: { username?: string | undefined, password?: string | undefined }): Mistake[] {
+function checkCredentials (
+  path: Path,
+  { username, password }: { username?: string | undefined, password?: string | undefined }
+): Mistake[] {
   return username === undefined || password !== undefined ? [] : [mistake([...path, 'username'], 'needs a password beside it', 'key')]
 }
 
 function checkTls (path: Path, tls: TlsFile | undefined): Mistake[] {
   if (tls === undefined) return []
   const { ca, cert, key } = tls
-  if ((cert === undefined) !== (key === undefined)) return [mistake([...path, cert === undefined ? 'key' : 'cert'], 'is one half of a certificate: cert and key go together', 'key')]
+  if ((cert === undefined) !== (key === undefined)) {
+    return [mistake([...path, cert === undefined ? 'key' : 'cert'], 'is one half of a certificate: cert and key go together', 'key')]
+  }
   return [
     ...(ca === undefined || areAuthorities(ca) ? [] : [mistake([...path, 'ca'], 'is no certificate in PEM')]),
-    ...(cert === undefined || key === undefined || isSound(() => { createSecureContext({ cert, key }) }) ? [] : [mistake([...path, 'cert'], 'and key are no certificate in PEM with its own key')])
+    ...(cert === undefined || key === undefined || isSound(() => { createSecureContext({ cert, key }) })
+      ? []
+      : [mistake([...path, 'cert'], 'and key are no certificate in PEM with its own key')])
   ]
 }
 
@@ -108,7 +123,13 @@ export function redisOf (redis: RedisFile | undefined): RedisConfig | null {
     url: url ?? null,
     sentinel: sentinel === undefined
       ? null
-      : { name: sentinel.name, nodes: sentinel.nodes.map((text) => addressOf(text, SENTINEL_PORT)), username: sentinel.username ?? null, password: sentinel.password ?? null, tls: tlsOf(sentinel.tls) },
+      : {
+          name: sentinel.name,
+          nodes: sentinel.nodes.map((text) => addressOf(text, SENTINEL_PORT)),
+          username: sentinel.username ?? null,
+          password: sentinel.password ?? null,
+          tls: tlsOf(sentinel.tls)
+        },
     cluster: cluster?.map((text) => addressOf(text, REDIS_PORT)) ?? null,
     username: username ?? null,
     password: password ?? null,

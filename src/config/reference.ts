@@ -10,7 +10,12 @@ import { isTree, valueAt } from './tree.ts'
 /** A name, and no address that an editor would fetch. */
 const SCHEMA_ID = 'urn:onceway:configuration:1'
 /** What interpolate.ts replaces, anywhere in a text: `"${PORT:-8080}"`, `"${DELAY}s"`. */
-const REFERENCE = { type: 'string', pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}', description: 'A text with ${NAME} or ${NAME:-default}, replaced from the environment.' } as const // eslint-disable-line no-template-curly-in-string -- the file's
+const REFERENCE = {
+  type: 'string',
+  pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}',
+  // eslint-disable-next-line no-template-curly-in-string -- the file's
+  description: 'A text with ${NAME} or ${NAME:-default}, replaced from the environment.'
+} as const
 const TO_REFERENCE = { $ref: '#/$defs/reference' } as SchemaNode
 
 /** The JSON Schema (2020-12) of a configuration file as it is written: every scalar may be a reference to the environment. */
@@ -19,14 +24,20 @@ export function schemaText (): string {
 }
 
 function written ({ mask, ...node }: SchemaNode): SchemaNode {
-  const each = (nodes: Readonly<Record<string, SchemaNode>>): Record<string, SchemaNode> => Object.fromEntries(Object.entries(nodes).map(([name, child]) => [name, written(child)]))
+  const each = (nodes: Readonly<Record<string, SchemaNode>>): Record<string, SchemaNode> =>
+    Object.fromEntries(Object.entries(nodes).map(([name, child]) => [name, written(child)]))
   if (!isContainerNode(node)) return mask === 'value' ? { ...withReference(node), writeOnly: true } : withReference(node)
   return {
     ...node,
     ...(node.properties && { properties: each(node.properties) }),
     ...(node.patternProperties && { patternProperties: each(node.patternProperties) }),
     ...(node.items && { items: written(node.items) }),
-    ...(node.anyOf && { anyOf: [...node.anyOf.map((branch) => isContainerNode(branch) ? written(branch) : branch), ...(node.anyOf.some(refusesReference) ? [TO_REFERENCE] : [])] })
+    ...(node.anyOf && {
+      anyOf: [
+        ...node.anyOf.map((branch) => isContainerNode(branch) ? written(branch) : branch),
+        ...(node.anyOf.some(refusesReference) ? [TO_REFERENCE] : [])
+      ]
+    })
   }
 }
 
@@ -36,7 +47,12 @@ function isContainerNode ({ type, anyOf }: SchemaNode): boolean {
 
 /** A scalar that is more than any text. */
 function refusesReference (node: SchemaNode): boolean {
-  const isAnyText = node.type === 'string' && node.const === undefined && node.enum === undefined && node.pattern === undefined && node.maxLength === undefined && (node.minLength ?? 0) <= 1
+  const isAnyText = node.type === 'string' &&
+    node.const === undefined &&
+    node.enum === undefined &&
+    node.pattern === undefined &&
+    node.maxLength === undefined &&
+    (node.minLength ?? 0) <= 1
   return !isContainerNode(node) && !isAnyText
 }
 
@@ -99,7 +115,14 @@ function typeText (node: SchemaNode): string {
   if (node.enum !== undefined) return node.enum.map((value) => `\`${String(value)}\``).join(', ')
   if (node.pattern?.includes('(ms|s|m|h|d)') === true) return 'duration'
   if (node.pattern?.includes('KiB') === true) return 'size'
-  const words: Record<string, string> = { string: 'text', integer: 'number', number: 'number', boolean: 'true or false', array: 'list', object: 'map' }
+  const words: Record<string, string> = {
+    string: 'text',
+    integer: 'number',
+    number: 'number',
+    boolean: 'true or false',
+    array: 'list',
+    object: 'map'
+  }
   return words[node.type ?? ''] ?? 'any'
 }
 

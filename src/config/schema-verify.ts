@@ -10,12 +10,17 @@ const SECRET = { maxLength: 1024 }
 export const HMAC_DEFAULTS = { algorithm: 'sha256', encoding: 'hex', prefix: '' } as const
 
 const MEMBERS = {
-  scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], { description: 'How the sender signs. hmac: as `hmac` says.' }),
+  scheme: Type.Enum(['standard-webhooks', 'stripe', 'github', 'shopify', 'hmac'], {
+    description: 'How the sender signs. hmac: as `hmac` says.'
+  }),
   secret: secret('The sender\'s secret, as the sender shows it. standard-webhooks: `whsec_` and the Base64 of 24 to 75 bytes.', SECRET),
   secretFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the secret.' })),
   previousSecret: secret('The previous secret, which is accepted too during a rotation.', SECRET),
   previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the previous secret.' })),
-  tolerance: Type.Optional(Type.String({ pattern: DURATION_PATTERN, description: 'Maximum age of a signature with a time (standard-webhooks, stripe), and how far it may be in the future. Default: 5m.' })),
+  tolerance: Type.Optional(Type.String({
+    pattern: DURATION_PATTERN,
+    description: 'Maximum age of a signature with a time (standard-webhooks, stripe), and how far it may be in the future. Default: 5m.'
+  })),
   hmac: Type.Optional(Type.Object({
     header: Type.String({ pattern: TOKEN_PATTERN, description: 'Header with the signature of the body.' }),
     algorithm: Type.Enum(['sha256', 'sha512', 'sha1'], { default: HMAC_DEFAULTS.algorithm, description: 'Digest.' }),

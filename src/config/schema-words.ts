@@ -9,7 +9,8 @@ export const shape = { additionalProperties: false } as const
 
 /**
  * How much of a value may be shown, in print, in a mistake or in a log. `value`: nothing. `url`: no credentials, no values of
- * its query. `template`: only its placeholders. `query`: no values of its query but placeholders. Every text that can hold a secret says so.
+ * its query. `template`: only its placeholders. `query`: no values of its query but placeholders. Every text that can
+ * hold a secret says so.
  */
 export type Mask = 'value' | 'url' | 'template' | 'query'
 
@@ -23,7 +24,11 @@ export function url (description: string) {
 
 /** Header fields of a request that the gateway sends: any of them may be a credential, whatever its name. */
 export function headerFields (mask: Mask, description: string) {
-  return Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192, mask }), { ...shape, default: {}, description })
+  return Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192, mask }), {
+    ...shape,
+    default: {},
+    description
+  })
 }
 
 export function duration (value: string, description: string) {

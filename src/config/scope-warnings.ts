@@ -1,4 +1,7 @@
-/** What is right in a file, and worth a word at the start and from `onceway check`: scopes that hang on what changes, or on what is not believed. */
+/**
+ * What is right in a file, and worth a word at the start and from `onceway check`: scopes that hang on what changes, or
+ * on what is not believed.
+ */
 import { carrierOf, SIGNATURE } from '../core/carriers.ts'
 import { isForwarded, plainName, spelledName } from '../core/fields.ts'
 import type { ScopePolicy } from '../core/policy.ts'
@@ -16,26 +19,32 @@ interface Warning {
   readonly sentence: (found: string) => string
 }
 
-/** `believes`: there is a proxy in trustProxies. One sentence for all routes that it is true of, so that nobody learns to read past it; empty: of none. */
+/**
+ * `believes`: there is a proxy in trustProxies. One sentence for all routes that it is true of, so that nobody learns
+ * to read past it; empty: of none.
+ */
 export function scopeWarnings (routes: readonly ScopedRoute[], believes: boolean): string[] {
   const warnings: readonly Warning[] = [
     {
-      found: scope => hangsOnToken(scope) ? ['credential'] : [],
+      found: (scope) => hangsOnToken(scope) ? ['credential'] : [],
       sentence: () => 'a caller whose bearer token changes between retries is taken for another caller, and its request is executed again. Where tokens are renewed, configure scope: jwt:sub (docs/guides/deploy-in-containers.md, Tokens that are renewed).'
     },
     {
-      found: scope => headersIn(scope).filter(mayChange),
-      sentence: found => `the scope reads ${found}, which may change between two retries of one caller; then the retry is executed again. Name what stays (docs/concepts/identity.md, Carriers)${found.includes('Cookie') ? ', and one cookie as cookie:NAME' : ''}.`
+      found: (scope) => headersIn(scope).filter(mayChange),
+      sentence: (found) => `the scope reads ${found}, which may change between two retries of one caller; then the retry is executed again. Name what stays (docs/concepts/identity.md, Carriers)${found.includes('Cookie') ? ', and one cookie as cookie:NAME' : ''}.`
     },
     {
-      found: scope => headersIn(scope).filter(name => !believes && isForwarded(plainName(name))),
-      sentence: found => `the scope reads ${found}, which only a proxy may set, and trustProxies names none: a request that has it is refused.`
+      found: (scope) => headersIn(scope).filter((name) => !believes && isForwarded(plainName(name))),
+      sentence: (found) =>
+        `the scope reads ${found}, which only a proxy may set, and trustProxies names none: a request that has it is refused.`
     }
   ]
   return warnings.flatMap(({ found, sentence }) => {
-    const told = routes.flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ name, what: found(idempotency.scope) }]).filter(({ what }) => what.length > 0)
+    const told = routes
+      .flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ name, what: found(idempotency.scope) }])
+      .filter(({ what }) => what.length > 0)
     if (told.length === 0) return []
-    const what = Array.from(new Set(told.flatMap(each => each.what)), spelledName)
+    const what = Array.from(new Set(told.flatMap((each) => each.what)), spelledName)
     return [`${told.length === 1 ? 'Route' : 'Routes'} ${named(told.map(({ name }) => name))}: ${sentence(named(what))}`]
   })
 }
@@ -52,7 +61,7 @@ function hangsOnToken (scope: ScopePolicy): boolean {
 }
 
 function headersIn (scope: ScopePolicy): string[] {
-  return scope.kind === 'credential' ? [] : scope.parts.flatMap(part => part.kind === 'header' ? [part.name.toLowerCase()] : [])
+  return scope.kind === 'credential' ? [] : scope.parts.flatMap((part) => part.kind === 'header' ? [part.name.toLowerCase()] : [])
 }
 
 function mayChange (name: string): boolean {

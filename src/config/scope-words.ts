@@ -21,7 +21,7 @@ function sentenceOf (scope: ScopePolicy): string {
   if (scope.kind === 'credential') return `${BY_CREDENTIAL} ${scope.anonymous ? NONE_SHARE : 'a request that shows none gets 400'}.`
   const { parts } = scope
   if (parts.every(isConst)) return 'all callers share one set of keys.'
-  const telling = parts.filter(part => !isConst(part))
+  const telling = parts.filter((part) => !isConst(part))
   return `each combination of ${telling.map(partText).join(' + ')} has its own keys; ${telling.every(mayBeAbsent) ? NONE_SHARE : 'a request that lacks one that is required gets 400'}.`
 }
 

@@ -25,7 +25,9 @@ export function readScope (written: string | readonly string[]): Read<ScopePolic
   if (whose.length > 1) return { wrong: 'says credential or public more than once; one of them is enough' }
   const [only] = values
   if (values.length === 1 && only?.kind === 'credential') return { value: only }
-  if (!list.includes(SHARED) && values.every(({ kind }) => kind === 'const' || kind === 'host')) return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: shared` if they may' }
+  if (!list.includes(SHARED) && values.every(({ kind }) => kind === 'const' || kind === 'host')) {
+    return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: shared` if they may' }
+  }
   return { value: { kind: 'parts', parts: values } }
 }
 
@@ -42,7 +44,10 @@ function readPart (text: string): Read<ScopePart> {
   switch (kind) {
     case 'header': return isToken(name) ? { value: { kind, name: name.toLowerCase(), ...optional } } : { wrong: `${text} names no header` }
     case 'cookie': return isToken(name) ? { value: { kind, name, ...optional } } : { wrong: `${text} names no cookie` }
-    case 'jwt': return name.length > 0 && name.length <= CONST_MAX ? { value: { kind, claim: name, ...optional } } : { wrong: `${text} names no claim` }
+    case 'jwt':
+      return name.length > 0 && name.length <= CONST_MAX
+        ? { value: { kind, claim: name, ...optional } }
+        : { wrong: `${text} names no claim` }
     case 'const': {
       if (mark !== '') return { wrong: `${text}: a const part is never absent; write it without ?` }
       return name.length <= CONST_MAX ? { value: { kind, value: name } } : { wrong: `a const part has at most ${CONST_MAX} characters` }

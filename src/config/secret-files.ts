@@ -1,4 +1,7 @@
-/** `…File`: secrets and certificates that are mounted as files (`urlFile`, `tokenFile`, `caFile`). The file's text, without its last line end, takes the place of the member. */
+/**
+ * `…File`: secrets and certificates that are mounted as files (`urlFile`, `tokenFile`, `caFile`). The file's text,
+ * without its last line end, takes the place of the member.
+ */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { mistake, pathText } from './problem.ts'
@@ -31,7 +34,11 @@ function secretsOf (tree: unknown): readonly Path[] {
     ...SECRETS,
     ...(isTree(upstreams) ? Object.keys(upstreams).map((name) => ['upstreams', name, 'ca']) : []),
     ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
-    ...(Array.isArray(routes) ? routes.flatMap((_, index) => VERIFY_BLOCKS.flatMap((block) => VERIFY_SECRETS.map((name) => ['routes', index, 'idempotency', ...block, name]))) : [])
+    ...(Array.isArray(routes)
+      ? routes.flatMap((_, index) => VERIFY_BLOCKS.flatMap((block) => VERIFY_SECRETS.map((name) => [
+        'routes', index, 'idempotency', ...block, name
+      ])))
+      : [])
   ]
 }
 

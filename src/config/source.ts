@@ -58,7 +58,7 @@ export function treeSource (name: string, tree: unknown): Source {
 
 function isCyclic (tree: unknown, above: readonly unknown[] = []): boolean {
   if (typeof tree !== 'object' || tree === null) return false
-  return above.includes(tree) || Object.values(tree).some(child => isCyclic(child, [...above, tree]))
+  return above.includes(tree) || Object.values(tree).some((child) => isCyclic(child, [...above, tree]))
 }
 
 function place (lines: LineCounter, offset: number): Place {

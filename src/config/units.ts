@@ -33,7 +33,8 @@ function parse (text: string, pattern: string, units: ReadonlyMap<string, number
 
 /** As people write units elsewhere. */
 const OTHER_NAMES: ReadonlyArray<readonly [name: RegExp, duration: string | null, size: string | null]> = [
-  [/^(ms|msecs?|millis|milliseconds?)$/i, 'ms', null], [/^(s|secs?|seconds?)$/i, 's', null], [/^(m|mins?|minutes?)$/i, 'm', 'MiB'], [/^(h|hrs?|hours?)$/i, 'h', null], [/^(d|days?)$/i, 'd', null],
+  [/^(ms|msecs?|millis|milliseconds?)$/i, 'ms', null], [/^(s|secs?|seconds?)$/i, 's', null],
+  [/^(m|mins?|minutes?)$/i, 'm', 'MiB'], [/^(h|hrs?|hours?)$/i, 'h', null], [/^(d|days?)$/i, 'd', null],
   [/^(b|bytes?)$/i, null, 'B'], [/^(k|kb|kib)$/i, null, 'KiB'], [/^(mb|mib)$/i, null, 'MiB'], [/^(g|gb|gib)$/i, null, 'GiB']
 ]
 

@@ -87,7 +87,9 @@ function wrongness ({ keyword, parentSchema, params, message }: ErrorObject, sho
   if (keyword === 'enum') return `must be one of ${values.join(', ')}${meant(values)}`
   if (keyword === 'const') return `must be ${String(only)}`
   if (keyword === 'anyOf') return `must be ${anyOf?.map(kindOf).join(' or ') ?? 'something else'}${meant(anyOf?.flatMap((branch) => branch.const === undefined ? [] : [branch.const]) ?? [])}`
-  if ((keyword === 'type' || keyword === 'pattern') && (pattern === DURATION_PATTERN || pattern === SIZE_PATTERN)) return wrongUnit(pattern, shown)
+  if ((keyword === 'type' || keyword === 'pattern') && (pattern === DURATION_PATTERN || pattern === SIZE_PATTERN)) {
+    return wrongUnit(pattern, shown)
+  }
   if (keyword === 'type') return `must be ${kindOf({ type: type ?? String((params as { type: unknown }).type) })}`
   if (keyword === 'pattern') return `must match ${pattern ?? ''}`
   if (keyword === 'minLength') return limit === 1 ? 'is empty' : `must have at least ${limit} characters`
@@ -102,7 +104,14 @@ function wrongUnit (pattern: string, shown: string | null): string {
 }
 
 function kindOf ({ type, const: only }: SchemaNode): string {
-  const words: Record<string, string> = { string: 'a text', integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list', object: 'a map' }
+  const words: Record<string, string> = {
+    string: 'a text',
+    integer: 'a whole number',
+    number: 'a number',
+    boolean: 'true or false',
+    array: 'a list',
+    object: 'a map'
+  }
   return only === undefined ? words[type ?? ''] ?? 'something else' : String(only)
 }
 
@@ -114,7 +123,8 @@ function withoutOtherBranches (errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = errors.filter(({ keyword }) => keyword === 'anyOf')
   const dropped = new Set<ErrorObject>()
   for (const union of unions) {
-    const inside = errors.filter((error) => error !== union && error.schemaPath.startsWith(`${union.schemaPath}/`) && error.instancePath.startsWith(union.instancePath))
+    const inside = errors.filter((error) =>
+      error !== union && error.schemaPath.startsWith(`${union.schemaPath}/`) && error.instancePath.startsWith(union.instancePath))
     const branchOf = (error: ErrorObject) => error.schemaPath.slice(union.schemaPath.length + 1).split('/')[0]
     const wrongKind = (error: ErrorObject) => error.instancePath === union.instancePath && ['type', 'const'].includes(error.keyword)
     const unfit = new Set(inside.filter(wrongKind).map(branchOf))

@@ -13,7 +13,9 @@ const TOLERANCE = '5m'
 
 export function checkVerify ({ verify, inbox }: IdempotencyFile, path: Path): Mistake[] {
   const [here, old] = [[...path, 'verify'], [...path, 'inbox', 'verify']]
-  if (verify !== undefined && inbox?.verify !== undefined) return [mistake(old, 'stands beside verify, which is its new name: give one of the two', 'key')]
+  if (verify !== undefined && inbox?.verify !== undefined) {
+    return [mistake(old, 'stands beside verify, which is its new name: give one of the two', 'key')]
+  }
   return [
     ...(verify === undefined || verify === 'by-key-id' ? [] : checkScheme(verify, here)),
     ...(inbox?.verify === undefined ? [] : checkScheme(inbox.verify, old))
@@ -23,11 +25,17 @@ export function checkVerify ({ verify, inbox }: IdempotencyFile, path: Path): Mi
 function checkScheme (verify: VerifyFile, path: Path): Mistake[] {
   const { scheme, secret, previousSecret, tolerance, hmac } = verify
   const at = (name: string) => [...path, name]
-  const unfit = (['secret', 'previousSecret'] as const).filter((name) => scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) =>
+    scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
   return [
     ...(secret === undefined ? [mistake(at('secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...unfit.map((name) => mistake(at(name), `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`)),
-    ...(tolerance !== undefined && !hasTime(scheme) ? [mistake(at('tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')] : []),
+    ...unfit.map((name) => mistake(
+      at(name),
+      `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`
+    )),
+    ...(tolerance !== undefined && !hasTime(scheme)
+      ? [mistake(at('tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')]
+      : []),
     ...(secret !== undefined && secret === previousSecret ? [mistake(at('previousSecret'), 'is the same as secret')] : []),
     ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
     ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])

@@ -19,12 +19,19 @@ export function messageLocation (name: string): string {
 /** `name`: the id in base64url. */
 export function acceptedAnswer (name: string): Answer {
   const location = messageLocation(name)
-  return { status: ACCEPTED, headers: ['Location', location, 'Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ id: name, location })) }
+  return {
+    status: ACCEPTED,
+    headers: ['Location', location, 'Content-Type', 'application/json'],
+    body: Buffer.from(JSON.stringify({ id: name, location }))
+  }
 }
 
-/** Of a request that was split: as many messages as it had events, in their order. The same form for one: whoever sends batches reads one form. */
+/**
+ * Of a request that was split: as many messages as it had events, in their order. The same form for one: whoever sends
+ * batches reads one form.
+ */
 export function acceptedAnswers (names: readonly string[]): Answer {
-  const messages = names.map(name => ({ id: name, location: messageLocation(name) }))
+  const messages = names.map((name) => ({ id: name, location: messageLocation(name) }))
   return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ messages })) }
 }
 

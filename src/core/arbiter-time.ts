@@ -9,7 +9,10 @@
  * taken away only when it is over by the believed time as well, so that between a step and its discovery nothing ends early.
  */
 
-/** All in milliseconds. `beforeMs`, `afterMs`: the gateway's clock around the round trip. `storeMs`: the arbiter's, of some moment in it. */
+/**
+ * All in milliseconds. `beforeMs`, `afterMs`: the gateway's clock around the round trip. `storeMs`: the arbiter's, of
+ * some moment in it.
+ */
 export interface TimeReading {
   readonly beforeMs: number
   readonly afterMs: number
@@ -69,7 +72,12 @@ export function trustFrom ({ beforeMs, afterMs, storeMs }: TimeReading): Trusted
  * steps from then on is a step. Where the word's commit took longer, `before` may be the later one, and counts.
  */
 export function trustConfirmed (confirmedMs: number, before: TimeReading): TrustedTime {
-  return { offsetMs: Math.max(confirmedMs, before.storeMs) - before.beforeMs, readMs: before.afterMs, sinceMs: confirmedMs, rightMs: confirmedMs }
+  return {
+    offsetMs: Math.max(confirmedMs, before.storeMs) - before.beforeMs,
+    readMs: before.afterMs,
+    sinceMs: confirmedMs,
+    rightMs: confirmedMs
+  }
 }
 
 /** By somebody else's word: ahead by `aheadMs`, and right at `afterMs`, its own time, for the last time. */

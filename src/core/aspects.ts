@@ -28,7 +28,13 @@ export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host
     marks: short(marksText(policy)),
     fingerprint: short(fingerprintText(policy, rules)),
     unknown,
-    keep: short([profile, ...Array.from(keep.statuses, ([status, disposition]) => `${status} ${disposition}`), ...keep.body ? [] : ['no body']].join(', ')),
+    keep: short(
+      [
+        profile,
+        ...Array.from(keep.statuses, ([status, disposition]) => `${status} ${disposition}`),
+        ...keep.body ? [] : ['no body']
+      ].join(', ')
+    ),
     retention: `${retentionMs} ms, unknown ${unknownRetentionMs} ms`,
     lease: `${leaseMs} ms`
   }
@@ -37,7 +43,7 @@ export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host
 /** What of a request is compared, under these rules. */
 function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules): string {
   const { body, query, ignore, only, headers } = fingerprint
-  const parts = comparedParts(fingerprint, rules).map(part => part === 'body' ? `body (${body})` : part)
+  const parts = comparedParts(fingerprint, rules).map((part) => part === 'body' ? `body (${body})` : part)
   if (drop !== null || (parts.length === 0 && headers === undefined)) return 'none'
   return [
     parts.join(', '),
@@ -45,11 +51,13 @@ function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules
     ...ignore === undefined ? [] : [`without ${ignore.toSorted().join(', ')}`],
     ...only === undefined ? [] : [`only ${only.toSorted().join(', ')}`],
     ...headers === undefined ? [] : [`headers ${headers.toSorted().join(', ')}`]
-  ].filter(text => text !== '').join('; ')
+  ].filter((text) => text !== '').join('; ')
 }
 
 /** As the file says it. */
-export function modeOf ({ drop, inbox, inboxFor }: Pick<IdempotencyPolicy, 'drop' | 'inbox' | 'inboxFor'>): 'drop' | 'inbox' | 'async' | 'enforce' {
+export function modeOf (
+  { drop, inbox, inboxFor }: Pick<IdempotencyPolicy, 'drop' | 'inbox' | 'inboxFor'>
+): 'drop' | 'inbox' | 'async' | 'enforce' {
   if (drop !== null) return 'drop'
   if (inbox === null) return 'enforce'
   return inboxFor === 'all' ? 'inbox' : 'async'
@@ -98,7 +106,9 @@ export function partText (part: ScopePart): string {
 /** Where a duplicate is looked for. A filter's size is part of it. */
 export function marksText ({ drop }: Pick<IdempotencyPolicy, 'drop'>): string {
   if (drop === null) return 'records'
-  return drop.store.kind === 'bloom' ? `a filter (capacity ${drop.store.capacity}, errorRate ${drop.store.errorRate}, window ${drop.windowMs} ms)` : `marks (${drop.store.kind})`
+  return drop.store.kind === 'bloom'
+    ? `a filter (capacity ${drop.store.capacity}, errorRate ${drop.store.errorRate}, window ${drop.windowMs} ms)`
+    : `marks (${drop.store.kind})`
 }
 
 /** A template or a list of sources may be long; a row and a line of a log need not be. */

@@ -59,7 +59,10 @@ function signingScope (scheme: SigningScheme, credentials: string): ScopeResult 
   const value = params?.get(scheme.id)
   const id = value === undefined ? '' : scheme.cut?.(value) ?? value
   if (params === null || id === '') {
-    return { kind: 'missing', detail: `The Authorization header has the scheme ${scheme.label} and no readable ${scheme.id}; this route tells callers apart by it.` }
+    return {
+      kind: 'missing',
+      detail: `The Authorization header has the scheme ${scheme.label} and no readable ${scheme.id}; this route tells callers apart by it.`
+    }
   }
   return named(scheme.label, [id, ...scheme.with.map((name) => params.get(name) ?? '')])
 }

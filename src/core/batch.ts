@@ -38,11 +38,17 @@ export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
   if (body.length > BATCH_BYTES_MAX) return bad(format, `The batch is larger than ${BATCH_BYTES_MAX} bytes. Send smaller ones.`)
   const contentType = itemsType(rawHeaders)
   const read = format === 'cloudevents' && !EVENT_TYPE.test(contentType ?? '') ? null : readItems(body, format)
-  if (read === 'too-deep') return format === 'records' && !beginsAsRecords(body) ? SINGLE : bad(format, `The batch is nested deeper than ${DEPTH_MAX} levels. Send its events one by one.`)
-  const detail = read === null ? (format === 'cloudevents' ? 'The batch of CloudEvents is no JSON array under application/cloudevents-batch+json.' : null) : refusalOf(read, format)
+  if (read === 'too-deep') {
+    return format === 'records' && !beginsAsRecords(body)
+      ? SINGLE
+      : bad(format, `The batch is nested deeper than ${DEPTH_MAX} levels. Send its events one by one.`)
+  }
+  const detail = read === null
+    ? (format === 'cloudevents' ? 'The batch of CloudEvents is no JSON array under application/cloudevents-batch+json.' : null)
+    : refusalOf(read, format)
   if (detail !== null) return bad(format, detail)
   if (read === null || read.items.length === 0 || (read.items.length === 1 && ALONE_AS_IT_CAME.has(format))) return SINGLE
-  return { kind: 'batch', format, items: read.items.map(item => ({ body: bodyOf(item, format), contentType })) }
+  return { kind: 'batch', format, items: read.items.map((item) => ({ body: bodyOf(item, format), contentType })) }
 }
 
 const ALONE_AS_IT_CAME: ReadonlySet<BatchFormat> = new Set(['eventgrid', 'records'])
@@ -54,7 +60,7 @@ function refusalOf ({ items, count, others, twice }: Items, format: BatchFormat)
   if (count > BATCH_ITEMS_MAX) return `The batch has more than ${BATCH_ITEMS_MAX} items. Send smaller ones.`
   if (count <= 1 && ALONE_AS_IT_CAME.has(format)) return null
   if (others) return 'The batch has something beside its Records, which belongs to no one of them.'
-  const wrong = items.findIndex(item => !item.startsWith('{'))
+  const wrong = items.findIndex((item) => !item.startsWith('{'))
   return wrong === -1 ? null : `Item ${wrong} of the batch is no object.`
 }
 
@@ -80,7 +86,10 @@ function formatOf (rawHeaders: RawHeaders, body: Buffer): BatchFormat | null {
   }
 }
 
-/** Event Grid says of every delivery what it is, and its key is looked for whatever the media type. What else it sends is no notification: nothing of it is an event. */
+/**
+ * Event Grid says of every delivery what it is, and its key is looked for whatever the media type. What else it sends
+ * is no notification: nothing of it is an event.
+ */
 function arrayFormat (rawHeaders: RawHeaders, type: string): BatchFormat | null {
   const [event, ...others] = headerLines(rawHeaders, 'aeg-event-type')
   if (others.length === 0 && event?.trim().toLowerCase() === 'notification') return 'eventgrid'
@@ -150,7 +159,7 @@ function readItems (body: Buffer, format: BatchFormat): Items | 'too-deep' | nul
       const first = cursor.peek()
       if (format !== 'records' && first === '[') return take(cursor)
       if (format !== 'records' || first !== '{') return cursor.skip()
-      cursor.members(name => {
+      cursor.members((name) => {
         if (name === 'Records' && cursor.peek() === '[') return take(cursor)
         read.others = true
         cursor.skip()

@@ -54,7 +54,9 @@ export function firstUncounted (raw: RawHeaders, rules: Rules, own: readonly str
     const name = raw[at] ?? ''
     const plain = plainName(name)
     const carrier = carrierOf(plain)
-    const tells = carrier === undefined ? (MAY_TELL.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain) : rules === 1 && carrier.class !== 'rotating'
+    const tells = carrier === undefined
+      ? (MAY_TELL.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain)
+      : rules === 1 && carrier.class !== 'rotating'
     if (tells && !own.includes(name.toLowerCase())) return name.slice(0, SHOWN_MAX)
   }
   return null

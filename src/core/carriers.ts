@@ -490,7 +490,7 @@ const ROWS: ReadonlyArray<readonly [CarrierClass, what: string, name: string]> =
 
 export const CARRIERS: readonly Carrier[] = ROWS.map(([cls, what, name]) => ({ name, class: cls, what }))
 
-const BY_NAME: ReadonlyMap<string, Carrier> = new Map(CARRIERS.map(carrier => [carrier.name, carrier]))
+const BY_NAME: ReadonlyMap<string, Carrier> = new Map(CARRIERS.map((carrier) => [carrier.name, carrier]))
 
 /** Of names of each length: the letters that they begin and end with, as bits. */
 const LENGTH_MAX = Math.max(...CARRIERS.map(({ name }) => name.length))

@@ -12,13 +12,18 @@ export function cloudEventKey (): OwnKey {
     kind: 'own',
     headers: ['ce-source', 'ce-id'],
     pointers: [SOURCE, ID],
-    asksBody: keyed => modeOf(keyed) === 'structured',
+    asksBody: (keyed) => modeOf(keyed) === 'structured',
     find: (keyed, values) => {
       switch (modeOf(keyed)) {
         case 'structured': return ofBody(values())
         case 'binary': return ofHeaders(keyed)
-        case 'batch': return { kind: 'invalid', detail: 'A batch of CloudEvents has no identity of its own, and what is in it may differ from one attempt to the next. Send its events one by one.' }
-        case 'unreadable': return { kind: 'invalid', detail: 'A structured CloudEvent is read as JSON (application/cloudevents+json) only. Send it so, or in binary mode.' }
+        case 'batch':
+          return { kind: 'invalid', detail: 'A batch of CloudEvents has no identity of its own, and what is in it may differ from one attempt to the next. Send its events one by one.' }
+        case 'unreadable':
+          return {
+            kind: 'invalid',
+            detail: 'A structured CloudEvent is read as JSON (application/cloudevents+json) only. Send it so, or in binary mode.'
+          }
       }
     }
   }
@@ -38,20 +43,23 @@ function modeOf ({ rawHeaders }: Keyed): Mode {
 }
 
 function ofBody (values: Values): SourcedKey {
-  return together(bodyValue(values, SOURCE), bodyValue(values, ID), name => `the event's ${name}, in the body at /${name}`)
+  return together(bodyValue(values, SOURCE), bodyValue(values, ID), (name) => `the event's ${name}, in the body at /${name}`)
 }
 
 function ofHeaders ({ rawHeaders }: Keyed): SourcedKey {
   const [source, id] = [headerText('ce-source', rawHeaders, decoded), headerText('ce-id', rawHeaders, decoded)]
   if (source.kind === 'none' && id.kind === 'none') return { kind: 'absent' }
-  return together(source, id, name => `the event's ${name}, in the ce-${name} header`)
+  return together(source, id, (name) => `the event's ${name}, in the ce-${name} header`)
 }
 
 function together (source: Value, id: Value, what: (name: string) => string): SourcedKey {
   return keyOfParts([{ value: source, what: what('source') }, { value: id, what: what('id') }])
 }
 
-/** Quotation marks first, then one round of percent-decoding (binding, 3.1.3.2). Anything else than printable ASCII should have been encoded. */
+/**
+ * Quotation marks first, then one round of percent-decoding (binding, 3.1.3.2). Anything else than printable ASCII
+ * should have been encoded.
+ */
 function decoded (line: string): Value {
   if (!PRINTABLE.test(line)) return { kind: 'unfit', why: 'is not percent-encoded UTF-8' }
   return percentDecoded(QUOTED.test(line) ? line.slice(1, -1).replace(/\\(.)/g, '$1') : line)

@@ -20,7 +20,9 @@ const END = '\0'
  * cannot have come off the wire: a name without value, a character beyond latin1, too many lines.
  */
 export function encodeHeaders (headers: RawHeaders): Buffer {
-  if (headers.length % 2 !== 0 || headers.length > 2 * LINES_MAX) throw new RangeError('a header list is pairs of name and value, at most 65535')
+  if (headers.length % 2 !== 0 || headers.length > 2 * LINES_MAX) {
+    throw new RangeError('a header list is pairs of name and value, at most 65535')
+  }
   const text = headers.map((part) => part + END).join('')
   if (BEYOND_LATIN1.test(text)) throw new RangeError('a header list is latin1')
   const bytes = Buffer.allocUnsafe(HEADERS_PREFIX_BYTES + text.length)
@@ -58,7 +60,10 @@ const ANSWER_VERSION = 1
 /** version (1), status (2), bytes of the header list (4), bytes of the body (4). */
 const ANSWER_PREFIX_BYTES = 11
 
-/** version, status, both lengths, header list, body. Throws RangeError as {@link encodeHeaders}, and for a status that two bytes do not hold. */
+/**
+ * version, status, both lengths, header list, body. Throws RangeError as {@link encodeHeaders}, and for a status that
+ * two bytes do not hold.
+ */
 export function encodeAnswer (answer: Answer): Buffer {
   const headers = encodeHeaders(answer.headers)
   const prefix = Buffer.allocUnsafe(ANSWER_PREFIX_BYTES)

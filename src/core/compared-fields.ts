@@ -25,17 +25,59 @@ export interface ComparedFields {
 export const COMPARED_FIELDS: readonly ComparedFields[] = [
   { part: 'method', why: 'Frameworks read it in place of the method.', names: OVERRIDE_FIELDS },
   { part: 'semantics', why: 'How the bytes are decoded.', names: ['content-encoding', 'content-transfer-encoding', 'grpc-encoding'] },
-  { part: 'semantics', why: 'Which part of a whole the bytes are, or how long the whole will be.', names: ['content-range', 'x-update-range', 'upload-offset', 'upload-length', 'upload-defer-length', 'upload-complete', 'upload-concat', 'x-goog-upload-command', 'x-goog-upload-offset'] },
-  { part: 'semantics', why: 'The name under which the bytes are stored.', names: ['content-disposition', 'slug', 'link', 'upload-metadata'] },
-  { part: 'semantics', why: 'Which operation is meant, where one target serves several.', names: ['soapaction', 'x-amz-target', 'x-amz-invocation-type', 'ce-type', 'ce-source', 'ce-subject'] },
-  { part: 'semantics', why: 'What is copied or moved, and where to; the body is empty.', names: ['destination', 'depth', 'overwrite', 'lock-token', 'x-amz-copy-source', 'x-amz-copy-source-range', 'x-ms-copy-source'] },
+  {
+    part: 'semantics',
+    why: 'Which part of a whole the bytes are, or how long the whole will be.',
+    names: [
+      'content-range', 'x-update-range', 'upload-offset', 'upload-length', 'upload-defer-length', 'upload-complete',
+      'upload-concat', 'x-goog-upload-command', 'x-goog-upload-offset'
+    ]
+  },
+  {
+    part: 'semantics',
+    why: 'The name under which the bytes are stored.',
+    names: ['content-disposition', 'slug', 'link', 'upload-metadata']
+  },
+  {
+    part: 'semantics',
+    why: 'Which operation is meant, where one target serves several.',
+    names: ['soapaction', 'x-amz-target', 'x-amz-invocation-type', 'ce-type', 'ce-source', 'ce-subject']
+  },
+  {
+    part: 'semantics',
+    why: 'What is copied or moved, and where to; the body is empty.',
+    names: ['destination', 'depth', 'overwrite', 'lock-token', 'x-amz-copy-source', 'x-amz-copy-source-range', 'x-ms-copy-source']
+  },
   { part: 'semantics', why: 'The condition of the operation.', names: ['if', 'if-match', 'if-none-match', 'if-unmodified-since'] },
-  { part: 'semantics', why: 'How the operation is done (`tx=rollback`, `resolution=merge-duplicates`); preferences about the answer do not count.', names: ['prefer'] },
+  {
+    part: 'semantics',
+    why: 'How the operation is done (`tx=rollback`, `resolution=merge-duplicates`); preferences about the answer do not count.',
+    names: ['prefer']
+  },
   { part: 'semantics', why: 'Whether it is a dry run.', names: ['dry-run', 'x-dry-run'] },
   { part: 'semantics', why: 'The target, where servers read it from a header.', names: ['x-original-url', 'x-rewrite-url'] },
-  { part: 'semantics', why: 'The target before a proxy rewrote it.', names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path'] },
-  { part: 'semantics', why: 'The account, for callers with several.', names: ['stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id', 'x-account-id', 'x-organization-id', 'impersonate-user'] },
-  { part: 'semantics', why: 'The API version by which the bytes are read.', names: ['api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version', 'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta', 'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'] }
+  {
+    part: 'semantics',
+    why: 'The target before a proxy rewrote it.',
+    names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path']
+  },
+  {
+    part: 'semantics',
+    why: 'The account, for callers with several.',
+    names: [
+      'stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id',
+      'x-account-id', 'x-organization-id', 'impersonate-user'
+    ]
+  },
+  {
+    part: 'semantics',
+    why: 'The API version by which the bytes are read.',
+    names: [
+      'api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version',
+      'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta',
+      'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'
+    ]
+  }
 ]
 
 /** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */
@@ -84,14 +126,20 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
       if (place !== undefined) (found ??= []).push(...linesOf(place, lower, value))
     }
   }
-  return { contentType, host: authority ?? host, forwardedHosts: forwarded ?? NO_HOSTS, overriding: ofPart(found, 'method'), semantics: ofPart(found, 'semantics') }
+  return {
+    contentType,
+    host: authority ?? host,
+    forwardedHosts: forwarded ?? NO_HOSTS,
+    overriding: ofPart(found, 'method'),
+    semantics: ofPart(found, 'semantics')
+  }
 }
 
 interface Place { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
 interface FoundLine extends ComparedLine { readonly place: Place }
 
 const PLACES: ReadonlyMap<string, Place> = new Map(COMPARED_FIELDS
-  .flatMap(({ part, names }) => names.map(plain => ({ plain, part })))
+  .flatMap(({ part, names }) => names.map((plain) => ({ plain, part })))
   .map((place, order) => [place.plain, { ...place, order }]))
 
 const NO_HOSTS: readonly string[] = []
@@ -99,7 +147,7 @@ const NO_LINES: readonly ComparedLine[] = []
 
 function linesOf (place: Place, name: string, value: string): FoundLine[] {
   const members = MEMBERS.get(place.plain)?.(value) ?? [value]
-  return members.map(member => ({ place, name, value: member }))
+  return members.map((member) => ({ place, name, value: member }))
 }
 
 function ofPart (found: readonly FoundLine[] | null, part: Place['part']): readonly ComparedLine[] {
@@ -109,7 +157,11 @@ function ofPart (found: readonly FoundLine[] | null, part: Place['part']): reado
 
 /** A list, spelled one way (RFC 9110 8.4.1): `identity` is none, and the old names are the new ones. */
 function codings (value: string): string[] {
-  return value.split(',').map(coding => coding.trim().toLowerCase()).filter(coding => coding !== '' && coding !== 'identity').map(coding => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
+  return value
+    .split(',')
+    .map((coding) => coding.trim().toLowerCase())
+    .filter((coding) => coding !== '' && coding !== 'identity')
+    .map((coding) => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
 }
 
 // ---------------------------------------------------------------- most names are told by their length and ends
@@ -117,8 +169,8 @@ function codings (value: string): string[] {
 const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded']
 const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
 /** By length: a bit for the first character of each name that is looked for, and one for the last. */
-const FIRST = endsOf(name => name.charCodeAt(0))
-const LAST = endsOf(name => name.charCodeAt(name.length - 1))
+const FIRST = endsOf((name) => name.charCodeAt(0))
+const LAST = endsOf((name) => name.charCodeAt(name.length - 1))
 
 function endsOf (codeOf: (name: string) => number): Int32Array {
   const bits = new Int32Array(CHARS_MAX + 1)

@@ -50,7 +50,8 @@ const WITHOUT_ASKING = /^(?:sec-.*|proxy-.*|accept|accept-(?:charset|encoding|la
 
 /**
  * Could no browser have sent it without a preflight, which the upstream has then answered with a yes? `keyHeader`: where the
- * route looks for the key first, in lower case. Authorization proves nothing: browsers add it by themselves (Basic, Negotiate), and so do proxies for a session.
+ * route looks for the key first, in lower case. Authorization proves nothing: browsers add it by themselves (Basic,
+ * Negotiate), and so do proxies for a session.
  */
 export function isPreflighted (method: string, rawHeaders: RawHeaders, keyHeader: string): boolean {
   if (method !== 'POST' && !SAFE_METHODS.has(method)) return true
@@ -70,8 +71,10 @@ export function isPreflighted (method: string, rawHeaders: RawHeaders, keyHeader
 export function replayedCors (kept: string[], { origin, preflighted, cors }: Asking): string[] {
   const lines = headerLines(kept, ALLOW_ORIGIN)
   const listed = origin !== null && names(cors, origin)
-  if (lines.length === 0) return listed && cors !== null ? [...withoutPermission(kept), ...permission(kept, origin, cors.credentials)] : kept
-  if (lines.every(value => value === '*' || value === origin)) return kept
+  if (lines.length === 0) {
+    return listed && cors !== null ? [...withoutPermission(kept), ...permission(kept, origin, cors.credentials)] : kept
+  }
+  if (lines.every((value) => value === '*' || value === origin)) return kept
   const [named = ''] = lines
   const one = lines.length === 1 && (named === 'null' || ORIGIN.test(named))
   // `null` is the origin of many: that one of them was allowed says nothing of another.
@@ -114,13 +117,17 @@ function vary (raw: RawHeaders): string[] {
 }
 
 function membersOf (lines: readonly string[]): string[] {
-  return lines.flatMap(line => line.split(',')).map(member => member.trim().toLowerCase())
+  return lines.flatMap((line) => line.split(',')).map((member) => member.trim().toLowerCase())
 }
 
 // ---------------------------------------------------------------- what the operator says
 
 /** What the gateway writes onto an answer of the upstream's. */
-const ADDED = ['Idempotency-Status', 'Idempotent-Replayed', 'Idempotency-Expires', 'Idempotency-Stored', 'Idempotency-Original-Status', 'Repeatability-Result', 'Preference-Applied', 'Retry-After', 'X-Request-Id', 'Request-Id']
+const ADDED = [
+  'Idempotency-Status', 'Idempotent-Replayed', 'Idempotency-Expires', 'Idempotency-Stored',
+  'Idempotency-Original-Status', 'Repeatability-Result', 'Preference-Applied', 'Retry-After', 'X-Request-Id',
+  'Request-Id'
+]
 /** What else its own answers have. */
 const OWN = [...ADDED, 'Link', 'Location', 'Allow', 'WWW-Authenticate', 'retry-after-ms', 'stripe-should-retry', 'x-should-retry']
 const EXPOSED_ADDED = ADDED.join(', ')

@@ -6,7 +6,10 @@ import { parseParams } from './authorization.ts'
 import { trimOws } from './lines.ts'
 
 export type CredentialLine =
-  /** The same on every request of one caller. `scheme` in lower case, '' where there is none. `known`: what it is, is known; else it may change after all. */
+  /**
+   * The same on every request of one caller. `scheme` in lower case, '' where there is none. `known`: what it is, is
+   * known; else it may change after all.
+   */
   | { readonly kind: 'token', readonly scheme: string, readonly credentials: string, readonly known: boolean }
   /** `id`: what names the key, null where that cannot be read. `scheme`: a word of this file, never the client's. */
   | { readonly kind: 'signed', readonly scheme: string, readonly id: readonly string[] | null }
@@ -29,7 +32,9 @@ export function readCredentialLine (line: string): CredentialLine {
   if (signing !== undefined) return signed(signing, word, credentials)
   if (LIKE_SIGNING.test(scheme) || SIGNATURE_PARAM.test(credentials)) return { kind: 'signed', scheme: 'unknown', id: null }
   // Without a scheme it is a token alone, and tokens have a case.
-  return space < 0 || !SCHEME.test(word) ? { kind: 'token', scheme: '', credentials: value, known: false } : { kind: 'token', scheme, credentials, known: false }
+  return space < 0 || !SCHEME.test(word)
+    ? { kind: 'token', scheme: '', credentials: value, known: false }
+    : { kind: 'token', scheme, credentials, known: false }
 }
 
 /** RFC 9110 5.6.2: what begins otherwise is none, and can be taken for nothing that is said of a scheme. */
@@ -61,10 +66,18 @@ const SIGNING: readonly SigningScheme[] = [
   { named: /^sdk-hmac-/, label: 'SDK-HMAC', id: params(['access']) },
   { named: /^eg1-hmac-/, label: 'EG1-HMAC', id: separated(';', ['client_token', 'access_token']) },
   { named: /^hmac-/, label: 'HMAC', id: separated('&', ['credential']) },
-  { named: /^hmac$/, label: 'HMAC', id: credentials => params(['username'])(credentials) ?? params(['id'])(credentials) ?? beforeColon(credentials) },
-  { named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws|acs|amx|kss|qs|ucloud|log|mns|fc|odps|nos|upyun|vws|kso-1)$/, label: 'AWS', id: beforeColon },
+  {
+    named: /^hmac$/,
+    label: 'HMAC',
+    id: (credentials) => params(['username'])(credentials) ?? params(['id'])(credentials) ?? beforeColon(credentials)
+  },
+  {
+    named: /^(?:aws|goog1|oss|obs|qbox|qiniu|mws|cws|acs|amx|kss|qs|ucloud|log|mns|fc|odps|nos|upyun|vws|kso-1)$/,
+    label: 'AWS',
+    id: beforeColon
+  },
   // v1HMAC:<key id>:<signature>
-  { named: /^gcs$/, label: 'GCS', id: credentials => idOf([credentials.split(':')[1]]) },
+  { named: /^gcs$/, label: 'GCS', id: (credentials) => idOf([credentials.split(':')[1]]) },
   { named: /^apiauth(?:-|$)/, label: 'APIAuth', id: beforeColon },
   { named: /^sharedkey$/, label: 'SharedKey', id: beforeColon },
   { named: /^sharedkeylite$/, label: 'SharedKeyLite', id: beforeColon },
@@ -98,16 +111,19 @@ function isPlainToken (credentials: string): boolean {
 }
 
 /** The first must be there; the others narrow it down, where they are. */
-function params (names: readonly string[], cut: (value: string) => string = value => value): (credentials: string) => readonly string[] | null {
-  return credentials => {
+function params (
+  names: readonly string[],
+  cut: (value: string) => string = (value) => value
+): (credentials: string) => readonly string[] | null {
+  return (credentials) => {
     const found = parseParams(credentials)
-    return found === null ? null : idOf(names.map(name => found.get(name)), cut)
+    return found === null ? null : idOf(names.map((name) => found.get(name)), cut)
   }
 }
 
 /** name=value between one separator, unquoted. */
 function separated (separator: string, names: readonly string[]): (credentials: string) => readonly string[] | null {
-  return credentials => {
+  return (credentials) => {
     const found = new Map<string, string>()
     for (const pair of credentials.split(separator)) {
       const equals = pair.indexOf('=')
@@ -115,7 +131,7 @@ function separated (separator: string, names: readonly string[]): (credentials: 
       if (found.has(name) && name !== '') return null
       found.set(name, pair.slice(equals + 1).trim())
     }
-    return idOf(names.map(name => found.get(name)))
+    return idOf(names.map((name) => found.get(name)))
   }
 }
 
@@ -129,7 +145,7 @@ function firstSegment (value: string): string {
   return value.split('/', 1)[0] ?? ''
 }
 
-function idOf (values: ReadonlyArray<string | undefined>, cut: (value: string) => string = value => value): readonly string[] | null {
-  const [first, ...others] = values.map(value => value === undefined ? '' : cut(value))
+function idOf (values: ReadonlyArray<string | undefined>, cut: (value: string) => string = (value) => value): readonly string[] | null {
+  const [first, ...others] = values.map((value) => value === undefined ? '' : cut(value))
   return first === undefined || first === '' ? null : [first, ...others]
 }

@@ -42,17 +42,21 @@ export function rulesOfKey (header: string): FieldRules {
   return rulesFor({ own: [header], usual: [], once: [] })
 }
 
-function rulesFor ({ own: names, usual, once }: { readonly own: readonly string[], readonly usual: Iterable<string>, readonly once: readonly string[] }): FieldRules {
+function rulesFor ({ own: names, usual, once }: {
+  readonly own: readonly string[]
+  readonly usual: Iterable<string>
+  readonly once: readonly string[]
+}): FieldRules {
   const own = new Set([...names.filter(isCopied), ...usual])
-  const respelt = new Set([...own].map(plainName).filter(plain => !own.has(plain)))
-  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter(name => !respelt.has(name))
+  const respelt = new Set([...own].map(plainName).filter((plain) => !own.has(plain)))
+  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter((name) => !respelt.has(name))
   const kept = new Set([...known, ...own])
   return {
     kept,
     taken: new Set([...[...kept].map(plainName), ...FRAMING, ...HOP_BY_HOP]),
     respelt,
     once: [...new Set([...COMPARED, ...once])],
-    vouched: names.filter(name => isForwarded(plainName(name)))
+    vouched: names.filter((name) => isForwarded(plainName(name)))
   }
 }
 
@@ -76,8 +80,8 @@ function namesOf (policy: IdempotencyPolicy): readonly string[] {
   return [
     ...key.sources.flatMap(headersRead),
     ...key.sources.flatMap(headersPassing),
-    ...(scope.kind === 'parts' ? scope.parts.flatMap(part => part.kind === 'header' ? [part.name.toLowerCase()] : []) : []),
-    ...(fingerprint.headers ?? []).map(name => name.toLowerCase()),
+    ...(scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' ? [part.name.toLowerCase()] : []) : []),
+    ...(fingerprint.headers ?? []).map((name) => name.toLowerCase()),
     ...(verify === null ? [] : signatureHeaders(verify)),
     ...(inbox?.order?.kind === 'header' ? [inbox.order.name] : [])
   ]
@@ -88,7 +92,10 @@ function isCopied (name: string): boolean {
   return !(FRAMING as readonly string[]).includes(name) && (!HOP_BY_HOP.has(name) || CARRIERS_DECIDE.has(name))
 }
 
-/** Would a server that folds names take this one for another that has a meaning? Nothing is looked up for a name without an odd character. */
+/**
+ * Would a server that folds names take this one for another that has a meaning? Nothing is looked up for a name without
+ * an odd character.
+ */
 export function isLookAlike (lower: string, plain: string, { kept, taken, respelt }: FieldRules): boolean {
   if (plain === lower) return respelt.size > 0 && respelt.has(lower)
   return taken.has(plain) && !kept.has(lower)
@@ -96,8 +103,10 @@ export function isLookAlike (lower: string, plain: string, { kept, taken, respel
 
 /** Why a guarded request cannot be decided on by its fields as they will reach the upstream, or null. Never echoes a value. */
 export function decidingRefusal (rawHeaders: RawHeaders, { once, vouched }: FieldRules, trusted: boolean): string | null {
-  const twice = once.find(name => headerLines(rawHeaders, name).length > 1)
+  const twice = once.find((name) => headerLines(rawHeaders, name).length > 1)
   if (twice !== undefined) return `The request has more than one ${twice} header line.`
-  const unbelieved = trusted ? undefined : vouched.find(name => headerLines(rawHeaders, name).length > 0)
-  return unbelieved === undefined ? null : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`
+  const unbelieved = trusted ? undefined : vouched.find((name) => headerLines(rawHeaders, name).length > 0)
+  return unbelieved === undefined
+    ? null
+    : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`
 }

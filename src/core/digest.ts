@@ -28,7 +28,9 @@ const OUTER = 0x5c
  * id, Node 24), and what it leaves behind for the garbage collector as much again.
  */
 export function framedHmac (key: Buffer, parts: ReadonlyArray<string | Buffer>): Buffer {
-  if (key.length > BLOCK_BYTES || BLOCK_BYTES + framedBytes(parts) > TOGETHER_BYTES_MAX) return digestApart(parts, createHmac('sha256', key))
+  if (key.length > BLOCK_BYTES || BLOCK_BYTES + framedBytes(parts) > TOGETHER_BYTES_MAX) {
+    return digestApart(parts, createHmac('sha256', key))
+  }
   pad(key, INNER)
   const inner = hash('sha256', together.subarray(0, frame(parts, BLOCK_BYTES)), 'binary')
   pad(key, OUTER)

@@ -82,7 +82,12 @@ export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'header
   return challenges ? status : instead
 }
 
-interface Steering { readonly disposition: Disposition | null, readonly noBody: boolean, readonly ttlSeconds: number | null, readonly ttlUnread: boolean }
+interface Steering {
+  readonly disposition: Disposition | null
+  readonly noBody: boolean
+  readonly ttlSeconds: number | null
+  readonly ttlUnread: boolean
+}
 
 /** `Idempotency-Policy: store | release | no-body | ttl=3600`, comma-separated, any case; what is not understood is ignored. */
 function steering (headers: RawHeaders): Steering {

@@ -10,7 +10,10 @@ export type OutdatedState = Extract<RecordState, 'claimed' | 'released'>
 
 export const RESTORED_REASON: UnknownReason = { stage: 'restore', code: 'BACKUP_RESTORED' }
 
-/** Added to every number of a delivery: more than any message was delivered since the backup, so that none comes twice. Two thousand restores fit. */
+/**
+ * Added to every number of a delivery: more than any message was delivered since the backup, so that none comes twice.
+ * Two thousand restores fit.
+ */
 export const EPOCH_ATTEMPTS = 1_000_000
 
 export interface EpochOrder {
@@ -24,7 +27,13 @@ export interface EpochOrder {
 
 export type EpochResult =
   /** `epoch`: the one that has begun, or (dryRun) would begin. */
-  | { readonly kind: 'bumped', readonly epoch: number, readonly claimed: number, readonly released: number, readonly messages: RestoredMessages }
+  | {
+    readonly kind: 'bumped'
+    readonly epoch: number
+    readonly claimed: number
+    readonly released: number
+    readonly messages: RestoredMessages
+  }
   /** So many claims and workers have leases that are not over: a gateway is running, or was when the backup was taken, a moment ago. */
   | { readonly kind: 'live', readonly leases: number, readonly endInMs: number }
 

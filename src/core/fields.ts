@@ -52,7 +52,7 @@ const FOLDED = /[^a-z0-9-]/
 const EVERY_FOLDED = /[^a-z0-9-]/g
 /** As people write a name that is kept in lower case: fields have no case. */
 export function spelledName (lower: string): string {
-  return lower.replace(/(?<=^|-)[a-z]/g, letter => letter.toUpperCase())
+  return lower.replace(/(?<=^|-)[a-z]/g, (letter) => letter.toUpperCase())
 }
 
 /** Fields that are written here alone: the upstream must be able to believe them. `plain` from {@link plainName}. */
@@ -86,11 +86,15 @@ const OF_THE_WAY = /(?:^|-)forwarded(?:-|$)|(?:^|-)(?:client|real|connecting|rem
  * gunicorn, CGI and Rack take from a field for the server's own word.
  */
 const FORWARDED: ReadonlySet<string> = new Set([
-  'x-host', 'x-proxy-host', 'x-original-method', 'x-forwarder-for', 'x-ip', 'x-user-ip', 'x-custom-ip-authorization', 'x-socket-ip', 'cf-pseudo-ipv4', 'x-azure-clientip', 'x-azure-socketip', 'x-arr-clientip', 'x-sucuri-clientip', 'x-proxyuser-ip',
+  'x-host', 'x-proxy-host', 'x-original-method', 'x-forwarder-for', 'x-ip', 'x-user-ip', 'x-custom-ip-authorization',
+  'x-socket-ip', 'cf-pseudo-ipv4', 'x-azure-clientip', 'x-azure-socketip', 'x-arr-clientip', 'x-sucuri-clientip',
+  'x-proxyuser-ip',
   'cloudfront-viewer-address', 'x-nf-client-connection-ip',
-  'script-name', 'path-info', 'x-script-name', 'x-path-info', 'request-uri', 'x-request-uri', 'x-http-destinationurl', 'proxy', 'x-sendfile-type', 'x-accel-mapping',
+  'script-name', 'path-info', 'x-script-name', 'x-path-info', 'request-uri', 'x-request-uri', 'x-http-destinationurl',
+  'proxy', 'x-sendfile-type', 'x-accel-mapping',
   'x-scheme', 'x-url-scheme', 'x-proto', 'x-ssl', 'front-end-https', 'cf-visitor', 'fastly-ssl', 'wl-proxy-ssl', 'x-arr-ssl',
-  'x-appengine-https', 'x-appengine-user-ip', 'x-appengine-remote-addr', 'x-appengine-cron', 'x-appengine-queuename', 'x-appengine-taskname', 'x-appengine-inbound-appid'
+  'x-appengine-https', 'x-appengine-user-ip', 'x-appengine-remote-addr', 'x-appengine-cron', 'x-appengine-queuename',
+  'x-appengine-taskname', 'x-appengine-inbound-appid'
 ])
 
 /** Without these a message has other ends, or another addressee. Written anew for the upstream, never copied under another spelling. */

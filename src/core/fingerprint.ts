@@ -69,7 +69,7 @@ export function sameRequest (asked: Asked, mine: Fingerprint, theirs: Fingerprin
 
 /** What is compared under these rules: version 1 knows neither `host` nor `semantics`. */
 export function comparedParts (policy: FingerprintPolicy, rules: Rules): readonly FingerprintPart[] {
-  return versionOf(policy, rules) === 1 ? policy.of.filter(part => part !== 'host' && part !== 'semantics') : policy.of
+  return versionOf(policy, rules) === 1 ? policy.of.filter((part) => part !== 'host' && part !== 'semantics') : policy.of
 }
 
 // ---------------------------------------------------------------- the algorithm's number
@@ -137,14 +137,14 @@ function makePlan (policy: FingerprintPolicy, version: Version): Plan {
   const bits = (query === 'unordered' && of.includes('target') ? parts | BITS.unordered : parts) & BITS_OF[version]
   const body = of.includes('body') ? policy.body : 'none'
   if (ignore === undefined && only === undefined && headers === undefined) return { version, bits, body, parameters: null }
-  const [ignored, compared, fields] = [ignore, only, headers].map(names => Array.from(new Set(names)).sort())
+  const [ignored, compared, fields] = [ignore, only, headers].map((names) => Array.from(new Set(names)).sort())
   const text = JSON.stringify({ version, bits, body, ignore: ignored, only: compared, headers: fields })
   const alg = PARAMETERS_FROM | (hash('sha256', text, 'buffer').readUInt16BE() & PARAMETERS_DIGEST_MASK)
   return { version, bits, body, parameters: { alg, text, members: membersOf(ignored, compared), headers: fields ?? [] } }
 }
 
 function membersOf (ignored: readonly string[] = [], compared: readonly string[] = []): Members {
-  const pointers = (written: readonly string[]) => written.map(text => readPointer(text) ?? [])
+  const pointers = (written: readonly string[]) => written.map((text) => readPointer(text) ?? [])
   if (compared.length > 0) return { kind: 'only', pointers: pointers(compared) }
   return ignored.length === 0 ? null : { kind: 'ignore', tree: pointerTree(pointers(ignored)) }
 }
@@ -182,14 +182,22 @@ function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType:
   if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
 }
 
-function pushPartsOfTwo (framed: Framed, { method, target }: Asked, { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead, bits: number, mode: Mode): void {
+function pushPartsOfTwo (
+  framed: Framed,
+  { method, target }: Asked,
+  { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead,
+  bits: number,
+  mode: Mode
+): void {
   if ((bits & BITS.method) !== 0) {
     framed.push(method)
     pushLines(framed, overriding)
   }
   if ((bits & BITS.target) !== 0) pushTarget(framed, originForm(target), (bits & BITS.unordered) !== 0)
   // Compared byte for byte, a body with the same bytes has another meaning under another boundary.
-  if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
+  if ((bits & BITS.mediaType) !== 0) {
+    framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
+  }
   if ((bits & BITS.host) !== 0) pushHost(framed, authorityOf(target) ?? host, forwardedHosts)
   if ((bits & BITS.semantics) !== 0) pushLines(framed, semantics)
 }
@@ -214,7 +222,7 @@ function pushTarget (framed: Framed, target: string, unordered: boolean): void {
 function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
   const asked = host === null ? '' : comparedHost(host)
   if (forwarded.length === 0) framed.push(asked)
-  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter(name => name !== ''))).join(','))
+  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
 }
 
 /** Each field's lines behind their number: none differs from an empty one. */

@@ -106,56 +106,56 @@ function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
 
 /** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
 class Trail {
-  private readonly add: PassthroughAdditions
-  private readonly rules: FieldRules
-  private readonly static: StaticFields
-  private readonly came = new Map<string, string>()
+  readonly #add: PassthroughAdditions
+  readonly #rules: FieldRules
+  readonly #static: StaticFields
+  readonly #came = new Map<string, string>()
   /** Of the client's, which decided: passed on by the copying. */
-  private hasRequestId = false
+  #hasRequestId = false
 
   constructor (add: PassthroughAdditions, rules: FieldRules) {
-    this.add = add
-    this.rules = rules
-    this.static = add.extra.length === 0 ? NO_FIELDS : staticFields(add.extra)
+    this.#add = add
+    this.#rules = rules
+    this.#static = add.extra.length === 0 ? NO_FIELDS : staticFields(add.extra)
   }
 
   replaces (lower: string): boolean {
-    return this.static.plain.has(lower)
+    return this.#static.plain.has(lower)
   }
 
   /** true: the field is not to be copied; it is replaced, dropped, or comes back in {@link fields}. */
   takes (lower: string, plain: string, value: string): boolean {
     // Beside a field of the operator's a look-alike of it would be the client's word for his.
-    if (this.static.plain.size > 0 && this.static.plain.has(plain)) return true
+    if (this.#static.plain.size > 0 && this.#static.plain.has(plain)) return true
     if (plain === 'x-request-id') {
-      if (lower !== plain) return !this.rules.kept.has(lower)
-      this.hasRequestId = this.rules.kept.has(lower)
-      return !this.hasRequestId
+      if (lower !== plain) return !this.#rules.kept.has(lower)
+      this.#hasRequestId = this.#rules.kept.has(lower)
+      return !this.#hasRequestId
     }
-    if (isForwarded(plain) && (!this.add.forwarded.trusted || plain !== lower)) return true
+    if (isForwarded(plain) && (!this.#add.forwarded.trusted || plain !== lower)) return true
     if (!APPENDED.has(lower)) return false
-    const before = this.came.get(lower)
-    this.came.set(lower, before === undefined ? value : `${before}, ${value}`)
+    const before = this.#came.get(lower)
+    this.#came.set(lower, before === undefined ? value : `${before}, ${value}`)
     return true
   }
 
   * fields (): Generator<readonly [string, string]> {
-    const { forwarded, requestId } = this.add
+    const { forwarded, requestId } = this.#add
     const ours: Array<readonly [string, string | null]> = [
-      ['Via', this.appended('via', OWN_HOP)],
-      ['X-Forwarded-For', this.appended('x-forwarded-for', forwarded.for)],
-      ['X-Forwarded-Proto', this.came.get('x-forwarded-proto') ?? forwarded.proto],
-      ['X-Forwarded-Host', this.came.get('x-forwarded-host') ?? forwarded.host],
-      ['X-Request-Id', this.hasRequestId ? null : requestId]
+      ['Via', this.#appended('via', OWN_HOP)],
+      ['X-Forwarded-For', this.#appended('x-forwarded-for', forwarded.for)],
+      ['X-Forwarded-Proto', this.#came.get('x-forwarded-proto') ?? forwarded.proto],
+      ['X-Forwarded-Host', this.#came.get('x-forwarded-host') ?? forwarded.host],
+      ['X-Request-Id', this.#hasRequestId ? null : requestId]
     ]
     for (const [name, value] of ours) {
       if (value !== null && !this.replaces(name.toLowerCase())) yield [name, value]
     }
-    yield * this.static.fields
+    yield * this.#static.fields
   }
 
-  private appended (lower: string, value: string): string {
-    const before = this.came.get(lower)
+  #appended (lower: string, value: string): string {
+    const before = this.#came.get(lower)
     return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
   }
 }
@@ -166,10 +166,10 @@ const NO_FIELDS: StaticFields = { plain: new Set(), fields: [] }
 
 function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
   const sent = extra.filter(([name]) => !isOurs(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
-  const fields = [...new Map(sent.map(field => [field[0].toLowerCase(), field])).values()]
+  const fields = [...new Map(sent.map((field) => [field[0].toLowerCase(), field])).values()]
   return { plain: new Set(fields.map(([name]) => plainName(name))), fields }
 }
 
-const NEVER_STATIC: ReadonlySet<string> = new Set(['content-length', ...[...HOP_BY_HOP].filter(name => !CARRIERS_DECIDE.has(name))])
+const NEVER_STATIC: ReadonlySet<string> = new Set(['content-length', ...[...HOP_BY_HOP].filter((name) => !CARRIERS_DECIDE.has(name))])
 
 const APPENDED: ReadonlySet<string> = new Set(['via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'])

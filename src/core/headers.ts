@@ -41,7 +41,10 @@ function firstTwice (rawHeaders: RawHeaders): string | null {
   return ONE_LINE.find((_, index) => (twice & (1 << index)) !== 0) ?? null
 }
 
-/** Transfer codings other than a single `chunked`, or two ways of framing at once, or one that the version does not know (RFC 9112 6.1, 6.3). */
+/**
+ * Transfer codings other than a single `chunked`, or two ways of framing at once, or one that the version does not know
+ * (RFC 9112 6.1, 6.3).
+ */
 function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | null {
   const [coding] = headerLines(rawHeaders, 'transfer-encoding')
   if (coding === undefined) return null
@@ -54,7 +57,8 @@ function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | 
 
 /** What the gateway says itself about every guarded answer: the upstream's own would be taken for ours. */
 const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
-  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy', 'idempotency-original-status', 'idempotent-replayed',
+  'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy',
+  'idempotency-original-status', 'idempotent-replayed',
   // The upstream was given ours; if it names the request otherwise, that is its own affair.
   'x-request-id'
 ])

@@ -1,4 +1,7 @@
-/** A Host, or what a proxy says of it: whether it is one, and read in two ways: as one of several applications, and as what was asked of the one. Both without case and final dot. */
+/**
+ * A Host, or what a proxy says of it: whether it is one, and read in two ways: as one of several applications, and as
+ * what was asked of the one. Both without case and final dot.
+ */
 
 /** 80 and 443: the gateway cannot know which of the two schemes the client used in front of what ends its TLS. */
 const DEFAULT_PORT = /:(?:80|443)?$/
@@ -33,7 +36,10 @@ function readHost (host: string): string {
   return ADDRESS.test(name) || name === 'localhost' ? '' : name
 }
 
-/** What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host, X-Original-Host, or Forwarded (RFC 7239 5.3). */
+/**
+ * What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host,
+ * X-Original-Host, or Forwarded (RFC 7239 5.3).
+ */
 export function isForwardedHost (lowerName: string): boolean {
   return lowerName === 'x-forwarded-host' || lowerName === 'x-original-host' || lowerName === 'forwarded'
 }
@@ -46,13 +52,16 @@ export function forwardedHosts (lowerName: string, value: string): string[] {
 /** With blanks around `=`, as nobody should write it and some read it. */
 const HOST_PAIR = /(?:^|[;,])[ \t]*host[ \t]*=[ \t]*(?:"([^"]*)"|([^;,\s]+))/gi
 
-/** An IPv6 address without brackets, in its one spelling (WHATWG URL 3.5); of one that stands for an IPv4 address (RFC 4291 2.5.5.2) that one. Else as it came. */
+/**
+ * An IPv6 address without brackets, in its one spelling (WHATWG URL 3.5); of one that stands for an IPv4 address (RFC
+ * 4291 2.5.5.2) that one. Else as it came.
+ */
 export function plainAddress (address: string): string {
   if (!address.includes(':')) return address
   const text = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address
   const [, high, low] = MAPPED.exec(text) ?? []
   if (high === undefined || low === undefined) return text
-  return [high, low].flatMap(group => [parseInt(group, 16) >> 8, parseInt(group, 16) & 0xff]).join('.')
+  return [high, low].flatMap((group) => [parseInt(group, 16) >> 8, parseInt(group, 16) & 0xff]).join('.')
 }
 
 const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/

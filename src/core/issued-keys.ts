@@ -26,7 +26,10 @@ const DOMAIN = 'onceway:issued-key'
 const KEY = /^owk1\.([A-Za-z0-9_-]{1,32})\.([0-9]{1,15})\.([0-9]{1,15})\.([A-Za-z0-9_-]{24})\.([A-Za-z0-9_-]{43})$/
 
 /** `random`: KEY_RANDOM_BYTES of them. Url-safe, and at most 134 characters. */
-export function makeIssuedKey ({ secrets, lifetimeMs }: IssuedKeysPolicy, { scope, nowMs, random }: { readonly scope: string, readonly nowMs: number, readonly random: Buffer }): { readonly key: string, readonly expiresAtMs: number } {
+export function makeIssuedKey (
+  { secrets, lifetimeMs }: IssuedKeysPolicy,
+  { scope, nowMs, random }: { readonly scope: string, readonly nowMs: number, readonly random: Buffer }
+): { readonly key: string, readonly expiresAtMs: number } {
   const [signer] = secrets
   if (signer === undefined) throw new Error('no secret to sign keys with: the check let it pass')
   const expiresAtMs = nowMs + lifetimeMs
@@ -44,9 +47,12 @@ export type IssuedKeyVerdict = 'good' | 'forged' | 'early' | 'expired'
  * A lifetime that has become shorter since holds for keys that are out already, one that has become longer does not: no key
  * outlives what retention was checked against when it was made, or is now.
  */
-export function judgeIssuedKey ({ secrets, lifetimeMs }: IssuedKeysPolicy, { key, scope, nowMs }: { readonly key: string, readonly scope: string, readonly nowMs: number }): IssuedKeyVerdict {
+export function judgeIssuedKey (
+  { secrets, lifetimeMs }: IssuedKeysPolicy,
+  { key, scope, nowMs }: { readonly key: string, readonly scope: string, readonly nowMs: number }
+): IssuedKeyVerdict {
   const [, id = '', issued = '', expires = '', random = '', signed = ''] = KEY.exec(key) ?? []
-  const secret = secrets.find(candidate => candidate.id === id)
+  const secret = secrets.find((candidate) => candidate.id === id)
   if (secret === undefined) return 'forged'
   // As text: base64url has several spellings of some bytes, and each would be a key of its own.
   if (!timingSafeEqual(Buffer.from(signature(secret, scope, [id, issued, expires, random])), Buffer.from(signed))) return 'forged'
@@ -54,6 +60,10 @@ export function judgeIssuedKey ({ secrets, lifetimeMs }: IssuedKeysPolicy, { key
   return nowMs < Math.min(Number(expires), Number(issued) + lifetimeMs) ? 'good' : 'expired'
 }
 
-function signature ({ secret }: KeySecret, scope: string, parts: readonly [id: string, issued: string, expires: string, random: string]): string {
+function signature (
+  { secret }: KeySecret,
+  scope: string,
+  parts: readonly [id: string, issued: string, expires: string, random: string]
+): string {
   return createHmac('sha256', secret).update(framedDigest([DOMAIN, VERSION, scope, ...parts])).digest('base64url')
 }

@@ -24,7 +24,7 @@ export const POINTED_BYTES_MAX = 1024 * 1024
 /** null: no pointer (it begins with a slash, and ~ only stands before 0 or 1). The empty pointer, the whole text, is none here either. */
 export function readPointer (text: string): Pointer | null {
   if (!text.startsWith('/') || /~(?![01])/.test(text)) return null
-  const tokens = text.slice(1).split('/').map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const tokens = text.slice(1).split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
   return tokens.length > TOKENS_MAX ? null : tokens
 }
 
@@ -33,8 +33,11 @@ export interface PointerTree { readonly here: boolean, readonly below: ReadonlyM
 
 export function pointerTree (pointers: readonly Pointer[]): PointerTree {
   const steps = new Set(pointers.flatMap(([first]) => first === undefined ? [] : [first]))
-  const behind = (step: string) => pointers.filter(([first]) => first === step).map(pointer => pointer.slice(1))
-  return { here: pointers.some(({ length }) => length === 0), below: new Map(Array.from(steps, step => [step, pointerTree(behind(step))])) }
+  const behind = (step: string) => pointers.filter(([first]) => first === step).map((pointer) => pointer.slice(1))
+  return {
+    here: pointers.some(({ length }) => length === 0),
+    below: new Map(Array.from(steps, (step) => [step, pointerTree(behind(step))]))
+  }
 }
 
 /** A body that was not looked into; `why`: the rest of a sentence that begins with it. */
@@ -100,18 +103,22 @@ class Search {
     else if (first === '[') this.#items(trails)
     else this.#cursor.skip()
     for (const { number, pointer, token } of trails) {
-      if (token === pointer.length && this.#found[number]?.kind === 'none') this.#found[number] = { kind: 'value', source: this.#cursor.text.slice(from, this.#cursor.at) }
+      if (token === pointer.length && this.#found[number]?.kind === 'none') {
+        this.#found[number] = { kind: 'value', source: this.#cursor.text.slice(from, this.#cursor.at) }
+      }
     }
   }
 
   #members (trails: readonly Trail[]): void {
     const seen = new Set<string>()
-    this.#cursor.members(name => { this.#value(this.#follow(trails, name, seen)) })
+    this.#cursor.members((name) => { this.#value(this.#follow(trails, name, seen)) })
   }
 
   #items (trails: readonly Trail[]): void {
     const wanted = trails.filter(({ pointer, token }) => INDEX.test(pointer[token] ?? ''))
-    this.#cursor.items(wanted.length === 0 ? null : index => { this.#value(wanted.filter(({ pointer, token }) => pointer[token] === String(index)).map(further)) })
+    this.#cursor.items(wanted.length === 0
+      ? null
+      : (index) => { this.#value(wanted.filter(({ pointer, token }) => pointer[token] === String(index)).map(further)) })
   }
 
   /** Those whose next token is this member. One that was there before makes its trail ambiguous. */

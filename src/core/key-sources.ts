@@ -54,7 +54,7 @@ export function headersRead (source: KeySource | OwnKey): readonly string[] {
     case 'header': return [source.name]
     case 'own': return source.headers
     case 'preset': return source.preset.keys.flatMap(headersRead)
-    case 'template': return source.parts.flatMap(part => part.kind === 'header' ? [part.name] : [])
+    case 'template': return source.parts.flatMap((part) => part.kind === 'header' ? [part.name] : [])
     case 'json':
     case 'hash':
     case 'query': return []
@@ -85,7 +85,7 @@ function pointersOf (source: KeySource | OwnKey): readonly Pointer[] {
   switch (source.kind) {
     case 'json': return [source.pointer]
     case 'hash': return source.of === 'body' ? [] : source.of.map(({ pointer }) => pointer)
-    case 'template': return source.parts.flatMap(part => part.kind === 'json' ? [part.pointer] : [])
+    case 'template': return source.parts.flatMap((part) => part.kind === 'json' ? [part.pointer] : [])
     case 'own': return source.pointers
     case 'preset': return [...source.preset.keys.flatMap(pointersOf), ...source.preset.passes?.ofBody?.pointers ?? []]
     case 'header':
@@ -125,7 +125,7 @@ function fromQuery (name: string, target: string): SourcedKey {
 // ---------------------------------------------------------------- several
 
 function fromTemplate (parts: readonly KeyPart[], keyed: Keyed, values: () => Values): SourcedKey {
-  return keyOfParts(parts.map(part => part.kind === 'text' ? part.text : { value: partValue(part, keyed, values), what: partText(part) }))
+  return keyOfParts(parts.map((part) => part.kind === 'text' ? part.text : { value: partValue(part, keyed, values), what: partText(part) }))
 }
 
 function partValue (part: Exclude<KeyPart, { kind: 'text' }>, keyed: Keyed, values: () => Values): Value {
@@ -134,7 +134,11 @@ function partValue (part: Exclude<KeyPart, { kind: 'text' }>, keyed: Keyed, valu
     case 'query': return queryValue(part.name, keyed.target)
     case 'path': return pathValue(part.name, keyed)
     case 'json': return bodyValue(values(), part.pointer)
-    case 'date': return { kind: 'value', text: new Date(keyed.nowMs()).toISOString().slice(0, part.by === 'day' ? 'yyyy-mm-dd'.length : 'yyyy-mm-ddThh'.length) }
+    case 'date':
+      return {
+        kind: 'value',
+        text: new Date(keyed.nowMs()).toISOString().slice(0, part.by === 'day' ? 'yyyy-mm-dd'.length : 'yyyy-mm-ddThh'.length)
+      }
   }
 }
 
@@ -157,7 +161,12 @@ function fromContent (of: Extract<KeySource, { kind: 'hash' }>['of'], body: Buff
   for (const { pointer, written } of of) {
     const found = values().get(pointer)
     const text = found?.kind === 'value' ? canonicalJson(Buffer.from(found.source)) : null
-    if (text === null) return { kind: 'missing', detail: `The key is to be made of the body's value at ${written}, which is not there, or is not one value to every reader.` }
+    if (text === null) {
+      return {
+        kind: 'missing',
+        detail: `The key is to be made of the body's value at ${written}, which is not there, or is not one value to every reader.`
+      }
+    }
     texts.push(text)
   }
   return { kind: 'key', key: `sha256:${framedDigest(texts).toString('base64url')}` }
@@ -189,8 +198,8 @@ function placesOf (source: KeySource): readonly string[] {
 
 /** The first field of each of its keys is the one without which it is none of this sender's. */
 function presetPlaces ({ name, keys }: Preset): readonly string[] {
-  const headers = keys.flatMap(key => headersRead(key).slice(0, 1))
-  return headers.length === 0 ? [`key from ${name}`] : headers.map(header => `${spelledName(header)} header (${name})`)
+  const headers = keys.flatMap((key) => headersRead(key).slice(0, 1))
+  return headers.length === 0 ? [`key from ${name}`] : headers.map((header) => `${spelledName(header)} header (${name})`)
 }
 
 /** As it is written in the configuration. */

@@ -22,7 +22,9 @@ export function keyOfValue (value: Value, what: string): MadeKey | MissingKey | 
 }
 
 /** Every value behind its length: `a|bc` and `ab|c` are two keys, whatever stands between them. */
-export function keyOfParts (parts: ReadonlyArray<string | { readonly value: Value, readonly what: string }>): MadeKey | MissingKey | InvalidKey {
+export function keyOfParts (
+  parts: ReadonlyArray<string | { readonly value: Value, readonly what: string }>
+): MadeKey | MissingKey | InvalidKey {
   let key = ''
   for (const part of parts) {
     if (typeof part === 'string') {
@@ -34,7 +36,9 @@ export function keyOfParts (parts: ReadonlyArray<string | { readonly value: Valu
     if (value.kind === 'unfit') return invalidKey(what, value.why)
     key += framed(value.text)
   }
-  return key.length > DERIVED_CHARS_MAX ? invalidKey('put together of several values', `is longer than ${DERIVED_CHARS_MAX} characters`) : { kind: 'key', key }
+  return key.length > DERIVED_CHARS_MAX
+    ? invalidKey('put together of several values', `is longer than ${DERIVED_CHARS_MAX} characters`)
+    : { kind: 'key', key }
 }
 
 export function framed (text: string): string {
@@ -48,7 +52,9 @@ export function invalidKey (what: string, why: string): InvalidKey {
 export function fitted (text: string): Value {
   if (text === '') return NONE
   if (text.length > KEY_CHARS_MAX) return { kind: 'unfit', why: `is longer than ${KEY_CHARS_MAX} characters` }
-  return text.isWellFormed() && !CONTROL.test(text) ? { kind: 'value', text } : { kind: 'unfit', why: 'has characters that no key may have' }
+  return text.isWellFormed() && !CONTROL.test(text)
+    ? { kind: 'value', text }
+    : { kind: 'unfit', why: 'has characters that no key may have' }
 }
 
 /** Of either half of Latin-1, and what turns the direction of a line or ends it: keys are shown on terminals. */
@@ -65,8 +71,8 @@ export function bodyValue (values: Values, pointer: Pointer): Value {
 
 export function queryValue (name: string, target: string): Value {
   const at = target.indexOf('?')
-  const pairs = at === -1 ? [] : target.slice(at + 1).split('&').map(pair => pair.replaceAll('+', ' '))
-  const values = pairs.filter(pair => unescaped(pair.split('=', 1)[0] ?? '') === name)
+  const pairs = at === -1 ? [] : target.slice(at + 1).split('&').map((pair) => pair.replaceAll('+', ' '))
+  const values = pairs.filter((pair) => unescaped(pair.split('=', 1)[0] ?? '') === name)
   if (values.length > 1) return TWICE
   return values[0] === undefined ? NONE : percentDecoded(values[0].slice(values[0].split('=', 1)[0]?.length).slice(1))
 }
@@ -89,7 +95,9 @@ export function headerText (name: string, rawHeaders: RawHeaders, decode: (line:
 /** The segment of the target where the route's path has `:name`. */
 export function pathValue (name: string, { target, match }: Keyed): Value {
   const at = match.path.split('/').indexOf(`:${name}`)
-  const segment = at === -1 ? undefined : (originForm(target).split('?')[0] ?? '').split('/').filter((part, index) => part !== '' || index === 0)[at]
+  const segment = at === -1
+    ? undefined
+    : (originForm(target).split('?')[0] ?? '').split('/').filter((part, index) => part !== '' || index === 0)[at]
   if (segment === undefined) return NONE
   return percentDecoded(segment)
 }

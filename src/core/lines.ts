@@ -49,7 +49,7 @@ function isOws (code: number): boolean {
 
 /** The list without these fields. */
 export function withoutFields (raw: RawHeaders, names: readonly string[]): string[] {
-  const lower = new Set(names.map(name => name.toLowerCase()))
+  const lower = new Set(names.map((name) => name.toLowerCase()))
   const left: string[] = []
   for (const [name, value] of pairs(raw)) if (!lower.has(name.toLowerCase())) left.push(name, value)
   return left

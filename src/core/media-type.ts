@@ -50,7 +50,8 @@ function readMediaType (contentType: string, boundary: boolean): string {
   const parameters = parametersOf(plain, end)
   // No well-formed parameter begins with a second semicolon.
   if (parameters === null) return `${type};${plain.slice(end)}`
-  const compared = parameters.map(comparedParameter).filter(([name, value]) => name === 'charset' ? value !== 'utf-8' : boundary || name !== 'boundary')
+  const compared = parameters.map(comparedParameter).filter(([name, value]) =>
+    name === 'charset' ? value !== 'utf-8' : boundary || name !== 'boundary')
   return type + compared.sort(byName).map(([name, value]) => `;${name}=${JSON.stringify(value)}`).join('')
 }
 

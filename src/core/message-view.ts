@@ -1,4 +1,7 @@
-/** How a message stands, in the words of the status resource (docs/guides/accept-now-deliver-later.md). Nothing of the request is shown, and no error but its code. */
+/**
+ * How a message stands, in the words of the status resource (docs/guides/accept-now-deliver-later.md). Nothing of the
+ * request is shown, and no error but its code.
+ */
 import { pairs } from './lines.ts'
 import type { MessageDetail, MessageState } from './message.ts'
 import type { Answer } from './record.ts'

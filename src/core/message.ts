@@ -70,7 +70,13 @@ export const WORKER_LOST = 'WORKER_LOST'
 export type Fate =
   | { readonly kind: 'delivered', readonly answer: Answer | null, readonly status: number }
   | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string, readonly counts?: false }
-  | { readonly kind: 'dead', readonly status: number | null, readonly error: string, readonly answer: Answer | null, readonly counts?: false }
+  | {
+    readonly kind: 'dead'
+    readonly status: number | null
+    readonly error: string
+    readonly answer: Answer | null
+    readonly counts?: false
+  }
   | { readonly kind: 'held', readonly error: string }
 
 /** A message as it stands, for its sender and for operators. Times are milliseconds since the Unix epoch, by the store's clock. */

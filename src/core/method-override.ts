@@ -31,10 +31,10 @@ export function overridingMethods (rawHeaders: RawHeaders, target: string): read
   if (!MAY_OVERRIDE.test(target)) return found
   // A fragment should not have been sent: some servers cut it off, for others it is a part of the value.
   const readings = target.includes('#') ? [target, target.slice(0, target.indexOf('#'))] : [target]
-  return [...found, ...readings.flatMap(reading => valuesOf(queryOf(reading) ?? '', PARAMETER)).flatMap(methodsIn)]
+  return [...found, ...readings.flatMap((reading) => valuesOf(queryOf(reading) ?? '', PARAMETER)).flatMap(methodsIn)]
 }
 
 /** Of a list each one: a server may have joined lines, or take the first. */
 function methodsIn (value: string): string[] {
-  return value.split(',').map(method => method.trim().toUpperCase()).filter(method => method !== '')
+  return value.split(',').map((method) => method.trim().toUpperCase()).filter((method) => method !== '')
 }

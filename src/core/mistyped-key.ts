@@ -25,7 +25,7 @@ export function mistypedKey (raw: RawHeaders, read: readonly string[]): string |
     const lower = name.toLowerCase()
     if (read.includes(lower)) continue
     const letters = lettersOf(lower)
-    if (MEANT.test(letters) || wanted.some(word => isSlip(letters, word))) return name.slice(0, SHOWN_MAX).replaceAll(NO_TOKEN, '?')
+    if (MEANT.test(letters) || wanted.some((word) => isSlip(letters, word))) return name.slice(0, SHOWN_MAX).replaceAll(NO_TOKEN, '?')
   }
   return null
 }

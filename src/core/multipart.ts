@@ -54,7 +54,8 @@ const BOUNDARY = /^[A-Za-z0-9'()+_,./:=? -]*[A-Za-z0-9'()+_,./:=?-]$/
 function boundaryOf (contentType: string): string | null {
   const type = FORM_DATA.exec(contentType)
   if (type === null) return null
-  const [boundary, ...others] = (parametersOf(contentType, type[0].length) ?? []).flatMap(([name, value]) => name === 'boundary' ? [value] : [])
+  const [boundary, ...others] = (parametersOf(contentType, type[0].length) ?? []).flatMap(([name, value]) =>
+    name === 'boundary' ? [value] : [])
   if (boundary === undefined || others.length > 0) return null
   return boundary.length <= BOUNDARY_CHARS_MAX && BOUNDARY.test(boundary) ? boundary : null
 }

@@ -12,7 +12,10 @@ const LONGEST_MS = 5_000
 /** Beyond the longest pause, below what a number can say. */
 const DOUBLINGS_MAX = 10
 
-/** `failures`: tries in a row, 1 after the first. `chance`: 0 to 1. Half of the pause is drawn, so that gateways that lost it together do not come back together. */
+/**
+ * `failures`: tries in a row, 1 after the first. `chance`: 0 to 1. Half of the pause is drawn, so that gateways that
+ * lost it together do not come back together.
+ */
 export function retryInMs (failures: number, chance: number): number {
   const bound = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, DOUBLINGS_MAX))
   return Math.round(bound / 2 + chance * bound / 2)

@@ -47,7 +47,10 @@ type Paced = Pick<InboxPolicy, 'concurrency' | 'ratePerSecond' | 'backoff'>
 /** Between two tries of a consumer that is down: found again within a second, and asked some sixty times a minute. */
 const PAUSE_FIRST_MS = 50
 const PAUSE_LONGEST_MS = 1_000
-/** What a pause between deliveries saves up of the rate: enough that one look may take several, and no second has much more than its own. */
+/**
+ * What a pause between deliveries saves up of the rate: enough that one look may take several, and no second has much
+ * more than its own.
+ */
 const BURST_SECONDS = 0.1
 /** A token that is whole but for the rounding. */
 const WHOLE = 1e-6

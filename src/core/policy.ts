@@ -62,7 +62,10 @@ export interface KeyPolicy {
   readonly required: boolean
   readonly syntax: 'lenient' | 'strict'
   readonly store: 'hash' | 'text'
-  /** For how long the same content is the same request (`hash:`), and how old a first sending may be (`repeatability`). The route's retention where the file says nothing. */
+  /**
+   * For how long the same content is the same request (`hash:`), and how old a first sending may be (`repeatability`).
+   * The route's retention where the file says nothing.
+   */
   readonly windowMs: number
 }
 
@@ -126,7 +129,12 @@ export interface VerifyPolicy {
   /** How old a signature that has a time may be. */
   readonly toleranceMs: number
   /** Of `hmac`: which header, which digest, how it is written and what stands before it. Lower-case name. */
-  readonly hmac: { readonly header: string, readonly algorithm: 'sha256' | 'sha512' | 'sha1', readonly encoding: 'hex' | 'base64', readonly prefix: string } | null
+  readonly hmac: {
+    readonly header: string
+    readonly algorithm: 'sha256' | 'sha512' | 'sha1'
+    readonly encoding: 'hex' | 'base64'
+    readonly prefix: string
+  } | null
 }
 
 export type TemplatePart =

@@ -9,7 +9,7 @@ import type { RawHeaders } from './record.ts'
 const APPLIED: ReadonlySet<string> = new Set(['respond-async', 'wait'])
 
 export function prefersAsync (rawHeaders: RawHeaders): boolean {
-  return headerLines(rawHeaders, 'prefer').flatMap(preferences).some(text => RESPOND_ASYNC.test(text))
+  return headerLines(rawHeaders, 'prefer').flatMap(preferences).some((text) => RESPOND_ASYNC.test(text))
 }
 
 /** The fields without what {@link APPLIED} names; a Prefer of which nothing is left goes. */
@@ -28,12 +28,12 @@ const OF_THE_ANSWER: ReadonlySet<string> = new Set([...APPLIED, 'return'])
 
 /** The preferences of one line that say how a request is to be done. */
 export function lastingPreferences (line: string): string[] {
-  return preferences(line).filter(text => !OF_THE_ANSWER.has(tokenOf(text)))
+  return preferences(line).filter((text) => !OF_THE_ANSWER.has(tokenOf(text)))
 }
 
 function othersOf (value: string): string | null {
   const all = preferences(value)
-  const others = all.filter(text => !APPLIED.has(tokenOf(text)))
+  const others = all.filter((text) => !APPLIED.has(tokenOf(text)))
   if (others.length === all.length) return value
   return others.length === 0 ? null : others.join(', ')
 }
@@ -47,5 +47,5 @@ function tokenOf (preference: string): string {
 
 /** A comma within a quoted string is none between two preferences; one that does not end goes to the end. */
 function preferences (line: string): string[] {
-  return (line.match(/(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^,"])+/g) ?? []).map(text => text.trim()).filter(text => text !== '')
+  return (line.match(/(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^,"])+/g) ?? []).map((text) => text.trim()).filter((text) => text !== '')
 }

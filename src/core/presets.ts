@@ -26,11 +26,26 @@ const ROWS: readonly Preset[] = [
   { name: 'gitlab', keys: [{ kind: 'header', name: 'idempotency-key' }], ...EVENT },
   // With more than one subscription the same event comes once for each topic.
   { name: 'shopify', keys: [ofHeaders('x-shopify-event-id', 'x-shopify-topic')], ...EVENT },
-  { name: 'sns', keys: [ofHeaders('x-amz-sns-message-id')], ...EVENT, scope: ['header:x-amz-sns-subscription-arn'], passes: { headers: ['x-amz-sns-message-type'], ofHead: snsControl } },
+  {
+    name: 'sns',
+    keys: [ofHeaders('x-amz-sns-message-id')],
+    ...EVENT,
+    scope: ['header:x-amz-sns-subscription-arn'],
+    passes: { headers: ['x-amz-sns-message-type'], ofHead: snsControl }
+  },
   { name: 'sqsd', keys: [ofHeaders('x-aws-sqsd-msgid')], ...EVENT },
   // Every subscription of a topic delivers the same message id.
-  { name: 'pubsub', keys: [ofHeaders('x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'), ofBody('/message/messageId', '/subscription')], ...EVENT },
-  { name: 'eventgrid', keys: [where(isEventGrid, ofBody('/0/id'))], ...EVENT, passes: { headers: ['aeg-event-type'], ofHead: eventGridControl, ofBody: eventGridBody() } },
+  {
+    name: 'pubsub',
+    keys: [ofHeaders('x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'), ofBody('/message/messageId', '/subscription')],
+    ...EVENT
+  },
+  {
+    name: 'eventgrid',
+    keys: [where(isEventGrid, ofBody('/0/id'))],
+    ...EVENT,
+    passes: { headers: ['aeg-event-type'], ofHead: eventGridControl, ofBody: eventGridBody() }
+  },
   { name: 'eventbridge', keys: [ofBody('/id')], ...EVENT },
   { name: 'stripe-event', keys: [ofBody('/id')], ...EVENT },
   { name: 'square', keys: [ofBody('/idempotency_key')], ...CLIENT },
@@ -42,12 +57,12 @@ const ROWS: readonly Preset[] = [
   { name: 'repeatability', keys: [repeatabilityKey()], ...CLIENT, mismatchStatus: 400 }
 ]
 
-export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map(row => [row.name, row]))
+export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map((row) => [row.name, row]))
 
 /** Without the first of them it is none of this sender's; the others belong to it. */
 function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
-  return ofHead([first, ...others], keyed => {
-    const values = [first, ...others].map(name => ({ value: headerText(name, keyed.rawHeaders), what: `the ${name} header` }))
+  return ofHead([first, ...others], (keyed) => {
+    const values = [first, ...others].map((name) => ({ value: headerText(name, keyed.rawHeaders), what: `the ${name} header` }))
     const [value] = values
     if (value === undefined || value.value.kind === 'none') return { kind: 'absent' }
     return others.length === 0 ? keyOfValue(value.value, value.what) : keyOfParts(values)
@@ -55,7 +70,7 @@ function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
 }
 
 function ofBody (...written: readonly string[]): OwnKey {
-  const parts = written.map(text => ({ text, pointer: pointerOf(text) }))
+  const parts = written.map((text) => ({ text, pointer: pointerOf(text) }))
   return {
     kind: 'own',
     headers: [],

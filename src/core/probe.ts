@@ -33,13 +33,24 @@ const QUESTION_VERSION = 1
  * The bytes that are kept with the record. null: this request lacks what the template asks for, or has it in a form that the
  * upstream may have taken for another (a number that is no integer, a member that is there twice), so that nobody can ask.
  */
-export function renderQuestion (policy: Pick<ProbePolicy, 'method' | 'path' | 'headers'>, upstream: string, askable: Askable): Buffer | null {
+export function renderQuestion (
+  policy: Pick<ProbePolicy, 'method' | 'path' | 'headers'>,
+  upstream: string,
+  askable: Askable
+): Buffer | null {
   const templates = policy.headers.filter(([, template]) => !isStatic(template))
   const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], askable.body)
   const target = filled(policy.path, askable, values, pathSegment)
   const headers = templates.map(([name, template]) => [name, filled(template, askable, values, fieldValue)] as const)
   if (target === null || headers.some(([, value]) => value === null)) return null
-  const bytes = Buffer.from(JSON.stringify({ version: QUESTION_VERSION, upstream, method: policy.method, target, headers, host: askable.host }))
+  const bytes = Buffer.from(JSON.stringify({
+    version: QUESTION_VERSION,
+    upstream,
+    method: policy.method,
+    target,
+    headers,
+    host: askable.host
+  }))
   return bytes.length > QUESTION_BYTES_MAX ? null : bytes
 }
 
@@ -47,7 +58,7 @@ export function renderQuestion (policy: Pick<ProbePolicy, 'method' | 'path' | 'h
 type BodyValues = ReadonlyMap<Pointer, Found>
 
 function bodyValues (templates: readonly Template[], body: Buffer): BodyValues {
-  const pointers = templates.flatMap(template => template.flatMap(part => part.kind === 'json' ? [part.pointer] : []))
+  const pointers = templates.flatMap((template) => template.flatMap((part) => part.kind === 'json' ? [part.pointer] : []))
   const found = pointers.length === 0 ? [] : findValues(body, pointers)
   return new Map(pointers.map((pointer, index) => [pointer, found[index] ?? { kind: 'none' }]))
 }
@@ -56,7 +67,12 @@ function bodyValues (templates: readonly Template[], body: Buffer): BodyValues {
 export function readQuestion (bytes: Buffer): Question | null {
   try {
     const { version, upstream, method, target, headers, host } = JSON.parse(bytes.toString()) as Record<string, unknown>
-    const sound = (host === null || (typeof host === 'string' && FIELD_VALUE.test(host))) && version === QUESTION_VERSION && typeof upstream === 'string' && (method === 'GET' || method === 'HEAD') && typeof target === 'string' && TARGET.test(target)
+    const sound = (host === null || (typeof host === 'string' && FIELD_VALUE.test(host))) &&
+      version === QUESTION_VERSION &&
+      typeof upstream === 'string' &&
+      (method === 'GET' || method === 'HEAD') &&
+      typeof target === 'string' &&
+      TARGET.test(target)
     return sound && isFields(headers) ? { upstream, method, target, headers, host } : null
   } catch {
     return null
@@ -66,7 +82,9 @@ export function readQuestion (bytes: Buffer): Question | null {
 const TARGET = /^\/[\x21-\x7e]*$/
 
 function isFields (value: unknown): value is Array<readonly [string, string]> {
-  return Array.isArray(value) && value.every(field => Array.isArray(field) && field.length === 2 && field.every(part => typeof part === 'string' && FIELD_VALUE.test(part)))
+  return Array.isArray(value) &&
+    value.every((field) =>
+      Array.isArray(field) && field.length === 2 && field.every((part) => typeof part === 'string' && FIELD_VALUE.test(part)))
 }
 
 /** The same for every request: read from the configuration when it is asked, for it may be a credential. */
@@ -84,7 +102,12 @@ function filled (template: Template, askable: Askable, values: BodyValues, encod
   return text
 }
 
-function encodedValue (part: Exclude<TemplatePart, { kind: 'text' }>, { key, recordId }: Askable, values: BodyValues, encode: (value: string) => string | null): string | null {
+function encodedValue (
+  part: Exclude<TemplatePart, { kind: 'text' }>,
+  { key, recordId }: Askable,
+  values: BodyValues,
+  encode: (value: string) => string | null
+): string | null {
   const value = part.kind === 'key' ? key : part.kind === 'record' ? recordId : bodyValue(values.get(part.pointer))
   return value === null || value === '' ? null : encode(value)
 }
@@ -95,7 +118,7 @@ function bodyValue (found: Found | undefined): string | null {
 
 /** Nothing that a caller sends may lead the question elsewhere, however a hop behind us decodes and tidies up paths. */
 function pathSegment (value: string): string | null {
-  if (value.split(/[/\\]/).some(part => /^\.+$/.test(part)) || !value.isWellFormed()) return null
+  if (value.split(/[/\\]/).some((part) => /^\.+$/.test(part)) || !value.isWellFormed()) return null
   return encodeURIComponent(value)
 }
 
@@ -116,9 +139,13 @@ export type Finding =
   /** Nobody can tell: an error, a refusal, an answer that does not hold what was to be adopted. */
   | { readonly kind: 'nothing', readonly why: string }
 
-export function readFinding (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>, keep: KeepPolicy, answer: Answer): Finding {
+export function readFinding (
+  policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>,
+  keep: KeepPolicy,
+  answer: Answer
+): Finding {
   const { found, notFound } = policy
-  if (notFound.includes(answer.status)) return absentIf(policy.notFoundMarks.every(mark => isMarked(mark, answer)))
+  if (notFound.includes(answer.status)) return absentIf(policy.notFoundMarks.every((mark) => isMarked(mark, answer)))
   if (!found.statuses.includes(answer.status)) return { kind: 'nothing', why: `HTTP_${answer.status}` }
   const status = found.replayStatus ?? answer.status
   const adopted = found.adopt === null ? wholeAnswer(policy, answer, keep, status) : pointedAt(answer, found.adopt, status)
@@ -127,9 +154,15 @@ export function readFinding (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'n
 }
 
 /** Only its head: too large to be read, or without an end. What a pointer would have to look into was never there. */
-export function readHead (policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>, status: number, headers: RawHeaders): Finding {
+export function readHead (
+  policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>,
+  status: number,
+  headers: RawHeaders
+): Finding {
   const { found, notFound } = policy
-  if (notFound.includes(status)) return absentIf(policy.notFoundMarks.every(mark => mark.kind === 'header' && headerValue(headers, mark.name) !== null))
+  if (notFound.includes(status)) {
+    return absentIf(policy.notFoundMarks.every((mark) => mark.kind === 'header' && headerValue(headers, mark.name) !== null))
+  }
   if (!found.statuses.includes(status)) return { kind: 'nothing', why: `HTTP_${status}` }
   return found.adopt === null ? { kind: 'found', status: found.replayStatus ?? status, answer: null } : { kind: 'nothing', why: 'ADOPT' }
 }
@@ -197,11 +230,17 @@ const LONGEST_MS = 5 * 60_000
  * A "not found" counts only once the first sending can no longer be under way, and frees the key only together with a
  * second one, `confirmAfter` later: an upstream that works on it, or answers from a replica, does not know it yet.
  */
-export function afterFinding (policy: Pick<ProbePolicy, 'confirmAfterMs' | 'intervalMs' | 'giveUpAfterMs'>, asking: Asking, finding: Finding): ProbeStep {
+export function afterFinding (
+  policy: Pick<ProbePolicy, 'confirmAfterMs' | 'intervalMs' | 'giveUpAfterMs'>,
+  asking: Asking,
+  finding: Finding
+): ProbeStep {
   if (finding.kind === 'found') return { do: 'adopt', status: finding.status, answer: finding.answer }
   const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(asking.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
   if (finding.kind === 'absent') {
-    if (asking.quarantineLeftMs > 0) return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), asking.quarantineLeftMs + 1), absent: 'forget' }
+    if (asking.quarantineLeftMs > 0) {
+      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), asking.quarantineLeftMs + 1), absent: 'forget' }
+    }
     if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
     if (asking.absentMs >= policy.confirmAfterMs) return { do: 'release' }
     return { do: 'again', afterMs: policy.confirmAfterMs - asking.absentMs, absent: 'stays' }
@@ -215,7 +254,7 @@ export function afterFinding (policy: Pick<ProbePolicy, 'confirmAfterMs' | 'inte
 export function questionHeaders (question: Question, policy: Pick<ProbePolicy, 'headers'>, ours: Fields, requestHeaders: Fields): string[] {
   const fields = new Map<string, readonly [string, string]>()
   const written = policy.headers.filter(([, template]) => isStatic(template))
-    .map(([name, template]) => [name, template.map(part => part.kind === 'text' ? part.text : '').join('')] as const)
+    .map(([name, template]) => [name, template.map((part) => part.kind === 'text' ? part.text : '').join('')] as const)
   const host: Fields = question.host === null ? [] : [['Host', question.host]]
   for (const field of [...ours, ...requestHeaders, ...written, ...question.headers, ...host]) fields.set(plainName(field[0]), field)
   return [...fields.values()].flat()

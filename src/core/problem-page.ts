@@ -20,20 +20,28 @@ export function problemPage (code: ProblemCode | null, form: 'html' | 'text'): P
 
 function factsOf (code: ProblemCode): ReadonlyArray<readonly [what: string, text: string]> {
   const { api, relay, when, sent, retry } = PROBLEM_DOCS[code]
-  return [['When', when], ['Status', api === relay ? api : `${api}; on a route with profile relay: ${relay}`], ['Was it sent?', sent], ['Retry with the same key?', retry]]
+  return [
+    ['When', when],
+    ['Status', api === relay ? api : `${api}; on a route with profile relay: ${relay}`],
+    ['Was it sent?', sent],
+    ['Retry with the same key?', retry]
+  ]
 }
 
 function pageOf (code: ProblemCode, form: 'html' | 'text'): string {
   const { title, detail } = PROBLEMS[code]
   if (form === 'text') return `${code}: ${title}\n\n${detail}\n\n${factsOf(code).map(([what, text]) => `${what} ${text}\n`).join('')}`
   const facts = factsOf(code).map(([what, text]) => `<dt>${what}</dt><dd>${marked(text)}</dd>\n`).join('')
-  return html(title, `<p><code>${code}</code></p>\n<p>${marked(detail)}</p>\n<dl>\n${facts}</dl>\n<p><a href="${PROBLEMS_PATH}">All problems</a></p>`)
+  return html(
+    title,
+    `<p><code>${code}</code></p>\n<p>${marked(detail)}</p>\n<dl>\n${facts}</dl>\n<p><a href="${PROBLEMS_PATH}">All problems</a></p>`
+  )
 }
 
 function listOf (form: 'html' | 'text'): string {
   const codes = Object.keys(PROBLEMS).filter(isProblemCode)
-  if (form === 'text') return codes.map(code => `${code}: ${PROBLEMS[code].title}\n`).join('')
-  return html('Problems of the gateway', `<ul>\n${codes.map(code => `<li><a href="${PROBLEMS_PATH}/${code}"><code>${code}</code></a>: ${marked(PROBLEMS[code].title)}</li>\n`).join('')}</ul>`)
+  if (form === 'text') return codes.map((code) => `${code}: ${PROBLEMS[code].title}\n`).join('')
+  return html('Problems of the gateway', `<ul>\n${codes.map((code) => `<li><a href="${PROBLEMS_PATH}/${code}"><code>${code}</code></a>: ${marked(PROBLEMS[code].title)}</li>\n`).join('')}</ul>`)
 }
 
 function html (title: string, body: string): string {

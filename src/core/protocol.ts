@@ -37,7 +37,9 @@ export type Change =
 export type Refusal = 'state' | 'token' | 'fingerprint' | 'running' | 'quarantine'
 
 /** Where a record stands when a write arrives. `over`: claimed with its lease over. */
-export const COLUMNS = ['none', 'live', 'over', 'completed', 'consumed', 'released', 'releasedByHand', 'indeterminate', 'undecodable', 'past'] as const
+export const COLUMNS = [
+  'none', 'live', 'over', 'completed', 'consumed', 'released', 'releasedByHand', 'indeterminate', 'undecodable', 'past'
+] as const
 export type Column = typeof COLUMNS[number]
 
 /** `·`: changes nothing. `begin`: attempt 1. `again`: attempt + 1. `asState`: being past makes no difference here. */
@@ -87,7 +89,10 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
 
 export const LAPSED_REASON = { stage: 'lease', code: 'LEASE_OVER' } as const
 
-/** What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is over, where less is believed. */
+/**
+ * What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is
+ * over, where less is believed.
+ */
 export function transition (row: Stored | null, event: Event, nowMs: number, overMs = nowMs): Change {
   const cell = cellOf(row, TRANSITIONS[nameOf(event)], overMs)
   if (cell === '·') return { kind: 'refused', why: 'state' }
@@ -130,7 +135,7 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
       return cell === 'again' && !sameFingerprint(event.seen.fingerprint, row.fingerprint) ? 'fingerprint' : null
     case 'confirm': return event.claim.owner.equals(row.owner) ? null : 'token'
     case 'renew': case 'expire': return holds(event.token, row) ? null : 'token'
-    case 'lapse': return event.running.some(owner => owner.equals(row.owner)) ? 'running' : null
+    case 'lapse': return event.running.some((owner) => owner.equals(row.owner)) ? 'running' : null
     case 'settle':
       if (!holds(event.settlement.token, row)) return 'token'
       return row.state === 'consumed' && row.settledBy !== 'owner' ? 'state' : null
@@ -186,13 +191,35 @@ function prolonged (row: Stored, nowMs: number): Stored {
   return { ...row, leaseUntilMs: Math.max(row.leaseUntilMs ?? 0, nowMs + row.leaseMs) }
 }
 
-function settledRow (row: Stored, settlement: Omit<Settlement, 'token'>, settledBy: NonNullable<Stored['settledBy']>, nowMs: number): Stored {
+function settledRow (
+  row: Stored,
+  settlement: Omit<Settlement, 'token'>,
+  settledBy: NonNullable<Stored['settledBy']>,
+  nowMs: number
+): Stored {
   const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
-  return { ...row, state: outcome, leaseUntilMs: null, settledAtMs: nowMs, settledBy, expiresAtMs: nowMs + keepMs, status, headers, body, reason, question: outcome === 'indeterminate' ? question ?? row.question : null }
+  return {
+    ...row,
+    state: outcome,
+    leaseUntilMs: null,
+    settledAtMs: nowMs,
+    settledBy,
+    expiresAtMs: nowMs + keepMs,
+    status,
+    headers,
+    body,
+    reason,
+    question: outcome === 'indeterminate' ? question ?? row.question : null
+  }
 }
 
 function lapsedRow (row: Stored, nowMs: number): Stored {
-  return settledRow(row, { outcome: 'indeterminate', keepMs: row.unknownKeepMs, status: null, headers: null, body: null, reason: LAPSED_REASON }, 'lease', nowMs)
+  return settledRow(
+    row,
+    { outcome: 'indeterminate', keepMs: row.unknownKeepMs, status: null, headers: null, body: null, reason: LAPSED_REASON },
+    'lease',
+    nowMs
+  )
 }
 
 /** Two leases: every copy of the answer outside the store ends at least one lease before its row (P10). Never longer than it had. */
@@ -213,7 +240,13 @@ export type SameRequest = 'same' | 'different' | 'unknown'
  * Protocol §5 for one row. `mine.owner`: the owner that this request's claim was or will be made with. `mayLapse`: one
  * full lease of unbroken contact with the database lies behind this process (E2b).
  */
-export function decide (row: Row | null, mine: { readonly owner: Buffer }, sameRequest: SameRequest, policy: Deciding, mayLapse: boolean): Step {
+export function decide (
+  row: Row | null,
+  mine: { readonly owner: Buffer },
+  sameRequest: SameRequest,
+  policy: Deciding,
+  mayLapse: boolean
+): Step {
   if (row === null) return { do: 'insert' }
   if (row.past) return row.state === 'undecodable' ? { do: 'unknown' } : { do: 'take', mayRetry: false }
   if (sameRequest === 'different') return { do: 'mismatch' }

@@ -15,13 +15,13 @@ export function queryOf (target: string): string | null {
  */
 export function unorderedPairs (query: string): string[] {
   if (query.includes(';')) return [query]
-  const pairs = query.split('&').map(text => ({ text, name: widestName(text) }))
+  const pairs = query.split('&').map((text) => ({ text, name: widestName(text) }))
   return pairs.sort((one, other) => one.name < other.name ? -1 : one.name > other.name ? 1 : 0).map(({ text }) => text)
 }
 
 /** Every value that some server takes for the one of this name (as {@link widestName} spells it), decoded. */
 export function valuesOf (query: string, name: string): string[] {
-  return query.split(/[&;]/).filter(pair => widestName(pair) === name).map(pair => decoded(pair.slice(nameOf(pair).length + 1)))
+  return query.split(/[&;]/).filter((pair) => widestName(pair) === name).map((pair) => decoded(pair.slice(nameOf(pair).length + 1)))
 }
 
 /** Of a pair: decoded, without case, up to a bracket or a NUL, with an underscore for what PHP has none for. */

@@ -15,12 +15,19 @@ const FIRST_SENT = 'repeatability-first-sent'
 const CLIENT_ID = 'repeatability-client-id'
 
 export function repeatabilityKey (): OwnKey {
-  return { kind: 'own', headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID], pointers: [], asksBody: () => false, find: (keyed, _values, windowMs) => find(keyed, windowMs) }
+  return {
+    kind: 'own',
+    headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID],
+    pointers: [],
+    asksBody: () => false,
+    find: (keyed, _values, windowMs) => find(keyed, windowMs)
+  }
 }
 
 /** Which requests are answered with a `Repeatability-Result`. */
 export function isRepeatable (sources: readonly KeySource[], rawHeaders: RawHeaders): boolean {
-  return sources.some(source => source.kind === 'preset' && source.preset.name === 'repeatability') && [REQUEST_ID, FIRST_SENT].some(name => headerLines(rawHeaders, name).length > 0)
+  return sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability') &&
+    [REQUEST_ID, FIRST_SENT].some((name) => headerLines(rawHeaders, name).length > 0)
 }
 
 function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
@@ -28,8 +35,13 @@ function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
   if (id.kind === 'none' && sent.kind === 'none') return { kind: 'absent' }
   if (sent.kind === 'none') return { kind: 'missing', detail: `A request with ${REQUEST_ID} needs ${FIRST_SENT} too.` }
   const at = sent.kind === 'value' ? readImfFixdate(sent.text) : null
-  if (at === null) return { kind: 'invalid', detail: `The ${FIRST_SENT} header is not one date like "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7).` }
-  const key = keyOfParts([{ value: client.kind === 'none' ? { kind: 'value', text: '' } : client, what: `the ${CLIENT_ID} header` }, { value: id, what: `the ${REQUEST_ID} header` }])
+  if (at === null) {
+    return { kind: 'invalid', detail: `The ${FIRST_SENT} header is not one date like "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7).` }
+  }
+  const key = keyOfParts([
+    { value: client.kind === 'none' ? { kind: 'value', text: '' } : client, what: `the ${CLIENT_ID} header` },
+    { value: id, what: `the ${REQUEST_ID} header` }
+  ])
   if (key.kind !== 'key') return key
   const ageMs = nowMs() - at
   if (ageMs < -CLOCKS_APART_MS) return invalidKey(`first sent at the time in ${FIRST_SENT}`, 'has not come yet')
@@ -38,7 +50,8 @@ function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
 
 const TOO_OLD = `The request was first sent (${FIRST_SENT}) longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.`
 
-const IMF_FIXDATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$/
+const IMF_FIXDATE =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$/
 
 /** Exactly that form, and a day that there is. */
 function readImfFixdate (text: string): number | null {

@@ -5,7 +5,10 @@
 import { headerValue, pairs } from './lines.ts'
 import type { Answer, RawHeaders } from './record.ts'
 
-/** Seconds, or a date (RFC 9110 10.2.3). As long as it says; whoever waits has a bound of his own. null: no such field, or nobody can read it. */
+/**
+ * Seconds, or a date (RFC 9110 10.2.3). As long as it says; whoever waits has a bound of his own. null: no such field,
+ * or nobody can read it.
+ */
 export function retryAfterMs ({ headers }: Answer, nowMs: number): number | null {
   const value = headerValue(headers, 'retry-after')?.trim() ?? ''
   if (/^[0-9]+$/.test(value)) return Math.min(Number(value) * 1_000, Number.MAX_SAFE_INTEGER)
@@ -30,8 +33,9 @@ const ALL = [...WHEN, ...WHETHER]
 export function withoutRetryHints ({ status, headers }: Pick<Answer, 'status' | 'headers'>, keep: ReadonlySet<string>): RawHeaders {
   const hints: readonly string[] = status < 400 ? WHETHER : ALL
   // Asked of every replay, and most have none.
-  if (hints.every(name => headerValue(headers, name) === null)) return headers
-  const asks = (name: string, value: string): boolean => hints.includes(name) && !keep.has(name) && (!isWhether(name) || value.trim().toLowerCase() === 'true')
+  if (hints.every((name) => headerValue(headers, name) === null)) return headers
+  const asks = (name: string, value: string): boolean =>
+    hints.includes(name) && !keep.has(name) && (!isWhether(name) || value.trim().toLowerCase() === 'true')
   return Array.from(pairs(headers)).filter(([name, value]) => !asks(name.toLowerCase(), value)).flat()
 }
 

@@ -8,7 +8,10 @@ export interface SwitchOrder {
   readonly name: string
   readonly who: string
   readonly why: string
-  /** The secret of the one that claims now is lost: nobody can make its ids any more. Where the one that is to claim does already: that of the one before it. */
+  /**
+   * The secret of the one that claims now is lost: nobody can make its ids any more. Where the one that is to claim
+   * does already: that of the one before it.
+   */
   readonly isLost: boolean
   /** Counts, and changes nothing. */
   readonly dryRun: boolean

@@ -63,7 +63,7 @@ export function newestSchemeName (secrets: readonly Buffer[]): string {
 
 /** The names of the schemes that whoever has these secrets can make ids by. */
 export function schemeNames (secrets: readonly Buffer[]): string[] {
-  return [...secrets.map(secret => schemeName(NEWEST_RULES, secret)), schemeName(NEWEST_RULES, null), '1']
+  return [...secrets.map((secret) => schemeName(NEWEST_RULES, secret)), schemeName(NEWEST_RULES, null), '1']
 }
 
 export type KeysResult =
@@ -78,7 +78,7 @@ export function keysOf ({ number, name }: Scheme, secrets: readonly Buffer[]): K
   if (rules !== '1' && rules !== '2') return { kind: 'unknown-rules' }
   const made = { number, rules: rules === '1' ? 1 : 2 } as const
   if (fingerprint === undefined) return { kind: 'keys', keys: { ...made, secret: null } }
-  const secret = secrets.find(each => secretFingerprint(each) === fingerprint)
+  const secret = secrets.find((each) => secretFingerprint(each) === fingerprint)
   return secret === undefined ? { kind: 'no-secret', fingerprint } : { kind: 'keys', keys: { ...made, secret } }
 }
 

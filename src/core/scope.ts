@@ -28,8 +28,12 @@ export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, op
   switch (policy.kind) {
     case 'credential': return credentialScope(caller, policy, options)
     case 'parts': {
-      const found = policy.parts.every(isFirstPart) ? partsScope(caller.rawHeaders, policy.parts, claims, options.rules) : laterPartsScope(caller, policy.parts, claims, options)
-      return options.rules === 1 || found.kind === 'missing' || !countsSelected(policy.parts) ? found : scopeForSelected(found, options.shown ?? shownBy(caller.rawHeaders), policy.parts.flatMap(fieldOf))
+      const found = policy.parts.every(isFirstPart)
+        ? partsScope(caller.rawHeaders, policy.parts, claims, options.rules)
+        : laterPartsScope(caller, policy.parts, claims, options)
+      return options.rules === 1 || found.kind === 'missing' || !countsSelected(policy.parts)
+        ? found
+        : scopeForSelected(found, options.shown ?? shownBy(caller.rawHeaders), policy.parts.flatMap(fieldOf))
     }
   }
 }
@@ -107,7 +111,7 @@ function missing (detail: string): ScopeResult {
 
 /** `credential` has looked at them already, and `shared` says that they do not matter. */
 function countsSelected (parts: readonly ScopePart[]): boolean {
-  return !parts.some(part => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
+  return !parts.some((part) => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
 }
 
 type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'credential' }>
@@ -164,7 +168,13 @@ type PartValue =
 
 function partValue (rawHeaders: RawHeaders, part: ReadPart, claims: Claims, rules: Rules): PartValue {
   switch (part.kind) {
-    case 'header': return onlyOne(headerLines(rawHeaders, part.name.toLowerCase()).map(trimmedBy(rules)), `${part.name} header`, part, rules === 2 && isSpelledTwice(rawHeaders, part.name))
+    case 'header':
+      return onlyOne(
+        headerLines(rawHeaders, part.name.toLowerCase()).map(trimmedBy(rules)),
+        `${part.name} header`,
+        part,
+        rules === 2 && isSpelledTwice(rawHeaders, part.name)
+      )
     case 'cookie': return onlyOne(cookiesNamed(rawHeaders, part.name, trimmedBy(rules)), `cookie ${part.name}`, part)
     case 'jwt': return claimValue(rawHeaders, part, claims)
     case 'const': return { kind: 'value', value: part.value }
@@ -174,14 +184,20 @@ function partValue (rawHeaders: RawHeaders, part: ReadPart, claims: Claims, rule
 function hostValue (caller: Caller): PartValue {
   const { forwarded: { host } } = caller
   const hosts = hostsOf(caller)
-  return host === null ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' } : { kind: 'value', value: hosts.join(',') }
+  return host === null
+    ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' }
+    : { kind: 'value', value: hosts.join(',') }
 }
 
 /** Two values are two callers, and hops differ in which one they believe. An empty value counts where the part may be absent too. */
 function onlyOne (values: readonly string[], what: string, { optional }: { readonly optional?: true }, twice = false): PartValue {
   const [value, second] = values
-  if (second !== undefined || twice) return { kind: 'unfit', detail: `The request has more than one ${what}; this route tells callers apart by it.` }
-  if (value === undefined || (value === '' && optional !== true)) return { kind: 'absent', detail: `The request has no ${what}; this route tells callers apart by it.` }
+  if (second !== undefined || twice) {
+    return { kind: 'unfit', detail: `The request has more than one ${what}; this route tells callers apart by it.` }
+  }
+  if (value === undefined || (value === '' && optional !== true)) {
+    return { kind: 'absent', detail: `The request has no ${what}; this route tells callers apart by it.` }
+  }
   return { kind: 'value', value }
 }
 
@@ -195,7 +211,7 @@ function isSpelledTwice (rawHeaders: RawHeaders, name: string): boolean {
 
 /** The first rules took away whatever JavaScript calls a space, and their scopes stay what they are. */
 function trimmedBy (rules: Rules): (value: string) => string {
-  return rules === 1 ? value => value.trim() : trimOws
+  return rules === 1 ? (value) => value.trim() : trimOws
 }
 
 /** Cookie values as they came, quotes included (RFC 6265 5.4 sends them so). Names are case-sensitive. */
@@ -213,11 +229,19 @@ function cookiesNamed (rawHeaders: RawHeaders, name: string, trimmed: (value: st
  * one: its bearer is somebody.
  */
 function claimValue (rawHeaders: RawHeaders, { claim }: Extract<ScopePart, { kind: 'jwt' }>, claims: Claims): PartValue {
-  if (claims === null) return { kind: bearerToken(rawHeaders) === null ? 'absent' : 'unfit', detail: 'The request has no verified bearer token; this route tells callers apart by one.' }
+  if (claims === null) {
+    return {
+      kind: bearerToken(rawHeaders) === null ? 'absent' : 'unfit',
+      detail: 'The request has no verified bearer token; this route tells callers apart by one.'
+    }
+  }
   const value = Object.hasOwn(claims, claim) ? claims[claim] : undefined
   if (typeof value === 'string' && value !== '') return { kind: 'value', value: `text:${value}` }
   if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'value', value: `number:${value}` }
-  return { kind: value === undefined || value === null ? 'absent' : 'unfit', detail: `The bearer token has no usable claim ${claim}; this route tells callers apart by it.` }
+  return {
+    kind: value === undefined || value === null ? 'absent' : 'unfit',
+    detail: `The bearer token has no usable claim ${claim}; this route tells callers apart by it.`
+  }
 }
 
 function isOptional (part: ScopePart): boolean {

@@ -31,7 +31,7 @@ export function shownBy (raw: RawHeaders): Shown {
     const carrier = carrierOf(name)
     if (carrier === undefined) continue
     if (carrier.class === 'rotating') rotating.push(carrier)
-    else if (lines.some(line => line.carrier === carrier)) twice ??= carrier
+    else if (lines.some((line) => line.carrier === carrier)) twice ??= carrier
     else lines.push({ name, value: trimOws(raw[at + 1] ?? ''), carrier })
   }
   return { lines, twice, rotating }

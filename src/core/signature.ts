@@ -38,7 +38,7 @@ export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, b
   if (claimed.kind === 'bad') return claimed
   const untimely = claimed.time === null ? null : timeRefusal(claimed.time * 1_000, policy.toleranceMs, nowMs)
   if (untimely !== null) return bad('untimely', untimely)
-  const index = policy.secrets.findIndex(secret => isSigned(claimed, keyOf(policy, secret), body))
+  const index = policy.secrets.findIndex((secret) => isSigned(claimed, keyOf(policy, secret), body))
   if (index === -1) return bad('wrong', 'The signature is not that of this body under a secret that is known here.')
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
 }
@@ -72,7 +72,7 @@ function timeRefusal (atMs: number, toleranceMs: number, nowMs: number): string 
 
 function isSigned ({ algorithm, before, signatures }: Claimed, key: Buffer, body: Buffer): boolean {
   const expected = createHmac(algorithm, key).update(before).update(body).digest()
-  return signatures.some(signature => signature.length === expected.length && timingSafeEqual(signature, expected))
+  return signatures.some((signature) => signature.length === expected.length && timingSafeEqual(signature, expected))
 }
 
 const WHSEC = 'whsec_'
@@ -101,7 +101,7 @@ export function isStandardSecret (secret: string): boolean {
 /** Header fields that the scheme reads, in lower case. */
 export function signatureHeaders ({ scheme, hmac }: Pick<VerifyPolicy, 'scheme' | 'hmac'>): readonly string[] {
   switch (scheme) {
-    case 'standard-webhooks': return FAMILIES.flatMap(family => MEMBERS.map(member => `${family}-${member}`))
+    case 'standard-webhooks': return FAMILIES.flatMap((family) => MEMBERS.map((member) => `${family}-${member}`))
     case 'stripe': return ['stripe-signature']
     case 'github': return [GITHUB.header]
     case 'shopify': return [SHOPIFY.header]
@@ -133,18 +133,22 @@ const MEMBERS = ['id', 'timestamp', 'signature'] as const
 
 /** Standard Webhooks 1.0.0, and the same under Svix's names. */
 function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
-  const [standard, svix] = FAMILIES.map(family => MEMBERS.map(member => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
+  const [standard, svix] = FAMILIES.map((family) => MEMBERS.map((member) => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
   // One set is signed: a consumer, or the key of this route, may read the other.
-  if (standard.some(isThere) && svix.some(isThere) && standard.some((line, at) => line.kind !== 'line' || svix[at]?.kind !== 'line' || line.value !== svix[at].value)) {
+  if (
+    standard.some(isThere) &&
+    svix.some(isThere) &&
+    standard.some((line, at) => line.kind !== 'line' || svix[at]?.kind !== 'line' || line.value !== svix[at].value)
+  ) {
     return bad('malformed', 'The svix- headers and the webhook- headers say different things.')
   }
   const lines = svix.some(isThere) && !standard.some(isThere) ? svix : standard
-  const wrong = lines.find(line => line.kind === 'bad')
+  const wrong = lines.find((line) => line.kind === 'bad')
   if (wrong !== undefined) return wrong
-  const [id = '', timestamp = '', header = ''] = lines.map(line => line.kind === 'line' ? line.value : '')
+  const [id = '', timestamp = '', header = ''] = lines.map((line) => line.kind === 'line' ? line.value : '')
   const time = timeOf(timestamp)
   if (id === '' || time === null) return bad('malformed', 'The headers that the signature is made of are malformed.')
-  const signatures = header.split(' ').filter(part => part.startsWith('v1,')).map(part => part.slice('v1,'.length))
+  const signatures = header.split(' ').filter((part) => part.startsWith('v1,')).map((part) => part.slice('v1,'.length))
   return claim(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
 }
 
@@ -152,8 +156,10 @@ function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
 function stripe (rawHeaders: RawHeaders): Claimed | Bad {
   const line = oneLine(rawHeaders, 'stripe-signature')
   if (line.kind === 'bad') return line
-  const members = line.value.split(',').map(part => part.trim())
-  const valuesOf = (name: string): string[] => members.filter(member => member.startsWith(`${name}=`)).map(member => member.slice(name.length + 1))
+  const members = line.value.split(',').map((part) => part.trim())
+  const valuesOf = (name: string): string[] => members
+    .filter((member) => member.startsWith(`${name}=`))
+    .map((member) => member.slice(name.length + 1))
   const [timestamp = '', ...others] = valuesOf('t')
   const time = timeOf(timestamp)
   if (time === null || others.length > 0) return bad('malformed', 'The Stripe-Signature header is malformed.')
@@ -167,11 +173,17 @@ function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }
   return claim('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
 }
 
-function claim (before: string, written: readonly string[], { algorithm, encoding, time }: Pick<Claimed, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }): Claimed | Bad {
+function claim (
+  before: string,
+  written: readonly string[],
+  { algorithm, encoding, time }: Pick<Claimed, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }
+): Claimed | Bad {
   if (written.length === 0) return bad('malformed', 'The request has no signature of a version that is known here.')
   if (written.length > SIGNATURES_MAX) return bad('malformed', `The request has more than ${SIGNATURES_MAX} signatures.`)
-  const signatures = written.filter(text => (encoding === 'hex' ? HEX : BASE64).test(text)).map(text => Buffer.from(text, encoding))
-  if (signatures.length === 0) return bad('malformed', `The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
+  const signatures = written.filter((text) => (encoding === 'hex' ? HEX : BASE64).test(text)).map((text) => Buffer.from(text, encoding))
+  if (signatures.length === 0) {
+    return bad('malformed', `The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
+  }
   // As the wire had it: Node reads fields as latin1.
   return { kind: 'claimed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
 }

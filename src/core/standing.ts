@@ -59,7 +59,9 @@ export function readStandbyNames (text: string): StandbyNames | null {
   const [, method = 'first', count = '1', list = text] = COUNTED.exec(text) ?? []
   const names = Array.from(list.matchAll(NAME), ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? '')
   const sound = names.length > 0 && LIST.test(list)
-  return sound ? { method: method.toLowerCase() === 'any' ? 'any' : 'first', count: Number(count), names: names.map(name => name.toLowerCase()) } : null
+  return sound
+    ? { method: method.toLowerCase() === 'any' ? 'any' : 'first', count: Number(count), names: names.map((name) => name.toLowerCase()) }
+    : null
 }
 
 const COUNTED = /^\s*(?:(first|any)\s+)?([0-9]+)\s*\(([^]*)\)\s*$/i
@@ -75,10 +77,10 @@ function waitsForAll (wanted: StandbyNames | null, standbys: readonly string[], 
   if (wanted === null) return false
   const { count, names } = wanted
   const isAny = names.includes('*')
-  if (!standbys.every(name => isAny || names.includes(name.toLowerCase()))) return false
-  if (!away.every(name => isAny || names.some(listed => asSlot(listed) === asSlot(name)))) return false
+  if (!standbys.every((name) => isAny || names.includes(name.toLowerCase()))) return false
+  if (!away.every((name) => isAny || names.some((listed) => asSlot(listed) === asSlot(name)))) return false
   const seen = [...standbys, ...away].map(asSlot)
-  const unseen = names.filter(name => name !== '*' && !seen.includes(asSlot(name)))
+  const unseen = names.filter((name) => name !== '*' && !seen.includes(asSlot(name)))
   return seen.length + unseen.length <= count
 }
 
@@ -94,7 +96,7 @@ export function told ({ reasons }: Standing, remarks: readonly Remark[]): ToldSt
 /** One for all: weak where any of them is. */
 export function weakestOf (all: readonly ToldStanding[]): ToldStanding | null {
   if (all.length === 0) return null
-  const reasons = WEAKNESSES.filter(weakness => all.some(standing => standing.reasons.includes(weakness)))
+  const reasons = WEAKNESSES.filter((weakness) => all.some((standing) => standing.reasons.includes(weakness)))
   return told({ reasons }, Array.from(new Set(all.flatMap(({ remarks }) => remarks))))
 }
 

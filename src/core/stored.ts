@@ -111,7 +111,10 @@ export const NEVER_MS = 8_640_000_000_000_000
 
 /** May somebody ask the upstream about it now? */
 export function isDue (stored: Stored, nowMs: number, overMs = nowMs): boolean {
-  return stored.state === 'indeterminate' && stored.question !== null && !isPast(stored, overMs) && (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
+  return stored.state === 'indeterminate' &&
+    stored.question !== null &&
+    !isPast(stored, overMs) &&
+    (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
 }
 
 /** Somebody asks, and nobody else until `withinMs` are over. */
@@ -121,7 +124,10 @@ export function askedRow (stored: Stored, withinMs: number, nowMs: number): Stor
 
 /** What an asking came to that settles nothing. null: the row has moved on since. */
 export function answeredRow (stored: Stored, { token, tries, afterMs, absent }: ProbeNote, nowMs: number): Stored | null {
-  const mine = stored.state === 'indeterminate' && stored.attempt === token.attempt && stored.owner.equals(token.owner) && stored.asked === tries
+  const mine = stored.state === 'indeterminate' &&
+    stored.attempt === token.attempt &&
+    stored.owner.equals(token.owner) &&
+    stored.asked === tries
   if (!mine) return null
   const absentAtMs = absent === 'first' ? nowMs : absent === 'forget' ? null : stored.absentAtMs
   return { ...stored, askAtMs: afterMs === null ? NEVER_MS : nowMs + afterMs, absentAtMs }
@@ -143,7 +149,9 @@ export function violation (stored: Stored): string | null {
   if (claimed !== (stored.settledBy === null)) return 'everything but claimed must say who settled it'
   if (claimed !== (stored.settledAtMs === null)) return 'everything but claimed must say when it was settled'
   if ((stored.state === 'completed') !== (stored.body !== null)) return 'completed must have a body, and nothing else may'
-  if ((stored.state === 'completed' || stored.state === 'consumed') && stored.status === null) return 'completed and consumed must have a status'
+  if ((stored.state === 'completed' || stored.state === 'consumed') && stored.status === null) {
+    return 'completed and consumed must have a status'
+  }
   return null
 }
 

@@ -2,7 +2,9 @@
  * Why a bearer token is refused, in the words of the log, the problem and the challenge (RFC 6750 3). A closed list: nothing
  * of the token, and no claim of it, is in any of them.
  */
-export type TokenFault = 'expired' | 'not-yet-valid' | 'wrong-issuer' | 'wrong-audience' | 'unknown-key' | 'bad-signature' | 'unsupported-algorithm' | 'malformed'
+export type TokenFault =
+  | 'expired' | 'not-yet-valid' | 'wrong-issuer' | 'wrong-audience' | 'unknown-key' | 'bad-signature'
+  | 'unsupported-algorithm' | 'malformed'
 
 /** Printable ASCII without quotation marks: they stand in a quoted string of a header field. */
 const SENTENCES: Readonly<Record<TokenFault, string>> = {

@@ -1,4 +1,7 @@
-/** Why no connection to an upstream came to be, as the log says it: the code, and behind it what helps, where the code alone does not say. */
+/**
+ * Why no connection to an upstream came to be, as the log says it: the code, and behind it what helps, where the code
+ * alone does not say.
+ */
 
 /** Node's codes (OpenSSL's X509_V_ERR_…); of several words the last one. Others say enough. */
 export function explained (code: string, upstream: string): string {

@@ -49,7 +49,7 @@ async function answer (payments: Map<string, Payment>, request: IncomingMessage,
 async function pay (payments: Map<string, Payment>, request: IncomingMessage, response: ServerResponse, url: URL): Promise<void> {
   const { amount, currency } = JSON.parse(await bodyOf(request)) as Record<string, unknown>
   const delayMs = Math.min(DELAY_MAX_MS, Number(url.searchParams.get('delay') ?? 0) || 0)
-  if (delayMs > 0) await new Promise(resolve => setTimeout(resolve, delayMs))
+  if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs))
   const payment: Payment = { id: `pay_${randomUUID()}`, amount, currency, createdAt: new Date().toISOString() }
   payments.set(payment.id, payment)
   if (payments.size > PAYMENTS_MAX) payments.delete(payments.keys().next().value as string)

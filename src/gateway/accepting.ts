@@ -35,8 +35,8 @@ export function inboxMode (context: ModeContext): InboxMode {
     partOf,
     accept: async (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
-    orderRefusal: keyed => orderRefusal(keyed),
-    fullRefusal: keyed => isFull(context, keyed) ? INBOX_FULL : null,
+    orderRefusal: (keyed) => orderRefusal(keyed),
+    fullRefusal: (keyed) => isFull(context, keyed) ? INBOX_FULL : null,
     answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
 }
@@ -52,7 +52,7 @@ interface Made { readonly part: Part, readonly message: NewMessage }
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
   const refusal = orderRefusal(keyed, parts)
   if (refusal !== null) return refusal
-  const made = parts.map(part => ({ part, message: messageOf(keyed, part) }))
+  const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
     await context.recordCounts.hear(keyed)
@@ -70,7 +70,7 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
 
 /** Who is full takes nothing new; what it has taken it has. null: something of it is new. */
 async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[]): Promise<Outcome | null> {
-  const found = await Promise.all(parts.map(async part => context.deps.inbox.look(part.id)))
+  const found = await Promise.all(parts.map(async (part) => context.deps.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
     if (message === null) return null
     const clash = clashOf(keyed, parts[index] as Part, message)
@@ -80,14 +80,19 @@ async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts:
 }
 
 /** Not any other of the gateway's limits: who looks for the cause looks at the consumer. */
-const INBOX_FULL = rejected('overloaded', 'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.')
+const INBOX_FULL = rejected(
+  'overloaded',
+  'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.'
+)
 
 /** What is more than the inbox ever holds does not come in by being sent again. */
 function noRoom (keyed: KeyedRequest, parts: readonly Part[]): Rejected {
   const { depthMax, bytesMax } = inboxOf(keyed)
   const { messages, bytes } = sizeOf(parts)
   if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
-  const [holds, most] = messages > depthMax ? [`${messages} events`, `${depthMax} messages`] : [`${bytes} bytes of events`, `${bytesMax} bytes`]
+  const [holds, most] = messages > depthMax
+    ? [`${messages} events`, `${depthMax} messages`]
+    : [`${bytes} bytes of events`, `${bytesMax} bytes`]
   return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
 }
 
@@ -112,18 +117,24 @@ async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: reado
       if (clash !== null) return clash
     }
     // With one of them under another fingerprint that is as good, none was written: the others once more, without it.
-    open = open.filter(each => !foreign.includes(each))
+    open = open.filter((each) => !foreign.includes(each))
   }
   return accepted(keyed, made.map(({ part }) => part), isNew)
 }
 
 /** Of several there is no one record that could answer. */
 function executedBefore (item: number): Rejected {
-  return rejected('key-reused', `Item ${item} of the batch: It was executed, or is being so, from before this route had an inbox. ${NONE_ACCEPTED}`)
+  return rejected(
+    'key-reused',
+    `Item ${item} of the batch: It was executed, or is being so, from before this route had an inbox. ${NONE_ACCEPTED}`
+  )
 }
 
 /** A claim is of one key. */
-const CHANGING = rejected('overloaded', `The mode of this route is being changed, and a gateway that executes what comes for it is still there. ${NONE_ACCEPTED} Retry until it is gone.`)
+const CHANGING = rejected(
+  'overloaded',
+  `The mode of this route is being changed, and a gateway that executes what comes for it is still there. ${NONE_ACCEPTED} Retry until it is gone.`
+)
 
 /** As the store compares: to the byte. */
 function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprint): boolean {
@@ -144,7 +155,9 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
   const size = sizeOf(made.map(({ part }) => part))
   depths.enter(keyed.route.name, size)
   try {
-    const results = made.length === 1 && first !== undefined ? [await inbox.accept(first.message)] : await inbox.acceptAll(made.map(({ message }) => message))
+    const results = made.length === 1 && first !== undefined
+      ? [await inbox.accept(first.message)]
+      : await inbox.acceptAll(made.map(({ message }) => message))
     noteAccepted(context, keyed, made, results)
     return results
   } finally {
@@ -169,7 +182,10 @@ function note (context: ModeContext, keyed: KeyedRequest, { request }: NewMessag
 
 function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
   const inDoubt = mayHaveCome(error)
-  context.deps.log.warn({ record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt }, 'a message was not accepted, or nobody knows')
+  context.deps.log.warn(
+    { record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt },
+    'a message was not accepted, or nobody knows'
+  )
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
 }
 
@@ -239,7 +255,10 @@ function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
 }
 
 function unreached (context: ModeContext, keyed: KeyedRequest, error: unknown): UpstreamResult {
-  context.deps.log.warn({ record: keyed.name, route: keyed.route.name, error: errorText(error) }, 'the inbox does not answer; nothing was sent')
+  context.deps.log.warn(
+    { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+    'the inbox does not answer; nothing was sent'
+  )
   return { kind: 'unsent', code: INBOX_UNREACHED }
 }
 
@@ -275,7 +294,10 @@ function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): R
     const order = orderValue(keyed, part)
     if (order.kind !== 'unfit') continue
     const said = `The value by which messages of this route are ordered ${order.why}.`
-    return rejected('bad-request', part.item === undefined ? `${said} Nothing was accepted.` : `Item ${part.item} of the batch: ${said} ${NONE_ACCEPTED}`)
+    return rejected(
+      'bad-request',
+      part.item === undefined ? `${said} Nothing was accepted.` : `Item ${part.item} of the batch: ${said} ${NONE_ACCEPTED}`
+    )
   }
   return null
 }
@@ -289,7 +311,12 @@ function clashOf (keyed: KeyedRequest, part: Part, message: MessageDetail): Outc
   const judged = compareMessage(keyed, part, message)
   if (judged === 'same') return null
   if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
-  return part.item === undefined ? { kind: 'mismatch' } : { kind: 'mismatch', detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}` }
+  return part.item === undefined
+    ? { kind: 'mismatch' }
+    : {
+        kind: 'mismatch',
+        detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}`
+      }
 }
 
 /** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
@@ -318,8 +345,14 @@ function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
   }
 }
 
-/** The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a sender's in its place. */
-function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest, { rawHeaders, asked: { body } }: Part): string[] {
+/**
+ * The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a
+ * sender's in its place.
+ */
+function fieldsOf (
+  { route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest,
+  { rawHeaders, asked: { body } }: Part
+): string[] {
   const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
     record: null,
     verified: verifierOf(idempotency),
@@ -335,14 +368,17 @@ function fieldsOf ({ route: { upstream, idempotency }, requestId, forwarded, pre
   return withoutFields(fields, upstream.requestHeaders.map(([name]) => name))
 }
 
-/** Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go ahead of others for that. */
+/**
+ * Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go
+ * ahead of others for that.
+ */
 function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
   const { order } = inboxOf(keyed)
   if (order === null) return { kind: 'none' }
   if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
   const found = lookInto(body, [order.pointer])
   if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
-  return bodyValue(new Map(found.map(each => [order.pointer, each])), order.pointer)
+  return bodyValue(new Map(found.map((each) => [order.pointer, each])), order.pointer)
 }
 
 function inboxOf ({ route }: KeyedRequest): InboxPolicy {

@@ -1,7 +1,7 @@
 /**
  * What is looked at before anything is claimed: the caller's scope and his place, the body (read in full and bounded,
- * E0), whether he may have what stands under the key, and the fingerprint. How much may be executed at once is asked in handle.ts, where retries are told apart.
- * Refusals cost nothing and leave nothing behind.
+ * E0), whether he may have what stands under the key, and the fingerprint. How much may be executed at once is asked in
+ * handle.ts, where retries are told apart. Refusals cost nothing and leave nothing behind.
  */
 import { fingerprintOf } from '../core/fingerprint.ts'
 import type { Asked } from '../core/fingerprint.ts'
@@ -71,7 +71,7 @@ export async function admit (context: AdmitContext, request: GuardedRequest, key
   const room = new BodyRoom(context.limits, holder, request.route.idempotency.keep.requestBytesMax)
   let admission: Admission | null = null
   try {
-    admission = await admitCaller(context, request, key, { scopeUnder: rules => scope.under(rules)?.scope ?? null, room, leave })
+    admission = await admitCaller(context, request, key, { scopeUnder: (rules) => scope.under(rules)?.scope ?? null, room, leave })
     return admission
   } finally {
     // Whoever goes on gives its place back with its body (holding.ts).
@@ -92,8 +92,16 @@ async function admitCaller (context: AdmitContext, request: GuardedRequest, key:
   steps.requestBytes = read.body.length
   const split = key.kind === 'body' ? context.inbox.split(request, read.body, context.deps.clock.wallMs, context.ids.rules) : ONE
   if (split.kind === 'refused') return refused(split.outcome)
-  if (split.kind === 'several') return (await unauthorised(context, request, read)) ?? severalOf(context, request, split.messages, { ...whose, read, arrivedAtMs })
-  const sought = key.kind === 'body' ? findKey(route.idempotency.key, { rawHeaders: request.rawHeaders, target: request.target, match: route.match, nowMs: context.deps.clock.wallMs }, read.body) : key
+  if (split.kind === 'several') {
+    return (await unauthorised(context, request, read)) ?? severalOf(context, request, split.messages, { ...whose, read, arrivedAtMs })
+  }
+  const sought = key.kind === 'body'
+    ? findKey(
+      route.idempotency.key,
+      { rawHeaders: request.rawHeaders, target: request.target, match: route.match, nowMs: context.deps.clock.wallMs },
+      read.body
+    )
+    : key
   const keyless = sought.kind === 'keyless' || (sought.kind === 'absent' && takesKeyless(route.idempotency, request.rawHeaders))
   const found = keyless ? keyOfOnce(context, route.name) : sought
   if (found.kind === 'passes') return passed(context, request, found, { ...whose, body: read.body })
@@ -117,26 +125,39 @@ function admitted (context: AdmitContext, request: GuardedRequest, read: Read, m
   return {
     kind: 'keyed',
     keyed: made,
-    parts: messages?.map(message => context.inbox.partOf(made, message, context.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
+    parts: messages?.map((message) =>
+      context.inbox.partOf(made, message, context.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
     again: async () => {
       await context.ids.look()
       const identified = await context.ids.identifyAnew(route, scopeUnder, read.found.key)
       if (identified === null) return null
       const anew = keyed(identified)
-      const parts = messages === null ? null : await Promise.all(messages.map(async message => context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
+      const parts = messages === null
+        ? null
+        : await Promise.all(messages.map(async (message) =>
+          context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeUnder, message.key) ?? identified)))
       return { keyed: anew, parts }
     }
   }
 }
 
 /** null: it goes on. */
-async function unauthorised (context: AdmitContext, request: GuardedRequest, { body }: Extract<BodyResult, { kind: 'body' }>): Promise<Admission | null> {
+async function unauthorised (
+  context: AdmitContext,
+  request: GuardedRequest,
+  { body }: Extract<BodyResult, { kind: 'body' }>
+): Promise<Admission | null> {
   const refusal = await authorised(context, request, body)
   return refusal === null ? null : refused(refusal)
 }
 
 /** Named after its first event; its body is held once as it came, and once more in parts. */
-function severalOf (context: AdmitContext, request: GuardedRequest, messages: readonly [SplitMessage, ...SplitMessage[]], read: Omit<Read, 'found'>): Admission {
+function severalOf (
+  context: AdmitContext,
+  request: GuardedRequest,
+  messages: readonly [SplitMessage, ...SplitMessage[]],
+  read: Omit<Read, 'found'>
+): Admission {
   const [{ key, source }] = messages
   if (!read.room.take(read.read.body.length)) return refused(read.room.refused())
   const found = { kind: 'key', key, ...(source !== null && { source }) } as const
@@ -148,7 +169,12 @@ function keyOfOnce (context: AdmitContext, route: string): Extract<FoundKey, { k
   return { kind: 'key', key: `keyless:${context.deps.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }
 
-async function passed (context: AdmitContext, request: GuardedRequest, { preset, why }: Extract<FoundKey, { kind: 'passes' }>, { body, room }: { readonly body: Buffer, readonly room: BodyRoom }): Promise<Admission> {
+async function passed (
+  context: AdmitContext,
+  request: GuardedRequest,
+  { preset, why }: Extract<FoundKey, { kind: 'passes' }>,
+  { body, room }: { readonly body: Buffer, readonly room: BodyRoom }
+): Promise<Admission> {
   context.deps.meter.passed(request.route.name, preset, why)
   request.steps.keyFrom = preset
   return { kind: 'passed', outcome: await passOn(context, request, body, room.holder) }
@@ -180,7 +206,13 @@ interface Read extends Whose {
   readonly arrivedAtMs: number
 }
 
-function keyedRequestOf (context: AdmitContext, request: GuardedRequest, { found: { key, source }, read: { body }, arrivedAtMs }: Read, identified: Identified, reservation: BodyReservation): KeyedRequest {
+function keyedRequestOf (
+  context: AdmitContext,
+  request: GuardedRequest,
+  { found: { key, source }, read: { body }, arrivedAtMs }: Read,
+  identified: Identified,
+  reservation: BodyReservation
+): KeyedRequest {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
   const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
@@ -217,7 +249,14 @@ function keyedRequestOf (context: AdmitContext, request: GuardedRequest, { found
       keyHash: keyHashOf(identified),
       keyText: policy.key.store === 'text' ? key : null
     }),
-    question: () => policy.probe === null || deferred ? null : renderQuestion(policy.probe, route.upstream.name, { key, recordId: name, body, host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null }),
+    question: () => policy.probe === null || deferred
+      ? null
+      : renderQuestion(policy.probe, route.upstream.name, {
+        key,
+        recordId: name,
+        body,
+        host: route.upstream.host === 'preserve' ? headerValue(rawHeaders, 'host') : null
+      }),
     rawHeaders,
     forwarded: request.forwarded,
     requestId: request.requestId,

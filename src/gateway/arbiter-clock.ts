@@ -134,7 +134,9 @@ export class ArbiterClock {
     if (toldMs === 0) this.#told = null
     else if (aheadMs > 0 && aheadAfterMs !== null) this.#told ??= trustTold(reading, aheadMs, aheadAfterMs)
     if (toldMs > 0 && this.#toldAheadMs === 0) this.#tellAhead(toldMs, 'as another gateway has found')
-    if (toldMs === 0 && this.#toldAheadMs > 0) this.#options.log.warn({}, 'nobody finds the clock of the store ahead any more: its time is believed as it is')
+    if (toldMs === 0 && this.#toldAheadMs > 0) {
+      this.#options.log.warn({}, 'nobody finds the clock of the store ahead any more: its time is believed as it is')
+    }
     this.#toldAheadMs = toldMs
     if (toldMs === 0) this.#trusted = trustFrom(reading)
   }
@@ -163,10 +165,16 @@ export class ArbiterClock {
       this.#options.meter.arbiterStepped()
       this.#tellAhead(aheadMs, 'by this gateway\'s own clock')
     } else if (beaten.contradicted === true) {
-      this.#believeAnew(trustFrom(reading), 'this process stood still, and its clocks do not know: other gateways find nothing wrong with the time of the store')
+      this.#believeAnew(
+        trustFrom(reading),
+        'this process stood still, and its clocks do not know: other gateways find nothing wrong with the time of the store'
+      )
       this.onAnew()
     } else if (reading.afterMs - this.#doubt.foundAtBootMs >= this.#keepMs) {
-      this.#believeAnew(trustFrom(reading), 'what was kept when the clock of the store stepped ahead is over by now: its time is believed as it is')
+      this.#believeAnew(
+        trustFrom(reading),
+        'what was kept when the clock of the store stepped ahead is over by now: its time is believed as it is'
+      )
     } else this.#doubt = { ...this.#doubt, aheadMs }
   }
 
@@ -187,6 +195,9 @@ export class ArbiterClock {
   }
 
   #tellAhead (aheadMs: number, found: string): void {
-    this.#options.log.error({ aheadMs: Math.round(aheadMs) }, `the clock of the store has stepped ahead, ${found}: nothing lapses, is swept or counts as expired until it is set back, its time is confirmed (onceway clock confirm), or all that is kept now would be over`)
+    this.#options.log.error(
+      { aheadMs: Math.round(aheadMs) },
+      `the clock of the store has stepped ahead, ${found}: nothing lapses, is swept or counts as expired until it is set back, its time is confirmed (onceway clock confirm), or all that is kept now would be over`
+    )
   }
 }

@@ -13,7 +13,11 @@ import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
-export async function authorised (context: { readonly deps: Deps }, { route, rawHeaders }: GuardedRequest, body: Buffer): Promise<Rejected | null> {
+export async function authorised (
+  context: { readonly deps: Deps },
+  { route, rawHeaders }: GuardedRequest,
+  body: Buffer
+): Promise<Rejected | null> {
   const verify = verifierOf(route.idempotency)
   if (verify === null) return null
   const verified = verifySignature(verify, rawHeaders, body, context.deps.clock.wallMs())

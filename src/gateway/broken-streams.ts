@@ -29,17 +29,35 @@ interface Tombstone { readonly told: UnknownOutcome, readonly id: Buffer, readon
 export function watchStream (context: BrokenStreamContext, execution: Execution, { status, over }: StreamedResult): void {
   const { keyed: { id, name, route, requestId }, attempt, question, token } = execution
   // Nothing more of the execution is held meanwhile: its request may be large.
-  watch(context, over, status, { told: { keyed: { name, route, requestId }, attempt, question }, id, correction: { token, outcome: 'indeterminate', keepMs: route.idempotency.unknownRetentionMs, status, headers: null, body: null, reason: null, question } })
+  watch(context, over, status, {
+    told: { keyed: { name, route, requestId }, attempt, question },
+    id,
+    correction: {
+      token,
+      outcome: 'indeterminate',
+      keepMs: route.idempotency.unknownRetentionMs,
+      status,
+      headers: null,
+      body: null,
+      reason: null,
+      question
+    }
+  })
 }
 
 function watch (context: BrokenStreamContext, over: Promise<string | null>, status: number, tombstone: Tombstone): void {
-  void over.then(code => {
+  void over.then((code) => {
     // A process that ends breaks its streams off itself.
     if (code !== null && !context.drain.stopped) context.background(takeBack(context, tombstone, { stage: 'during', code }, status))
   })
 }
 
-async function takeBack (context: BrokenStreamContext, { told, id, correction }: Tombstone, reason: UnknownReason, status: number): Promise<void> {
+async function takeBack (
+  context: BrokenStreamContext,
+  { told, id, correction }: Tombstone,
+  reason: UnknownReason,
+  status: number
+): Promise<void> {
   noteIndeterminate(context, told, reason, status)
   // Nobody is shown the tombstone from memory while the correction is written.
   await forget(context, id, told)
@@ -67,12 +85,23 @@ async function write (context: BrokenStreamContext, { keyed: { name, route } }: 
       if (result.kind === 'settled') return true
       const { row } = result
       // The reply of an earlier try was lost.
-      const mine = row !== null && row.state === 'indeterminate' && row.owner.equals(correction.token.owner) && row.attempt === correction.token.attempt
-      if (!mine) log.warn({ record: name, route: route.name, state: row?.state ?? 'none' }, 'an answer broke off, and its record is not ours any more')
+      const mine = row !== null &&
+        row.state === 'indeterminate' &&
+        row.owner.equals(correction.token.owner) &&
+        row.attempt === correction.token.attempt
+      if (!mine) {
+        log.warn(
+          { record: name, route: route.name, state: row?.state ?? 'none' },
+          'an answer broke off, and its record is not ours any more'
+        )
+      }
       return mine
     } catch (error) {
       meter.settleRetried(route.name)
-      log.warn({ record: name, route: route.name, outcome: correction.outcome, error: errorText(error) }, 'an answer broke off, and its record still calls it executed; trying again')
+      log.warn(
+        { record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
+        'an answer broke off, and its record still calls it executed; trying again'
+      )
       await context.drain.pause(pauseMs)
     }
   }

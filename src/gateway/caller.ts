@@ -32,7 +32,10 @@ export interface CallerRequest extends Caller {
   readonly connection?: object
 }
 
-/** `jwt`: how tokens are verified, where a part of the scope is a claim. `verify`: how a replay to callers who sign is authorised; absent: it is not said. */
+/**
+ * `jwt`: how tokens are verified, where a part of the scope is a claim. `verify`: how a replay to callers who sign is
+ * authorised; absent: it is not said.
+ */
 export type WhoseKey = Pick<IdempotencyPolicy, 'scope' | 'jwt'> & Partial<Pick<IdempotencyPolicy, 'key' | 'verify'>>
 
 /** `scope`: what the record is found by. `caller`: the same without the host, of which the caller's keys and places know nothing. */
@@ -46,10 +49,18 @@ export type CallerScope =
   | { readonly kind: 'refused', readonly outcome: Rejected } & UnderRules
 
 /** `place`: for the log. `host`: of the upstream; what it is told of the host decides whether that is part of the record. */
-export async function callerScope (context: CallerContext, request: CallerRequest, whose: WhoseKey, place: string, host: UpstreamPolicy['host'] = 'upstream'): Promise<CallerScope> {
+export async function callerScope (
+  context: CallerContext,
+  request: CallerRequest,
+  whose: WhoseKey,
+  place: string,
+  host: UpstreamPolicy['host'] = 'upstream'
+): Promise<CallerScope> {
   const { rules } = context.ids
   const { connection } = request
-  const deciding = connection === undefined ? null : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
+  const deciding = connection === undefined
+    ? null
+    : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
   const known = deciding === null || connection === undefined ? null : context.knownScopes.find(connection, deciding)
   if (known !== null) return answer({ kind: 'scope', scope: known }, { rules, request, whose, claims: null, host })
   const token = needsToken(whose) ? await verified(context, request, whose) : null
@@ -73,10 +84,22 @@ function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
 function sayUncounted (context: CallerContext, request: CallerRequest, whose: WhoseKey, route: string): void {
   const field = firstUncounted(request.rawHeaders, context.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
-  context.notices.warn('uncounted-field', route, field.toLowerCase(), { field, configure: `scope: [public, "header?:${field}"]` }, 'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart')
+  context.notices.warn(
+    'uncounted-field',
+    route,
+    field.toLowerCase(),
+    { field, configure: `scope: [public, "header?:${field}"]` },
+    'a caller without a credential shares its keys with all others, and this field, which may name it, does not count: configure the scope of this route if it tells callers apart'
+  )
 }
 
-interface Asked { readonly rules: Rules, readonly request: CallerRequest, readonly whose: WhoseKey, readonly claims: Claims, readonly host: UpstreamPolicy['host'] }
+interface Asked {
+  readonly rules: Rules
+  readonly request: CallerRequest
+  readonly whose: WhoseKey
+  readonly claims: Claims
+  readonly host: UpstreamPolicy['host']
+}
 
 function answer (found: ScopeResult, asked: Asked): CallerScope {
   const { rules, request, whose, claims } = asked
@@ -102,7 +125,12 @@ function nobody (): null { return null }
 
 function optionsOf (whose: WhoseKey, rules: Rules, shown?: Shown): Parameters<typeof scopeOf>[3] {
   const { key } = whose
-  return { rules, signing: signing(whose), own: () => key === undefined ? [] : [key.header, ...key.sources.flatMap(headersRead)], ...(shown !== undefined && { shown }) }
+  return {
+    rules,
+    signing: signing(whose),
+    own: () => key === undefined ? [] : [key.header, ...key.sources.flatMap(headersRead)],
+    ...(shown !== undefined && { shown })
+  }
 }
 
 function signing ({ verify = null }: WhoseKey): Signing {
@@ -110,7 +138,7 @@ function signing ({ verify = null }: WhoseKey): Signing {
 }
 
 function needsToken ({ scope }: WhoseKey): boolean {
-  return scope.kind === 'parts' && scope.parts.some(part => part.kind === 'jwt')
+  return scope.kind === 'parts' && scope.parts.some((part) => part.kind === 'jwt')
 }
 
 /** null: there is none, which is for the scope to say: another part of it may be what is missing. */
@@ -121,5 +149,11 @@ async function verified (context: CallerContext, { rawHeaders }: CallerRequest, 
 
 /** Not "there is none": a client that is told so does not think of renewing the one that it has sent. */
 function badToken (fault: TokenFault): Rejected {
-  return { kind: 'rejected', code: 'token-invalid', detail: tokenDetail(fault), challenge: tokenChallenge(fault), reason: faultReason(fault) }
+  return {
+    kind: 'rejected',
+    code: 'token-invalid',
+    detail: tokenDetail(fault),
+    challenge: tokenChallenge(fault),
+    reason: faultReason(fault)
+  }
 }

@@ -61,11 +61,18 @@ export async function claimRecord (context: ClaimContext, execution: Execution):
   if (early !== null) return early
   const decided = await claimRow(context, execution)
   // A statement that nobody answered may still be on its way, whatever was read since: what it would grant is given back (P6).
-  if (decided.decision.kind !== 'won') for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, execution.keyed.route.idempotency))
+  if (decided.decision.kind !== 'won') {
+    for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, execution.keyed.route.idempotency))
+  }
   // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
   context.background(dispose(context, execution, decided))
   if (decided.decision.kind === 'won' && context.rowsMayVanish) {
-    await locks.swap(keyed.id, execution.owner, { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } }, keyed.claim.leaseMs)
+    await locks.swap(
+      keyed.id,
+      execution.owner,
+      { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } },
+      keyed.claim.leaseMs
+    )
   }
   return decided.decision
 }
@@ -98,7 +105,13 @@ const NOBODY = Buffer.alloc(0)
 // ---------------------------------------------------------------- what Redis says
 
 /** null: Redis does not decide; ask the arbiter. */
-async function decisionOfRedis (context: ClaimContext, execution: Execution, found: LockResult, askedAtMs: number, askedAtWallMs: number): Promise<ClaimDecision | null> {
+async function decisionOfRedis (
+  context: ClaimContext,
+  execution: Execution,
+  found: LockResult,
+  askedAtMs: number,
+  askedAtWallMs: number
+): Promise<ClaimDecision | null> {
   switch (found.kind) {
     case 'locked':
     case 'mine':
@@ -110,7 +123,13 @@ async function decisionOfRedis (context: ClaimContext, execution: Execution, fou
 }
 
 /** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
-function decisionOfCopy (context: ClaimContext, execution: Execution, copy: Copy, askedAtMs: number, askedAtWallMs: number): ClaimDecision | null {
+function decisionOfCopy (
+  context: ClaimContext,
+  execution: Execution,
+  copy: Copy,
+  askedAtMs: number,
+  askedAtWallMs: number
+): ClaimDecision | null {
   const comparison = same(execution, copy.fingerprint)
   if (comparison === 'unknown' || !isBelieved(context, copy)) return null
   context.replayCache.keepCopy(execution.keyed.name, copy, askedAtMs, askedAtWallMs)
@@ -152,7 +171,10 @@ async function decisionOfLock (context: ClaimContext, execution: Execution, lock
 async function putBack (context: ClaimContext, execution: Execution, lock: Lock): Promise<void> {
   const { log, records } = context.deps
   const { name, route } = execution.keyed
-  log.error({ record: name, route: route.name }, 'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner')
+  log.error(
+    { record: name, route: route.name },
+    'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner'
+  )
   await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})
 }
 
@@ -198,7 +220,13 @@ async function walkRow (context: ClaimContext, execution: Execution): Promise<Ro
     const { row } = result
     execution.rowSeen = true
     execution.rowLeaseMs = row.leaseMs
-    const step = decide(row, { owner: execution.owner }, same(execution, row.fingerprint), execution.keyed.route.idempotency, context.lapseGuard.mayLapse())
+    const step = decide(
+      row,
+      { owner: execution.owner },
+      same(execution, row.fingerprint),
+      execution.keyed.route.idempotency,
+      context.lapseGuard.mayLapse()
+    )
     const replayed = step.do === 'mismatch' && replaysMismatch(execution.keyed) ? asIfSame(context, execution, row) : step
     const decision = decisionOfRow(context, execution, row, replayed)
     if (decision !== null) return decision
@@ -245,12 +273,22 @@ async function nextRound (context: ClaimContext, execution: Execution, row: Row,
   if (step.do === 'take') {
     execution.countsAnew = row.past || isUnsent(row)
     const seen: Seen = { id, owner: row.owner, attempt: row.attempt, fingerprint: row.fingerprint }
-    const taken = await granted(context, execution, () => records.take(seen, execution.claim, step.mayRetry), row.past ? 1 : row.attempt + 1)
+    const taken = await granted(
+      context,
+      execution,
+      () => records.take(seen, execution.claim, step.mayRetry),
+      row.past ? 1 : row.attempt + 1
+    )
     if (taken.kind !== 'lost') return taken
     execution.countsAnew = true
   }
   if (step.do === 'lapse') {
-    const lapsed = await records.lapse({ ids: [id], running: context.executions.owners(), limit: 1, still: () => context.lapseGuard.mayLapse() })
+    const lapsed = await records.lapse({
+      ids: [id],
+      running: context.executions.owners(),
+      limit: 1,
+      still: () => context.lapseGuard.mayLapse()
+    })
     context.writes.noteLapsed(lapsed)
   }
   // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
@@ -268,7 +306,12 @@ function isUnsent ({ state, status }: Row): boolean {
  * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
  * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
  */
-async function granted<Result extends ClaimResult | TakeResult> (context: ClaimContext, execution: Execution, statement: () => Promise<Result>, attempt = 1): Promise<Result | ClaimResult> {
+async function granted<Result extends ClaimResult | TakeResult> (
+  context: ClaimContext,
+  execution: Execution,
+  statement: () => Promise<Result>,
+  attempt = 1
+): Promise<Result | ClaimResult> {
   const { records } = context.deps
   execution.attempt = attempt
   try {
@@ -315,7 +358,10 @@ function storedAnswer (row: Row): Answer | null {
 
 /** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
 function undecodable (context: ClaimContext, execution: Execution): RowDecision {
-  context.deps.log.error({ record: execution.keyed.name, route: execution.keyed.route.name }, 'stored answer cannot be decoded; treated as indeterminate')
+  context.deps.log.error(
+    { record: execution.keyed.name, route: execution.keyed.route.name },
+    'stored answer cannot be decoded; treated as indeterminate'
+  )
   return { decision: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
 }
 
@@ -334,7 +380,13 @@ async function dispose (context: ClaimContext, execution: Execution, decided: Ro
   }
   const answer = storedAnswer(row) ?? { status: row.status ?? 0, headers: [], body: Buffer.alloc(0) }
   const state = row.state === 'consumed' ? 'consumed' : 'completed'
-  await context.writes.swapForCopy(id, owner, { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs }, row.keepLeftMs ?? 0, execution.askedAtMs)
+  await context.writes.swapForCopy(
+    id,
+    owner,
+    { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs },
+    row.keepLeftMs ?? 0,
+    execution.askedAtMs
+  )
 }
 
 // ---------------------------------------------------------------- small things
@@ -352,5 +404,9 @@ function retryAfterOf (row: Row, leaseMs: number): number {
 
 /** 504 for what ended in silence (a time-out, a dead process, a drain's end, a hop's 504), 502 for what broke. */
 function timedOut (row: Row): boolean {
-  return row.status === 504 || row.reason === null || row.reason.stage === 'lease' || row.reason.stage === 'drain' || /TIMEOUT/.test(row.reason.code)
+  return row.status === 504 ||
+    row.reason === null ||
+    row.reason.stage === 'lease' ||
+    row.reason.stage === 'drain' ||
+    /TIMEOUT/.test(row.reason.code)
 }

@@ -11,7 +11,11 @@ export function replaysMismatch ({ route }: Pick<KeyedRequest, 'route'>): boolea
 }
 
 /** A message of the inbox; where the route replays on a mismatch, any request of its key is the same. */
-export function compareMessage (keyed: Pick<KeyedRequest, 'route'>, part: Pick<Part, 'asked' | 'claim'>, message: MessageDetail): Comparison {
+export function compareMessage (
+  keyed: Pick<KeyedRequest, 'route'>,
+  part: Pick<Part, 'asked' | 'claim'>,
+  message: MessageDetail
+): Comparison {
   const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
   return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison
 }

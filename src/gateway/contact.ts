@@ -45,7 +45,8 @@ export class LapseGuard {
 
   /** The last word from the arbiter acknowledged a write, and not long ago. */
   standing (): boolean {
-    // On both clocks: while the machine was suspended, perhaps together with the arbiter, nobody could renew and the monotonic one stood still.
+    // On both clocks: while the machine was suspended, perhaps together with the arbiter, nobody could renew and the
+    // monotonic one stood still.
     const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)
     return this.#sinceMs !== null && silentMs <= this.#silenceMs
   }

@@ -40,8 +40,17 @@ export interface DeliveryEnd {
   readonly againInMs: number | null
 }
 
-/** `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves when nothing is under way. */
-export async function deliver (context: DeliverContext, lease: WorkerLease, route: InboxRoute, delivery: Delivery, noteEnd: (end: DeliveryEnd) => void): Promise<void> {
+/**
+ * `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves
+ * when nothing is under way.
+ */
+export async function deliver (
+  context: DeliverContext,
+  lease: WorkerLease,
+  route: InboxRoute,
+  delivery: Delivery,
+  noteEnd: (end: DeliveryEnd) => void
+): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
     tell(context, route, delivery, before, await settle(context, route, delivery, before), null)
@@ -54,7 +63,7 @@ export async function deliver (context: DeliverContext, lease: WorkerLease, rout
   const time = new UpstreamTime(clock, route.upstream)
   const sending = send(context, lease, route, delivery, {
     placed: () => { time.begin() },
-    reserve: bytes => {
+    reserve: (bytes) => {
       if (context.limits.buffered.take('answers', bytes) !== null) return false
       answerBytes += bytes
       return true
@@ -68,10 +77,15 @@ export async function deliver (context: DeliverContext, lease: WorkerLease, rout
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
-    const fate = ours ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const : judged(context, route, delivery, sent, ms)
+    const fate = ours
+      ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const
+      : judged(context, route, delivery, sent, ms)
     const settled = await settle(context, route, delivery, fate)
     tell(context, route, delivery, fate, settled, ours ? null : ms)
-    noteEnd({ ended: ours ? null : endedAs(sent, fate, clock.wallMs()), againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null })
+    noteEnd({
+      ended: ours ? null : endedAs(sent, fate, clock.wallMs()),
+      againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null
+    })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
     time.end()
@@ -82,12 +96,24 @@ export async function deliver (context: DeliverContext, lease: WorkerLease, rout
 
 // ---------------------------------------------------------------- sending
 
-function send (context: DeliverContext, lease: WorkerLease, { upstream, idempotency: { keep } }: InboxRoute, { token, request }: Delivery, more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>): Sending {
+function send (
+  context: DeliverContext,
+  lease: WorkerLease,
+  { upstream, idempotency: { keep } }: InboxRoute,
+  { token, request }: Delivery,
+  more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>
+): Sending {
   return context.deps.upstream.send({
     upstream,
     method: request.method,
     target: request.target,
-    headers: [...withStatic(request.headers, upstream.requestHeaders), 'Onceway-Key', token.id.toString('base64url'), 'Idempotency-Attempt', String(token.attempt)],
+    headers: [
+      ...withStatic(request.headers, upstream.requestHeaders),
+      'Onceway-Key',
+      token.id.toString('base64url'),
+      'Idempotency-Attempt',
+      String(token.attempt)
+    ],
     body: request.body,
     responseBytesMax: keep.responseBytesMax,
     ...more
@@ -138,7 +164,10 @@ function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
 /** overtaken: it is somebody else's by now. abandoned: the process ends before the store has answered. */
 type Settled = 'settled' | 'overtaken' | 'abandoned'
 
-/** Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one that is not sent twice. */
+/**
+ * Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one
+ * that is not sent twice.
+ */
 async function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
   const { inbox, meter, log } = context.deps
   let fate = wanted
@@ -150,7 +179,10 @@ async function settle (context: DeliverContext, route: InboxRoute, { token }: De
     } catch (error) {
       inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
       meter.settleRetried(route.name)
-      log.warn({ record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) }, 'what a delivery came to could not be stored; trying again')
+      log.warn(
+        { record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) },
+        'what a delivery came to could not be stored; trying again'
+      )
       // P7: content that the store can never take is not kept.
       if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
       if (context.drain.stopped) return 'abandoned'
@@ -176,12 +208,22 @@ export function tellRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { co
   for (const { id, route, requestId, attempt, tries } of held) {
     meter.delivery(route, 'held', null)
     meter.deliveryTries(route, tries)
-    log.error({ record: id.toString('base64url'), route, requestId, attempt, tries, result: 'held', status: null, error: WORKER_LOST }, HELD)
+    log.error(
+      { record: id.toString('base64url'), route, requestId, attempt, tries, result: 'held', status: null, error: WORKER_LOST },
+      HELD
+    )
   }
 }
 
 /** `ms` null: it was not sent. */
-function tell (context: DeliverContext, { upstream }: InboxRoute, { token, route, requestId, tries }: Delivery, fate: Fate, settled: Settled, ms: number | null): void {
+function tell (
+  context: DeliverContext,
+  { upstream }: InboxRoute,
+  { token, route, requestId, tries }: Delivery,
+  fate: Fate,
+  settled: Settled,
+  ms: number | null
+): void {
   const { meter, log, deliveryLog } = context.deps
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
   if (result !== 'abandoned') meter.delivery(route, result, ms)
@@ -203,7 +245,8 @@ function tell (context: DeliverContext, { upstream }: InboxRoute, { token, route
   switch (result) {
     case 'delivered':
     case 'again': return deliveryLog.note({ ...line, result })
-    case 'abandoned': return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
+    case 'abandoned':
+      return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
     case 'overtaken': return log.warn(line, 'a delivery ended after its message had been taken over')
     case 'held': return log.error(line, HELD)
     case 'dead': return log.error(line, 'message given up: it is dead until somebody says so')

@@ -35,10 +35,18 @@ type Parts = DropContext & { readonly executions: DropExecutions }
 export function dropMode (gateway: DropContext): DropMode {
   const executions = new DropExecutions()
   const { limits, recordCounts, ids, drain } = gateway
-  const parts: Parts = { limits, recordCounts, ids, drain, executions, get deps () { return gateway.deps }, background: work => { gateway.background(work) } }
+  const parts: Parts = {
+    limits,
+    recordCounts,
+    ids,
+    drain,
+    executions,
+    get deps () { return gateway.deps },
+    background: (work) => { gateway.background(work) }
+  }
   return {
     pass: async (keyed, policy) => passOnce(parts, keyed, policy),
-    has: name => executions.get(name) !== undefined,
+    has: (name) => executions.get(name) !== undefined,
     get size () { return executions.size },
     all: () => executions.all()
   }
@@ -65,7 +73,13 @@ async function passOnce (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy
 }
 
 /** `counted`: its caller may have it, as far as the store knows. */
-async function attempt (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy, waitLeftMs: () => number, counted = false): Promise<Outcome> {
+async function attempt (
+  gateway: Parts,
+  keyed: KeyedRequest,
+  policy: DropPolicy,
+  waitLeftMs: () => number,
+  counted = false
+): Promise<Outcome> {
   for (;;) {
     const running = gateway.executions.get(keyed.name)
     if (running === undefined) break
@@ -78,7 +92,12 @@ async function attempt (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy,
   const counting = counted ? null : gateway.recordCounts.ask(keyed)
   // Meanwhile another may begin it, and the house fill: from the first look to `start` nothing waits.
   if (counting !== null) return await counting ?? attempt(gateway, keyed, policy, waitLeftMs, true)
-  const execution = new DropExecution(keyed, gateway.deps.marks.of(keyed.route.name, policy), gateway.deps.random.bytes(OWNER_BYTES), gateway.deps.clock)
+  const execution = new DropExecution(
+    keyed,
+    gateway.deps.marks.of(keyed.route.name, policy),
+    gateway.deps.random.bytes(OWNER_BYTES),
+    gateway.deps.clock
+  )
   start(gateway, execution, policy)
   const decision = await execution.decision.promise
   return untold(decision) ? fromDecision(gateway, keyed, decision, policy) : answerOf(gateway, execution)
@@ -93,7 +112,13 @@ function refusalOf (gateway: Parts, { reservation }: KeyedRequest): Outcome | nu
 // ---------------------------------------------------------------- one that runs in this process
 
 /** null: it did not go through. */
-async function join (gateway: Parts, keyed: KeyedRequest, running: DropExecution, policy: DropPolicy, waitLeftMs: () => number): Promise<Outcome | null> {
+async function join (
+  gateway: Parts,
+  keyed: KeyedRequest,
+  running: DropExecution,
+  policy: DropPolicy,
+  waitLeftMs: () => number
+): Promise<Outcome | null> {
   const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(gateway.deps.clock), starter: false, elsewhere: false })
   if (!gateway.limits.enterWait(keyed.reservation.holder)) return inFlight()
   let joined: boolean | typeof TIMED_OUT | Extract<MarkDecision, Untold>
@@ -207,7 +232,13 @@ function maySend (gateway: Parts, execution: DropExecution, decision: MarkDecisi
 }
 
 /** Marked before anybody is answered; free before anybody looks again. */
-async function conclude (gateway: Parts, execution: DropExecution, policy: DropPolicy, decision: MarkDecision, result: UpstreamResult): Promise<void> {
+async function conclude (
+  gateway: Parts,
+  execution: DropExecution,
+  policy: DropPolicy,
+  decision: MarkDecision,
+  result: UpstreamResult
+): Promise<void> {
   const sent = sentOf(result, execution.keyed.route.idempotency)
   noteUnknown(gateway, execution, sent, result)
   const { marks } = execution
@@ -276,5 +307,8 @@ function noteUnknown (gateway: Parts, { keyed }: DropExecution, sent: Sent, resu
 
 function noteUnmarked (gateway: Parts, { keyed }: DropExecution): void {
   gateway.deps.meter.answeredUnsettled(keyed.route.name)
-  gateway.deps.log.error({ record: keyed.name, route: keyed.route.name }, 'the store does not take the mark of an event that went through; its duplicates may go through too')
+  gateway.deps.log.error(
+    { record: keyed.name, route: keyed.route.name },
+    'the store does not take the mark of an event that went through; its duplicates may go through too'
+  )
 }

@@ -1,4 +1,7 @@
-/** The events of mode drop that are under way in this process: at most one that is marked for each record, and duplicates that are forwarded as such. */
+/**
+ * The events of mode drop that are under way in this process: at most one that is marked for each record, and
+ * duplicates that are forwarded as such.
+ */
 import { Bag } from '../bag.ts'
 import type { Place } from '../bag.ts'
 import type { Clock, MarkResult, MarkStore, Sending } from '../ports.ts'

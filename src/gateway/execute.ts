@@ -74,24 +74,33 @@ async function execute (context: ExecuteContext, execution: Execution): Promise<
   if (execution.countsAnew) context.recordCounts.count(keyed)
   execution.sendsFromMs = clock.monotonicMs()
   context.leases.hold(execution)
-  const kept = keyed.route.idempotency.inbox === null ? null : await context.inbox.acceptClaimed(execution, () => maySend(context, execution))
+  const kept = keyed.route.idempotency.inbox === null
+    ? null
+    : await context.inbox.acceptClaimed(execution, () => maySend(context, execution))
   if (kept !== null) return settleSending(context, execution, kept)
   const sentAt = clock.monotonicMs()
   execution.sendsFromMs = sentAt
   const result = await send(context, execution, () => maySend(context, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
   steps.upstreamMs = clock.monotonicMs() - sentAt
-  context.deps.meter.upstream(keyed.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, steps.upstreamMs)
+  context.deps.meter.upstream(
+    keyed.route.name,
+    result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind,
+    steps.upstreamMs
+  )
   await settleSending(context, execution, result)
 }
 
-/** A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the request sent after all). */
+/**
+ * A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the
+ * request sent after all).
+ */
 async function claimInTime (context: ExecuteContext, execution: Execution): Promise<ClaimDecision> {
   const { clock, claimWithinMs, log } = context.deps
   const claiming = claimRecord(context, execution)
   const decision = await withTimeout(clock, claimWithinMs, claiming)
   if (decision !== TIMED_OUT) return decision
   execution.cancelled = true
-  context.background(claiming.then(async late => {
+  context.background(claiming.then(async (late) => {
     if (late.kind === 'won') await context.writes.releaseUnsent(execution.token, execution.keyed.route.idempotency)
   }))
   log.warn({ record: execution.keyed.name, route: execution.keyed.route.name }, 'claim not decided in time; nothing was sent')
@@ -99,7 +108,10 @@ async function claimInTime (context: ExecuteContext, execution: Execution): Prom
 }
 
 async function sendUnprotected (context: ExecuteContext, execution: Execution): Promise<void> {
-  context.deps.log.warn({ record: execution.keyed.name, route: execution.keyed.route.name }, 'stores are down and the route says onStoreDown: forward; sent without protection')
+  context.deps.log.warn(
+    { record: execution.keyed.name, route: execution.keyed.route.name },
+    'stores are down and the route says onStoreDown: forward; sent without protection'
+  )
   const result = await send(context, execution, () => maySend(context, execution))
   execution.result.resolve(unprotectedResult(execution, result))
 }
@@ -108,9 +120,21 @@ function unprotectedResult (execution: Execution, result: UpstreamResult): Execu
   switch (result.kind) {
     case 'answer': {
       const answer = { ...result.answer, headers: answerHeaders(result.answer.headers) }
-      return { kind: 'unprotected', answer, kept: { ...answer, headers: keptHeaders(answer.headers, execution.keyed.route.idempotency.keep) } }
+      return {
+        kind: 'unprotected',
+        answer,
+        kept: { ...answer, headers: keptHeaders(answer.headers, execution.keyed.route.idempotency.keep) }
+      }
     }
-    case 'stream': return { kind: 'streamed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'unprotected', stored: false }
+    case 'stream':
+      return {
+        kind: 'streamed',
+        status: result.status,
+        headers: answerHeaders(result.headers),
+        body: result.body,
+        as: 'unprotected',
+        stored: false
+      }
     case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
     case 'unsent': return result
   }

@@ -91,12 +91,28 @@ export type ClaimDecision =
   /** Nothing was sent. `nothingKnows`: neither map, copies nor Redis knew the key, and the claim certainly was not made. */
   | { readonly kind: 'unavailable', readonly nothingKnows: boolean }
 
-/** How a sending ended, for those who wait. `kept` is the answer as any other caller may see it; `stored`: the arbiter has taken the outcome. */
+/**
+ * How a sending ended, for those who wait. `kept` is the answer as any other caller may see it; `stored`: the arbiter
+ * has taken the outcome.
+ */
 export type ExecutionResult =
-  | { readonly kind: 'answered', readonly answer: Answer, readonly kept: Answer | null, readonly stored: boolean, readonly expiresAtMs: number | null }
+  | {
+    readonly kind: 'answered'
+    readonly answer: Answer
+    readonly kept: Answer | null
+    readonly stored: boolean
+    readonly expiresAtMs: number | null
+  }
   /** Fenced, and another's answer is stored: everybody gets that one (E7). */
   | { readonly kind: 'stored', readonly answer: Answer, readonly expiresAtMs: number }
-  | { readonly kind: 'streamed', readonly status: number, readonly headers: RawHeaders, readonly body: AnswerBody, readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected', readonly stored: boolean }
+  | {
+    readonly kind: 'streamed'
+    readonly status: number
+    readonly headers: RawHeaders
+    readonly body: AnswerBody
+    readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
+    readonly stored: boolean
+  }
   | { readonly kind: 'released', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'hop', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'unprotected', readonly answer: Answer, readonly kept: Answer }
@@ -201,7 +217,10 @@ export class Execution {
   /** Is there a sending, and so an ending, after this decision? */
   mayFollow (decision: ClaimDecision): boolean {
     return decision.kind === 'won' ||
-      (decision.kind === 'unavailable' && decision.nothingKnows && !this.keyed.deferred && this.keyed.route.idempotency.onStoreDown === 'forward')
+      (decision.kind === 'unavailable' &&
+        decision.nothingKnows &&
+        !this.keyed.deferred &&
+        this.keyed.route.idempotency.onStoreDown === 'forward')
   }
 
   /** The lease is never renewed past this, unless an answer waits to be settled: no record stays claimed for ever (E2, I9). */

@@ -33,7 +33,7 @@ export class Executions {
 
   /** Of all that run: a claim under one of these is not lapsed by its own process. */
   owners (): Buffer[] {
-    return this.all().map(execution => execution.owner)
+    return this.all().map((execution) => execution.owner)
   }
 
   all (): Execution[] {

@@ -19,7 +19,10 @@ export interface ForwardContext {
 
 /** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
 const MARGIN_SHARE = 1 / 6
-/** How far wall and monotonic clock may part before the process is taken for one that was suspended: a second, or a quarter of the margin. */
+/**
+ * How far wall and monotonic clock may part before the process is taken for one that was suspended: a second, or a
+ * quarter of the margin.
+ */
 const SUSPENDED_MS = 1_000
 const SUSPENDED_SHARE = MARGIN_SHARE / 4
 
@@ -35,7 +38,12 @@ export interface Forwarding {
 }
 
 /** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
-export async function send (context: ForwardContext, execution: Forwarding, maySend: () => boolean, placed: () => void = () => {}): Promise<UpstreamResult> {
+export async function send (
+  context: ForwardContext,
+  execution: Forwarding,
+  maySend: () => boolean,
+  placed: () => void = () => {}
+): Promise<UpstreamResult> {
   const { keyed } = execution
   const { clock, upstream } = context.deps
   const { route, asked } = keyed
@@ -65,7 +73,7 @@ export async function send (context: ForwardContext, execution: Forwarding, mayS
       placed()
     },
     informed: keyed.informed,
-    reserve: bytes => reserve(context, execution, bytes)
+    reserve: (bytes) => reserve(context, execution, bytes)
   }, maySend)
   execution.sending = sending
   time.limit(sending)

@@ -71,12 +71,17 @@ export class Gateway implements PipelineContext {
   onQuestion: () => void = () => {}
 
   constructor (deps: Deps, modes: Modes, shortestLeaseMs = deps.longestLeaseMs) {
-    this.arbiterClock = deps.arbiterClock ?? new ArbiterClock({ ...deps, shortestLeaseMs, longestKeepMs: deps.longestKeepMs ?? KEEP_MS_MAX })
+    this.arbiterClock = deps.arbiterClock ??
+      new ArbiterClock({ ...deps, shortestLeaseMs, longestKeepMs: deps.longestKeepMs ?? KEEP_MS_MAX })
     this.lapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)
     this.workerLapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, WORKER_LEASE_MS)
     this.heartbeatMs = heartbeatMs(shortestLeaseMs)
     this.arbiterClock.onAnew = () => { for (const lapseGuard of [this.lapseGuard, this.workerLapseGuard]) lapseGuard.broken() }
-    this.deps = { ...deps, records: observed(deps.records, this.lapseGuard, this.workerLapseGuard), inbox: observedInbox(deps.inbox, this.workerLapseGuard) }
+    this.deps = {
+      ...deps,
+      records: observed(deps.records, this.lapseGuard, this.workerLapseGuard),
+      inbox: observedInbox(deps.inbox, this.workerLapseGuard)
+    }
     this.limits = new Limits(() => this.deps)
     this.replayCache = new ReplayCache(deps.clock, deps.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
@@ -97,7 +102,12 @@ export class Gateway implements PipelineContext {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become ({ limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<Deps, 'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'>): void {
+  become (
+    { limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<
+      Deps,
+      'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'
+    >
+  ): void {
     this.ids.become(keyed)
     this.deps = { ...this.deps, limits, probed, inboxes, longestLeaseMs: Math.max(this.deps.longestLeaseMs, longestLeaseMs) }
     this.lapseGuard.lengthen(longestLeaseMs)
@@ -109,7 +119,8 @@ export class Gateway implements PipelineContext {
   }
 
   /** It runs here, or has run here a moment ago. */
-  readonly knows = (name: string): boolean => this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
+  readonly knows = (name: string): boolean =>
+    this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
 
   /** Work that nobody waits for, and whose failure must not be lost. */
   background (work: Promise<void>): void {

@@ -10,11 +10,11 @@
  * of the delete itself to take. And a copy written under a generation was read after it was known: what was read of a row before
  * its delete never gets the generation that the delete began.
  *
- * A gateway without such a recent sign of life gives one before it believes (copies.ts), and what it is told stands. Only where the arbiter cannot be reached
- * a copy of the last generation that was known still replays: a delete needs the database too, so the two meet only in a gateway
- * that has lost a database which others still reach, beside a Redis that came back from before a delete made in just that time.
- * It replays an answer that was given, and executes nothing; when the database is back, or the copy's own life is over, that
- * ends (docs/concepts/guarantees.md).
+ * A gateway without such a recent sign of life gives one before it believes (copies.ts), and what it is told stands.
+ * Only where the arbiter cannot be reached a copy of the last generation that was known still replays: a delete needs
+ * the database too, so the two meet only in a gateway that has lost a database which others still reach, beside a Redis
+ * that came back from before a delete made in just that time. It replays an answer that was given, and executes
+ * nothing; when the database is back, or the copy's own life is over, that ends (docs/concepts/guarantees.md).
  */
 import type { Clock, Copy } from '../ports.ts'
 import { sinceMs } from './clock-reading.ts'

@@ -48,7 +48,13 @@ async function asIdentified (context: PipelineContext, { again, ...first }: Admi
   for (let round = 0; admitted !== null && round < IDENTITIES_MAX; round++) {
     const { keyed, parts } = admitted
     try {
-      if (context.ids.lost !== null && keyed.route.idempotency.drop === null && await inTime(context, mayBeLost(context, keyed, parts)) !== false) return { kind: 'unknown', timedOut: false }
+      if (
+        context.ids.lost !== null &&
+        keyed.route.idempotency.drop === null &&
+        await inTime(context, mayBeLost(context, keyed, parts)) !== false
+      ) {
+        return { kind: 'unknown', timedOut: false }
+      }
       return parts === null ? await wayOf(keyed)(context, keyed) : await acceptOrAttend(context, keyed, parts)
     } catch (error) {
       if (!(error instanceof IdentityMoved)) throw error
@@ -195,6 +201,8 @@ async function joined (context: PipelineContext, keyed: KeyedRequest, execution:
   const result = await withTimeoutOrGone(context.deps.clock, waitLeftMs, execution.result.promise, keyed.gone())
   if (result === TIMED_OUT) return inFlight(context.deps.clock, execution, false)
   // As above: the settle's reply may have waited until a new life had begun.
-  if (isOfTheRecord(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) return attempt(context, keyed, waitLeftMs)
+  if (isOfTheRecord(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) {
+    return attempt(context, keyed, waitLeftMs)
+  }
   return fromResultOfAnother(result) ?? inFlight(context.deps.clock, execution, false)
 }

@@ -99,10 +99,13 @@ export class Ids {
     if (scheme !== undefined && scheme !== this.#schemes?.current?.number) await this.look()
   }
 
-  /** Asks the database. One at a time: who comes meanwhile may have been told otherwise since it began, and asks once more. @throws as the store does */
+  /**
+   * Asks the database. One at a time: who comes meanwhile may have been told otherwise since it began, and asks once
+   * more. @throws as the store does
+   */
   async look (): Promise<void> {
     await this.#looking?.catch(() => {})
-    this.#looking ??= this.#deps().records.schemes().then(schemes => { this.#take(schemes) }).finally(() => { this.#looking = null })
+    this.#looking ??= this.#deps().records.schemes().then((schemes) => { this.#take(schemes) }).finally(() => { this.#looking = null })
     await this.#looking
   }
 
@@ -147,10 +150,14 @@ export class Ids {
     const { current, earlier } = schemes
     if (current === null) return
     const keys = this.#keysOf(current)
-    const before = earlier === null || earlier.isLost || (earlier.isOver && earlier.ageMs > this.#marksKeptMs) ? null : this.#keysOf(earlier)
-    const wrong = [keys, before].find(each => typeof each === 'string') ?? null
+    const before = earlier === null || earlier.isLost || (earlier.isOver && earlier.ageMs > this.#marksKeptMs)
+      ? null
+      : this.#keysOf(earlier)
+    const wrong = [keys, before].find((each) => typeof each === 'string') ?? null
     if (typeof wrong === 'string' && wrong !== this.#blocked) this.#deps().log.error({ scheme: current.name }, wrong)
-    if (wrong === null && this.#known?.current.number !== current.number) this.#deps().log.info({ scheme: current.name, earlier: earlier?.name ?? null }, 'ids are made by this scheme')
+    if (wrong === null && this.#known?.current.number !== current.number) {
+      this.#deps().log.info({ scheme: current.name, earlier: earlier?.name ?? null }, 'ids are made by this scheme')
+    }
     this.#blocked = typeof wrong === 'string' ? wrong : null
     if (typeof keys === 'string' || typeof before === 'string') return
     const isNew = this.#known?.current.number !== keys.number
@@ -166,13 +173,20 @@ export class Ids {
     switch (found.kind) {
       case 'keys': return found.keys
       case 'no-secret': return `The ids in this database are made with the secret ${found.fingerprint}, which this gateway does not have: set secret, or previousSecret, to it; where the embedded store has made it itself, put its file secret back beside it and start again (docs/concepts/identity.md says what to do where it is lost).`
-      case 'unknown-rules': return `The ids in this database are made by the scheme ${scheme.name}, which this build does not know: install the newer release.`
+      case 'unknown-rules':
+        return `The ids in this database are made by the scheme ${scheme.name}, which this build does not know: install the newer release.`
     }
   }
 }
 
 /** null: nobody can tell whose key it is, under these rules. */
-function made (keys: SchemeKeys, { name: route }: GuardedRoute, scopeUnder: ScopeUnder, key: string, earlierId: Buffer | null): Identified | null {
+function made (
+  keys: SchemeKeys,
+  { name: route }: GuardedRoute,
+  scopeUnder: ScopeUnder,
+  key: string,
+  earlierId: Buffer | null
+): Identified | null {
   const scope = scopeUnder(keys.rules)
   if (scope === null) return null
   const id = recordId(route, scope, key, keys.secret)

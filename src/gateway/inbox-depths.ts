@@ -14,8 +14,8 @@ export function strayDepths (depths: readonly Depth[], inboxes: ReadonlyMap<stri
 /** Of every route that has an inbox, and of every one that something is left of. */
 export function everyDepth (depths: readonly Depth[], inboxes: ReadonlyMap<string, unknown>): Depth[] {
   const there = new Set(depths.map(({ route }) => route))
-  const empty = [...inboxes.keys()].filter(route => !there.has(route))
-  return [...depths, ...empty.map(route => ({ route, waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }))]
+  const empty = [...inboxes.keys()].filter((route) => !there.has(route))
+  return [...depths, ...empty.map((route) => ({ route, waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }))]
 }
 
 interface Held { readonly messages: number, readonly bytes: number }
@@ -43,7 +43,10 @@ export class InboxDepths {
   }
 
   told (depths: readonly Depth[]): void {
-    this.#told = new Map(depths.map(({ route, waiting, delivering, held, bytes }) => [route, { messages: waiting + delivering + held, bytes }]))
+    this.#told = new Map(depths.map(({ route, waiting, delivering, held, bytes }) => [route, {
+      messages: waiting + delivering + held,
+      bytes
+    }]))
     this.#dead = new Map(depths.map(({ route, dead }) => [route, dead]))
     this.#before = new Map()
   }
@@ -64,8 +67,12 @@ export class InboxDepths {
   }
 
   /** There is no room for these. What stops its group ends by nobody but an operator: it has its place until then. */
-  full (route: string, { depthMax, bytesMax, onDead = 'skip' }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'> & Partial<Pick<InboxPolicy, 'onDead'>>, adding: Held): boolean {
-    const parts = [this.#told, this.#before, this.#since, this.#coming].map(held => held.get(route) ?? NOTHING)
+  full (
+    route: string,
+    { depthMax, bytesMax, onDead = 'skip' }: Pick<InboxPolicy, 'depthMax' | 'bytesMax'> & Partial<Pick<InboxPolicy, 'onDead'>>,
+    adding: Held
+  ): boolean {
+    const parts = [this.#told, this.#before, this.#since, this.#coming].map((held) => held.get(route) ?? NOTHING)
     const messages = parts.reduce((sum, part) => sum + part.messages, onDead === 'stop-group' ? this.#dead.get(route) ?? 0 : 0)
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
     return messages + adding.messages > depthMax || bytes + adding.bytes > bytesMax

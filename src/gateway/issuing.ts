@@ -17,7 +17,11 @@ export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer
 
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 
-export async function issueKey (context: CallerContext & { readonly drain: Drain, readonly limits: Limits }, policy: IssuedKeysPolicy, request: KeyRequest): Promise<IssuedKey | Rejected> {
+export async function issueKey (
+  context: CallerContext & { readonly drain: Drain, readonly limits: Limits },
+  policy: IssuedKeysPolicy,
+  request: KeyRequest
+): Promise<IssuedKey | Rejected> {
   if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
   const scope = await callerScope(context, request, policy, ISSUED_KEYS_PATH)
   if (scope.kind === 'refused') return scope.outcome
@@ -26,5 +30,8 @@ export async function issueKey (context: CallerContext & { readonly drain: Drain
   room.release()
   if (read.kind !== 'body') return bodyRefusal(read.kind, room)
   const { clock, random } = context.deps
-  return { kind: 'issued', ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) }) }
+  return {
+    kind: 'issued',
+    ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) })
+  }
 }

@@ -43,7 +43,11 @@ function isSame (known: Deciding, asked: Deciding): boolean {
 }
 
 /** The lines that alone make this request's scope, or null: something else has a say in it. */
-export function decidingOf (rawHeaders: RawHeaders, policy: ScopePolicy, { rules, trusted, signing }: Pick<Deciding, 'rules' | 'trusted' | 'signing'>): Deciding | null {
+export function decidingOf (
+  rawHeaders: RawHeaders,
+  policy: ScopePolicy,
+  { rules, trusted, signing }: Pick<Deciding, 'rules' | 'trusted' | 'signing'>
+): Deciding | null {
   if (policy.kind !== 'credential') return null
   if (rules === 1) {
     const [value, second] = headerLines(rawHeaders, 'authorization')

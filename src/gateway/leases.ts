@@ -60,7 +60,7 @@ export class Leases {
   #tick (): void {
     if (this.#renewing) return
     const reading = readClocks(this.#context.deps.clock)
-    const due = this.#held.all().filter(execution => isDue(execution, reading.monotonicMs))
+    const due = this.#held.all().filter((execution) => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
     this.#context.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
@@ -69,15 +69,18 @@ export class Leases {
   async #renew (due: readonly Execution[], reading: ClockReading): Promise<void> {
     this.#context.background(this.#renewLocks(due))
     try {
-      const results = await this.#context.deps.records.renew(due.map(execution => execution.token))
+      const results = await this.#context.deps.records.renew(due.map((execution) => execution.token))
       due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', reading))
     } catch (error) {
-      this.#context.deps.log.warn({ executions: due.length, error: error instanceof Error ? error.message : String(error) }, 'leases could not be renewed')
+      this.#context.deps.log.warn(
+        { executions: due.length, error: error instanceof Error ? error.message : String(error) },
+        'leases could not be renewed'
+      )
     }
   }
 
   async #renewLocks (due: readonly Execution[]): Promise<void> {
-    const byLease = Map.groupBy(due, execution => execution.keyed.claim.leaseMs)
+    const byLease = Map.groupBy(due, (execution) => execution.keyed.claim.leaseMs)
     for (const [leaseMs, executions] of byLease) {
       await this.#context.deps.locks.renew(executions.map(({ keyed, owner }) => ({ id: keyed.id, owner })), leaseMs)
     }
@@ -93,7 +96,10 @@ export class Leases {
     this.drop(execution)
     const { route, name } = execution.keyed
     this.#context.deps.meter.leaseLost(route.name)
-    this.#context.deps.log.warn({ record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null }, 'lease lost while the execution runs')
+    this.#context.deps.log.warn(
+      { record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null },
+      'lease lost while the execution runs'
+    )
   }
 }
 

@@ -75,7 +75,12 @@ export class Limits {
     const hadRoom = !this.unsettled.full
     this.unsettled.force(bytes)
     meter.unsettledBytes(bytes)
-    if (hadRoom && this.unsettled.full) log.error({ bytes: this.unsettled.held, bytesMax: limits.unsettledBytes }, 'answers that wait for the store fill their bound; new guarded requests are refused until it takes them')
+    if (hadRoom && this.unsettled.full) {
+      log.error(
+        { bytes: this.unsettled.held, bytesMax: limits.unsettledBytes },
+        'answers that wait for the store fill their bound; new guarded requests are refused until it takes them'
+      )
+    }
   }
 
   releaseUnsettled (bytes: number): void {
@@ -84,6 +89,8 @@ export class Limits {
     const wasFull = this.unsettled.full
     this.unsettled.release(bytes)
     meter.unsettledBytes(-bytes)
-    if (wasFull && !this.unsettled.full) log.info({ bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
+    if (wasFull && !this.unsettled.full) {
+      log.info({ bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
+    }
   }
 }

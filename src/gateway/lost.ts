@@ -8,7 +8,11 @@ import type { Ids } from './ids.ts'
 import type { Deps } from './world.ts'
 
 /** @throws as the store does */
-export async function mayBeLost (context: { readonly ids: Ids, readonly deps: Deps }, keyed: KeyedRequest, parts: readonly Part[] | null): Promise<boolean> {
+export async function mayBeLost (
+  context: { readonly ids: Ids, readonly deps: Deps },
+  keyed: KeyedRequest,
+  parts: readonly Part[] | null
+): Promise<boolean> {
   const { lost } = context.ids
   if (lost === null) return false
   const { records } = context.deps
@@ -18,11 +22,11 @@ export async function mayBeLost (context: { readonly ids: Ids, readonly deps: De
   context.ids.lostAlgorithms.set(place, algorithms)
   if (algorithms.length === 0) return false
   const found = await Promise.all((parts ?? [keyed]).map(async ({ asked, identified: { key } }) => {
-    const made = algorithms.map(alg => ({ alg, under: fingerprintUnder(asked, alg) }))
+    const made = algorithms.map((alg) => ({ alg, under: fingerprintUnder(asked, alg) }))
     // Made by a build that this one does not know: whatever it is, it may be this.
     if (made.some(({ under }) => under.kind === 'unknown')) return true
     const fingerprints = made.flatMap(({ alg, under }) => under.kind === 'value' ? [{ alg, value: under.value }] : [])
     return records.mayBeLost({ lost, route, key, fingerprints })
   }))
-  return found.some(each => each)
+  return found.some((each) => each)
 }

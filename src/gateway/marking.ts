@@ -27,13 +27,18 @@ const RETRY_LONGEST_MS = 2_000
 const REMEMBER_FOR_MS = 30_000
 
 /** Only 'marked' and 'unprotected' permit sending. A mark that comes through later is taken back. */
-export async function markInTime (context: MarkContext, execution: DropExecution, marks: MarkStore, policy: DropPolicy): Promise<MarkDecision> {
+export async function markInTime (
+  context: MarkContext,
+  execution: DropExecution,
+  marks: MarkStore,
+  policy: DropPolicy
+): Promise<MarkDecision> {
   const { clock, claimWithinMs, log } = context.deps
   const marking = mark(context, execution, marks, policy)
   const decision = await withTimeout(clock, claimWithinMs, marking)
   if (decision !== TIMED_OUT) return decision
   const { name, idempotency: { onStoreDown } } = execution.keyed.route
-  context.background(marking.then(async late => { if (late === 'marked') await takeBack(context, execution, marks) }))
+  context.background(marking.then(async (late) => { if (late === 'marked') await takeBack(context, execution, marks) }))
   log.warn({ record: execution.keyed.name, route: name, onStoreDown }, 'event not marked in time')
   return withoutMark(execution)
 }
@@ -47,7 +52,9 @@ async function mark (context: MarkContext, execution: DropExecution, marks: Mark
   const { keyed, token } = execution
   const { clock, claimWithinMs, log } = context.deps
   const { upstream, name, idempotency: { onStoreDown } } = keyed.route
-  const [as, keepMs] = policy.mark === 'before' ? ['done', policy.windowMs] as const : ['running', runningMs(upstream.timeoutMs, claimWithinMs)] as const
+  const [as, keepMs] = policy.mark === 'before'
+    ? ['done', policy.windowMs] as const
+    : ['running', runningMs(upstream.timeoutMs, claimWithinMs)] as const
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
     try {
       const found = await marks.mark({ ...identityOf(keyed), token, as, keepMs })
@@ -89,12 +96,23 @@ export interface Ended {
 }
 
 /** After the sending. Never rejects. */
-export async function endMark (context: MarkContext, execution: DropExecution, marks: MarkStore, fate: MarkFate, policy: DropPolicy): Promise<Ended> {
+export async function endMark (
+  context: MarkContext,
+  execution: DropExecution,
+  marks: MarkStore,
+  fate: MarkFate,
+  policy: DropPolicy
+): Promise<Ended> {
   if (fate === 'stays') return { inTime: true, stands: true, rest: Promise.resolve(true) }
   const { keyed, token } = execution
   const { clock, claimWithinMs } = context.deps
   const result = fate === 'done'
-    ? untilDone(context, execution, async () => { await marks.done({ ...identityOf(keyed), token, keepMs: policy.windowMs }); return true }, REMEMBER_FOR_MS)
+    ? untilDone(
+      context,
+      execution,
+      async () => { await marks.done({ ...identityOf(keyed), token, keepMs: policy.windowMs }); return true },
+      REMEMBER_FOR_MS
+    )
     : untilDone(context, execution, async () => marks.remove(keyed.id, token), runningMs(keyed.route.upstream.timeoutMs, claimWithinMs))
   const startedAt = clock.monotonicMs()
   const early = await withTimeout(clock, DONE_WITHIN_MS, result)
@@ -103,7 +121,12 @@ export async function endMark (context: MarkContext, execution: DropExecution, m
 }
 
 /** null: given up. */
-async function untilDone (context: MarkContext, { keyed }: DropExecution, work: () => Promise<boolean>, forMs: number): Promise<boolean | null> {
+async function untilDone (
+  context: MarkContext,
+  { keyed }: DropExecution,
+  work: () => Promise<boolean>,
+  forMs: number
+): Promise<boolean | null> {
   const { clock, meter, log } = context.deps
   const endsAtMs = clock.monotonicMs() + forMs
   for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
@@ -113,7 +136,10 @@ async function untilDone (context: MarkContext, { keyed }: DropExecution, work: 
       meter.settleRetried(keyed.route.name)
       const over = context.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
       if (over) {
-        log.error({ record: keyed.name, route: keyed.route.name, error: errorText(error) }, 'the mark of an event could not be written; it ends by itself')
+        log.error(
+          { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+          'the mark of an event could not be written; it ends by itself'
+        )
         return null
       }
       await context.drain.pause(pauseMs)

@@ -18,12 +18,20 @@ export async function findMessage (context: CallerContext, request: CallerReques
   // One spelling of each id: what decodes to the same bytes is not the same name.
   if (id.length !== ID_BYTES || id.toString('base64url') !== name) return NONE
   const message = await inbox.look(id).catch(() => 'unreachable' as const)
-  if (message === 'unreachable') return rejected('store-unavailable', 'The store does not answer, so nobody can tell how the message stands.')
+  if (message === 'unreachable') {
+    return rejected('store-unavailable', 'The store does not answer, so nobody can tell how the message stands.')
+  }
   const route = message === null ? undefined : inboxes.get(message.about.route)
   if (message === null || route === undefined) return NONE
   // Nothing is verified here: of what a signature has brought in, only who names himself otherwise is told.
   const { scope, jwt, key, verify } = route.idempotency
-  const caller = await callerScope(context, request, { scope, jwt, key, verify: verify === 'by-key-id' ? verify : null }, route.name, route.upstream.host)
+  const caller = await callerScope(
+    context,
+    request,
+    { scope, jwt, key, verify: verify === 'by-key-id' ? verify : null },
+    route.name,
+    route.upstream.host
+  )
   // Not "none": its sender must not take it for lost. Tells nobody more than that an id of 256 bits is one.
   if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
   return isOwner(context, caller, message.scopeHash) ? { kind: 'message', message } : NONE

@@ -9,8 +9,22 @@ import type { Notices } from './notices.ts'
 const BECAME = { passed: 'passed unguarded', refused: 'was refused' } as const
 
 /** `became`: what the gateway did with the request. */
-export function noteMistyped (notices: Notices, route: string, { sources, header }: KeyPolicy, rawHeaders: RawHeaders, became: keyof typeof BECAME): void {
+export function noteMistyped (
+  notices: Notices,
+  route: string,
+  { sources, header }: KeyPolicy,
+  rawHeaders: RawHeaders,
+  became: keyof typeof BECAME
+): void {
   const read = sources.flatMap(headersRead)
   const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
-  if (sent !== null) notices.warn('mistyped-key', route, sent.toLowerCase(), { sent, expected: spelledName(header) }, `a request ${BECAME[became]}: it has no key, but a header whose name looks like a mistyped one`)
+  if (sent !== null) {
+    notices.warn(
+      'mistyped-key',
+      route,
+      sent.toLowerCase(),
+      { sent, expected: spelledName(header) },
+      `a request ${BECAME[became]}: it has no key, but a header whose name looks like a mistyped one`
+    )
+  }
 }

@@ -12,7 +12,12 @@ import { rejected } from './outcome.ts'
 import type { Rejected } from './outcome.ts'
 
 /** null: the route takes any key, or this one is good. */
-export function notIssued (context: { readonly deps: Deps, readonly ids: Ids }, { route, steps }: GuardedRequest, found: FoundKey, caller: Pick<CallerScope, 'under'>): Rejected | null {
+export function notIssued (
+  context: { readonly deps: Deps, readonly ids: Ids },
+  { route, steps }: GuardedRequest,
+  found: FoundKey,
+  caller: Pick<CallerScope, 'under'>
+): Rejected | null {
   const { issued } = route.idempotency
   if (issued === null) return null
   const decision = found.kind === 'key' ? verdictOn(context, issued, found.key, caller) : 'forged'
@@ -22,7 +27,12 @@ export function notIssued (context: { readonly deps: Deps, readonly ids: Ids }, 
 }
 
 /** A key is good for its caller under the rules that it was issued by, whichever hold now. */
-function verdictOn (context: { readonly deps: Deps, readonly ids: Ids }, issued: IssuedKeysPolicy, key: string, caller: Pick<CallerScope, 'under'>): IssuedKeyVerdict {
+function verdictOn (
+  context: { readonly deps: Deps, readonly ids: Ids },
+  issued: IssuedKeysPolicy,
+  key: string,
+  caller: Pick<CallerScope, 'under'>
+): IssuedKeyVerdict {
   const nowMs = context.deps.clock.wallMs()
   for (const rules of eitherRules(context.ids)) {
     const scope = caller.under(rules)?.caller

@@ -43,7 +43,8 @@ export function fromDecision (decision: ClaimDecision): Outcome {
 /** For the first requester: the whole head. */
 export function fromResult (result: ExecutionResult): Outcome {
   switch (result.kind) {
-    case 'answered': return { kind: 'executed', answer: result.answer, stored: result.stored && result.kept !== null, expiresAtMs: result.expiresAtMs }
+    case 'answered':
+      return { kind: 'executed', answer: result.answer, stored: result.stored && result.kept !== null, expiresAtMs: result.expiresAtMs }
     case 'stored': return { kind: 'replayed', answer: result.answer, expiresAtMs: result.expiresAtMs }
     case 'released': return { kind: 'released', answer: result.answer }
     case 'hop': return { kind: 'hop', answer: result.answer }
@@ -95,7 +96,13 @@ function fromStreamOfAnother (result: Extract<ExecutionResult, { kind: 'streamed
 
 /** In the inbox. `isNew`: this request brought it there. */
 export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonly Part[], isNew: boolean): Outcome {
-  return { kind: 'accepted', names: parts.map(({ name }) => name), split: parts.some(({ item }) => item !== undefined), isNew, preferred: keyed.preferred }
+  return {
+    kind: 'accepted',
+    names: parts.map(({ name }) => name),
+    split: parts.some(({ item }) => item !== undefined),
+    isNew,
+    preferred: keyed.preferred
+  }
 }
 
 /** A record that was settled by an acceptance says so, on a route without an inbox too. */

@@ -11,7 +11,12 @@ import type { Deps } from './world.ts'
 import type { Outcome } from './outcome.ts'
 import { UpstreamTime } from './upstream-time.ts'
 
-export async function passOn (context: { readonly deps: Deps, readonly limits: Limits }, { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest, body: Buffer, holder: Holder): Promise<Outcome> {
+export async function passOn (
+  context: { readonly deps: Deps, readonly limits: Limits },
+  { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest,
+  body: Buffer,
+  holder: Holder
+): Promise<Outcome> {
   const { clock, upstream } = context.deps
   const { upstream: to, idempotency } = route
   let heldBytes = 0
@@ -20,13 +25,23 @@ export async function passOn (context: { readonly deps: Deps, readonly limits: L
     upstream: to,
     method,
     target,
-    headers: guardedRequestHeaders(rawHeaders, { record: null, requestId, keyHeader: idempotency.key.header, rules: rulesOf(idempotency), forwardKey: true, host: to.host, forwarded, extra: to.requestHeaders, bodyBytes: body.length }),
+    headers: guardedRequestHeaders(rawHeaders, {
+      record: null,
+      requestId,
+      keyHeader: idempotency.key.header,
+      rules: rulesOf(idempotency),
+      forwardKey: true,
+      host: to.host,
+      forwarded,
+      extra: to.requestHeaders,
+      bodyBytes: body.length
+    }),
     body,
     holder,
     placed: () => { time.begin() },
     informed,
     responseBytesMax: idempotency.keep.responseBytesMax,
-    reserve: bytes => {
+    reserve: (bytes) => {
       if (context.limits.buffered.take('answers', bytes, holder) !== null) return false
       heldBytes += bytes
       return true
@@ -40,8 +55,16 @@ export async function passOn (context: { readonly deps: Deps, readonly limits: L
     if (result.kind === 'stream') void result.taken.then(release)
     else release()
     switch (result.kind) {
-      case 'answer': return { kind: 'passed', status: result.answer.status, headers: answerHeaders(result.answer.headers), body: result.answer.body, as: 'ignored' }
-      case 'stream': return { kind: 'passed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored' }
+      case 'answer':
+        return {
+          kind: 'passed',
+          status: result.answer.status,
+          headers: answerHeaders(result.answer.headers),
+          body: result.answer.body,
+          as: 'ignored'
+        }
+      case 'stream':
+        return { kind: 'passed', status: result.status, headers: answerHeaders(result.headers), body: result.body, as: 'ignored' }
       case 'lost': return { kind: 'lost', timedOut: result.timedOut, again: true }
       case 'unsent': return result
     }

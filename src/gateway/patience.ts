@@ -9,7 +9,7 @@ export const TIMED_OUT = Symbol('out of patience')
 export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(Math.max(0, ms), () => { resolve(TIMED_OUT) })
-    promise.then(value => {
+    promise.then((value) => {
       cancel()
       resolve(value)
     }, (error: unknown) => {
@@ -20,13 +20,18 @@ export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise
 }
 
 /** As {@link withTimeout}, and timed out too when `gone` resolves: nobody is left to be told. */
-export async function withTimeoutOrGone<T> (clock: Clock, ms: number, promise: Promise<T>, gone: Promise<void>): Promise<T | typeof TIMED_OUT> {
+export async function withTimeoutOrGone<T> (
+  clock: Clock,
+  ms: number,
+  promise: Promise<T>,
+  gone: Promise<void>
+): Promise<T | typeof TIMED_OUT> {
   const left: Promise<typeof TIMED_OUT> = gone.then(() => TIMED_OUT)
   return withTimeout(clock, ms, Promise.race([promise, left]))
 }
 
 export async function pause (clock: Clock, ms: number): Promise<void> {
-  await new Promise<void>(resolve => { clock.after(ms, resolve) })
+  await new Promise<void>((resolve) => { clock.after(ms, resolve) })
 }
 
 /** Polling for an execution in another process: quick at first, for most end soon; then once a second. */

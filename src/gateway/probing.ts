@@ -27,8 +27,16 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
   const question = readQuestion(due.question)
   const record = due.token.id.toString('base64url')
   if (route === undefined || question === null || question.upstream !== route.upstream.name) {
-    log.warn({ record, route: due.route, upstream: question?.upstream }, 'the upstream cannot be asked about this record: its question is for another upstream than the route has now, or of another build')
-    await records.noteProbe({ token: due.token, tries: due.tries, afterMs: Math.min(UNASKABLE_MS * 2 ** Math.min(due.tries - 1, 10), UNASKABLE_LONGEST_MS), absent: 'stays' })
+    log.warn(
+      { record, route: due.route, upstream: question?.upstream },
+      'the upstream cannot be asked about this record: its question is for another upstream than the route has now, or of another build'
+    )
+    await records.noteProbe({
+      token: due.token,
+      tries: due.tries,
+      afterMs: Math.min(UNASKABLE_MS * 2 ** Math.min(due.tries - 1, 10), UNASKABLE_LONGEST_MS),
+      absent: 'stays'
+    })
     return
   }
   const finding = await ask(context, route, question, due)
@@ -41,12 +49,18 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
     case 'release': return settle(context, due, release(route, due), 'released', told)
     case 'give-up':
       meter.probed(due.route, 'given-up')
-      log.error({ ...told, why: whyOf(finding) }, 'the upstream did not say what became of this record within probe.giveUpAfter: it is held until somebody resolves it')
+      log.error(
+        { ...told, why: whyOf(finding) },
+        'the upstream did not say what became of this record within probe.giveUpAfter: it is held until somebody resolves it'
+      )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: null, absent: 'stays' })
       return
     case 'again':
       meter.probed(due.route, finding.kind === 'absent' ? 'absent' : 'nothing')
-      log.info({ ...told, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) }, 'asked the upstream about an unknown outcome; it will be asked again')
+      log.info(
+        { ...told, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) },
+        'asked the upstream about an unknown outcome; it will be asked again'
+      )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: step.afterMs, absent: step.absent })
   }
 }
@@ -129,12 +143,21 @@ function release (route: ProbedRoute, { token, tries }: DueProbe): Resolution {
   }
 }
 
-async function settle (context: ProbeContext, { token, route, tries }: DueProbe, resolution: Resolution, result: ProbeResult, told: object): Promise<void> {
+async function settle (
+  context: ProbeContext,
+  { token, route, tries }: DueProbe,
+  resolution: Resolution,
+  result: ProbeResult,
+  told: object
+): Promise<void> {
   const { meter, log, records, locks } = context.deps
   const settled = await records.resolve(resolution)
   if (settled.kind === 'done') {
     meter.probed(route, result)
-    log.info({ ...told, outcome: resolution.outcome, status: resolution.status }, 'the upstream said what became of an unknown outcome: the record is settled')
+    log.info(
+      { ...told, outcome: resolution.outcome, status: resolution.status },
+      'the upstream said what became of an unknown outcome: the record is settled'
+    )
     locks.wake(token.id)
     return
   }

@@ -93,8 +93,17 @@ export class ReplayCache {
     this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, askedAtMs, askedAtWallMs)
   }
 
-  /** `leftMs`: until a lease before the row's end. Everything counts from before the statement: this process may have been stopped between its reply and now. */
-  #keep (name: string, settled: Omit<CachedAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>, leftMs: number, askedAtMs: number, askedAtWallMs: number): void {
+  /**
+   * `leftMs`: until a lease before the row's end. Everything counts from before the statement: this process may have
+   * been stopped between its reply and now.
+   */
+  #keep (
+    name: string,
+    settled: Omit<CachedAnswer, 'expiresAtMs'> & Pick<Copy, 'leaseMs'>,
+    leftMs: number,
+    askedAtMs: number,
+    askedAtWallMs: number
+  ): void {
     const { state, fingerprint, answer, leaseMs } = settled
     const now = this.#clock.monotonicMs()
     const wallMs = this.#clock.wallMs()
@@ -138,6 +147,6 @@ export class ReplayCache {
 function entriesWithin (bytesMax: number): Entries {
   return new LRUCache({
     maxSize: Math.max(ENTRY_BYTES, bytesMax),
-    sizeCalculation: entry => ENTRY_BYTES + 1 + entry.body.length + entry.head.length
+    sizeCalculation: (entry) => ENTRY_BYTES + 1 + entry.body.length + entry.head.length
   })
 }

@@ -100,7 +100,7 @@ export class RecordCounts {
 
   /** What is asked for within a turn goes as one. */
   async #tellSoon (): Promise<void> {
-    this.#soon ??= new Promise<void>(resolve => { this.#context.deps.clock.after(0, resolve) }).then(async () => {
+    this.#soon ??= new Promise<void>((resolve) => { this.#context.deps.clock.after(0, resolve) }).then(async () => {
       this.#soon = null
       await this.#tellThose(({ told, isDue }) => isDue && told === null)
     })
@@ -155,7 +155,10 @@ export class RecordCounts {
 }
 
 /** Where callers are not told apart, the peer is the caller; one behind a proxy that does not say who it is has no bound. */
-function boundsOf ({ route: { idempotency: { recordsPerCaller, recordsPerPeer } }, reservation: { holder: { caller, peer } } }: KeyedRequest): readonly Bound[] {
+function boundsOf ({
+  route: { idempotency: { recordsPerCaller, recordsPerPeer } },
+  reservation: { holder: { caller, peer } }
+}: KeyedRequest): readonly Bound[] {
   if (recordsPerCaller === null && recordsPerPeer === null) return NO_BOUNDS
   const ofPeer = Math.min(recordsPerPeer ?? Infinity, caller === null ? recordsPerCaller ?? Infinity : Infinity)
   return [

@@ -59,7 +59,12 @@ export class RecordWrites {
     const generation = generations.before(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
     if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
-    await locks.swap(id, owner, { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, askedAtMs) - leaseMs } }, ttlMs)
+    await locks.swap(
+      id,
+      owner,
+      { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, askedAtMs) - leaseMs } },
+      ttlMs
+    )
   }
 
   /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
@@ -68,7 +73,15 @@ export class RecordWrites {
     const { id, claim, route } = execution.keyed
     const token = { id, owner: execution.owner, attempt }
     try {
-      await records.settle({ token, outcome: 'released', keepMs: route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+      await records.settle({
+        token,
+        outcome: 'released',
+        keepMs: route.idempotency.retentionMs,
+        status: null,
+        headers: null,
+        body: null,
+        reason: null
+      })
     } catch (error) {
       this.#parts.background(this.releaseUnsent(token, route.idempotency))
       throw error
@@ -116,7 +129,9 @@ export class RecordWrites {
     const name = `${execution.keyed.name} ${copy.owner.toString('hex')}`
     const running = this.#settlingCopies.get(name)
     if (running !== undefined) return running
-    const settling = this.#settleCopy(execution, token, copy).catch(() => 'unreachable' as const).finally(() => { this.#settlingCopies.delete(name) })
+    const settling = this.#settleCopy(execution, token, copy)
+      .catch(() => 'unreachable' as const)
+      .finally(() => { this.#settlingCopies.delete(name) })
     this.#settlingCopies.set(name, settling)
     return settling
   }
@@ -141,11 +156,22 @@ export class RecordWrites {
     meter.lapsed(lapsed.length)
     for (const { id, route, requestId, attempt } of lapsed) {
       meter.indeterminate(route, 'lease')
-      log.error({ record: id.toString('base64url'), route, requestId, attempt, stage: 'lease' }, 'outcome unknown: the lease ended without a settle, the record is indeterminate')
+      log.error(
+        { record: id.toString('base64url'), route, requestId, attempt, stage: 'lease' },
+        'outcome unknown: the lease ended without a settle, the record is indeterminate'
+      )
     }
   }
 }
 
 function completionOf (token: Token, keepMs: number, answer: Answer): Settlement {
-  return { token, outcome: 'completed', keepMs, status: answer.status, headers: encodeHeaders(answer.headers), body: answer.body, reason: null }
+  return {
+    token,
+    outcome: 'completed',
+    keepMs,
+    status: answer.status,
+    headers: encodeHeaders(answer.headers),
+    body: answer.body,
+    reason: null
+  }
 }

@@ -18,7 +18,10 @@ import type { Deps } from './world.ts'
  * (http/body.ts); what comes later than this is refused.
  */
 const KEPT_AFTER_RELOAD_MS = 120_000
-/** An acceptance under way is over in milliseconds, and those behind the barrier wait for it; where commits take seconds it is tried again, and longer. */
+/**
+ * An acceptance under way is over in milliseconds, and those behind the barrier wait for it; where commits take seconds
+ * it is tried again, and longer.
+ */
 const BARRIER_FIRST_MS = 250
 const BARRIER_LONGEST_MS = 2_000
 /** Between two tries, for those who come meanwhile: acceptances have their turn. */
@@ -59,8 +62,10 @@ export class Registration {
     const before = this.#wanted
     this.#served = routes
     this.#wanted = this.#wantedNow()
-    const now = new Set(this.#wanted.filter(each => each.executes).map(({ route }) => route))
-    for (const was of before) if (was.executes && !now.has(was.route)) this.#leaving.set(was.route, { was, untilMs: nowMs + KEPT_AFTER_RELOAD_MS })
+    const now = new Set(this.#wanted.filter((each) => each.executes).map(({ route }) => route))
+    for (const was of before) {
+      if (was.executes && !now.has(was.route)) this.#leaving.set(was.route, { was, untilMs: nowMs + KEPT_AFTER_RELOAD_MS })
+    }
     for (const route of now) this.#leaving.delete(route)
     this.#isDue = true
   }
@@ -72,12 +77,14 @@ export class Registration {
   }
 
   #wantedNow (): RegisteredRoute[] {
-    return this.#served.flatMap(({ name, idempotency, upstream }) => idempotency === null ? [] : [{ route: name, executes: executes(idempotency), policy: aspectsOf(idempotency, upstream.host, this.#ids.rules) }])
+    return this.#served.flatMap(({ name, idempotency, upstream }) => idempotency === null
+      ? []
+      : [{ route: name, executes: executes(idempotency), policy: aspectsOf(idempotency, upstream.host, this.#ids.rules) }])
   }
 
   /** null: no such route. */
   policyOf (route: string): Aspects | null {
-    return this.#wanted.find(each => each.route === route)?.policy ?? null
+    return this.#wanted.find((each) => each.route === route)?.policy ?? null
   }
 
   /** null: nothing may be claimed for a sending, nor sent. */
@@ -91,10 +98,18 @@ export class Registration {
   async of (route: string): Promise<Registered> {
     const standing = this.standing(route)
     if (standing !== null) return standing
-    const executing = this.#routes().some(each => each.executes && each.route === route)
+    const executing = this.#routes().some((each) => each.executes && each.route === route)
     if (executing) await this.register()
     const now = this.standing(route)
-    if (now === null) throw new StoreUnavailable('postgres', 'register', true, new Error(executing ? 'overtaken by a reload' : 'this route executes nothing any more'), true)
+    if (now === null) {
+      throw new StoreUnavailable(
+        'postgres',
+        'register',
+        true,
+        new Error(executing ? 'overtaken by a reload' : 'this route executes nothing any more'),
+        true
+      )
+    }
     return now
   }
 
@@ -126,13 +141,19 @@ export class Registration {
     this.#lapse()
     this.#isDue = false
     const routes = this.#routes()
-    const executing = new Set(routes.filter(each => each.executes).map(({ route }) => route))
+    const executing = new Set(routes.filter((each) => each.executes).map(({ route }) => route))
     // Before the others know that it does not: whatever is claimed from now on is refused.
-    this.#held = new Set([...this.#held].filter(route => executing.has(route)))
-    const isNew = [...executing].some(route => !this.#held.has(route))
+    this.#held = new Set([...this.#held].filter((route) => executing.has(route)))
+    const isNew = [...executing].some((route) => !this.#held.has(route))
     const at = readClocks(clock)
     try {
-      await registry.register({ gateway: this.gateway, instance, schemes: this.#ids.names, routes, barrierMs: isNew ? this.#barrierMs : null })
+      await registry.register({
+        gateway: this.gateway,
+        instance,
+        schemes: this.#ids.names,
+        routes,
+        barrierMs: isNew ? this.#barrierMs : null
+      })
       this.#held = executing
       this.#aliveAt = at
       this.#barrierMs = BARRIER_FIRST_MS
@@ -141,7 +162,7 @@ export class Registration {
       this.#barrierMs = Math.min(this.#barrierMs * 2, BARRIER_LONGEST_MS)
       // The database is there, and says "not yet": no reason to send what nobody protects (onStoreDown).
       if (error instanceof StoreUnavailable && error.answered) {
-        await new Promise<void>(resolve => { clock.after(PAUSE_MS, resolve) })
+        await new Promise<void>((resolve) => { clock.after(PAUSE_MS, resolve) })
         throw new StoreUnavailable(error.store, 'register', true, error, true)
       }
       throw error
@@ -150,8 +171,8 @@ export class Registration {
 
   /** One that is leaving is registered as it is now, or as it was if there is none of its name any more; and executes. */
   #routes (): RegisteredRoute[] {
-    const routes = new Map([...Array.from(this.#leaving.values(), ({ was }) => was), ...this.#wanted].map(each => [each.route, each]))
-    return Array.from(routes.values(), each => ({ ...each, executes: each.executes || this.#leaving.has(each.route) }))
+    const routes = new Map([...Array.from(this.#leaving.values(), ({ was }) => was), ...this.#wanted].map((each) => [each.route, each]))
+    return Array.from(routes.values(), (each) => ({ ...each, executes: each.executes || this.#leaving.has(each.route) }))
   }
 
   /** Silent for too long, on either clock: the others may have stopped reckoning with it. */

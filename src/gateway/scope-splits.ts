@@ -17,7 +17,12 @@ export class ScopeSplits {
   readonly #seen = new LRUCache<string, string>({ maxSize: REMEMBERED_MAX, sizeCalculation: () => 1 })
 
   /** true: this looks like an earlier request of another scope. `keyHash` rather than the key: memory dumps travel. */
-  notice (route: string, keyHash: Buffer, { value }: Fingerprint, { scope, rules }: { readonly scope: string, readonly rules: Rules }): boolean {
+  notice (
+    route: string,
+    keyHash: Buffer,
+    { value }: Fingerprint,
+    { scope, rules }: { readonly scope: string, readonly rules: Rules }
+  ): boolean {
     // Other rules make other scopes of the same caller.
     const name = `${rules}\0${route}\0${keyHash.toString('latin1')}`
     const fingerprint = value.toString('latin1')

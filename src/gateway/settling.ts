@@ -74,18 +74,25 @@ export async function settleSending (context: SettleContext, execution: Executio
   // Settled: a renewal would only find that there is nothing left to renew.
   context.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
-  if (copy !== null && settled.kind === 'stored') context.replayCache.keepSettled(execution.keyed.name, copy, settled.keepLeftMs, settled.askedAtMs, settled.askedAtWallMs)
-  // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
-  else if (settled.kind !== 'abandoned') await context.deps.locks.unlock(execution.keyed.id, execution.owner)
+  if (copy !== null && settled.kind === 'stored') {
+    context.replayCache.keepSettled(execution.keyed.name, copy, settled.keepLeftMs, settled.askedAtMs, settled.askedAtWallMs)
+  } else if (settled.kind !== 'abandoned') {
+    // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
+    await context.deps.locks.unlock(execution.keyed.id, execution.owner)
+  }
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) context.onQuestion()
   context.executions.leave(execution)
   execution.result.resolve(resultOf(context, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
-  const swapped = copy !== null && settled.kind === 'stored' ? context.writes.swapForCopy(execution.keyed.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs) : null
+  const swapped = copy !== null && settled.kind === 'stored'
+    ? context.writes.swapForCopy(execution.keyed.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs)
+    : null
   // Behind the copy and together with it, where a store combines what it writes.
   if (settled.kind !== 'abandoned') context.deps.locks.wake(execution.keyed.id)
   await swapped
-  if (result.kind === 'stream' && settled.kind === 'stored' && plan.settlement.outcome === 'consumed') watchStream(context, execution, result)
+  if (result.kind === 'stream' && settled.kind === 'stored' && plan.settlement.outcome === 'consumed') {
+    watchStream(context, execution, result)
+  }
 }
 
 /** What others may be shown of it; null: nothing is replayed. */
@@ -138,7 +145,12 @@ function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unse
 function planAccepted (execution: Execution, isNew: boolean): Plan {
   const kept = acceptedAnswer(execution.keyed.name)
   return {
-    settlement: { ...settlementOf(execution, 'completed', execution.keyed.retentionMs), status: kept.status, headers: encodeHeaders(kept.headers), body: kept.body },
+    settlement: {
+      ...settlementOf(execution, 'completed', execution.keyed.retentionMs),
+      status: kept.status,
+      headers: encodeHeaders(kept.headers),
+      body: kept.body
+    },
     result: () => ({ kind: 'accepted', name: execution.keyed.name, isNew }),
     kept
   }
@@ -146,7 +158,11 @@ function planAccepted (execution: Execution, isNew: boolean): Plan {
 
 /** The message has outlived its record. Free again soon: the record's fingerprint is now the wrong one. */
 function planTakenByAnother (execution: Execution): Plan {
-  return { settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.keyed.claim.leaseMs), result: () => ({ kind: 'mismatch' }), kept: null }
+  return {
+    settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.keyed.claim.leaseMs),
+    result: () => ({ kind: 'mismatch' }),
+    kept: null
+  }
 }
 
 /** The least that any record is kept (config/check-route.ts). */
@@ -155,7 +171,11 @@ const LEASES_KEPT_MIN = 2
 function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, result: () => ExecutionResult): Plan {
   execution.keyed.steps.reason = `${reason.stage}:${reason.code}`
   return {
-    settlement: { ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status), reason },
+    settlement: {
+      ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs),
+      status: storable(status),
+      reason
+    },
     result,
     kept: null
   }
@@ -167,7 +187,11 @@ function planAnswer (context: SettleContext, execution: Execution, raw: Answer):
   const kept: Answer = { ...raw, headers: keptHeaders(answer.headers, policy.keep) }
   const judgement = judge(raw, policy)
   if (judgement.disposition === 'release') {
-    return { settlement: { ...settlementOf(execution, 'released', policy.retentionMs), status: raw.status }, result: () => ({ kind: 'released', answer, kept }), kept: null }
+    return {
+      settlement: { ...settlementOf(execution, 'released', policy.retentionMs), status: raw.status },
+      result: () => ({ kind: 'released', answer, kept }),
+      kept: null
+    }
   }
   if (judgement.disposition === 'unknown') {
     const reason: UnknownReason = { stage: 'hop', code: `HTTP_${raw.status}` }
@@ -179,13 +203,18 @@ function planAnswer (context: SettleContext, execution: Execution, raw: Answer):
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
       // The record is settled, the answer is not kept: this is the only time it is shown.
-      result: stored => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
+      result: (stored) => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
       kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
     }
   }
   return {
-    settlement: { ...settlementOf(execution, 'completed', keepMs), status: raw.status, headers: encodeHeaders(kept.headers), body: raw.body },
-    result: stored => ({
+    settlement: {
+      ...settlementOf(execution, 'completed', keepMs),
+      status: raw.status,
+      headers: encodeHeaders(kept.headers),
+      body: raw.body
+    },
+    result: (stored) => ({
       kind: 'answered',
       answer,
       kept,
@@ -208,7 +237,7 @@ function planStream (context: SettleContext, execution: Execution, result: Strea
   const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : keptFor(context, execution, judgement)
   return {
     settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
-    result: stored => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
+    result: (stored) => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
     kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
   }
 }
@@ -216,9 +245,23 @@ function planStream (context: SettleContext, execution: Execution, result: Strea
 /** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
 function keptFor (context: SettleContext, { keyed }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
   const route = keyed.route.name
-  if (ttlUnread === true) context.notices.warn('ttl', route, 'unread', {}, "the upstream's Idempotency-Policy has a ttl that is no whole number of seconds: the answer is kept for as long as the route's retention")
+  if (ttlUnread === true) {
+    context.notices.warn(
+      'ttl',
+      route,
+      'unread',
+      {},
+      "the upstream's Idempotency-Policy has a ttl that is no whole number of seconds: the answer is kept for as long as the route's retention"
+    )
+  }
   if (ttlMs !== null && ttlAskedMs !== undefined) {
-    context.notices.warn('ttl', route, ttlMs > ttlAskedMs ? 'longer' : 'shorter', { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 }, `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`)
+    context.notices.warn(
+      'ttl',
+      route,
+      ttlMs > ttlAskedMs ? 'longer' : 'shorter',
+      { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 },
+      `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`
+    )
   }
   return ttlMs ?? keyed.retentionMs
 }
@@ -285,10 +328,15 @@ function mayBeSwept (execution: Execution, { keepMs, outcome }: Settlement, cloc
 /** One until it can be lapsed and taken, two of retention. */
 const LEASES_TO_SWEPT = 3
 
-/** Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. What other hands wrote may have another answer in it. */
+/**
+ * Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. What other
+ * hands wrote may have another answer in it.
+ */
 function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number, askedAtWallMs: number): Settled {
   const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
-  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator' && row.settledBy !== 'probe') return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator' && row.settledBy !== 'probe') {
+    return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
+  }
   return { kind: 'fenced', row }
 }
 
@@ -313,12 +361,23 @@ async function giveUnsettled (context: SettleContext, execution: Execution, plan
   meter.answeredUnsettled(keyed.route.name)
   execution.unsettledBytes = plan.settlement.body?.length ?? 0
   context.limits.holdUnsettled(execution.unsettledBytes)
-  log.error({ record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome }, 'the arbiter does not take the outcome; the answer is given unsettled and settling goes on')
+  log.error(
+    { record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome },
+    'the arbiter does not take the outcome; the answer is given unsettled and settling goes on'
+  )
   execution.result.resolve(plan.result(null))
   if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
-  const copy = { owner: execution.owner, attempt: execution.attempt, fingerprint: keyed.claim.fingerprint, keepMs: plan.settlement.keepMs, answer: plan.kept }
+  const copy = {
+    owner: execution.owner,
+    attempt: execution.attempt,
+    fingerprint: keyed.claim.fingerprint,
+    keepMs: plan.settlement.keepMs,
+    answer: plan.kept
+  }
   // It ends before a row that any of the tries may have settled can have been swept: a copy without a row then means a lost row.
-  const ttlMs = Math.floor(Math.min(context.deps.copyTtlMs, plan.settlement.keepMs - keyed.claim.leaseMs - execution.ageMs(context.deps.clock)))
+  const ttlMs = Math.floor(
+    Math.min(context.deps.copyTtlMs, plan.settlement.keepMs - keyed.claim.leaseMs - execution.ageMs(context.deps.clock))
+  )
   if (ttlMs > 0) await locks.swap(keyed.id, execution.owner, { kind: 'unsettled', copy }, ttlMs)
 }
 
@@ -347,11 +406,18 @@ function resultOf (context: SettleContext, execution: Execution, plan: Plan, set
 function fencedResult (context: SettleContext, execution: Execution, plan: Plan, row: Row | null): ExecutionResult {
   const { route, name } = execution.keyed
   context.deps.meter.settleFenced(route.name)
-  context.deps.log.warn({ record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null }, 'settle was fenced: the record is not ours any more')
+  context.deps.log.warn(
+    { record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null },
+    'settle was fenced: the record is not ours any more'
+  )
   if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.result(null)
   // A new life may have begun under this key, and with another request: its answer is none to this one (I6).
   if (!sameFingerprint(row.fingerprint, execution.keyed.claim.fingerprint)) return plan.result(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.result(null)
-  return { kind: 'stored', answer: { status: row.status, headers, body: row.body }, expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, context.deps.clock.monotonicMs()) }
+  return {
+    kind: 'stored',
+    answer: { status: row.status, headers, body: row.body },
+    expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, context.deps.clock.monotonicMs())
+  }
 }

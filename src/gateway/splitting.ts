@@ -36,13 +36,18 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['n
   return messagesOf(request, batch.items, nowMs, rules)
 }
 
-/** Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its media type is one with one event too. */
+/**
+ * Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its
+ * media type is one with one event too.
+ */
 function holdsEvents ({ format }: Exclude<Batch, { kind: 'single' }>): boolean {
   return format !== 'array'
 }
 
 function togetherText (events: number): string {
-  return events === 1 ? 'The request is a batch, though it holds one event. Send events one by one, under the media type of one.' : `The request holds ${events} events, which have no identity together. Send them one by one.`
+  return events === 1
+    ? 'The request is a batch, though it holds one event. Send events one by one, under the media type of one.'
+    : `The request holds ${events} events, which have no identity together. Send them one by one.`
 }
 
 function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs'], rules: Rules): Split {
@@ -57,15 +62,24 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
     const { key, source = null } = found
     const fingerprint = fingerprintOf({ method, target, rawHeaders, body }, fingerprintPolicy, rules)
     const first = messages.get(key)
-    if (first === undefined) messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, index })
-    else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) return refused(rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`))
+    if (first === undefined) {
+      messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, index })
+    } else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) {
+      return refused(
+        rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`)
+      )
+    }
   }
   const [first, ...others] = messages.values()
   return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
 }
 
 /** One event's share of a visit. */
-export function partOf (keyed: KeyedRequest, { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage, identified: Identified): Part {
+export function partOf (
+  keyed: KeyedRequest,
+  { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage,
+  identified: Identified
+): Part {
   const { route } = keyed
   const { key: { store, windowMs }, retentionMs } = route.idempotency
   const { id, name, scheme, earlierId, keys } = identified
@@ -77,7 +91,11 @@ export function partOf (keyed: KeyedRequest, { key, source, fingerprint, rules, 
     asked,
     rawHeaders,
     item: index,
-    claim: { scheme, earlierId, fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules) },
+    claim: {
+      scheme,
+      earlierId,
+      fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules)
+    },
     retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
     about: () => ({ ...keyed.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
   }

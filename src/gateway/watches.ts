@@ -27,7 +27,7 @@ export class RecordSubscriptions {
     subscription.watchers++
     await subscription.standing
     return {
-      changed: ms => this.#changed(subscription, ms),
+      changed: (ms) => this.#changed(subscription, ms),
       close: () => this.#leave(name, subscription)
     }
   }
@@ -58,6 +58,6 @@ export class RecordSubscriptions {
     subscription.watchers--
     if (subscription.watchers > 0) return
     if (this.#subscriptions.get(name) === subscription) this.#subscriptions.delete(name)
-    void subscription.standing.then(cancel => { cancel() })
+    void subscription.standing.then((cancel) => { cancel() })
   }
 }

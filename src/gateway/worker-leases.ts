@@ -79,7 +79,10 @@ export class WorkerLeases {
     this.#context = context
   }
 
-  /** One that is believed, for what is taken next: under the one before it nothing may be on its way from the store. Rejects while that cannot be reached. */
+  /**
+   * One that is believed, for what is taken next: under the one before it nothing may be on its way from the store.
+   * Rejects while that cannot be reached.
+   */
   async current (): Promise<WorkerLease> {
     const { clock } = this.#context.deps
     if (this.#current !== null && clock.monotonicMs() - this.#current.drawnAtMs >= WORKER_NAME_MS) this.#setAside(this.#current)
@@ -89,7 +92,7 @@ export class WorkerLeases {
 
   /** Every third of a lease. One that somebody holds up holds up none of the others. */
   async keep (): Promise<void> {
-    const renewing: Array<Promise<unknown>> = Array.from(this.#old, async lease => this.#alive(lease))
+    const renewing: Array<Promise<unknown>> = Array.from(this.#old, async (lease) => this.#alive(lease))
     if (this.#current !== null) renewing.push(this.#renew())
     await Promise.allSettled(renewing)
     await Promise.all(renewing)
@@ -115,7 +118,7 @@ export class WorkerLeases {
     const leases = [...this.#old, ...this.#current === null ? [] : [this.#current]]
     this.#current = null
     this.#old.clear()
-    await Promise.all(leases.map(async lease => this.#gone(lease)))
+    await Promise.all(leases.map(async (lease) => this.#gone(lease)))
   }
 
   async #renew (): Promise<WorkerLease> {
@@ -131,7 +134,10 @@ export class WorkerLeases {
       // A new name may have been asked for meanwhile.
       if (this.#current === lease) {
         if (!lease.broken) return lease
-        log.warn({ deliveries: lease.underWay }, 'the inbox worker\'s lease was over before it could be renewed: what it had taken and not sent is left to others')
+        log.warn(
+          { deliveries: lease.underWay },
+          'the inbox worker\'s lease was over before it could be renewed: what it had taken and not sent is left to others'
+        )
         this.#setAside(lease)
       }
     }

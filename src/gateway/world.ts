@@ -3,7 +3,22 @@
  * simulation; everything in gateway/ takes its time, chance and I/O from here.
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, ProbePolicy, Route } from '../core/policy.ts'
-import type { Clock, DeliveryLog, InboxStore, InboxWakes, LockStore, Log, Marks, Meter, Random, RecordCounts, RecordStore, Registry, TokenVerifier, Upstream } from '../ports.ts'
+import type {
+  Clock,
+  DeliveryLog,
+  InboxStore,
+  InboxWakes,
+  LockStore,
+  Log,
+  Marks,
+  Meter,
+  Random,
+  RecordCounts,
+  RecordStore,
+  Registry,
+  TokenVerifier,
+  Upstream
+} from '../ports.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 
 export interface GatewayLimits {
@@ -75,7 +90,7 @@ export interface Deps {
 }
 
 export function probedRoutes (routes: readonly Route[]): ReadonlyMap<string, ProbedRoute> {
-  return new Map(routes.filter(isProbed).map(route => [route.name, route]))
+  return new Map(routes.filter(isProbed).map((route) => [route.name, route]))
 }
 
 function isProbed (route: Route): route is ProbedRoute {
@@ -83,7 +98,7 @@ function isProbed (route: Route): route is ProbedRoute {
 }
 
 export function inboxRoutes (routes: readonly Route[]): ReadonlyMap<string, InboxRoute> {
-  return new Map(routes.filter(hasInbox).map(route => [route.name, route]))
+  return new Map(routes.filter(hasInbox).map((route) => [route.name, route]))
 }
 
 function hasInbox (route: Route): route is InboxRoute {

@@ -62,8 +62,13 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.addHook('onRequest', (request, reply, next) => {
-    if (OPEN.has(request.url.split('?', 1)[0] ?? '') || isAskedFor(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) return next()
-    void answer(reply.header('connection', 'close'), MISDIRECTED, { error: 'not this host', reason: 'The admin port answers to addresses, localhost and the names of admin.hosts.' })
+    if (OPEN.has(request.url.split('?', 1)[0] ?? '') || isAskedFor(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
+      return next()
+    }
+    void answer(reply.header('connection', 'close'), MISDIRECTED, {
+      error: 'not this host',
+      reason: 'The admin port answers to addresses, localhost and the names of admin.hosts.'
+    })
   })
   admin.get('/livez', (_request, reply) => {
     const alive = options.alive?.() ?? true
@@ -95,7 +100,10 @@ export interface ReadinessAnswer {
 /** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */
 export function readinessAnswer (readiness: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
   const { standing } = readiness
-  return { ...phaseAnswer(readiness, mode), ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks } }
+  return {
+    ...phaseAnswer(readiness, mode),
+    ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks }
+  }
 }
 
 function phaseAnswer ({ phase, degraded, blocked, waiting }: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
@@ -113,7 +121,7 @@ function phaseAnswer ({ phase, degraded, blocked, waiting }: Readiness, mode: Ad
 function isAskedFor ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
   if (more.length > 0 || !isHost(host)) return false
   const name = hostName(host)
-  return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0 || hosts.some(each => hostName(each) === name && name !== '')
+  return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0 || hosts.some((each) => hostName(each) === name && name !== '')
 }
 
 /** 405 for other methods on what there is, 404 for the rest, and no stack to anybody. */

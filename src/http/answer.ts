@@ -52,11 +52,25 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
-    case 'mismatch': return problemReply('key-reused', context, { status: context.route.idempotency.onMismatch.status, mark: 'mismatch', outcome: 'mismatch', ...(outcome.detail === undefined ? {} : { detail: outcome.detail }) })
+    case 'mismatch':
+      return problemReply('key-reused', context, {
+        status: context.route.idempotency.onMismatch.status,
+        mark: 'mismatch',
+        outcome: 'mismatch',
+        ...(outcome.detail === undefined ? {} : { detail: outcome.detail })
+      })
     case 'unknown': return unknown(outcome.timedOut, context)
     case 'not-kept': return notKept(outcome.originalStatus, context)
     case 'unsent': return unsent(outcome, context)
-    case 'duplicate': return { status: outcome.status, headers: ['Idempotency-Status', 'duplicate'], body: Buffer.alloc(0), close: false, outcome: 'duplicate', problem: null }
+    case 'duplicate':
+      return {
+        status: outcome.status,
+        headers: ['Idempotency-Status', 'duplicate'],
+        body: Buffer.alloc(0),
+        close: false,
+        outcome: 'duplicate',
+        problem: null
+      }
     case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
     case 'lost': return lost(outcome, context)
     case 'unavailable': return unavailable(outcome, context)
@@ -65,7 +79,10 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
 
 /** In the place of an answer that is kept, and that its client has no room for at the moment (unread.ts). */
 export function roomless (refusal: Refusal, context: ReplyContext): Reply {
-  return replyTo(rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'), context)
+  return replyTo(
+    rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'),
+    context
+  )
 }
 
 /** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
@@ -87,7 +104,15 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
   const headers = [...answer.headers, 'Idempotency-Status', 'executed']
   if (stored && expiresAtMs !== null) headers.push('Idempotency-Expires', imfFixdate(expiresAtMs))
   else headers.push('Idempotency-Stored', 'false')
-  return { status: answer.status, headers, body: answer.body, close: false, outcome: stored ? 'executed' : 'executed-unstored', problem: null, kept: stored && expiresAtMs !== null }
+  return {
+    status: answer.status,
+    headers,
+    body: answer.body,
+    close: false,
+    outcome: stored ? 'executed' : 'executed-unstored',
+    problem: null,
+    kept: stored && expiresAtMs !== null
+  }
 }
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
@@ -102,7 +127,14 @@ function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>, context: Rep
   if (outcome.as === 'released') return asReleased(outcome, context, ['Idempotency-Stored', 'false'])
   const mark = outcome.as === 'consumed' ? 'executed' : outcome.as
   const headers = [...outcome.headers, 'Idempotency-Status', mark, 'Idempotency-Stored', 'false']
-  return { status: outcome.status, headers, body: outcome.body, close: false, outcome: outcome.as === 'consumed' ? 'streamed' : outcome.as, problem: null }
+  return {
+    status: outcome.status,
+    headers,
+    body: outcome.body,
+    close: false,
+    outcome: outcome.as === 'consumed' ? 'streamed' : outcome.as,
+    problem: null
+  }
 }
 
 function released (answer: Answer, context: ReplyContext): Reply {
@@ -110,9 +142,20 @@ function released (answer: Answer, context: ReplyContext): Reply {
 }
 
 /** Fields and body as they came, whatever the status: a relay's log of deliveries shows what its consumer said. */
-function asReleased ({ status, headers, body }: Pick<Reply, 'status' | 'body'> & { readonly headers: RawHeaders }, context: ReplyContext, marks: readonly string[]): Reply {
+function asReleased (
+  { status, headers, body }: Pick<Reply, 'status' | 'body'> & { readonly headers: RawHeaders },
+  context: ReplyContext,
+  marks: readonly string[]
+): Reply {
   const told = statusTold({ status, headers }, context.route.idempotency.onRelease)
-  const reply = { status: told, headers: [...headers, 'Idempotency-Status', 'released', ...marks], body, close: false, outcome: 'released', problem: null }
+  const reply = {
+    status: told,
+    headers: [...headers, 'Idempotency-Status', 'released', ...marks],
+    body,
+    close: false,
+    outcome: 'released',
+    problem: null
+  }
   if (told === status) return reply
   reply.headers.push('Idempotency-Original-Status', String(status))
   if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
@@ -128,17 +171,38 @@ function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 
 }
 
 function asItCame (answer: Answer, mark: string): Reply {
-  return { status: answer.status, headers: [...answer.headers, 'Idempotency-Status', mark], body: answer.body, close: false, outcome: mark, problem: null }
+  return {
+    status: answer.status,
+    headers: [...answer.headers, 'Idempotency-Status', mark],
+    body: answer.body,
+    close: false,
+    outcome: mark,
+    problem: null
+  }
 }
 
 function passed ({ status, headers, body, as }: Extract<Outcome, { kind: 'passed' }>): Reply {
-  return { status, headers: [...headers, 'Idempotency-Status', as === 'flagged' ? 'duplicate' : as], body, close: false, outcome: as, problem: null }
+  return {
+    status,
+    headers: [...headers, 'Idempotency-Status', as === 'flagged' ? 'duplicate' : as],
+    body,
+    close: false,
+    outcome: as,
+    problem: null
+  }
 }
 
 /** api: a problem with the original status. relay: the original status itself, so that the message counts as what it became. */
 function notKept (originalStatus: number, context: ReplyContext): Reply {
   if (context.route.idempotency.profile === 'relay') {
-    return { status: originalStatus, headers: ['Idempotency-Status', 'consumed'], body: Buffer.alloc(0), close: false, outcome: 'not-kept', problem: null }
+    return {
+      status: originalStatus,
+      headers: ['Idempotency-Status', 'consumed'],
+      body: Buffer.alloc(0),
+      close: false,
+      outcome: 'not-kept',
+      problem: null
+    }
   }
   return problemReply('answer-not-kept', context, { mark: 'consumed', members: { originalStatus }, outcome: 'not-kept' })
 }
@@ -148,19 +212,36 @@ function notKept (originalStatus: number, context: ReplyContext): Reply {
 function inFlight (outcome: Extract<Outcome, { kind: 'in-flight' }>, context: ReplyContext): Reply {
   const { profile, inFlight: policy } = context.route.idempotency
   const status = !outcome.starter ? policy.status : profile === 'relay' ? 503 : 504
-  return problemReply('in-flight', context, { status, retryAfterSeconds: retryAfterSeconds(outcome.retryAfterMs, context.route), mark: 'in-flight', outcome: outcome.starter ? 'in-flight-own' : 'in-flight' })
+  return problemReply('in-flight', context, {
+    status,
+    retryAfterSeconds: retryAfterSeconds(outcome.retryAfterMs, context.route),
+    mark: 'in-flight',
+    outcome: outcome.starter ? 'in-flight-own' : 'in-flight'
+  })
 }
 
 /** Every retry under `hold` gets what the first one got; a 4xx would tell a client "not done, use a new key". */
 function unknown (timedOut: boolean, context: ReplyContext): Reply {
   const { profile } = context.route.idempotency
-  if (profile === 'relay') return problemReply('outcome-unknown', context, { status: PROBLEMS['outcome-unknown'].status.relay, retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'indeterminate', outcome: 'outcome-unknown' })
+  if (profile === 'relay') {
+    return problemReply('outcome-unknown', context, {
+      status: PROBLEMS['outcome-unknown'].status.relay,
+      retryAfterSeconds: RETRY_SOON_SECONDS,
+      mark: 'indeterminate',
+      outcome: 'outcome-unknown'
+    })
+  }
   return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
 }
 
 function unsent ({ refusal, lost = false }: Extract<Outcome, { kind: 'unsent' }>, context: ReplyContext): Reply {
   const code = refusal === undefined || lost ? 'upstream-unreachable' : codeOfRefusal(refusal)
-  return problemReply(code, context, { retryAfterSeconds: RETRY_SOON_SECONDS, mark: 'released', outcome: code === 'upstream-unreachable' ? 'unsent' : code, ...lost && { detail: LOST } })
+  return problemReply(code, context, {
+    retryAfterSeconds: RETRY_SOON_SECONDS,
+    mark: 'released',
+    outcome: code === 'upstream-unreachable' ? 'unsent' : code,
+    ...lost && { detail: LOST }
+  })
 }
 
 /** As on a route that passes through: nobody holds this event, and nobody says that it is not sent again. `again`: it is. */
@@ -182,7 +263,9 @@ const LOST = 'No connection to the service could be made. Nothing was sent, and 
 
 /** A message that may have been taken is taken once, however often its request comes. */
 function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
-  const detail = inDoubt ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' } : {}
+  const detail = inDoubt
+    ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' }
+    : {}
   return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable', ...detail })
 }
 

@@ -27,7 +27,11 @@ export interface BodyBounds {
 }
 
 /** `begin`: the declared size is no reason to refuse it; a client that asked may send. */
-export async function readBody (raw: IncomingMessage, begin: () => void, { bytesMax, take, timeoutMs, idleMs, clock }: BodyBounds): Promise<BodyResult> {
+export async function readBody (
+  raw: IncomingMessage,
+  begin: () => void,
+  { bytesMax, take, timeoutMs, idleMs, clock }: BodyBounds
+): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
   // Gone while its credential was looked at: 'close' does not come again.

@@ -85,8 +85,9 @@ export class Connections {
   }
 
   /**
-   * Of a request that takes its connection over: false, where it stands behind one that has no answer yet, or behind the last one that is taken. Its
-   * bytes would stand in the middle of that one's; so that one gets its answer, and the connection ends.
+   * Of a request that takes its connection over: false, where it stands behind one that has no answer yet, or behind
+   * the last one that is taken. Its bytes would stand in the middle of that one's; so that one gets its answer, and the
+   * connection ends.
    */
   mayTakeOver (socket: Socket): boolean {
     const line = this.#lines.get(socket)
@@ -139,12 +140,21 @@ export class Connections {
   #refuseConnect (socket: Socket): void {
     socket.on('error', () => {})
     if (!this.mayTakeOver(socket)) return
-    endWith(socket, 'bad-request', { status: 405, detail: 'The gateway is no proxy that clients connect through.', base: this.#problemBaseUri() })
+    endWith(socket, 'bad-request', {
+      status: 405,
+      detail: 'The gateway is no proxy that clients connect through.',
+      base: this.#problemBaseUri()
+    })
   }
 
   #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
     const requestId = requestIdOf(request)
-    const { status, headers, body } = problem('bad-request', { status: 417, detail: 'The only expectation that is understood is 100-continue.', requestId, base: this.#problemBaseUri() })
+    const { status, headers, body } = problem('bad-request', {
+      status: 417,
+      detail: 'The only expectation that is understood is 100-continue.',
+      requestId,
+      base: this.#problemBaseUri()
+    })
     addRequestId(headers, requestId)
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
@@ -190,8 +200,8 @@ function stopReading (socket: Socket, line: Line): void {
 }
 
 /**
- * Node lets go of a socket before it tells that a request would take it over (24.21: of `drain` and `timeout` too): an answer that is written
- * on it would never go on, nor be ended. Returns how to let go of it as well.
+ * Node lets go of a socket before it tells that a request would take it over (24.21: of `drain` and `timeout` too): an
+ * answer that is written on it would never go on, nor be ended. Returns how to let go of it as well.
  */
 export function heed (socket: Socket, answering: () => ServerResponse | null): () => void {
   const onDrain = (): void => { answering()?.emit('drain') }
@@ -205,7 +215,16 @@ export function heed (socket: Socket, answering: () => ServerResponse | null): (
 }
 
 /** A problem on a bare socket, and the end of it. */
-export function endWith (socket: Socket, code: ProblemCode, { base, requestId = 'none', detail, status }: { readonly base: string, readonly requestId?: string, readonly detail?: string, readonly status?: number }): void {
+export function endWith (
+  socket: Socket,
+  code: ProblemCode,
+  { base, requestId = 'none', detail, status }: {
+    readonly base: string
+    readonly requestId?: string
+    readonly detail?: string
+    readonly status?: number
+  }
+): void {
   const told = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
   let head = `HTTP/1.1 ${told.status} ${code}\r\n`
   if (requestId !== 'none') addRequestId(told.headers, requestId)

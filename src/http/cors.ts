@@ -10,7 +10,11 @@ import type { Reply } from './answer.ts'
 import type { ServerOptions } from './options.ts'
 
 /** Who asks on a guarded route. */
-export function askingOf ({ cors = null }: ServerOptions, { method = 'POST', rawHeaders }: IncomingMessage, { sources: [first] }: KeyPolicy): Asking {
+export function askingOf (
+  { cors = null }: ServerOptions,
+  { method = 'POST', rawHeaders }: IncomingMessage,
+  { sources: [first] }: KeyPolicy
+): Asking {
   const origin = originOf(rawHeaders)
   const keyHeader = first?.kind === 'header' ? first.name : USUAL_KEY_HEADER
   return { origin, preflighted: origin !== null && isPreflighted(method, rawHeaders, keyHeader), cors }

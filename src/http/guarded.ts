@@ -108,7 +108,9 @@ export class GuardedRequests {
   /** A resource of the gateway's own, which no upgrade can be asked of. */
   #isOwn (raw: IncomingMessage): boolean {
     const { issuedKeys = null, gateway } = this.#options
-    return problemAskedFor(raw) !== null || (issuedKeys !== null && asksForKey(raw)) || (gateway.deps.inboxes.size > 0 && messageAskedFor(raw) !== null)
+    return problemAskedFor(raw) !== null ||
+      (issuedKeys !== null && asksForKey(raw)) ||
+      (gateway.deps.inboxes.size > 0 && messageAskedFor(raw) !== null)
   }
 
   #wayOf (raw: IncomingMessage): Way {
@@ -124,7 +126,9 @@ export class GuardedRequests {
       case 'none': return { kind: 'refused', code: 'no-route', ...(matched.taken !== undefined && { detail: otherMethods(matched.taken) }) }
       case 'route':
         // Whose policy it is answers it: the upstream that gets what it announces.
-        if (announced !== null) return { kind: 'passed', passed: { route: matched.route, ignoredKey: false, rules: routes.rulesFor(matched.route) } }
+        if (announced !== null) {
+          return { kind: 'passed', passed: { route: matched.route, ignoredKey: false, rules: routes.rulesFor(matched.route) } }
+        }
         if (matched.alike) this.#options.meter.alike(matched.route.name)
         return this.#onRoute(raw, matched, isSafe(method, overriding))
     }
@@ -233,7 +237,13 @@ export class GuardedRequests {
       requestId: request.id,
       steps,
       readBody: async (bytesMax, { take }) => {
-        const read = await readBody(raw, () => { mayContinue(raw, response) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock })
+        const read = await readBody(raw, () => { mayContinue(raw, response) }, {
+          bytesMax,
+          take,
+          timeoutMs: requestBodyMs,
+          idleMs: clientIdleMs,
+          clock
+        })
         if (read.kind === 'too-slow') this.#options.meter.idled('request')
         return read
       },
@@ -242,7 +252,15 @@ export class GuardedRequests {
   }
 
   /** One wide line per guarded request. No key, credential, query or body. */
-  #note (raw: IncomingMessage, { route, alike }: Guarded, requestId: string, reply: Reply, steps: Steps, sentBytes: number, ms: number): void {
+  #note (
+    raw: IncomingMessage,
+    { route, alike }: Guarded,
+    requestId: string,
+    reply: Reply,
+    steps: Steps,
+    sentBytes: number,
+    ms: number
+  ): void {
     this.#options.meter.request(route.name, reply.outcome, ms)
     this.#options.requests.note({
       requestId,
@@ -301,14 +319,14 @@ function isGuarded (route: Route): route is GuardedRoute {
 
 /** Under each of the methods that a server may take it for. */
 function isSafe (method: string, overriding: readonly string[]): boolean {
-  return SAFE_METHODS.has(method) && overriding.every(other => SAFE_METHODS.has(other))
+  return SAFE_METHODS.has(method) && overriding.every((other) => SAFE_METHODS.has(other))
 }
 
 function ignored (): void {}
 
 /** An answered request's response closes too: whoever waits for this stops waiting either way. */
 async function closed (response: ServerResponse): Promise<void> {
-  if (!response.destroyed) await new Promise<void>(resolve => { response.once('close', resolve) })
+  if (!response.destroyed) await new Promise<void>((resolve) => { response.once('close', resolve) })
 }
 
 const METHOD_NOT_ALLOWED = 405
@@ -317,7 +335,9 @@ const VERSION_NOT_SUPPORTED = 505
 /** What cannot be understood without guessing where it ends, or for whom it is: nothing is read behind it. */
 function malformedHead (raw: IncomingMessage): Extract<Way, { kind: 'malformed' }> | null {
   const { httpVersion, rawHeaders } = raw
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') return { kind: 'malformed', detail: 'The gateway speaks HTTP/1.1 and HTTP/1.0.', status: VERSION_NOT_SUPPORTED }
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return { kind: 'malformed', detail: 'The gateway speaks HTTP/1.1 and HTTP/1.0.', status: VERSION_NOT_SUPPORTED }
+  }
   const detail = hostRefusal(raw) ?? requestRefusal(rawHeaders, USUAL_KEY_HEADER, httpVersion)
   return detail === null ? null : { kind: 'malformed', detail }
 }

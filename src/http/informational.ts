@@ -16,7 +16,16 @@ export function informer (request: IncomingMessage, response: ServerResponse): (
   let told = 0
   return (status, headers) => {
     const { socket } = response
-    if (request.httpVersion !== '1.1' || response.headersSent || socket === null || !socket.writable || socket.writableNeedDrain || told >= INFORMATION_MAX) return
+    if (
+      request.httpVersion !== '1.1' ||
+      response.headersSent ||
+      socket === null ||
+      !socket.writable ||
+      socket.writableNeedDrain ||
+      told >= INFORMATION_MAX
+    ) {
+      return
+    }
     told++
     // Node has a method for 102 and one for 103, and takes no other field than Link for that.
     socket.write(informationOf(status, headers), 'latin1')

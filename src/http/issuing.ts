@@ -35,10 +35,22 @@ async function give (request: FastifyRequest, reply: FastifyReply, policy: Issue
   const startedAt = performance.now()
   const outcome = await outcomeOf(request, reply, policy, options)
   write(request, reply, outcome, options)
-  noteOwn(ISSUED_KEYS_PATH, request, reply.statusCode, outcome.kind === 'issued' ? outcome.kind : outcome, performance.now() - startedAt, options)
+  noteOwn(
+    ISSUED_KEYS_PATH,
+    request,
+    reply.statusCode,
+    outcome.kind === 'issued' ? outcome.kind : outcome,
+    performance.now() - startedAt,
+    options
+  )
 }
 
-async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, { gateway, log, peers, limits: { requestBodyMs, clientIdleMs } }: ServerOptions): Promise<IssuedKey | Rejected> {
+async function outcomeOf (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  policy: IssuedKeysPolicy,
+  { gateway, log, peers, limits: { requestBodyMs, clientIdleMs } }: ServerOptions
+): Promise<IssuedKey | Rejected> {
   const { raw } = request
   try {
     return await issueKey(gateway, policy, {
@@ -47,7 +59,13 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, { bytesMax, take, timeoutMs: requestBodyMs, idleMs: clientIdleMs, clock: gateway.deps.clock })
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, {
+        bytesMax,
+        take,
+        timeoutMs: requestBodyMs,
+        idleMs: clientIdleMs,
+        clock: gateway.deps.clock
+      })
     })
   } catch (error) {
     log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')
@@ -58,14 +76,36 @@ async function outcomeOf (request: FastifyRequest, reply: FastifyReply, policy: 
 function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, options: ServerOptions): void {
   if (outcome.kind === 'issued') {
     const body = Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() }))
-    return sendOwn(request, reply, { status: 201, headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], body, close: false }, options)
+    return sendOwn(
+      request,
+      reply,
+      { status: 201, headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], body, close: false },
+      options
+    )
   }
   sendRefusal(request, reply, outcome, options)
 }
 
 /** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
-export function noteOwn (path: string, { id, raw }: FastifyRequest, status: number, came: Rejected | string, ms: number, { meter, requests }: ServerOptions): void {
-  const unknown = { record: undefined, keyFrom: undefined, attempt: undefined, bodyMs: undefined, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: undefined, requestBytes: undefined }
+export function noteOwn (
+  path: string,
+  { id, raw }: FastifyRequest,
+  status: number,
+  came: Rejected | string,
+  ms: number,
+  { meter, requests }: ServerOptions
+): void {
+  const unknown = {
+    record: undefined,
+    keyFrom: undefined,
+    attempt: undefined,
+    bodyMs: undefined,
+    claimMs: undefined,
+    upstreamMs: undefined,
+    settleMs: undefined,
+    waitMs: undefined,
+    requestBytes: undefined
+  }
   const { outcome, reason } = typeof came === 'string' ? { outcome: came, reason: undefined } : { outcome: came.code, reason: came.reason }
   meter.request(path, outcome, ms)
   requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, reason, status, ms, responseBytes: 0 })

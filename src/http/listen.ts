@@ -10,15 +10,31 @@ const LISTENERS = {
 } as const
 
 /** `what`: of which listener the sentence speaks. Resolves with the URL that is bound ({@link reachable}). @throws StartError (exit 1). */
-export async function listen (server: FastifyInstance, { host, port }: { readonly host: string, readonly port: number }, what: keyof typeof LISTENERS): Promise<string> {
+export async function listen (
+  server: FastifyInstance,
+  { host, port }: { readonly host: string, readonly port: number },
+  what: keyof typeof LISTENERS
+): Promise<string> {
   const { name, ways } = LISTENERS[what]
   try {
     await server.listen({ host, port })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${ways}`, 1, error)
-    if (code === 'EACCES') throw new StartError(`port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${ways}`, 1, error)
-    throw new StartError(`${name} cannot listen on ${hostInUrl(host)}:${port}: ${error instanceof Error ? error.message : String(error)}`, 1, error)
+    if (code === 'EADDRINUSE') {
+      throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${ways}`, 1, error)
+    }
+    if (code === 'EACCES') {
+      throw new StartError(
+        `port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${ways}`,
+        1,
+        error
+      )
+    }
+    throw new StartError(
+      `${name} cannot listen on ${hostInUrl(host)}:${port}: ${error instanceof Error ? error.message : String(error)}`,
+      1,
+      error
+    )
   }
   const { address, port: boundPort } = server.server.address() as AddressInfo
   return `http://${hostInUrl(address)}:${boundPort}`

@@ -27,7 +27,11 @@ export function tellMessage (request: FastifyRequest, reply: FastifyReply, name:
     return
   }
   if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
-  sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'How a message stands is asked by GET or HEAD.', headers: ['Allow', 'GET, HEAD'] })
+  sendProblem(request, reply, 'bad-request', options, {
+    status: 405,
+    detail: 'How a message stands is asked by GET or HEAD.',
+    headers: ['Allow', 'GET, HEAD']
+  })
 }
 
 /** Never rejects. */
@@ -39,9 +43,22 @@ async function tell (request: FastifyRequest, reply: FastifyReply, name: string,
   noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
 }
 
-async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, log, peers }: ServerOptions): Promise<FoundMessage | Rejected> {
+async function lookedFor (
+  { id, raw }: FastifyRequest,
+  name: string,
+  { gateway, log, peers }: ServerOptions
+): Promise<FoundMessage | Rejected> {
   try {
-    return await findMessage(gateway, { rawHeaders: raw.rawHeaders, clientCertificate: clientCertificateOf(raw), forwarded: peers.forwardedOf(raw), connection: raw.socket }, name)
+    return await findMessage(
+      gateway,
+      {
+        rawHeaders: raw.rawHeaders,
+        clientCertificate: clientCertificateOf(raw),
+        forwarded: peers.forwardedOf(raw),
+        connection: raw.socket
+      },
+      name
+    )
   } catch (error) {
     log.error({ requestId: id, error: error instanceof Error ? error.stack : String(error) }, 'how a message stands could not be told')
     return rejected('store-unavailable')
@@ -50,6 +67,12 @@ async function lookedFor ({ id, raw }: FastifyRequest, name: string, { gateway, 
 
 function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, options: ServerOptions): void {
   const seconds = askAgainSeconds(message, options.gateway.deps.clock.wallMs())
-  const headers = ['Content-Type', 'application/json', 'Cache-Control', 'no-store', ...seconds === null ? [] : ['Retry-After', String(seconds)]]
+  const headers = [
+    'Content-Type',
+    'application/json',
+    'Cache-Control',
+    'no-store',
+    ...seconds === null ? [] : ['Retry-After', String(seconds)]
+  ]
   sendOwn(request, reply, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
 }

@@ -82,7 +82,10 @@ class Exchange implements PassListener {
       this.#upload.on('error', ignored)
     }
     this.#response.once('close', () => { this.#gone() })
-    this.#passage = this.#options.passing.pass({ ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null }, this)
+    this.#passage = this.#options.passing.pass(
+      { ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null },
+      this
+    )
   }
 
   answered (status: number, headers: RawHeaders): void {
@@ -156,7 +159,10 @@ class Exchange implements PassListener {
     this.#over = true
     this.#options.gateway.deps.meter.idled('request')
     this.#passage?.abort()
-    this.#refuse('request-timeout', { detail: 'The request did not arrive whole in time. It was passed on as far as it had come.', close: true })
+    this.#refuse('request-timeout', {
+      detail: 'The request did not arrive whole in time. It was passed on as far as it had come.',
+      close: true
+    })
   }
 
   /** In the place of an answer; where one has begun, the connection is cut, so that nobody takes the part for the whole. */
@@ -169,7 +175,12 @@ class Exchange implements PassListener {
     this.#upload?.destroy()
     this.#sendsHead?.()
     const { detail, close = false } = more
-    const { status, headers, body } = problem(code, { requestId: this.#id, base: this.#options.problemBaseUri, ...(detail !== undefined && { detail }), retryAfterSeconds: retrySoon(code) })
+    const { status, headers, body } = problem(code, {
+      requestId: this.#id,
+      base: this.#options.problemBaseUri,
+      ...(detail !== undefined && { detail }),
+      retryAfterSeconds: retrySoon(code)
+    })
     addRequestId(headers, this.#id)
     if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
     headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
@@ -189,7 +200,12 @@ class Exchange implements PassListener {
 }
 
 /** Without a body and a protocol to change to. */
-export function passRequest (options: ServerOptions, raw: IncomingMessage, id: string, { route: { upstream }, rules }: Passed): Omit<PassRequest, 'body' | 'upgrade'> {
+export function passRequest (
+  options: ServerOptions,
+  raw: IncomingMessage,
+  id: string,
+  { route: { upstream }, rules }: Passed
+): Omit<PassRequest, 'body' | 'upgrade'> {
   return {
     upstream,
     method: raw.method ?? 'GET',
@@ -212,7 +228,12 @@ function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
 }
 
-export function tellFault ({ log, gateway: { deps: { meter } } }: ServerOptions, requestId: string, upstream: string, fault: PassFault): void {
+export function tellFault (
+  { log, gateway: { deps: { meter } } }: ServerOptions,
+  requestId: string,
+  upstream: string,
+  fault: PassFault
+): void {
   if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
   if (fault.kind === 'timeout') meter.idled('upstream')
   log.warn({ requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind }, 'pass-through failed')

@@ -39,7 +39,7 @@ export class PeerTrust {
   peerOf ({ socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>): string | null {
     const address = addressOf(socket.remoteAddress)
     if (!this.#trusts(address)) return networkOf(address)
-    const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap(line => line.split(','))
+    const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap((line) => line.split(','))
     for (const hop of hops.toReversed()) {
       const said = plainAddress(withoutPort(hop.trim()))
       if (isIP(said) === 0) return null
@@ -72,9 +72,9 @@ function networkOf (address: string): string {
   if (!address.includes(':')) return address
   const [text = ''] = address.split('%')
   const [head = '', tail = ''] = text.split('::')
-  const [first, last] = [head, tail].map(part => part === '' ? [] : part.split(':')) as [string[], string[]]
+  const [first, last] = [head, tail].map((part) => part === '' ? [] : part.split(':')) as [string[], string[]]
   const groups = [...first, ...Array<string>(Math.max(0, IPV6_GROUPS - first.length - last.length)).fill('0'), ...last]
-  return `${groups.slice(0, IPV6_NETWORK_GROUPS).map(group => parseInt(group, 16).toString(16)).join(':')}::/64`
+  return `${groups.slice(0, IPV6_NETWORK_GROUPS).map((group) => parseInt(group, 16).toString(16)).join(':')}::/64`
 }
 
 /** SHA-256 of the certificate that the connection showed and that was verified, read once for all of its requests; null: none. */

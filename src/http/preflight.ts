@@ -5,7 +5,12 @@ import { writeOwn } from './problem-reply.ts'
 import type { ServerOptions } from './options.ts'
 
 /** false: it is no preflight, or its origin is not allowed. Then it is a request like any other. */
-export function answersPreflight (request: FastifyRequest, reply: FastifyReply, methods: readonly string[], options: ServerOptions): boolean {
+export function answersPreflight (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  methods: readonly string[],
+  options: ServerOptions
+): boolean {
   const { raw: { method = '', rawHeaders } } = request
   if (preflightMethod(method, rawHeaders) === null) return false
   const headers = preflightAnswer(options.cors ?? null, rawHeaders, methods)

@@ -41,7 +41,7 @@ export class Pressure {
     // The first thing that a turn does is its timers: its requests see this turn's.
     this.#timer = setInterval(() => { this.#tick() }, TICK_MS).unref()
     server.on('close', () => { if (this.#timer !== null) clearInterval(this.#timer) })
-    server.on('connection', socket => { this.#accept(socket) })
+    server.on('connection', (socket) => { this.#accept(socket) })
   }
 
   /** true: this request is to be turned away, and it is noted. */

@@ -19,7 +19,10 @@ const HEADERS = [
   'Referrer-Policy', 'no-referrer'
 ] as const
 
-/** What stands behind the path, '' for the list; null: it is another path, or another spelling of it. The first look is all that other requests pay. */
+/**
+ * What stands behind the path, '' for the list; null: it is another path, or another spelling of it. The first look is
+ * all that other requests pay.
+ */
 export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
   if (!url.includes(PROBLEMS_PATH)) return null
   const target = parseTarget(method, url)
@@ -32,8 +35,16 @@ export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage)
 export function tellProblem (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
   if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
-  if (method !== 'GET' && method !== 'HEAD') return sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'What a problem means is asked by GET or HEAD.', headers: ['Allow', 'GET, HEAD'] })
-  if (code !== '' && !isProblemCode(code)) return sendProblem(request, reply, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
+  if (method !== 'GET' && method !== 'HEAD') {
+    return sendProblem(request, reply, 'bad-request', options, {
+      status: 405,
+      detail: 'What a problem means is asked by GET or HEAD.',
+      headers: ['Allow', 'GET, HEAD']
+    })
+  }
+  if (code !== '' && !isProblemCode(code)) {
+    return sendProblem(request, reply, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
+  }
   const startedAt = performance.now()
   const { type, text } = problemPage(code === '' ? null : code, formFor(headerLines(rawHeaders, 'accept')))
   sendOwn(request, reply, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
@@ -42,6 +53,6 @@ export function tellProblem (request: FastifyRequest, reply: FastifyReply, code:
 
 /** HTML, unless plain text is asked for and HTML is not. */
 function formFor (accept: readonly string[]): 'html' | 'text' {
-  const types = accept.flatMap(line => line.split(',')).map(range => range.split(';')[0]?.trim().toLowerCase())
+  const types = accept.flatMap((line) => line.split(',')).map((range) => range.split(';')[0]?.trim().toLowerCase())
   return types.includes('text/plain') && !types.includes('text/html') ? 'text' : 'html'
 }

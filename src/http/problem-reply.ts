@@ -21,12 +21,32 @@ export interface More {
 }
 
 /** What the gateway has refused on a resource of its own. */
-export function sendRefusal (request: FastifyRequest, reply: FastifyReply, { code, detail, challenge, close }: Rejected, options: ServerOptions): void {
-  sendProblem(request, reply, code, options, { ...(detail !== undefined && { detail }), ...(challenge !== undefined && { challenge }), ...(close !== undefined && { close }) })
+export function sendRefusal (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { code, detail, challenge, close }: Rejected,
+  options: ServerOptions
+): void {
+  sendProblem(request, reply, code, options, {
+    ...(detail !== undefined && { detail }),
+    ...(challenge !== undefined && { challenge }),
+    ...(close !== undefined && { close })
+  })
 }
 
-export function sendProblem (request: FastifyRequest, reply: FastifyReply, code: ProblemCode, options: ServerOptions, { headers: further = [], close = false, ...more }: More = {}): void {
-  const { status, headers, body } = problem(code, { requestId: request.id, base: options.problemBaseUri, ...more, retryAfterSeconds: retrySoon(code) })
+export function sendProblem (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  code: ProblemCode,
+  options: ServerOptions,
+  { headers: further = [], close = false, ...more }: More = {}
+): void {
+  const { status, headers, body } = problem(code, {
+    requestId: request.id,
+    base: options.problemBaseUri,
+    ...more,
+    retryAfterSeconds: retrySoon(code)
+  })
   sendOwn(request, reply, { status, headers: [...headers, ...further], body, close }, options)
 }
 

@@ -48,8 +48,16 @@ export function createServer (options: ServerOptions): GuardedListener {
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     // Its own message repeats the path.
-    frameworkErrors: (error, request, reply) => { sendProblem(request, reply as unknown as FastifyReply, 'bad-request', options, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}) },
-    serverFactory: handle => {
+    frameworkErrors: (error, request, reply) => {
+      sendProblem(
+        request,
+        reply as unknown as FastifyReply,
+        'bad-request',
+        options,
+        error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}
+      )
+    },
+    serverFactory: (handle) => {
       const listener = createHttpServer({
         // The whole of a request may take long (a streamed upload); its head may not.
         requestTimeout: 0,
@@ -59,7 +67,7 @@ export function createServer (options: ServerOptions): GuardedListener {
         maxHeaderSize: HEAD_BYTES_MAX,
         // A missing Host is refused by us, in our shape.
         requireHostHeader: false,
-        shouldUpgradeCallback: request => {
+        shouldUpgradeCallback: (request) => {
           const switches = isWebSocket(request)
           if (!switches) connections.notSwitched(request)
           return switches
@@ -70,12 +78,14 @@ export function createServer (options: ServerOptions): GuardedListener {
       return listener
     }
   })
-  for (const method of METHODS) if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
+  for (const method of METHODS) {
+    if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
+  }
   connections.watch(server.server)
   const pressure = new Pressure(options)
   pressure.watch(server.server)
   const guarded = new GuardedRequests(options, pressure)
-  const tunnels = new Tunnels(options, connections, request => guarded.upgradeWay(request))
+  const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeWay(request))
   tunnels.watch(server.server)
   server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
   // Every request is taken before it is routed; what Fastify has no route for comes by here on its way to the hook.

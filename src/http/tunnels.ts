@@ -111,7 +111,7 @@ export class Tunnels {
         response.writeHead(status, [...passedHeaders(status, headers), 'Connection', 'close'])
         response.flushHeaders()
       },
-      data: chunk => {
+      data: (chunk) => {
         if (response.destroyed || response.write(chunk)) return true
         endStalled(response, patienceOf(this.#options))
         response.once('drain', () => {
@@ -127,7 +127,7 @@ export class Tunnels {
           cutSoon(client)
         })
       },
-      failed: fault => {
+      failed: (fault) => {
         leave()
         tellFault(this.#options, id, way.route.upstream.name, fault)
         if (response.headersSent) client.destroy()

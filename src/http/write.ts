@@ -55,7 +55,13 @@ export function writeWhole (response: ServerResponse, reply: WholeWritten, closi
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
 /** The answer is a stream, or comes before the request is whole. Bytes of body written. Rejects as {@link writeWhole} throws. */
-export async function writeSlowly (raw: IncomingMessage, response: ServerResponse, reply: Written, closing: boolean, unread: Unread): Promise<number> {
+export async function writeSlowly (
+  raw: IncomingMessage,
+  response: ServerResponse,
+  reply: Written,
+  closing: boolean,
+  unread: Unread
+): Promise<number> {
   const { body } = reply
   if (!Buffer.isBuffer(body)) {
     if (reply.close || closing || !isRead(raw)) reply.headers.push('Connection', 'close')
@@ -88,8 +94,8 @@ function holdUnread (response: ServerResponse, unread: Unread): void {
 }
 
 /**
- * The connection is cut rather than ended, so that nobody takes the part for the whole. To HTTP/1.0 an answer without a length ends where its
- * connection does: it is reset.
+ * The connection is cut rather than ended, so that nobody takes the part for the whole. To HTTP/1.0 an answer without a
+ * length ends where its connection does: it is reset.
  */
 export function breakOff (response: ServerResponse): void {
   if (response.req.httpVersion === '1.0') response.socket?.resetAndDestroy()
@@ -118,7 +124,7 @@ export function leaveStalled (response: ServerResponse): void {
  */
 export async function restUnread (raw: IncomingMessage): Promise<void> {
   if (isRead(raw) || raw.destroyed) return
-  await new Promise<void>(resolve => {
+  await new Promise<void>((resolve) => {
     let bytes = 0
     const timer = setTimeout(resolve, LINGER_MS)
     const done = (): void => { clearTimeout(timer); resolve() }
@@ -129,7 +135,12 @@ export async function restUnread (raw: IncomingMessage): Promise<void> {
   })
 }
 
-async function writeStream (response: ServerResponse, reply: Written, body: Exclude<Written['body'], Buffer>, patience: Patience): Promise<number> {
+async function writeStream (
+  response: ServerResponse,
+  reply: Written,
+  body: Exclude<Written['body'], Buffer>,
+  patience: Patience
+): Promise<number> {
   let bytes = 0
   const abandoned = new AbortController()
   response.once('close', () => abandoned.abort())

@@ -55,7 +55,9 @@ export class JoseVerifier implements TokenVerifier {
   #keys (jwks: string): JWTVerifyGetKey {
     const known = this.#keySets.get(jwks)
     if (known !== undefined) return known
-    const keys = isUrl(jwks) ? keysAt(new URL(jwks), new Reading({ url: jwks }, this.#options)) : keysIn(jwks, new Reading({ file: jwks }, this.#options))
+    const keys = isUrl(jwks)
+      ? keysAt(new URL(jwks), new Reading({ url: jwks }, this.#options))
+      : keysIn(jwks, new Reading({ file: jwks }, this.#options))
     this.#keySets.set(jwks, keys)
     return keys
   }
@@ -74,7 +76,12 @@ function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
     keySetOf(text)
     return new Response(text)
   })
-  return createRemoteJWKSet(url, { timeoutDuration: FETCH_TIMEOUT_MS, cooldownDuration: COOLDOWN_MS, cacheMaxAge: CACHE_MAX_AGE_MS, [customFetch]: ask })
+  return createRemoteJWKSet(url, {
+    timeoutDuration: FETCH_TIMEOUT_MS,
+    cooldownDuration: COOLDOWN_MS,
+    cacheMaxAge: CACHE_MAX_AGE_MS,
+    [customFetch]: ask
+  })
 }
 
 const OK = 200
@@ -123,13 +130,19 @@ class Reading {
       return value
     } catch (error) {
       this.#failed = { error, atMs: clock.monotonicMs() }
-      log.warn({ ...this.#where, error: textOf(error) }, 'the keys that verify tokens cannot be read; requests that need them get 503 scope-unavailable')
+      log.warn(
+        { ...this.#where, error: textOf(error) },
+        'the keys that verify tokens cannot be read; requests that need them get 503 scope-unavailable'
+      )
       throw error
     }
   }
 }
 
-/** fetch says only "fetch failed": what stood behind it is its cause. It repeats a URL that it does not like, with the credentials in it. */
+/**
+ * fetch says only "fetch failed": what stood behind it is its cause. It repeats a URL that it does not like, with the
+ * credentials in it.
+ */
 function textOf (error: unknown): string {
   const { message, code } = (error instanceof Error && error.cause instanceof Error ? error.cause : error) as NodeJS.ErrnoException
   return (message === '' ? code ?? '' : message).replace(CREDENTIALS, '//')

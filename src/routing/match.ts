@@ -11,7 +11,10 @@ import { SAFE_METHODS } from '../core/method-override.ts'
 import { hostInPath, hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
 
 export type Match =
-  /** `alike`: guarded for a reading of it that some servers have, or for a host that it does not name; as it stands it meets another route, or none. */
+  /**
+   * `alike`: guarded for a reading of it that some servers have, or for a host that it does not name; as it stands it
+   * meets another route, or none.
+   */
   | { readonly kind: 'route', readonly route: Route, readonly alike: boolean }
   /** No route: 404. `taken`: the methods that a guarded route on that path names, where the path has one. */
   | { readonly kind: 'none', readonly taken?: readonly string[] }
@@ -35,10 +38,16 @@ export interface Matcher {
 
 /** Compiles once; the order of `routes` is the order of matching. What passes by implication comes behind all that is written. */
 export function compileRoutes (routes: readonly Route[]): Matcher {
-  const compiled = [...routes, ...routes.filter(({ restPasses }) => restPasses === true).map(restOf)].map((route, place) => compile(route, place, place >= routes.length))
+  const compiled = [...routes, ...routes.filter(({ restPasses }) => restPasses === true).map(restOf)].map((route, place) =>
+    compile(route, place, place >= routes.length))
   const named = new Set(routes.flatMap((route) => route.match.methods))
   const known = new Map<string, Match>()
-  const rules = new Map(Array.from(Map.groupBy(routes, ({ upstream }) => upstream.name), ([name, those]) => [name, rulesOfAll(those.flatMap(({ idempotency }) => idempotency ?? []))]))
+  const rules = new Map(
+    Array.from(Map.groupBy(routes, ({ upstream }) => upstream.name), ([name, those]) => [
+      name,
+      rulesOfAll(those.flatMap(({ idempotency }) => idempotency ?? []))
+    ])
+  )
   const plain = (method: string): string => named.has(method) || SAFE_METHODS.has(method) ? method : UNNAMED
   const matcher: Matcher = {
     rulesFor: ({ upstream }) => rules.get(upstream.name) ?? rulesOfAll([]),
@@ -50,7 +59,9 @@ export function compileRoutes (routes: readonly Route[]): Matcher {
     },
     match: (method, target, host, overriding = []) => {
       if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map(plain))], target, host)
-      if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) return match(compiled, [method], target, host)
+      if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) {
+        return match(compiled, [method], target, host)
+      }
       // A line end is in none of the three (RFC 9112 3, RFC 9110 5.5).
       const asked = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
       const before = known.get(asked)
@@ -72,7 +83,10 @@ function restOf (route: Route): Route {
 /** Stands for all methods that no route names: they meet the same routes, however many somebody sends. */
 const UNNAMED = ''
 
-/** Answers that are remembered, for a target asked again: a tenth of a megabyte. Whoever asks for ever new ones gains and breaks nothing. */
+/**
+ * Answers that are remembered, for a target asked again: a tenth of a megabyte. Whoever asks for ever new ones gains
+ * and breaks nothing.
+ */
 const KNOWN_MAX = 512
 const KNOWN_CHARS_MAX = 100
 
@@ -83,17 +97,22 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
   if (parsed.kind === 'refused') return parsed
   if (parsed.kind === 'asterisk') return { kind: 'none' }
   // RFC 9112 3.2.2 lets the target win over Host; hops differ, so both must say the same, the port included.
-  if (parsed.host !== null && host !== null && plainHost(parsed.host) !== plainHost(host)) return { kind: 'refused', detail: 'The request names two hosts.' }
+  if (parsed.host !== null && host !== null && plainHost(parsed.host) !== plainHost(host)) {
+    return { kind: 'refused', detail: 'The request names two hosts.' }
+  }
   const readings = readingsOf(parsed.path)
   if (readings.kind === 'refused') return readings
   const asked = hostName(host ?? parsed.host ?? '')
-  const met = mostGuarded(methods.map((each) => firstGuarded(compiled, { method: each, host: asked, hostInPath: hostInPath(parsed.path) }, readings.paths)))
+  const met = mostGuarded(
+    methods.map((each) => firstGuarded(compiled, { method: each, host: asked, hostInPath: hostInPath(parsed.path) }, readings.paths))
+  )
   return met === null ? noRoute(compiled, asked, parsed.path) : { kind: 'route', route: met.one.route, alike: met.alike }
 }
 
 function noRoute (compiled: readonly Compiled[], host: string, path: string): Match {
   const segments = segmentsFor(path)
-  const there = compiled.filter((one) => isGuarded(one) && one.route.restPasses !== true && (one.host === null || one.host === host) && fits(one.pattern, segments(one.pattern)))
+  const there = compiled.filter((one) =>
+    isGuarded(one) && one.route.restPasses !== true && (one.host === null || one.host === host) && fits(one.pattern, segments(one.pattern)))
   return there.length === 0 ? { kind: 'none' } : { kind: 'none', taken: [...new Set(there.flatMap(({ methods }) => [...methods]))] }
 }
 
@@ -102,7 +121,8 @@ function noRoute (compiled: readonly Compiled[], host: string, path: string): Ma
  * guards. An override never takes a guard away, and never opens what the method alone does not reach.
  */
 function mostGuarded ([own = null, ...others]: ReadonlyArray<Met | null>): Met | null {
-  return others.reduce((met, other) => other !== null && isGuarded(other.one) && (met === null || !isGuarded(met.one) || other.one.place < met.one.place) ? other : met, own)
+  return others.reduce((met, other) =>
+    other !== null && isGuarded(other.one) && (met === null || !isGuarded(met.one) || other.one.place < met.one.place) ? other : met, own)
 }
 
 interface Met { readonly one: Compiled, readonly alike: boolean }
@@ -129,8 +149,12 @@ function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: rea
   const [raw = '', ...others] = paths
   const plain = firstOf(compiled, asked, raw, false)
   const own = plain === null ? null : { one: plain, alike: false }
-  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || (!plain.implied && isOneSpelling(plain.pattern))))) return own
-  for (const host of asked.host === '' ? hostsOf(compiled) : new Set([asked.host, ...(asked.hostInPath === '' ? [] : [asked.hostInPath])])) {
+  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || (!plain.implied && isOneSpelling(plain.pattern))))) {
+    return own
+  }
+  for (const host of asked.host === ''
+    ? hostsOf(compiled)
+    : new Set([asked.host, ...(asked.hostInPath === '' ? [] : [asked.hostInPath])])) {
     for (const path of host === asked.host ? others : paths) {
       const other = firstOf(compiled, { ...asked, host }, path, path !== raw)
       if (other !== null && isGuarded(other)) return { one: other, alike: true }
@@ -194,7 +218,14 @@ interface Pattern {
 
 function compile (route: Route, place: number, implied: boolean): Compiled {
   const { match } = route
-  return { route, place, implied, methods: new Set(match.methods), host: match.host === null ? null : hostName(match.host), pattern: patternOf(match, match.exact) }
+  return {
+    route,
+    place,
+    implied,
+    methods: new Set(match.methods),
+    host: match.host === null ? null : hostName(match.host),
+    pattern: patternOf(match, match.exact)
+  }
 }
 
 function patternOf (match: RouteMatch, exact: boolean): Pattern {
@@ -225,7 +256,9 @@ function fits (pattern: Pattern, segments: readonly string[]): boolean {
 /** Whether every request that `later` matches is matched by `earlier`: then `later` never gets one. For the check of a configuration. */
 export function hides (earlier: RouteMatch, later: RouteMatch): boolean {
   if (earlier.host !== null && (later.host === null || hostName(earlier.host) !== hostName(later.host))) return false
-  if (earlier.methods.length > 0 && (later.methods.length === 0 || !later.methods.every((method) => earlier.methods.includes(method)))) return false
+  if (earlier.methods.length > 0 && (later.methods.length === 0 || !later.methods.every((method) => earlier.methods.includes(method)))) {
+    return false
+  }
   if (earlier.exact && !later.exact) return earlier.path === '/*'
   return covers(patternOf(earlier, earlier.exact), patternOf(later, earlier.exact))
 }

@@ -39,7 +39,10 @@ function refused (detail: string): { kind: 'refused', detail: string } {
   return { kind: 'refused', detail }
 }
 
-/** A host without port, case and final dot; of an address, and of a name beyond ASCII, the one spelling that URLs have (WHATWG URL 3.5). '': it names none. */
+/**
+ * A host without port, case and final dot; of an address, and of a name beyond ASCII, the one spelling that URLs have
+ * (WHATWG URL 3.5). '': it names none.
+ */
 export function hostName (host: string): string {
   const name = host.trim().toLowerCase()
   const end = name.startsWith('[') ? name.indexOf(']') + 1 : name.indexOf(':')
@@ -163,7 +166,10 @@ const BEYOND_ASCII = /[\x80-\xff]/
  */
 export function segmentsOf (path: string): string[] {
   if (PLAIN.test(path)) return path.slice(1).toLowerCase().split('/')
-  const spelled = path.replace(LETTERED, (found, hex: string | undefined) => spell(hex === undefined ? found : String.fromCharCode(parseInt(hex, 16))))
+  const spelled = path.replace(
+    LETTERED,
+    (found, hex: string | undefined) => spell(hex === undefined ? found : String.fromCharCode(parseInt(hex, 16)))
+  )
   return foldCase(spelled).split('/').filter((segment) => segment !== '')
 }
 

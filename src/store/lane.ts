@@ -124,7 +124,7 @@ export class Lane<Item, Result> {
 
   #stuck (): number {
     const before = performance.now() - STUCK_MS
-    return this.#underWay.all().filter(sentAt => sentAt < before).length
+    return this.#underWay.all().filter((sentAt) => sentAt < before).length
   }
 
   /** What waits behind batches that may not come back soon is looked at again, even if nothing else is pushed. */
@@ -169,7 +169,7 @@ export class Lane<Item, Result> {
 
   async #runTogether (batch: Array<Entry<Item, Result>>): Promise<void> {
     try {
-      const results = await this.#options.run(batch.map(entry => entry.item))
+      const results = await this.#options.run(batch.map((entry) => entry.item))
       if (results.length !== batch.length) throw new Error(`${this.#options.name}: ${results.length} results for ${batch.length} items`)
       batch.forEach((entry, index) => { entry.resolve(results[index] as Result) })
     } catch (error) {

@@ -40,12 +40,19 @@ export function lazyLocks (): Lazy<LockStore> {
 }
 
 /** `idle`: methods that have nothing to do while nothing is opened. */
-function lazily<Port extends object> (store: Name, idle: ReadonlyArray<MethodOf<Port>>, propertiesOf: (opened: (operation: string) => Port) => PropertiesOf<Port>): Lazy<Port> {
+function lazily<Port extends object> (
+  store: Name,
+  idle: ReadonlyArray<MethodOf<Port>>,
+  propertiesOf: (opened: (operation: string) => Port) => PropertiesOf<Port>
+): Lazy<Port> {
   let opened: Port | null = null
   const get = (operation: string): Port => {
     if (opened === null) throw new StoreNotOpened(store, operation)
     return opened
   }
-  const port = proxied<Port>(propertiesOf(get), async (method, on) => opened === null && idle.includes(method) ? undefined : on(get(String(method))))
+  const port = proxied<Port>(
+    propertiesOf(get),
+    async (method, on) => opened === null && idle.includes(method) ? undefined : on(get(String(method)))
+  )
   return { port, open: (it) => { opened = it } }
 }

@@ -9,7 +9,22 @@ import type { MessageDetail } from '../core/message.ts'
 import type { ProbeNote } from '../core/probe.ts'
 import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../core/stored.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, OperatorResult, ProbeOrder, RecordFilter, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type {
+  AuditEntry,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  OperatorResult,
+  ProbeOrder,
+  RecordFilter,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  Swept,
+  TakeResult,
+  Unresolved
+} from '../ports.ts'
 
 /** Who changed which record by hand, and how it stood before and after. */
 export interface Audited extends AuditEntry {
@@ -75,7 +90,9 @@ export class Ledger {
     const before = this.#table.find(seen.id)
     const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
     const claims = claim.scheme === this.#table.scheme()
-    if ((claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
+    if ((claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write(change, before)) {
+      return { kind: 'won', attempt: change.row.attempt }
+    }
     return { kind: claims ? 'lost' : 'moved' }
   }
 
@@ -89,7 +106,7 @@ export class Ledger {
   }
 
   renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
-    return tokens.map(token => {
+    return tokens.map((token) => {
       const before = this.#table.find(token.id)
       if (before === null) return 'skipped'
       return this.#write(transition(before, { kind: 'renew', token }, nowMs, this.#over(nowMs)), before) ? 'renewed' : 'lost'
@@ -103,14 +120,16 @@ export class Ledger {
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number, nowMs: number): SettleResult {
     const before = this.#table.find(settlement.token.id)
-    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
+    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) {
+      return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
+    }
     return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs, this.#over(nowMs)), nowMs)
   }
 
   lapse (order: LapseRows, nowMs: number): Lapsed[] {
     const { running } = order
     return this.#table.lapsing(order, this.#over(nowMs))
-      .filter(row => this.#write(transition(row, { kind: 'lapse', running }, nowMs, this.#over(nowMs)), row))
+      .filter((row) => this.#write(transition(row, { kind: 'lapse', running }, nowMs, this.#over(nowMs)), row))
       .map(({ id, attempt, about: { route, requestId } }) => ({ id, route, requestId, attempt }))
   }
 
@@ -119,7 +138,7 @@ export class Ledger {
   }
 
   takeProbes (order: ProbeOrder, nowMs: number): DueProbe[] {
-    return this.#table.due(order, nowMs, this.#over(nowMs)).map(row => {
+    return this.#table.due(order, nowMs, this.#over(nowMs)).map((row) => {
       const asked = askedRow(row, order.withinMs, nowMs)
       this.#table.save(asked, row)
       return dueProbeOf(asked, nowMs, this.#over(nowMs))
@@ -139,7 +158,7 @@ export class Ledger {
   }
 
   list (filter: RecordFilter, nowMs: number): RecordDetail[] {
-    return this.#table.list(filter).map(row => detailOf(row, nowMs, this.#over(nowMs)))
+    return this.#table.list(filter).map((row) => detailOf(row, nowMs, this.#over(nowMs)))
   }
 
   resolve (resolution: Resolution, nowMs: number): OperatorResult {
@@ -204,7 +223,11 @@ export class Ledger {
       return { kind: 'done', row: rowOf(change.row, nowMs, this.#over(nowMs)) }
     }
     const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null
-    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)), quarantineLeftMs: waits ? quarantineLeftMs(before, this.#over(nowMs)) : null }
+    return {
+      kind: 'refused',
+      row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)),
+      quarantineLeftMs: waits ? quarantineLeftMs(before, this.#over(nowMs)) : null
+    }
   }
 }
 

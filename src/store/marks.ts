@@ -59,7 +59,8 @@ export class RouteMarks implements Marks {
     if (store.kind === 'memory') return new MemoryMarks({ capacity: store.capacity, nowMs: this.#nowMs })
     if (store.kind !== 'bloom') return AWAY
     const { capacity, errorRate } = store
-    return this.#redis?.filter({ route, capacity, errorRate, windowMs }) ?? new MemoryBloom({ capacity, errorRate, windowMs, nowMs: this.#nowMs })
+    return this.#redis?.filter({ route, capacity, errorRate, windowMs }) ??
+      new MemoryBloom({ capacity, errorRate, windowMs, nowMs: this.#nowMs })
   }
 }
 

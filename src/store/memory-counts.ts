@@ -12,7 +12,7 @@ export class MemoryCounts implements RecordCounts {
   }
 
   async add (counts: readonly RecordCount[]): Promise<number[]> {
-    return counts.map(each => this.#add(each))
+    return counts.map((each) => this.#add(each))
   }
 
   async sweep (limit: number): Promise<number> {

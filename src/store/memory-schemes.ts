@@ -7,7 +7,12 @@ import { FIRST_SCHEME } from '../core/schemes.ts'
 import type { Scheme, Schemes } from '../core/schemes.ts'
 
 /** A record or a message, as far as schemes go. */
-export interface Standing { readonly scheme: number, readonly past: boolean, readonly fingerprint: Fingerprint, readonly about: Pick<About, 'route' | 'keyText'> }
+export interface Standing {
+  readonly scheme: number
+  readonly past: boolean
+  readonly fingerprint: Fingerprint
+  readonly about: Pick<About, 'route' | 'keyText'>
+}
 
 export interface AllStanding { readonly records: readonly Standing[], readonly messages: readonly Standing[] }
 

@@ -14,7 +14,26 @@ import { lostAlgorithms, mayBeLost, MemorySchemes, type Standing } from './memor
 import type { SwitchOrder, SwitchResult } from '../core/scheme-switch.ts'
 import { FIRST_NAME, type Schemes } from '../core/schemes.ts'
 import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../core/record.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../ports.ts'
+import type {
+  AuditEntry,
+  Beaten,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  LostQuestion,
+  OperatorResult,
+  ProbeOrder,
+  RecordFilter,
+  RecordStore,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  SignOfLife,
+  Swept,
+  TakeResult,
+  Unresolved
+} from '../ports.ts'
 
 export interface MemoryOptions {
   /** Unix milliseconds; leases and expiry count on it. */
@@ -64,7 +83,7 @@ export class MemoryStore implements RecordStore {
     this.#believedMs = options.believedMs ?? (() => null)
     this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
     this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, this.#schemes)
-    this.#ledger = new Ledger(this.#table, id => this.beside.messageOf(id), id => { this.beside.forget(id) })
+    this.#ledger = new Ledger(this.#table, (id) => this.beside.messageOf(id), (id) => { this.beside.forget(id) })
   }
 
   /** The number of the scheme that claims. */
@@ -78,11 +97,11 @@ export class MemoryStore implements RecordStore {
   }
 
   insert (claim: Claim): Promise<ClaimResult> {
-    return this.#run('insert', nowMs => this.#ledger.insert(claim, nowMs))
+    return this.#run('insert', (nowMs) => this.#ledger.insert(claim, nowMs))
   }
 
   take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
-    return this.#run('take', nowMs => this.#ledger.take(seen, claim, mayRetry, nowMs))
+    return this.#run('take', (nowMs) => this.#ledger.take(seen, claim, mayRetry, nowMs))
   }
 
   /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
@@ -103,27 +122,27 @@ export class MemoryStore implements RecordStore {
   }
 
   confirm (claim: Claim): Promise<ClaimResult> {
-    return this.#run('confirm', nowMs => this.#ledger.confirm(claim, nowMs))
+    return this.#run('confirm', (nowMs) => this.#ledger.confirm(claim, nowMs))
   }
 
   look (id: Buffer): Promise<Row | null> {
-    return this.#run('look', nowMs => this.#ledger.look(id, nowMs))
+    return this.#run('look', (nowMs) => this.#ledger.look(id, nowMs))
   }
 
   schemes (): Promise<Schemes> {
-    return this.#run('schemes', nowMs => this.#schemes.told(nowMs))
+    return this.#run('schemes', (nowMs) => this.#schemes.told(nowMs))
   }
 
   lostAlgorithms (lost: number, route: string): Promise<number[]> {
-    return this.#run('lostAlgorithms', nowMs => lostAlgorithms(this.#standing(nowMs), lost, route))
+    return this.#run('lostAlgorithms', (nowMs) => lostAlgorithms(this.#standing(nowMs), lost, route))
   }
 
   mayBeLost (question: LostQuestion): Promise<boolean> {
-    return this.#run('mayBeLost', nowMs => mayBeLost(this.#standing(nowMs), question))
+    return this.#run('mayBeLost', (nowMs) => mayBeLost(this.#standing(nowMs), question))
   }
 
   endEarlierScheme (): Promise<void> {
-    return this.#run('endEarlierScheme', nowMs => { this.#schemes.end(this.#standing(nowMs)) })
+    return this.#run('endEarlierScheme', (nowMs) => { this.#schemes.end(this.#standing(nowMs)) })
   }
 
   /** Another scheme claims from now on; done when this returns. */
@@ -133,47 +152,47 @@ export class MemoryStore implements RecordStore {
   }
 
   renew (tokens: readonly Token[]): Promise<RenewResult[]> {
-    return this.#run('renew', nowMs => this.#ledger.renew(tokens, nowMs))
+    return this.#run('renew', (nowMs) => this.#ledger.renew(tokens, nowMs))
   }
 
   settle (settlement: Settlement): Promise<SettleResult> {
-    return this.#run('settle', nowMs => this.#ledger.settle(settlement, nowMs))
+    return this.#run('settle', (nowMs) => this.#ledger.settle(settlement, nowMs))
   }
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
-    return this.#run('settleLost', nowMs => this.#ledger.settleLost(settlement, claim, ageMs, nowMs))
+    return this.#run('settleLost', (nowMs) => this.#ledger.settleLost(settlement, claim, ageMs, nowMs))
   }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> {
-    return this.#run('lapse', nowMs => order.still() ? this.#ledger.lapse(order, nowMs) : [])
+    return this.#run('lapse', (nowMs) => order.still() ? this.#ledger.lapse(order, nowMs) : [])
   }
 
   sweep (limit: number): Promise<Swept[]> {
-    return this.#run('sweep', nowMs => this.#ledger.sweep(limit, nowMs))
+    return this.#run('sweep', (nowMs) => this.#ledger.sweep(limit, nowMs))
   }
 
   takeProbes (order: ProbeOrder): Promise<DueProbe[]> {
-    return this.#run('takeProbes', nowMs => this.#ledger.takeProbes(order, nowMs))
+    return this.#run('takeProbes', (nowMs) => this.#ledger.takeProbes(order, nowMs))
   }
 
   noteProbe (note: ProbeNote): Promise<boolean> {
-    return this.#run('noteProbe', nowMs => this.#ledger.noteProbe(note, nowMs))
+    return this.#run('noteProbe', (nowMs) => this.#ledger.noteProbe(note, nowMs))
   }
 
   unresolved (): Promise<Unresolved> {
-    return this.#run('unresolved', nowMs => this.#ledger.unresolved(nowMs))
+    return this.#run('unresolved', (nowMs) => this.#ledger.unresolved(nowMs))
   }
 
   list (filter: RecordFilter): Promise<RecordDetail[]> {
-    return this.#run('list', nowMs => this.#ledger.list(filter, nowMs))
+    return this.#run('list', (nowMs) => this.#ledger.list(filter, nowMs))
   }
 
   resolve (resolution: Resolution): Promise<OperatorResult> {
-    return this.#run('resolve', nowMs => this.#ledger.resolve(resolution, nowMs))
+    return this.#run('resolve', (nowMs) => this.#ledger.resolve(resolution, nowMs))
   }
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
-    return this.#run('expire', nowMs => {
+    return this.#run('expire', (nowMs) => {
       const result = this.#ledger.expire(token, audit, nowMs)
       if (result.kind === 'done') this.#generation = generationAfter(this.#generation, nowMs)
       return result
@@ -181,7 +200,13 @@ export class MemoryStore implements RecordStore {
   }
 
   beat (_sign: SignOfLife): Promise<Beaten> {
-    return this.#run('beat', nowMs => ({ nowMs, generation: this.#generation, scheme: this.#schemes.number, aheadMs: 0, confirmations: 0 }))
+    return this.#run('beat', (nowMs) => ({
+      nowMs,
+      generation: this.#generation,
+      scheme: this.#schemes.number,
+      aheadMs: 0,
+      confirmations: 0
+    }))
   }
 
   close (): Promise<void> {
@@ -224,7 +249,9 @@ class MapTable implements Table {
     const broken = violation(row)
     if (broken !== null) throw new StoreRejected('memory', 'write', new Error(broken))
     const name = row.id.toString('hex')
-    if (!this.#rows.has(name) && this.#rows.size >= this.#recordsMax) throw new StoreUnavailable('memory', 'insert', false, new Error('full'))
+    if (!this.#rows.has(name) && this.#rows.size >= this.#recordsMax) {
+      throw new StoreUnavailable('memory', 'insert', false, new Error('full'))
+    }
     this.#rows.set(name, row)
   }
 
@@ -233,14 +260,14 @@ class MapTable implements Table {
   }
 
   standing (overMs: number): Standing[] {
-    return Array.from(this.#rows.values(), row => ({ ...row, past: isPast(row, overMs) }))
+    return Array.from(this.#rows.values(), (row) => ({ ...row, past: isPast(row, overMs) }))
   }
 
   lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
     return [...this.#rows.values()]
-      .filter(row => row.state === 'claimed' && leaseIsOver(row, nowMs))
-      .filter(row => ids === null || ids.some(id => id.equals(row.id)))
-      .filter(row => !running.some(owner => owner.equals(row.owner)))
+      .filter((row) => row.state === 'claimed' && leaseIsOver(row, nowMs))
+      .filter((row) => ids === null || ids.some((id) => id.equals(row.id)))
+      .filter((row) => !running.some((owner) => owner.equals(row.owner)))
       .sort((a, b) => (a.leaseUntilMs ?? 0) - (b.leaseUntilMs ?? 0))
       .slice(0, limit)
   }
@@ -258,22 +285,22 @@ class MapTable implements Table {
 
   due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
     return [...this.#rows.values()]
-      .filter(row => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
+      .filter((row) => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
       .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
       .slice(0, limit)
   }
 
   unresolved (nowMs: number): Unresolved {
-    const since = [...this.#rows.values()].filter(row => row.state === 'indeterminate').map(row => row.settledAtMs ?? nowMs)
+    const since = [...this.#rows.values()].filter((row) => row.state === 'indeterminate').map((row) => row.settledAtMs ?? nowMs)
     return { count: since.length, oldestMs: since.length === 0 ? null : nowMs - since.reduce((a, b) => Math.min(a, b)) }
   }
 
   list ({ id, keyHashes, route, state, limit }: RecordFilter): Stored[] {
     return [...this.#rows.values()]
-      .filter(row => id === undefined || id.equals(row.id))
-      .filter(row => keyHashes === undefined || keyHashes.some(each => each.equals(row.about.keyHash)))
-      .filter(row => route === undefined || route === row.about.route)
-      .filter(row => state === undefined || state === row.state)
+      .filter((row) => id === undefined || id.equals(row.id))
+      .filter((row) => keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash)))
+      .filter((row) => route === undefined || route === row.about.route)
+      .filter((row) => state === undefined || state === row.state)
       .sort((a, b) => b.claimedAtMs - a.claimedAtMs)
       .slice(0, limit)
   }

@@ -17,8 +17,24 @@ export interface FateColumns {
 export function columnsOfFate (fate: Fate): FateColumns {
   switch (fate.kind) {
     case 'delivered': return { state: 'delivered', inMs: 0, status: fate.status, error: null, answer: bytesOf(fate.answer), untried: false }
-    case 'again': return { state: 'waiting', inMs: Math.round(fate.inMs), status: fate.status, error: fate.error, answer: null, untried: fate.counts === false }
-    case 'dead': return { state: 'dead', inMs: 0, status: fate.status, error: fate.error, answer: bytesOf(fate.answer), untried: fate.counts === false }
+    case 'again':
+      return {
+        state: 'waiting',
+        inMs: Math.round(fate.inMs),
+        status: fate.status,
+        error: fate.error,
+        answer: null,
+        untried: fate.counts === false
+      }
+    case 'dead':
+      return {
+        state: 'dead',
+        inMs: 0,
+        status: fate.status,
+        error: fate.error,
+        answer: bytesOf(fate.answer),
+        untried: fate.counts === false
+      }
     case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, untried: false }
   }
 }

@@ -2,7 +2,10 @@
 import type { TakeMessages } from '../ports.ts'
 
 /** `due`: the longest due first. */
-export function fitting<Message extends { readonly bytes: number }> (due: readonly Message[], room: TakeMessages['room']): readonly Message[] {
+export function fitting<Message extends { readonly bytes: number }> (
+  due: readonly Message[],
+  room: TakeMessages['room']
+): readonly Message[] {
   if (room === undefined) return due
   let left = room.bytes
   const end = due.findIndex(({ bytes }, index) => {

@@ -1,4 +1,7 @@
-/** A store whose clock is behind the last time that it has seen is not served from: what is written by it now ends early when it is set right. */
+/**
+ * A store whose clock is behind the last time that it has seen is not served from: what is written by it now ends early
+ * when it is set right.
+ */
 import { EarlierTime } from '../errors.ts'
 
 /** Unix milliseconds. `seenMs`: of the last sign of life; null: none yet. */

@@ -8,7 +8,16 @@ import { AggregatorRegistry } from 'prom-client'
 import type { Registry } from 'prom-client'
 
 /** A registry's metrics as plain values, as they go from process to process. */
-export type Series = ReadonlyArray<{ readonly name: string, readonly type: string, readonly aggregator: string, readonly values: ReadonlyArray<{ readonly value: number, readonly labels: Readonly<Record<string, string | number>>, readonly metricName?: string }> }>
+export type Series = ReadonlyArray<{
+  readonly name: string
+  readonly type: string
+  readonly aggregator: string
+  readonly values: ReadonlyArray<{
+    readonly value: number
+    readonly labels: Readonly<Record<string, string | number>>
+    readonly metricName?: string
+  }>
+}>
 
 export interface Snapshot {
   /** What onceway declares. */
@@ -48,7 +57,12 @@ export class Gathered {
       else before.push(lasting(snapshot.ours))
     }
     if (gone.length > 0) this.#departed = await together([this.#departed, ...gone])
-    return exposition(aggregate([...now.map(({ ours }) => ours), ...before, this.#departed, ...now.map(({ process }) => process.map(apart))]))
+    return exposition(aggregate([
+      ...now.map(({ ours }) => ours),
+      ...before,
+      this.#departed,
+      ...now.map(({ process }) => process.map(apart))
+    ]))
   }
 }
 
@@ -56,7 +70,10 @@ export async function exposition (registry: Registry): Promise<Exposition> {
   return { contentType: registry.contentType, text: (await registry.metrics()).replace(GAUGES_CALLED_TOTAL, '$1 untyped') }
 }
 
-/** Names of prom-client's that dashboards for Node read. They go up and down, and `_total` is the end of a counter's name: so nothing is said of their type. */
+/**
+ * Names of prom-client's that dashboards for Node read. They go up and down, and `_total` is the end of a counter's
+ * name: so nothing is said of their type.
+ */
 const GAUGES_CALLED_TOTAL = /^(# TYPE nodejs_active_(?:handles|requests|resources)_total) gauge$/gm
 
 /** What only grows: a gauge says how it is now, and of who is not there it says nothing. */

@@ -8,7 +8,17 @@ import type { CountedRoute, HeldKind, Meter } from '../ports.ts'
 import { VERSION } from '../version.ts'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
-import { DELIVERY_RESULTS, DIRECTIONS, OPERATIONS, OUTCOMES, PROBE_RESULTS, SHED, SIGNATURE_RESULTS, STAGES, SWEPT_STATES } from './zeros.ts'
+import {
+  DELIVERY_RESULTS,
+  DIRECTIONS,
+  OPERATIONS,
+  OUTCOMES,
+  PROBE_RESULTS,
+  SHED,
+  SIGNATURE_RESULTS,
+  STAGES,
+  SWEPT_STATES
+} from './zeros.ts'
 
 /**
  * Seconds of whole requests: a replay from memory takes a tenth of a millisecond, a payment some seconds, the slowest
@@ -101,7 +111,9 @@ const LATER_MAX = 256
  * What every request tells is put aside and counted in a row, before anybody looks: in the middle of a request the library
  * is cold in every cache and costs several times as much.
  */
-function countedLater ({ readHeld, ...meter }: Meter & { readonly readHeld: () => void }): { readonly meter: Meter, readonly count: () => void } {
+function countedLater (
+  { readHeld, ...meter }: Meter & { readonly readHeld: () => void }
+): { readonly meter: Meter, readonly count: () => void } {
   const requests: Array<Parameters<Meter['request']>> = []
   const sendings: Array<Parameters<Meter['upstream']>> = []
   const operations: Array<Parameters<Meter['store']>> = []
@@ -136,7 +148,12 @@ export function createPrimaryMetrics (): PrimaryMetrics {
 }
 
 function workersMeter (registry: Registry): Pick<PrimaryMetrics, 'workers' | 'workerEnded'> {
-  const workers = new Gauge({ name: 'onceway_workers', help: 'Worker processes, by state. Their sum is the number that should run.', labelNames: ['state'], registers: [registry] })
+  const workers = new Gauge({
+    name: 'onceway_workers',
+    help: 'Worker processes, by state. Their sum is the number that should run.',
+    labelNames: ['state'],
+    registers: [registry]
+  })
   const ended = declare(registry).counter('onceway_workers_ended_total', 'Workers that ended by themselves and were replaced.', [])
   return {
     workers: (state, count) => { workers.set({ state }, count) },
@@ -172,22 +189,59 @@ async function seriesOf (registry: Registry): Promise<Series> {
   return await registry.getMetricsAsJSON() as unknown as Series
 }
 
-type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'alike' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed' | 'idled' | 'holds'>
+type RequestMeter = Pick<
+  Meter,
+  'request' | 'keyless' | 'ignored' | 'alike' | 'passed' | 'upstream' | 'executions' | 'waiters' | 'scopeSplit' | 'shed' | 'idled' | 'holds'
+>
 
 function requestMeter (registry: Registry, reads: Array<() => void>): Begun<RequestMeter> {
   const { counter, gauge, histogram } = declare(registry)
   const requests = counter('onceway_requests_total', 'Guarded requests, by outcome.', ['route', 'outcome'])
-  const seconds = histogram('onceway_request_duration_seconds', 'Duration of guarded requests, from the complete request head to the end of the response.', ['route'], REQUEST_BUCKETS)
-  const keyless = counter('onceway_keyless_requests_total', 'Requests without a key on a guarded route that does not require one.', ['route'])
-  const alike = counter('onceway_alike_requests_total', 'Requests whose path or host matches a guarded route only in the reading of some servers.', ['route'])
+  const seconds = histogram(
+    'onceway_request_duration_seconds',
+    'Duration of guarded requests, from the complete request head to the end of the response.',
+    ['route'],
+    REQUEST_BUCKETS
+  )
+  const keyless = counter(
+    'onceway_keyless_requests_total',
+    'Requests without a key on a guarded route that does not require one.',
+    ['route']
+  )
+  const alike = counter(
+    'onceway_alike_requests_total',
+    'Requests whose path or host matches a guarded route only in the reading of some servers.',
+    ['route']
+  )
   const ignored = counter('onceway_ignored_requests_total', 'Unsafe requests with a key that matched no guarded route.', [])
-  const passed = counter('onceway_passed_requests_total', 'Requests on a guarded route that its preset lets pass unguarded.', ['route', 'preset', 'why'])
-  const upstream = histogram('onceway_upstream_duration_seconds', 'Duration of one execution at the upstream, from the request for a connection to the answer, by result.', ['route', 'result'], REQUEST_BUCKETS)
+  const passed = counter(
+    'onceway_passed_requests_total',
+    'Requests on a guarded route that its preset lets pass unguarded.',
+    ['route', 'preset', 'why']
+  )
+  const upstream = histogram(
+    'onceway_upstream_duration_seconds',
+    'Duration of one execution at the upstream, from the request for a connection to the answer, by result.',
+    ['route', 'result'],
+    REQUEST_BUCKETS
+  )
   const executions = gauge('onceway_executions', 'Executions in flight.')
   const waiters = gauge('onceway_waiters', 'Duplicate requests that wait for an execution in flight.')
-  const splits = counter('onceway_scope_splits_total', 'Executions with the route, key and fingerprint of an earlier one under another scope. A retry with a renewed credential looks like this.', ['route'])
-  const shed = counter('onceway_shed_total', 'Requests and connections shed at a limit before anything was claimed, and responses cut because unread bytes found no room.', ['limit', 'by'])
-  const idled = counter('onceway_idle_closed_total', 'Requests, responses and tunnels ended because one side was idle for too long.', ['direction'])
+  const splits = counter(
+    'onceway_scope_splits_total',
+    'Executions with the route, key and fingerprint of an earlier one under another scope. A retry with a renewed credential looks like this.',
+    ['route']
+  )
+  const shed = counter(
+    'onceway_shed_total',
+    'Requests and connections shed at a limit before anything was claimed, and responses cut because unread bytes found no room.',
+    ['limit', 'by']
+  )
+  const idled = counter(
+    'onceway_idle_closed_total',
+    'Requests, responses and tunnels ended because one side was idle for too long.',
+    ['direction']
+  )
   const held: Readonly<Record<HeldKind, Gauge>> = {
     connections: gauge('onceway_connections', 'Client connections, including idle ones and tunnels.'),
     tunnels: gauge('onceway_tunnels', 'Upgraded connections (WebSockets).'),
@@ -219,21 +273,61 @@ function requestMeter (registry: Registry, reads: Array<() => void>): Begun<Requ
   }
 }
 
-function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 'store' | 'reaches' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
+function storeMeter (
+  registry: Registry,
+  reads: Array<() => void>
+): Pick<Meter, 'store' | 'reaches' | 'breaker' | 'standing' | 'arbiterAhead' | 'arbiterStepped' | 'differing'> {
   const { counter, gauge, histogram } = declare(registry)
-  const seconds = histogram('onceway_store_duration_seconds', 'Duration of one store operation. A batch is one operation.', ['store', 'operation'], STORE_BUCKETS)
+  const seconds = histogram(
+    'onceway_store_duration_seconds',
+    'Duration of one store operation. A batch is one operation.',
+    ['store', 'operation'],
+    STORE_BUCKETS
+  )
   const errors = counter('onceway_store_errors_total', 'Store operations that failed.', ['store', 'operation'])
   const registers = [registry]
   // Of several workers the least: what one of them cannot reach is not well.
-  const up = new Gauge({ name: 'onceway_store_up', help: '1 if the store can be used now, else 0. Only configured stores have a series.', labelNames: ['store'], aggregator: 'min', registers })
-  const differing = new Gauge({ name: 'onceway_policy_differences', help: 'Guarded routes that another live gateway serves with another policy, by the part that differs.', labelNames: ['aspect'], aggregator: 'max', registers })
-  const standing = new Gauge({ name: 'onceway_promise', help: '1 for the promise that the settings of the stores allow: strict or weakened. Both are 0 until the settings are read.', labelNames: ['promise'], aggregator: 'max', registers })
+  const up = new Gauge({
+    name: 'onceway_store_up',
+    help: '1 if the store can be used now, else 0. Only configured stores have a series.',
+    labelNames: ['store'],
+    aggregator: 'min',
+    registers
+  })
+  const differing = new Gauge({
+    name: 'onceway_policy_differences',
+    help: 'Guarded routes that another live gateway serves with another policy, by the part that differs.',
+    labelNames: ['aspect'],
+    aggregator: 'max',
+    registers
+  })
+  const standing = new Gauge({
+    name: 'onceway_promise',
+    help: '1 for the promise that the settings of the stores allow: strict or weakened. Both are 0 until the settings are read.',
+    labelNames: ['promise'],
+    aggregator: 'max',
+    registers
+  })
   // Both 0: the database has not been asked yet.
   for (const promise of PROMISES) standing.set({ promise }, 0)
-  const weakened = new Gauge({ name: 'onceway_promise_weakened', help: '1 for each reason why the promise is weakened.', labelNames: ['reason'], aggregator: 'max', registers })
-  const ahead = gauge('onceway_clock_ahead_seconds', 'Seconds by which the clock of the store is ahead after an unconfirmed step. Above 0, nothing lapses or expires.', 'max')
+  const weakened = new Gauge({
+    name: 'onceway_promise_weakened',
+    help: '1 for each reason why the promise is weakened.',
+    labelNames: ['reason'],
+    aggregator: 'max',
+    registers
+  })
+  const ahead = gauge(
+    'onceway_clock_ahead_seconds',
+    'Seconds by which the clock of the store is ahead after an unconfirmed step. Above 0, nothing lapses or expires.',
+    'max'
+  )
   const steps = counter('onceway_clock_steps_total', 'Steps ahead of the clock of the store that this process detected.', [])
-  const breaker = gauge('onceway_redis_breaker_open', '1 while some or all records go without Redis, because it failed or because a copy of the database uses it.', 'max')
+  const breaker = gauge(
+    'onceway_redis_breaker_open',
+    '1 while some or all records go without Redis, because it failed or because a copy of the database uses it.',
+    'max'
+  )
   return {
     store: (store, operation, ok, ms) => {
       seconds.observe({ store, operation }, ms / MS_PER_SECOND)
@@ -256,19 +350,38 @@ function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 
   }
 }
 
-type RecordMeter = Pick<Meter, 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed' | 'indeterminate' | 'probed' | 'unresolved'>
+type RecordMeter = Pick<
+  Meter,
+  | 'leaseLost' | 'settleFenced' | 'settleRetried' | 'answeredUnsettled' | 'unsettledBytes' | 'swept' | 'lapsed'
+  | 'indeterminate' | 'probed' | 'unresolved'
+>
 
 function recordMeter (registry: Registry): Begun<RecordMeter> {
   const { counter, gauge } = declare(registry)
   const leasesLost = counter('onceway_leases_lost_total', 'Executions that lost their lease while they ran.', ['route'])
-  const fenced = counter('onceway_settles_fenced_total', 'Settles that the store refused because the execution no longer owned the record.', ['route'])
+  const fenced = counter(
+    'onceway_settles_fenced_total',
+    'Settles that the store refused because the execution no longer owned the record.',
+    ['route']
+  )
   const retried = counter('onceway_settles_retried_total', 'Failed tries to store an outcome that were followed by a retry.', ['route'])
   const unsettled = counter('onceway_answers_unsettled_total', 'Answers sent before the store acknowledged the outcome.', ['route'])
-  const unsettledBytes = gauge('onceway_unsettled_bytes', 'Bytes of answers that wait for the store. At limits.unsettledBytes, new guarded requests are refused.')
+  const unsettledBytes = gauge(
+    'onceway_unsettled_bytes',
+    'Bytes of answers that wait for the store. At limits.unsettledBytes, new guarded requests are refused.'
+  )
   const swept = counter('onceway_records_swept_total', 'Records and marks deleted after their retention, by state.', ['state'])
   const lapsed = counter('onceway_records_lapsed_total', 'Claims whose lease ended without a settle.', [])
-  const unknown = counter('onceway_indeterminate_total', 'Executions with an unknown outcome, by the stage that failed.', ['route', 'stage'])
-  const probes = counter('onceway_probes_total', 'Probes of upstreams about records with an unknown outcome, by result.', ['route', 'result'])
+  const unknown = counter(
+    'onceway_indeterminate_total',
+    'Executions with an unknown outcome, by the stage that failed.',
+    ['route', 'stage']
+  )
+  const probes = counter(
+    'onceway_probes_total',
+    'Probes of upstreams about records with an unknown outcome, by result.',
+    ['route', 'result']
+  )
   const unresolved = gauge('onceway_indeterminate_unresolved', 'Records in the store with an unknown outcome.', 'max')
   const oldest = gauge('onceway_indeterminate_oldest_seconds', 'Age of the oldest unknown outcome in the store. 0 if there is none.', 'max')
   for (const state of SWEPT_STATES) swept.inc({ state }, 0)
@@ -296,10 +409,20 @@ function recordMeter (registry: Registry): Begun<RecordMeter> {
 
 /** Told by the store, which all processes share: the largest is what there is. */
 function depthMeter (registry: Registry): Pick<Meter, 'inbox'> {
-  const gauge = <L extends string>(name: string, help: string, labelNames: L[]) => new Gauge({ name, help, labelNames, aggregator: 'max', registers: [registry] })
+  const gauge = <L extends string>(name: string, help: string, labelNames: L[]) => new Gauge({
+    name,
+    help,
+    labelNames,
+    aggregator: 'max',
+    registers: [registry]
+  })
   const messages = gauge('onceway_inbox_messages', 'Messages in the inbox that are not delivered, by state.', ['route', 'state'])
   const bytes = gauge('onceway_inbox_bytes', 'Bytes of the requests of waiting, delivering and held messages.', ['route'])
-  const oldest = gauge('onceway_inbox_oldest_seconds', 'Time since the oldest waiting, delivering or held message was accepted. 0 if there is none.', ['route'])
+  const oldest = gauge(
+    'onceway_inbox_oldest_seconds',
+    'Time since the oldest waiting, delivering or held message was accepted. 0 if there is none.',
+    ['route']
+  )
   return {
     inbox: (depths) => {
       // A route that has nothing more leaves no series behind that says something for ever.
@@ -317,8 +440,18 @@ function inboxMeter (registry: Registry): Begun<Pick<Meter, 'signature' | 'deliv
   const { counter, histogram } = declare(registry)
   const signatures = counter('onceway_inbox_signatures_total', 'Checks of signatures, by result.', ['route', 'result'])
   const deliveries = counter('onceway_inbox_deliveries_total', 'Deliveries of messages, by result.', ['route', 'result'])
-  const seconds = histogram('onceway_inbox_delivery_duration_seconds', 'Duration of one delivery, from the request for a connection to the answer.', ['route'], REQUEST_BUCKETS)
-  const tries = histogram('onceway_inbox_attempts', 'Deliveries that a message took until it was delivered, dead or held.', ['route'], TRIES_BUCKETS)
+  const seconds = histogram(
+    'onceway_inbox_delivery_duration_seconds',
+    'Duration of one delivery, from the request for a connection to the answer.',
+    ['route'],
+    REQUEST_BUCKETS
+  )
+  const tries = histogram(
+    'onceway_inbox_attempts',
+    'Deliveries that a message took until it was delivered, dead or held.',
+    ['route'],
+    TRIES_BUCKETS
+  )
   return {
     begin: ({ name: route, delivers, verifies }) => {
       if (verifies === true) for (const result of SIGNATURE_RESULTS) signatures.inc({ route, result }, 0)
@@ -349,7 +482,12 @@ function configMeter (registry: Registry): Pick<Metrics, 'reloaded'> {
 }
 
 function buildInfo (registry: Registry): void {
-  const info = new Gauge({ name: 'onceway_build_info', help: 'Always 1. The labels name the build.', labelNames: ['version', 'node'], registers: [registry] })
+  const info = new Gauge({
+    name: 'onceway_build_info',
+    help: 'Always 1. The labels name the build.',
+    labelNames: ['version', 'node'],
+    registers: [registry]
+  })
   info.set({ version: VERSION, node: process.version }, 1)
 }
 
@@ -359,6 +497,12 @@ function declare (registry: Registry) {
     counter: <L extends string>(name: string, help: string, labelNames: L[]) => new Counter({ name, help, labelNames, registers }),
     /** `aggregator`: what several workers' values are together. max: all of them tell of the same thing. */
     gauge: (name: string, help: string, aggregator: Aggregator = 'sum') => new Gauge({ name, help, aggregator, registers }),
-    histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: number[]) => new Histogram({ name, help, labelNames, buckets, registers })
+    histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: number[]) => new Histogram({
+      name,
+      help,
+      labelNames,
+      buckets,
+      registers
+    })
   }
 }

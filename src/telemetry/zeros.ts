@@ -7,15 +7,24 @@ import type { Meter } from '../ports.ts'
 type Shed = Parameters<Meter['shed']>
 
 /** Of the outcomes of a request those that an alert or a share of them is made of. */
-export const OUTCOMES = ['executed', 'executed-unstored', 'replayed', 'in-flight', 'mismatch', 'outcome-unknown', 'overloaded', 'store-unavailable', 'unsent'] as const
+export const OUTCOMES = [
+  'executed', 'executed-unstored', 'replayed', 'in-flight', 'mismatch', 'outcome-unknown', 'overloaded',
+  'store-unavailable', 'unsent'
+] as const
 
 export const STAGES = ['during', 'hop', 'lease', 'settle', 'drain', 'restore'] as const
 
-export const PROBE_RESULTS = ['found', 'released', 'absent', 'nothing', 'given-up', 'overtaken', 'unaskable'] as const satisfies ReadonlyArray<Parameters<Meter['probed']>[1]>
+export const PROBE_RESULTS = [
+  'found', 'released', 'absent', 'nothing', 'given-up', 'overtaken', 'unaskable'
+] as const satisfies ReadonlyArray<Parameters<Meter['probed']>[1]>
 
-export const DELIVERY_RESULTS = ['delivered', 'again', 'dead', 'held', 'overtaken'] as const satisfies ReadonlyArray<Parameters<Meter['delivery']>[1]>
+export const DELIVERY_RESULTS = [
+  'delivered', 'again', 'dead', 'held', 'overtaken'
+] as const satisfies ReadonlyArray<Parameters<Meter['delivery']>[1]>
 
-export const SIGNATURE_RESULTS = ['current', 'previous', 'missing', 'malformed', 'untimely', 'wrong'] as const satisfies ReadonlyArray<Parameters<Meter['signature']>[1]>
+export const SIGNATURE_RESULTS = [
+  'current', 'previous', 'missing', 'malformed', 'untimely', 'wrong'
+] as const satisfies ReadonlyArray<Parameters<Meter['signature']>[1]>
 
 export const SWEPT_STATES = ['completed', 'consumed', 'released', 'indeterminate', 'mark'] as const
 

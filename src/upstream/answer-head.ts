@@ -29,7 +29,8 @@ export function faultOf (status: number, headers: RawHeaders): string | null {
  */
 export function endsAtHead (status: number, headers: RawHeaders): boolean {
   if (status < STATUS_MIN || mayHaveBody(status)) return false
-  return headerLines(headers, 'transfer-encoding').length > 0 || headerLines(headers, 'content-length').some(length => Number(length) !== 0)
+  return headerLines(headers, 'transfer-encoding').length > 0 ||
+    headerLines(headers, 'content-length').some((length) => Number(length) !== 0)
 }
 
 /** Blanks of HTTP are no part of a value (RFC 9110 5.5); undici leaves them at its end. */
@@ -47,7 +48,7 @@ const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_UPGRADE', 'BAD_HEADER', 'BAD_CODI
 /** undici's types leave the raw list out; it is set before onResponseStart. */
 export function rawHeadersOf (controller: Dispatcher.DispatchController): string[] {
   const { rawHeaders } = controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }
-  return (rawHeaders ?? []).map(bytes => bytes.toString('latin1'))
+  return (rawHeaders ?? []).map((bytes) => bytes.toString('latin1'))
 }
 
 /** undici's own, about an answer that it did not think of: a status below 100. */

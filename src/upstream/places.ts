@@ -1,6 +1,7 @@
 /**
  * Whose request is sent next to an upstream that has as many as it takes. Places have shares (core/limit.ts), so that one
- * caller's slow calls leave some to the others; of those who wait for one peers take turns, and of each peer its callers, a caller's own in their order.
+ * caller's slow calls leave some to the others; of those who wait for one peers take turns, and of each peer its
+ * callers, a caller's own in their order.
  */
 import { Limit } from '../core/limit.ts'
 import type { Holder, Refusal } from '../core/limit.ts'
@@ -13,8 +14,9 @@ type Lines = Map<string, Waiting[]>
 export class Places {
   readonly #limit: Limit
   /**
-   * By peer, whose turn is next first. What has no peer is by its caller. One address with thousands of credentials is passed over as one: a
-   * look at all who wait is then bounded by the places, since whoever is refused for its share has one.
+   * By peer, whose turn is next first. What has no peer is by its caller. One address with thousands of credentials is
+   * passed over as one: a look at all who wait is then bounded by the places, since whoever is refused for its share
+   * has one.
    */
   readonly #peers = new Map<string, Lines>()
   /** Whoever is called may leave at once, and who left calls: one call goes round for all of them. */

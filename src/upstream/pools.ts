@@ -27,7 +27,7 @@ export class Pools {
   constructor (upstreams: readonly UpstreamPolicy[], share: number, connectionsOf: ConnectionsOf) {
     this.#connectionsOf = connectionsOf
     this.#share = share
-    this.#named = new Set(upstreams.map(upstream => this.#nameOf(upstream)))
+    this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
   }
 
   /** How many there are; for tests. */
@@ -38,7 +38,7 @@ export class Pools {
   /** From now on these are the configuration's. */
   become (upstreams: readonly UpstreamPolicy[], share: number): void {
     this.#share = share
-    this.#named = new Set(upstreams.map(upstream => this.#nameOf(upstream)))
+    this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
     for (const { places, max } of this.#entries.values()) places.resize(max, share)
     for (const [name, entry] of Array.from(this.#entries)) this.#endIfUnused(name, entry)
   }

@@ -218,11 +218,18 @@ class Exchange implements Dispatcher.DispatchHandler {
   #beginStream (controller: Dispatcher.DispatchController): void {
     const stream = new AnswerStream(controller, this.#body.give())
     this.#stream = stream
-    this.result.resolve({ kind: 'stream', status: this.#status ?? 0, headers: this.#headers, body: stream, taken: stream.taken, over: stream.over })
+    this.result.resolve({
+      kind: 'stream',
+      status: this.#status ?? 0,
+      headers: this.#headers,
+      body: stream,
+      taken: stream.taken,
+      over: stream.over
+    })
   }
 }
 
 function streams (headers: RawHeaders): boolean {
   const type = headerValue(headers, 'content-type')?.toLowerCase() ?? ''
-  return STREAMING_TYPES.some(streaming => type.startsWith(streaming))
+  return STREAMING_TYPES.some((streaming) => type.startsWith(streaming))
 }

@@ -52,7 +52,14 @@ export class Crew {
 
   constructor (options: CrewOptions) {
     this.#options = options
-    this.#places = Array.from({ length: options.size }, (_, index) => ({ number: index + 1, hand: null, stage: 'loading', servesSinceMs: null, ends: 0, cancelPause: null }))
+    this.#places = Array.from({ length: options.size }, (_, index) => ({
+      number: index + 1,
+      hand: null,
+      stage: 'loading',
+      servesSinceMs: null,
+      ends: 0,
+      cancelPause: null
+    }))
   }
 
   get size (): number { return this.#places.length }
@@ -96,7 +103,9 @@ export class Crew {
   #next (): void {
     for (const place of this.#places) {
       if (this.#over || place.stage !== 'loaded') continue
-      if (this.serving.length === 0 && this.#places.some(({ stage, servesSinceMs }) => stage === 'started' && servesSinceMs === null)) return
+      if (this.serving.length === 0 && this.#places.some(({ stage, servesSinceMs }) => stage === 'started' && servesSinceMs === null)) {
+        return
+      }
       place.stage = 'started'
       place.hand?.start()
     }
@@ -136,8 +145,8 @@ export class Crew {
         place.stage = 'loaded'
         this.#next()
       },
-      listening: listening => { this.#listens(place, listening) },
-      ended: ended => { this.#ended(place, ended) }
+      listening: (listening) => { this.#listens(place, listening) },
+      ended: (ended) => { this.#ended(place, ended) }
     })
     log.info({ worker: place.number, pid: place.hand.pid }, 'worker starts')
   }

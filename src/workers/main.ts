@@ -37,7 +37,7 @@ say({ kind: 'hello' })
 function hear (message: ToWorker): void {
   if (message.kind === 'start') void start(message)
   else if (message.kind === 'drain') void leave()
-  else void answer(message.question).then(answer => { say({ kind: 'answer', id: message.id, answer }) })
+  else void answer(message.question).then((answer) => { say({ kind: 'answer', id: message.id, answer }) })
 }
 
 /** What is the same for all workers is logged by one. */

@@ -51,7 +51,10 @@ export interface Primary {
 }
 
 /** `size`: how many workers. @throws StartError when the admin port cannot be had. */
-export async function startPrimary (config: Config, { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }): Promise<Primary> {
+export async function startPrimary (
+  config: Config,
+  { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }
+): Promise<Primary> {
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   const { log } = logs
   const gateway = new Workers(config, size, logs)
@@ -73,7 +76,7 @@ export async function startPrimary (config: Config, { size, instance, announce }
       return url
     }),
     gaveUp: gateway.gaveUp.promise,
-    reload: load => { gateway.reload(load) },
+    reload: (load) => { gateway.reload(load) },
     stopping: () => gateway.stopping(),
     stop: async () => {
       const clean = await gateway.drain()
@@ -115,7 +118,7 @@ class Workers {
       log,
       fork: (number, events) => new WorkerProcess(SYSTEM_CLOCK, () => this.#start(number), events),
       complete: this.complete.resolve,
-      ended: hand => {
+      ended: (hand) => {
         this.#gathered.ended(hand.id)
         if (!this.#draining) this.#metrics.workerEnded()
       },
@@ -138,7 +141,9 @@ class Workers {
   }
 
   async #expose (): Promise<Exposition> {
-    const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (hand, snapshot) => { this.#gathered.told(hand.id, snapshot) })
+    const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (hand, snapshot) => {
+      this.#gathered.told(hand.id, snapshot)
+    })
     const fresh = new Set(answers.keys())
     const counts = this.crew.count(fresh)
     for (const state of WORKER_STATES) this.#metrics.workers(state, counts[state])
@@ -146,9 +151,13 @@ class Workers {
   }
 
   /** Of all that listen, by their ids; without those that did not answer. `heard`: at the moment of the answer. */
-  async #ask<A extends About> (question: Question<A>, withinMs: number, heard: (hand: Hand, answer: Answers[A]) => void = () => {}): Promise<Map<number, Answers[A]>> {
+  async #ask<A extends About> (
+    question: Question<A>,
+    withinMs: number,
+    heard: (hand: Hand, answer: Answers[A]) => void = () => {}
+  ): Promise<Map<number, Answers[A]>> {
     const answers = new Map<number, Answers[A]>()
-    await Promise.all(this.crew.serving.map(async hand => {
+    await Promise.all(this.crew.serving.map(async (hand) => {
       const answer = await hand.ask(question, withinMs)
       if (answer === null) return
       heard(hand, answer)
@@ -181,7 +190,7 @@ class Workers {
     this.config = config
     this.#leases = { shortestMs, longestMs: Math.max(longestMs, leasesOf(config).longestMs) }
     this.#logs.become(config.log.level)
-    await Promise.all(this.crew.hands.map(async hand => { await this.#give(hand, config) }))
+    await Promise.all(this.crew.hands.map(async (hand) => { await this.#give(hand, config) }))
   }
 
   async #give (hand: Hand, config: Config): Promise<void> {

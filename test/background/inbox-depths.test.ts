@@ -24,18 +24,27 @@ function startDepths (t: TestContext, routes: readonly string[], depths: { away:
         return target.depths()
       }
   })
-  const { gateway, log } = startWorker(t, store, new Consumer(store.clock, () => null), { routes: routes.map(named), between: () => between, world: { meter: metrics } })
+  const { gateway, log } = startWorker(t, store, new Consumer(store.clock, () => null), {
+    routes: routes.map(named),
+    between: () => between,
+    world: { meter: metrics }
+  })
   const service = inboxDepths(gateway).start()
   t.after(async () => { await service.stop() })
   const reload = (...next: readonly string[]): void => { gateway.become({ ...gateway.deps, inboxes: inboxRoutes(next.map(named)) }) }
-  const series = async (): Promise<string[]> => (await metrics.expose()).text.split('\n').filter(line => /^onceway_inbox_(messages\{.*waiting|bytes|oldest)/.test(line)).sort()
+  const series = async (): Promise<string[]> =>
+    (await metrics.expose()).text.split('\n').filter((line) => /^onceway_inbox_(messages\{.*waiting|bytes|oldest)/.test(line)).sort()
   const warnings = () => log.lines.filter(({ message: said }) => said.startsWith('messages wait for a route'))
   return { store, gateway, log, reload, series, warnings, asked }
 }
 
-const empty = (route: string): string[] => [`onceway_inbox_bytes{route="${route}"} 0`, `onceway_inbox_messages{route="${route}",state="waiting"} 0`, `onceway_inbox_oldest_seconds{route="${route}"} 0`]
+const empty = (route: string): string[] => [
+  `onceway_inbox_bytes{route="${route}"} 0`,
+  `onceway_inbox_messages{route="${route}",state="waiting"} 0`,
+  `onceway_inbox_oldest_seconds{route="${route}"} 0`
+]
 
-test('every route with an inbox has its numbers, 0 when it is empty; a route that is gone with nothing in it has none', async t => {
+test('every route with an inbox has its numbers, 0 when it is empty; a route that is gone with nothing in it has none', async (t) => {
   const { store, reload, series } = startDepths(t, ['a'])
   await store.clock.advance(1)
   assert.deepEqual(await series(), empty('a'))
@@ -50,7 +59,7 @@ test('every route with an inbox has its numbers, 0 when it is empty; a route tha
   assert.deepEqual(await series(), [])
 })
 
-test('what waits for a route that has no inbox is counted, and told once for as long as it waits', async t => {
+test('what waits for a route that has no inbox is counted, and told once for as long as it waits', async (t) => {
   const { store, reload, series, warnings } = startDepths(t, ['a'])
   await store.inbox.accept(message('one', { route: 'gone' }))
   await store.clock.advance(3_000)
@@ -68,7 +77,7 @@ test('what waits for a route that has no inbox is counted, and told once for as 
   assert.equal(warnings().length, 2)
 })
 
-test('messages of a configuration that has lost its last inbox are told at the start; where there is nothing, nobody asks again', async t => {
+test('messages of a configuration that has lost its last inbox are told at the start; where there is nothing, nobody asks again', async (t) => {
   const left = startDepths(t, [])
   await left.store.inbox.accept(message('one', { route: 'gone' }))
   await left.store.clock.advance(1)
@@ -78,7 +87,7 @@ test('messages of a configuration that has lost its last inbox are told at the s
   assert.equal(nothing.asked.count, 1)
 })
 
-test('a store that is away is asked again, without a line each second', async t => {
+test('a store that is away is asked again, without a line each second', async (t) => {
   const depths = { away: true }
   const { store, log, series } = startDepths(t, ['a'], depths)
   await store.clock.advance(5_000)

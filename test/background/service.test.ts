@@ -22,7 +22,7 @@ function gaps (begins: readonly number[]): number[] {
   return begins.slice(1).map((at, index) => at - (begins[index] as number))
 }
 
-test('a backlog is worked off in a third of the time: the slower its rounds, the longer the pauses', async t => {
+test('a backlog is worked off in a third of the time: the slower its rounds, the longer the pauses', async (t) => {
   for (const [tookMs, gapMs] of [[0, 10], [50, 150], [1_000, 3_000]] as const) {
     const clock = new ManualClock()
     const { service, begins } = serviceOf(clock, tookMs, true)
@@ -34,7 +34,7 @@ test('a backlog is worked off in a third of the time: the slower its rounds, the
   }
 })
 
-test('a pause of a backlog is never longer than the time between two rounds without one', async t => {
+test('a pause of a backlog is never longer than the time between two rounds without one', async (t) => {
   const clock = new ManualClock()
   const { service, begins } = serviceOf(clock, EVERY_MS, true)
   service.start()

@@ -19,7 +19,7 @@ function start () {
       return world.answers
     },
     remarks: () => world.remarks,
-    meter: { standing: told => { metered.push(told) } },
+    meter: { standing: (told) => { metered.push(told) } },
     clock,
     log,
     says: true
@@ -74,7 +74,13 @@ test('what Redis says of itself is added when it has been reached', async () => 
   await clock.advance(1)
   world.remarks = ['redis-evicts']
   await clock.advance(1_000)
-  assert.deepEqual(log.lines[1], { level: 'info', message: 'the promise is strict', promise: 'strict', reasons: [], remarks: ['redis-evicts'] })
+  assert.deepEqual(log.lines[1], {
+    level: 'info',
+    message: 'the promise is strict',
+    promise: 'strict',
+    reasons: [],
+    remarks: ['redis-evicts']
+  })
   assert.equal(world.asked, 1)
   await watch.stop()
 })

@@ -8,8 +8,16 @@ import type { LoadResult } from '../../bench/wrk.ts'
 
 const NOTHING_WRONG = { statuses: 0, bytes: 0, unasked: 0, example: '' }
 const NOTHING_BROKEN = { connect: 0, read: 0, write: 0, timeout: 0 }
-const LOAD: LoadResult = { answered: 3, durationMs: 1_000, p50Ms: 1, p99Ms: 2, cpuSeconds: 0.1, wrong: NOTHING_WRONG, broken: NOTHING_BROKEN }
-const keys = (series: string, ...numbers: number[]): string[] => numbers.map(number => keyOf(series, number))
+const LOAD: LoadResult = {
+  answered: 3,
+  durationMs: 1_000,
+  p50Ms: 1,
+  p99Ms: 2,
+  cpuSeconds: 0.1,
+  wrong: NOTHING_WRONG,
+  broken: NOTHING_BROKEN
+}
+const keys = (series: string, ...numbers: number[]): string[] => numbers.map((number) => keyOf(series, number))
 const FIRST: Turn = { work: 'first', series: 'm00002', poolSeries: 'p00001', load: LOAD, taken: keys('m00002', 1, 2, 3) }
 const REPLAY: Turn = { ...FIRST, work: 'replay', taken: [] }
 
@@ -24,7 +32,10 @@ describe('the judge of a turn', () => {
   })
 
   test('sees a key that is executed twice', () => {
-    assert.match(judgeTurn({ ...FIRST, taken: keys('m00002', 1, 2, 3, 2) }).join(), /1 keys were executed more than once, such as m00002-00000002/)
+    assert.match(
+      judgeTurn({ ...FIRST, taken: keys('m00002', 1, 2, 3, 2) }).join(),
+      /1 keys were executed more than once, such as m00002-00000002/
+    )
   })
 
   test('sees a settled key that is executed again', () => {
@@ -36,7 +47,8 @@ describe('the judge of a turn', () => {
   })
 
   test('sees other statuses, other bytes, answers of other keys and broken connections', () => {
-    const wrongOf = (wrong: Partial<LoadResult['wrong']>): string => judgeTurn({ ...FIRST, load: { ...LOAD, wrong: { ...NOTHING_WRONG, ...wrong } } }).join()
+    const wrongOf = (wrong: Partial<LoadResult['wrong']>): string =>
+      judgeTurn({ ...FIRST, load: { ...LOAD, wrong: { ...NOTHING_WRONG, ...wrong } } }).join()
     assert.match(wrongOf({ statuses: 1, example: '503 no' }), /1 of 3 answers had another status, such as 503 no/)
     assert.match(wrongOf({ bytes: 2 }), /2 of 3 answers had other bytes/)
     assert.match(wrongOf({ unasked: 1 }), /a key that nobody waited for/)

@@ -11,7 +11,17 @@ function turn (contestant: string, round: number, requestsPerSecond: number, cpu
     over: 'plain',
     concurrency: 32,
     round,
-    absolute: { requestsPerSecond, p50Ms: 1_000 / requestsPerSecond, p99Ms: 20, cpuMicros, postgresCpuMicros: null, redisCpuMicros: 3, rssMib: 100, addedP50Ms: 0, generatorBusy: 0.2 }
+    absolute: {
+      requestsPerSecond,
+      p50Ms: 1_000 / requestsPerSecond,
+      p99Ms: 20,
+      cpuMicros,
+      postgresCpuMicros: null,
+      redisCpuMicros: 3,
+      rssMib: 100,
+      addedP50Ms: 0,
+      generatorBusy: 0.2
+    }
   }
 }
 
@@ -42,7 +52,7 @@ test('where fewer than three rounds were quiet, all count', () => {
 })
 
 test('concurrencies are kept apart', () => {
-  const { cases, rounds } = casesOf([...TURNS, ...TURNS.map(each => ({ ...each, concurrency: 1 }))], 'plain')
+  const { cases, rounds } = casesOf([...TURNS, ...TURNS.map((each) => ({ ...each, concurrency: 1 }))], 'plain')
   assert.deepEqual(rounds.map(({ concurrency }) => concurrency), [32, 1])
   assert.equal(cases.length, 4)
 })
@@ -52,7 +62,10 @@ test('a work is compared with the same work of its base, and what has no latency
     const { absolute, ...rest } = turn(contestant, 1, requestsPerSecond, 100)
     return { ...rest, work, over: 'outbox', absolute: { ...absolute, p50Ms: work === 'deliver' ? null : 2 } }
   }
-  const { cases } = casesOf([turn('plain', 1, 1_000, 100), inbox('outbox', 'accept', 500), inbox('outbox', 'deliver', 100), inbox('other', 'deliver', 300)], 'plain')
+  const { cases } = casesOf(
+    [turn('plain', 1, 1_000, 100), inbox('outbox', 'accept', 500), inbox('outbox', 'deliver', 100), inbox('other', 'deliver', 300)],
+    'plain'
+  )
   const other = cases.find(({ contestant }) => contestant === 'other')
   assert.equal(other?.ratio.throughput, 3)
   assert.deepEqual([other?.ratio.p50, other?.spread.p50, other?.absolute.p50Ms, other?.absolute.addedP50Ms], [null, null, null, null])

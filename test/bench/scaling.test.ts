@@ -1,8 +1,29 @@
-/** The arithmetic behind docs/guides/scale.md and docs/internals/scaling-measurements.md, and that they show what the script makes of the results that are named. */
+/**
+ * The arithmetic behind docs/guides/scale.md and docs/internals/scaling-measurements.md, and that they show what the
+ * script makes of the results that are named.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ASSUMED, batchOf, boundOf, CONNECTIONS_PER_PROCESS, costsOf, endOfOnePrimary, GROWTH, MEASUREMENTS, PAGES, pageImageBytes, primariesFor, primaryLoad, processesFor, RESULTS, scalingTables, splitOver, withTables } from '../../bench/scaling.ts'
+import {
+  ASSUMED,
+  batchOf,
+  boundOf,
+  CONNECTIONS_PER_PROCESS,
+  costsOf,
+  endOfOnePrimary,
+  GROWTH,
+  MEASUREMENTS,
+  PAGES,
+  pageImageBytes,
+  primariesFor,
+  primaryLoad,
+  processesFor,
+  RESULTS,
+  scalingTables,
+  splitOver,
+  withTables
+} from '../../bench/scaling.ts'
 import type { Costs } from '../../bench/scaling.ts'
 import type { GrowthResult } from '../../bench/growth/run.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from '../../src/store/postgres/inbox.ts'
@@ -40,12 +61,13 @@ test('of a large index every request pays for a page, of a small one all request
 test('what is computed of the log is what was measured, within a quarter', () => {
   const growth = results<GrowthResult>(GROWTH)
   const costs = costsOf(results(RESULTS), growth)
-  const cells = growth.sizes?.cells.filter(({ work, concurrency, records }) => work === 'first' && concurrency === 32 && records >= 1_000_000) ?? []
-  for (const records of new Set(cells.map(cell => cell.records))) {
-    const measured = cells.filter(cell => cell.records === records)
+  const cells = growth.sizes?.cells.filter(({ work, concurrency, records }) =>
+    work === 'first' && concurrency === 32 && records >= 1_000_000) ?? []
+  for (const records of new Set(cells.map((cell) => cell.records))) {
+    const measured = cells.filter((cell) => cell.records === records)
     const mean = (of: (cell: typeof cells[number]) => number): number => measured.reduce((sum, cell) => sum + of(cell), 0) / measured.length
-    const computed = costs.walBytes + pageImageBytes(costs, records, mean(cell => cell.measured.requests))
-    const ratio = computed / mean(cell => cell.walPerRequest)
+    const computed = costs.walBytes + pageImageBytes(costs, records, mean((cell) => cell.measured.requests))
+    const ratio = computed / mean((cell) => cell.walPerRequest)
     assert.ok(ratio > 0.75 && ratio < 1.25, `${records} records: ${computed} bytes a request are ${ratio} of the measured`)
   }
 })
@@ -91,18 +113,32 @@ test('the connections of a process are those that the store opens, and docs/guid
   assert.match(open, /connections\('beats', 1, /)
   assert.match(open, /BACKGROUND_CONNECTIONS = 3$/m)
   const page = text('docs/guides/deploy-with-postgres.md')
-  for (const [what, connections] of [['claims', CLAIM_CONNECTIONS], ['settles', SETTLE_CONNECTIONS], ['lease renewals', 1], ['heartbeats', 1], ['background tasks', 3]]) {
+  for (const [what, connections] of [
+    ['claims', CLAIM_CONNECTIONS],
+    ['settles', SETTLE_CONNECTIONS],
+    ['lease renewals', 1],
+    ['heartbeats', 1],
+    ['background tasks', 3]
+  ]) {
     assert.ok(page.includes(`\n| ${what} | ${connections} |\n`), `${what}: ${connections}`)
   }
   assert.ok(page.includes(`| **${CONNECTIONS_PER_PROCESS}** |`))
-  for (const [what, connections] of [['with an inbox', INBOX_CONNECTIONS + DELIVERY_CONNECTIONS], ['`mode: drop`', MARK_CONNECTIONS]] as const) {
+  for (const [what, connections] of [
+    ['with an inbox', INBOX_CONNECTIONS + DELIVERY_CONNECTIONS],
+    ['`mode: drop`', MARK_CONNECTIONS]
+  ] as const) {
     assert.match(page, new RegExp(`^\\| routes with [^|]*${what.replace('with ', '')}[^|]*\\| ${connections} more`, 'm'))
   }
 })
 
 test('the pages name the results that their tables are made of, and the tables are what "npm run bench:scaling" makes', () => {
-  for (const name of [RESULTS, GROWTH]) assert.ok(text(MEASUREMENTS).includes(name.replace(/json$/, 'md')), `${MEASUREMENTS} does not name ${name}`)
+  for (const name of [RESULTS, GROWTH]) {
+    assert.ok(text(MEASUREMENTS).includes(name.replace(/json$/, 'md')), `${MEASUREMENTS} does not name ${name}`)
+  }
   for (const page of PAGES) assert.equal(withTables(text(page)), text(page), `${page}: run npm run bench:scaling -- --write`)
-  const shown = PAGES.flatMap(page => Array.from(text(page).matchAll(/^<!-- (\w+): made by "npm run bench:scaling" -->$/gm), ([, name]) => name))
+  const shown = PAGES.flatMap((page) => Array.from(
+    text(page).matchAll(/^<!-- (\w+): made by "npm run bench:scaling" -->$/gm),
+    ([, name]) => name
+  ))
   assert.deepEqual(shown.toSorted(), Object.keys(scalingTables()).toSorted())
 })

@@ -4,7 +4,14 @@ import { describe, test } from 'node:test'
 import { judgeSteady, latenciesOf } from '../../bench/inbox/steady.ts'
 import type { Sent } from '../../bench/inbox/steady.ts'
 
-const sent = (key: string, sentAtMs: number, more: Partial<Sent> = {}): Sent => ({ key, group: 1, sentAtMs, answeredAtMs: sentAtMs + 2, status: 202, ...more })
+const sent = (key: string, sentAtMs: number, more: Partial<Sent> = {}): Sent => ({
+  key,
+  group: 1,
+  sentAtMs,
+  answeredAtMs: sentAtMs + 2,
+  status: 202,
+  ...more
+})
 const arrivals = (...keys: string[]) => keys.map((key, place) => ({ key, atMs: 100 + place }))
 const THREE = [sent('a', 1), sent('b', 5), sent('c', 9)]
 

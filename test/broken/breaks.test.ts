@@ -11,13 +11,17 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const SRC = join(ROOT, 'src')
 
 function sources (): string[] {
-  return readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.ts'))
+  return readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
 }
 
 /** Loads the gateway's every module; says what it ended with. */
 function loadBroken (name: string): { status: number | null, stderr: string } {
   const script = "await import('./src/app.ts')"
-  return spawnSync(process.execPath, ['--import', './test/broken/register.ts', '--input-type=module', '-e', script], { cwd: ROOT, encoding: 'utf8', env: { ...process.env, ONCEWAY_BREAK: name } })
+  return spawnSync(
+    process.execPath,
+    ['--import', './test/broken/register.ts', '--input-type=module', '-e', script],
+    { cwd: ROOT, encoding: 'utf8', env: { ...process.env, ONCEWAY_BREAK: name } }
+  )
 }
 
 test('every break changes the source that it names, exactly once', () => {
@@ -29,7 +33,7 @@ test('every break changes the source that it names, exactly once', () => {
     }
   }
   assert.equal(new Set(BREAKS.map(({ name }) => name)).size, BREAKS.length, 'names are unique')
-  assert.deepEqual(LIES.filter(lie => !BREAKS.some(({ name }) => name === lie)), [])
+  assert.deepEqual(LIES.filter((lie) => !BREAKS.some(({ name }) => name === lie)), [])
 })
 
 test('a broken build loads, and an unknown break ends the process rather than break nothing', () => {
@@ -45,5 +49,5 @@ test('a broken build loads, and an unknown break ends the process rather than br
 test('nothing in the sources knows of breaks: the environment cannot break a build', () => {
   for (const file of sources()) assert.doesNotMatch(readFileSync(join(SRC, file), 'utf8'), /ONCEWAY_BREAK|registerHooks|test\/broken/, file)
   const { files } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { files: string[] }
-  assert.ok(!files.some(file => file.startsWith('test')), 'the package has no tests in it')
+  assert.ok(!files.some((file) => file.startsWith('test')), 'the package has no tests in it')
 })

@@ -38,7 +38,10 @@ export interface Break {
 }
 
 /** The ways in which middlewares that were read do lie: each must be caught by the chaos run and by the simulation. */
-export const LIES = ['release-on-disconnect', 'skip-claim', 'accept-any-owner', 'settle-after-answer', 'ignore-lease', 'reread-in-doubt', 'replay-unsettled'] as const
+export const LIES = [
+  'release-on-disconnect', 'skip-claim', 'accept-any-owner', 'settle-after-answer', 'ignore-lease', 'reread-in-doubt',
+  'replay-unsettled'
+] as const
 
 /** The same for mode drop: caught by the chaos run. */
 export const DROP_LIES = ['done-before-the-answer', 'remove-any-mark'] as const
@@ -66,13 +69,21 @@ export const BREAKS: readonly Break[] = [
     name: 'done-before-the-answer',
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',
     breaks: ['D1'],
-    patches: [{ file: 'gateway/marking.ts', find: "policy.mark === 'before' ? ['done', policy.windowMs]", replace: "policy.mark !== null ? ['done', policy.windowMs]" }]
+    patches: [{
+      file: 'gateway/marking.ts',
+      find: "policy.mark === 'before'\n    ? ['done', policy.windowMs]",
+      replace: "policy.mark !== null ? ['done', policy.windowMs]"
+    }]
   },
   {
     name: 'remove-any-mark',
     does: 'takes back whatever mark stands there, whoever has made it',
     breaks: ['D2'],
-    patches: [{ file: 'store/postgres/marks.ts', find: 'on m.id = w.id and m.token = w.token', replace: 'on m.id = w.id and w.token is not null' }]
+    patches: [{
+      file: 'store/postgres/marks.ts',
+      find: 'on m.id = w.id and m.token = w.token',
+      replace: 'on m.id = w.id and w.token is not null'
+    }]
   },
   {
     name: 'release-on-disconnect',
@@ -111,8 +122,16 @@ export const BREAKS: readonly Break[] = [
     does: 'lets any execution settle a record, whoever has claimed it',
     breaks: ['P7', 'I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
-      { file: 'core/protocol.ts', find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'", replace: "      return row.state === 'consumed'" },
-      { file: 'store/postgres/settles.ts', find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state', replace: '   where (r.state' }
+      {
+        file: 'core/protocol.ts',
+        find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'",
+        replace: "      return row.state === 'consumed'"
+      },
+      {
+        file: 'store/postgres/settles.ts',
+        find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
+        replace: '   where (r.state'
+      }
     ]
   },
   {
@@ -169,7 +188,7 @@ export const BREAKS: readonly Break[] = [
 ]
 
 export function breakNamed (name: string): Break {
-  const found = BREAKS.find(each => each.name === name)
-  if (found === undefined) throw new Error(`there is no break "${name}": ${BREAKS.map(each => each.name).join(', ')}`)
+  const found = BREAKS.find((each) => each.name === name)
+  if (found === undefined) throw new Error(`there is no break "${name}": ${BREAKS.map((each) => each.name).join(', ')}`)
   return found
 }

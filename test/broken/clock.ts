@@ -84,7 +84,11 @@ export const CLOCK_BREAKS: readonly Break[] = [
     name: 'any-time-believed',
     does: "lets leases and retentions end by whatever the arbiter's clock says",
     breaks: ['I1', 'P4'],
-    patches: [{ file: ARBITER_CLOCK, find: '    if (this.#believed === null) return null\n', replace: '    if (this.#believed !== null || this.#beats >= 0) return null\n' }]
+    patches: [{
+      file: ARBITER_CLOCK,
+      find: '    if (this.#believed === null) return null\n',
+      replace: '    if (this.#believed !== null || this.#beats >= 0) return null\n'
+    }]
   },
   {
     name: 'taken-by-any-time',
@@ -97,7 +101,11 @@ export const CLOCK_BREAKS: readonly Break[] = [
     does: "lapses and sweeps although it has found the arbiter's clock ahead",
     breaks: ['P4', 'E2b'],
     patches: [
-      { file: 'background/sweeper.ts', find: 'if (gateway.arbiterClock.aheadMs > 0) {', replace: 'if (gateway.arbiterClock.aheadMs < 0) {' },
+      {
+        file: 'background/sweeper.ts',
+        find: 'if (gateway.arbiterClock.aheadMs > 0) {',
+        replace: 'if (gateway.arbiterClock.aheadMs < 0) {'
+      },
       { file: 'gateway/contact.ts', find: '    if (!this.#mayBelieve()) return false\n', replace: '' }
     ]
   },
@@ -105,7 +113,11 @@ export const CLOCK_BREAKS: readonly Break[] = [
     name: 'finders-unheard',
     does: "believes the arbiter's clock as it finds it at its start, whatever others say of it",
     breaks: ['I1', 'P4'],
-    patches: [{ file: ARBITER_CLOCK, find: 'const toldMs = Math.max(aheadMs, suspectedMs)', replace: 'const toldMs = Math.min(0, aheadMs, suspectedMs)' }]
+    patches: [{
+      file: ARBITER_CLOCK,
+      find: 'const toldMs = Math.max(aheadMs, suspectedMs)',
+      replace: 'const toldMs = Math.min(0, aheadMs, suspectedMs)'
+    }]
   },
   {
     name: 'confirmed-as-it-comes',
@@ -129,6 +141,10 @@ export const CLOCK_BREAKS: readonly Break[] = [
     name: 'starts-in-the-past',
     does: 'serves from a store whose clock is behind the last time that it has seen',
     breaks: ['P4'],
-    patches: [{ file: 'store/time-seen.ts', find: 'if (seenMs === null || nowMs >= seenMs - EARLIER_MS_MAX) return', replace: 'if (seenMs === null || nowMs >= 0) return' }]
+    patches: [{
+      file: 'store/time-seen.ts',
+      find: 'if (seenMs === null || nowMs >= seenMs - EARLIER_MS_MAX) return',
+      replace: 'if (seenMs === null || nowMs >= 0) return'
+    }]
   }
 ]

@@ -39,7 +39,11 @@ export const DOOR_BREAKS: readonly Break[] = [
     name: 'record-knows-best',
     does: 'believes the record where only the inbox knows of the message',
     breaks: ['I8'],
-    patches: [{ file: ACCEPTING, find: "return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome", replace: 'return outcome' }]
+    patches: [{
+      file: ACCEPTING,
+      find: "return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome",
+      replace: 'return outcome'
+    }]
   },
   {
     name: 'inbox-passed-by',

@@ -18,7 +18,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'memory-without-bound',
     does: 'keeps settled answers in memory beyond the bytes that it may use for them',
     breaks: ['P3'],
-    patches: [{ file: 'gateway/recent.ts', find: 'maxSize: Math.max(ENTRY_BYTES, bytesMax)', replace: 'maxSize: Math.max(1_000_000, bytesMax)' }]
+    patches: [{
+      file: 'gateway/recent.ts',
+      find: 'maxSize: Math.max(ENTRY_BYTES, bytesMax)',
+      replace: 'maxSize: Math.max(1_000_000, bytesMax)'
+    }]
   },
   {
     name: 'mismatches-in-flight',
@@ -52,7 +56,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'upstreams-take-their-time',
     does: 'waits for an upstream beyond `upstream.timeout`',
     breaks: ['E3'],
-    patches: [{ file: 'gateway/upstream-time.ts', find: 'this.#clock.after(this.#timeoutMs, ', replace: 'this.#clock.after(this.#timeoutMs * 100, ' }]
+    patches: [{
+      file: 'gateway/upstream-time.ts',
+      find: 'this.#clock.after(this.#timeoutMs, ',
+      replace: 'this.#clock.after(this.#timeoutMs * 100, '
+    }]
   },
   {
     name: 'connections-are-kept',
@@ -60,8 +68,16 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     breaks: ['E4b'],
     patches: [
       { file: 'upstream/sender.ts', find: 'reset: request.upstream.keepAliveMs === 0', replace: 'reset: false' },
-      { file: 'upstream/pools.ts', find: 'keepAliveTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)', replace: 'keepAliveTimeout: 4_000' },
-      { file: 'upstream/pools.ts', find: 'keepAliveMaxTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)', replace: 'keepAliveMaxTimeout: 4_000' }
+      {
+        file: 'upstream/pools.ts',
+        find: 'keepAliveTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)',
+        replace: 'keepAliveTimeout: 4_000'
+      },
+      {
+        file: 'upstream/pools.ts',
+        find: 'keepAliveMaxTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)',
+        replace: 'keepAliveMaxTimeout: 4_000'
+      }
     ]
   },
   {
@@ -80,7 +96,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'the-dead-keep-theirs',
     does: 'takes nothing back of what dead workers had',
     breaks: ['N9'],
-    patches: [{ file: 'background/deliverer.ts', find: 'if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false', replace: 'if (this.#works || !this.#works) return false' }]
+    patches: [{
+      file: 'background/deliverer.ts',
+      find: 'if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false',
+      replace: 'if (this.#works || !this.#works) return false'
+    }]
   }
 ]
 

@@ -37,18 +37,30 @@ export const FIELD_BREAKS: readonly Break[] = [
     name: 'listed-is-gone',
     does: 'removes whatever Connection lists',
     breaks: ['fields'],
-    patches: [{ file: 'core/forwarding.ts', find: 'if (listed.has(lower) && !rules.kept.has(lower)) continue', replace: 'if (listed.has(lower)) continue' }]
+    patches: [{
+      file: 'core/forwarding.ts',
+      find: 'if (listed.has(lower) && !rules.kept.has(lower)) continue',
+      replace: 'if (listed.has(lower)) continue'
+    }]
   },
   {
     name: 'look-alikes-pass',
     does: 'passes a field on that servers fold into another',
     breaks: ['fields'],
-    patches: [{ file: 'core/deciding.ts', find: 'return taken.has(plain) && !kept.has(lower)', replace: 'return taken.has(lower) && !kept.has(lower)' }]
+    patches: [{
+      file: 'core/deciding.ts',
+      find: 'return taken.has(plain) && !kept.has(lower)',
+      replace: 'return taken.has(lower) && !kept.has(lower)'
+    }]
   },
   {
     name: 'answers-for-everybody',
     does: 'counts bad signatures, and goes on',
     breaks: ['verify'],
-    patches: [{ file: 'gateway/authorising.ts', find: "return verified.kind === 'good' ? null :", replace: 'return verified.kind !== null ? null :' }]
+    patches: [{
+      file: 'gateway/authorising.ts',
+      find: "return verified.kind === 'good' ? null :",
+      replace: 'return verified.kind !== null ? null :'
+    }]
   }
 ]

@@ -1,4 +1,7 @@
-/** The fault table's rows of what stands between the gateway and the upstream, or the database and its standby, and the breaks that they name. */
+/**
+ * The fault table's rows of what stands between the gateway and the upstream, or the database and its standby, and the
+ * breaks that they name.
+ */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
@@ -110,43 +113,71 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'hops-are-the-application',
     does: "takes every 503 and 408 that it does not know for the application's",
     breaks: ['I1', 'I10'],
-    patches: [{ file: 'core/hops.ts', find: "return hops.header === null && isMarked(answer) ? 'application' : 'perhaps'", replace: "return 'application'" }]
+    patches: [{
+      file: 'core/hops.ts',
+      find: "return hops.header === null && isMarked(answer) ? 'application' : 'perhaps'",
+      replace: "return 'application'"
+    }]
   },
   {
     name: 'pages-by-server',
     does: "does not look at what a hop's page says",
     breaks: ['I1', 'I10'],
-    patches: [{ file: 'core/hops.ts', find: "return PERHAPS_PAGES.has(text) || PERHAPS_WORDS.some(words => text.includes(words)) ? 'perhaps' : null", replace: 'return null' }]
+    patches: [{
+      file: 'core/hops.ts',
+      find: "return PERHAPS_PAGES.has(text) || PERHAPS_WORDS.some((words) => text.includes(words)) ? 'perhaps' : null",
+      replace: 'return null'
+    }]
   },
   {
     name: 'codes-are-kept',
     does: "keeps the statuses that only hops give as the application's own",
     breaks: ['E4'],
-    patches: [{ file: 'core/disposition.ts', find: "return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'", replace: "return 'keep'" }]
+    patches: [{
+      file: 'core/disposition.ts',
+      find: "return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'",
+      replace: "return 'keep'"
+    }]
   },
   {
     name: 'late-timers-abort',
     does: 'ends a sending by its timer without a look at the socket',
     breaks: ['E4'],
-    patches: [{ file: 'upstream/sender.ts', find: 'if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)', replace: 'return this.#cancelNow(code, timedOut)' }]
+    patches: [{
+      file: 'upstream/sender.ts',
+      find: 'if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)',
+      replace: 'return this.#cancelNow(code, timedOut)'
+    }]
   },
   {
     name: 'hard-end-from-the-start',
     does: 'counts the end of all renewals from before the claim',
     breaks: ['E2'],
-    patches: [{ file: 'gateway/execution.ts', find: 'return this.sendsFromMs + this.keyed.route.upstream.timeoutMs', replace: 'return this.startedAtMs + this.keyed.route.upstream.timeoutMs' }]
+    patches: [{
+      file: 'gateway/execution.ts',
+      find: 'return this.sendsFromMs + this.keyed.route.upstream.timeoutMs',
+      replace: 'return this.startedAtMs + this.keyed.route.upstream.timeoutMs'
+    }]
   },
   {
     name: 'any-404-is-no',
     does: 'takes every "not found" for the upstream\'s',
     breaks: ['I12'],
-    patches: [{ file: 'core/probe.ts', find: "return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }", replace: "return { kind: 'absent' }" }]
+    patches: [{
+      file: 'core/probe.ts',
+      find: "return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }",
+      replace: "return { kind: 'absent' }"
+    }]
   },
   {
     name: 'reads-are-balanced',
     does: 'lets a pooler send its reads anywhere',
     breaks: ['P4', 'E2b'],
-    patches: [{ file: 'store/postgres/connections.ts', find: "export const UNBALANCED = '/*NO LOAD BALANCE*/'", replace: "export const UNBALANCED = ''" }]
+    patches: [{
+      file: 'store/postgres/connections.ts',
+      find: "export const UNBALANCED = '/*NO LOAD BALANCE*/'",
+      replace: "export const UNBALANCED = ''"
+    }]
   },
   {
     name: 'unprotected-is-unsent',
@@ -158,7 +189,11 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'broken-is-executed',
     does: 'goes on calling a stream executed that its upstream broke off',
     breaks: ['E5', 'I7'],
-    patches: [{ file: 'gateway/broken-streams.ts', find: 'if (code !== null && !context.drain.stopped)', replace: 'if (code === undefined)' }]
+    patches: [{
+      file: 'gateway/broken-streams.ts',
+      find: 'if (code !== null && !context.drain.stopped)',
+      replace: 'if (code === undefined)'
+    }]
   },
   {
     name: 'slots-are-nobody',
@@ -170,6 +205,10 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'any-standby-will-do',
     does: 'calls it strict as soon as commits wait for somebody',
     breaks: ['P2'],
-    patches: [{ file: 'core/standing.ts', find: 'WAITS_FOR_STANDBY.has(commits) && waitsForAll(readStandbyNames(names), standbys, away)', replace: 'WAITS_FOR_STANDBY.has(commits)' }]
+    patches: [{
+      file: 'core/standing.ts',
+      find: 'WAITS_FOR_STANDBY.has(commits) && waitsForAll(readStandbyNames(names), standbys, away)',
+      replace: 'WAITS_FOR_STANDBY.has(commits)'
+    }]
   }
 ]

@@ -4,14 +4,22 @@ import type { Break } from './breaks.ts'
 const CALLER = 'core/caller-scope.ts'
 
 /** Without it the names of a scope's label tell most callers apart whom its digest does not. */
-const UNLABELLED = { file: CALLER, find: 'const names = sorted.slice(0, LABEL_NAMES_MAX).map(({ name }) => name)', replace: 'const names: string[] = []' } as const
+const UNLABELLED = {
+  file: CALLER,
+  find: 'const names = sorted.slice(0, LABEL_NAMES_MAX).map(({ name }) => name)',
+  replace: 'const names: string[] = []'
+} as const
 
 export const IDENTITY_BREAKS: readonly Break[] = [
   {
     name: 'first-carrier-alone',
     does: 'tells callers apart by the first carrier that they show',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: "return { ...scopeNamed('', [...naming, ...selecting])", replace: "return { ...scopeNamed('', [...naming, ...selecting].slice(0, 1))" }]
+    patches: [{
+      file: CALLER,
+      find: "return { ...scopeNamed('', [...naming, ...selecting])",
+      replace: "return { ...scopeNamed('', [...naming, ...selecting].slice(0, 1))"
+    }]
   },
   {
     name: 'order-of-lines-counts',
@@ -23,19 +31,31 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'selectors-uncounted',
     does: 'counts no selector',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: "if (carrier.class === 'selector') selecting.push({ name, value, ...way })", replace: "if (carrier.class === 'selector') continue" }]
+    patches: [{
+      file: CALLER,
+      find: "if (carrier.class === 'selector') selecting.push({ name, value, ...way })",
+      replace: "if (carrier.class === 'selector') continue"
+    }]
   },
   {
     name: 'rotating-joins',
     does: 'counts what changes between retries',
     breaks: ['same'],
-    patches: [{ file: 'core/shown.ts', find: "if (carrier.class === 'rotating') rotating.push(carrier)", replace: 'if (carrier === null) rotating.push(carrier)' }]
+    patches: [{
+      file: 'core/shown.ts',
+      find: "if (carrier.class === 'rotating') rotating.push(carrier)",
+      replace: 'if (carrier === null) rotating.push(carrier)'
+    }]
   },
   {
     name: 'hosts-share-records',
     does: 'has one set of records for all hosts of an upstream that is told them',
     breaks: ['caller'],
-    patches: [{ file: 'gateway/caller.ts', find: "rules === 2 && host === 'preserve' ?", replace: "rules === 2 && host === 'preserve' && caller === '' ?" }]
+    patches: [{
+      file: 'gateway/caller.ts',
+      find: "rules === 2 && host === 'preserve' ?",
+      replace: "rules === 2 && host === 'preserve' && caller === '' ?"
+    }]
   },
   {
     name: 'first-of-two-lines',
@@ -47,19 +67,34 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'empty-is-absent',
     does: 'takes an empty carrier for none',
     breaks: ['refused'],
-    patches: [{ file: CALLER, find: 'else return { detail: `The ${titled(carrier.name)} header is empty.` }', replace: 'else continue' }] // eslint-disable-line no-template-curly-in-string -- a piece of source
+    // eslint-disable-next-line no-template-curly-in-string -- a piece of source
+    patches: [{ file: CALLER, find: 'else return { detail: `The ${titled(carrier.name)} header is empty.` }', replace: 'else continue' }]
   },
   {
     name: 'names-uncounted',
     does: 'counts the values of carriers, and not their names',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { value } of sorted) framed.push(value)' }, UNLABELLED]
+    patches: [
+      {
+        file: CALLER,
+        find: 'for (const { name, value } of sorted) framed.push(name, value)',
+        replace: 'for (const { value } of sorted) framed.push(value)'
+      },
+      UNLABELLED
+    ]
   },
   {
     name: 'names-run-into-values',
     does: 'puts nothing between a carrier\'s name and its value',
     breaks: ['caller'],
-    patches: [{ file: CALLER, find: 'for (const { name, value } of sorted) framed.push(name, value)', replace: 'for (const { name, value } of sorted) framed.push(name + value)' }, UNLABELLED]
+    patches: [
+      {
+        file: CALLER,
+        find: 'for (const { name, value } of sorted) framed.push(name, value)',
+        replace: 'for (const { name, value } of sorted) framed.push(name + value)'
+      },
+      UNLABELLED
+    ]
   },
   {
     name: 'carriers-run-together',
@@ -71,13 +106,21 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'anybody-is-a-proxy',
     does: 'believes everybody what a proxy says',
     breaks: ['refused'],
-    patches: [{ file: CALLER, find: '!lookAlike && (!forwarded || caller.forwarded.trusted)', replace: '!lookAlike && (!forwarded || caller !== null)' }]
+    patches: [{
+      file: CALLER,
+      find: '!lookAlike && (!forwarded || caller.forwarded.trusted)',
+      replace: '!lookAlike && (!forwarded || caller !== null)'
+    }]
   },
   {
     name: 'unknown-names-are-nobody',
     does: 'takes who shows a credential that it does not know for nobody',
     breaks: ['refused'],
-    patches: [{ file: CALLER, find: 'const lookAlike = firstLookAlike(caller.rawHeaders, own())', replace: 'const lookAlike = firstLookAlike([], own())' }]
+    patches: [{
+      file: CALLER,
+      find: 'const lookAlike = firstLookAlike(caller.rawHeaders, own())',
+      replace: 'const lookAlike = firstLookAlike([], own())'
+    }]
   },
   {
     name: 'signers-replay',
@@ -89,13 +132,21 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'connections-are-callers',
     does: 'takes all who come by one connection with the same names for one',
     breaks: ['caller'],
-    patches: [{ file: 'gateway/known-scopes.ts', find: 'name === asked.lines[index]?.name && value === asked.lines[index].value', replace: 'name === asked.lines[index]?.name && value !== null' }]
+    patches: [{
+      file: 'gateway/known-scopes.ts',
+      find: 'name === asked.lines[index]?.name && value === asked.lines[index].value',
+      replace: 'name === asked.lines[index]?.name && value !== null'
+    }]
   },
   {
     name: 'absent-is-empty',
     does: 'takes a part of a scope that is not there for an empty one',
     breaks: ['caller'],
-    patches: [{ file: 'core/scope.ts', find: "...found.kind === 'value' ? ['value', found.value] : ['absent'])", replace: "'value', found.kind === 'value' ? found.value : '')" }]
+    patches: [{
+      file: 'core/scope.ts',
+      find: "...found.kind === 'value' ? ['value', found.value] : ['absent'])",
+      replace: "'value', found.kind === 'value' ? found.value : '')"
+    }]
   },
   {
     name: 'spaces-of-all-kinds',
@@ -107,19 +158,31 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'ports-of-targets-unread',
     does: 'takes a target and a Host of two ports for one application',
     breaks: ['refused'],
-    patches: [{ file: 'routing/match.ts', find: 'plainHost(parsed.host) !== plainHost(host)', replace: 'hostName(parsed.host) !== hostName(host)' }]
+    patches: [{
+      file: 'routing/match.ts',
+      find: 'plainHost(parsed.host) !== plainHost(host)',
+      replace: 'hostName(parsed.host) !== hostName(host)'
+    }]
   },
   {
     name: 'hosts-uncompared',
     does: 'compares no host',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: "const asked = host === null ? '' : comparedHost(host)", replace: "const asked = host === null ? '' : comparedHost('')" }]
+    patches: [{
+      file: 'core/fingerprint.ts',
+      find: "const asked = host === null ? '' : comparedHost(host)",
+      replace: "const asked = host === null ? '' : comparedHost('')"
+    }]
   },
   {
     name: 'ports-compared',
     does: 'makes another request of the same one at another port or address of the gateway',
     breaks: ['same'],
-    patches: [{ file: 'core/fingerprint.ts', find: "const asked = host === null ? '' : comparedHost(host)", replace: "const asked = host ?? ''" }]
+    patches: [{
+      file: 'core/fingerprint.ts',
+      find: "const asked = host === null ? '' : comparedHost(host)",
+      replace: "const asked = host ?? ''"
+    }]
   },
   {
     name: 'ignored-members-compared',
@@ -131,7 +194,11 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'codings-uncompared',
     does: 'compares bodies whatever they are encoded by',
     breaks: ['request'],
-    patches: [{ file: 'core/compared-fields.ts', find: "names: ['content-encoding', 'content-transfer-encoding'", replace: "names: ['content-transfer-encoding'" }]
+    patches: [{
+      file: 'core/compared-fields.ts',
+      find: "names: ['content-encoding', 'content-transfer-encoding'",
+      replace: "names: ['content-transfer-encoding'"
+    }]
   },
   {
     name: 'overrides-uncompared',
@@ -143,31 +210,51 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'boundaries-compared',
     does: 'makes another request of the same form behind another boundary',
     breaks: ['same'],
-    patches: [{ file: 'core/fingerprint.ts', find: "comparedMediaType(contentType, mode === 'bytes')", replace: 'comparedMediaType(contentType, true)' }]
+    patches: [{
+      file: 'core/fingerprint.ts',
+      find: "comparedMediaType(contentType, mode === 'bytes')",
+      replace: 'comparedMediaType(contentType, true)'
+    }]
   },
   {
     name: 'earlier-ids-forgotten',
     does: 'looks for nothing under the ids of the scheme before',
     breaks: ['same'],
-    patches: [{ file: 'gateway/ids.ts', find: 'const before = earlier === null ? null : made(', replace: 'const before = earlier === null || earlier.number > 0 ? null : made(' }]
+    patches: [{
+      file: 'gateway/ids.ts',
+      find: 'const before = earlier === null ? null : made(',
+      replace: 'const before = earlier === null || earlier.number > 0 ? null : made('
+    }]
   },
   {
     name: 'look-alikes-name',
     does: 'takes a field that it drops for who calls',
     breaks: ['refused'],
-    patches: [{ file: CALLER, find: '!lookAlike && (!forwarded || caller.forwarded.trusted)', replace: '(!forwarded || caller.forwarded.trusted)' }]
+    patches: [{
+      file: CALLER,
+      find: '!lookAlike && (!forwarded || caller.forwarded.trusted)',
+      replace: '(!forwarded || caller.forwarded.trusted)'
+    }]
   },
   {
     name: 'parts-have-no-accounts',
     does: 'counts no selector beside the parts of a scope',
     breaks: ['caller'],
-    patches: [{ file: 'core/scope.ts', find: '|| !countsSelected(policy.parts) ? found', replace: '|| countsSelected(policy.parts) || true ? found' }]
+    patches: [{
+      file: 'core/scope.ts',
+      find: '|| !countsSelected(policy.parts)\n        ? found',
+      replace: '|| countsSelected(policy.parts) || true ? found'
+    }]
   },
   {
     name: 'proxies-have-one-host',
     does: 'does not ask which host a proxy was asked for',
     breaks: ['caller'],
-    patches: [{ file: 'core/scope.ts', find: 'of trusted ? pairs(rawHeaders) : []', replace: 'of trusted && host === null ? pairs(rawHeaders) : []' }]
+    patches: [{
+      file: 'core/scope.ts',
+      find: 'of trusted ? pairs(rawHeaders) : []',
+      replace: 'of trusted && host === null ? pairs(rawHeaders) : []'
+    }]
   },
   {
     name: 'proxies-uncompared',

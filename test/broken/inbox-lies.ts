@@ -4,7 +4,10 @@ import type { Break } from './breaks.ts'
 const ACCEPTING = 'gateway/accepting.ts'
 const DELIVER = 'store/postgres/inbox-deliver.ts'
 
-export const INBOX_LIES = ['accepted-before-the-commit', 'next-beside-a-retry', 'same-attempt-again', 'failed-is-delivered', 'stopped-groups-go-on', 'held-is-sent-again', 'one-key-any-request', 'accepted-and-executed', 'settle-any-token'] as const
+export const INBOX_LIES = [
+  'accepted-before-the-commit', 'next-beside-a-retry', 'same-attempt-again', 'failed-is-delivered',
+  'stopped-groups-go-on', 'held-is-sent-again', 'one-key-any-request', 'accepted-and-executed', 'settle-any-token'
+] as const
 
 /** No lie, and no rule less: a worker is given up after three seconds, so that a run of seconds sees what comes of it. */
 export const SHORT_WORKER_LEASE = 'short-worker-lease'
@@ -20,7 +23,11 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'accepted-before-the-commit',
     does: 'answers 202 as soon as a message is on its way to the store',
     breaks: ['N1'],
-    patches: [{ file: ACCEPTING, find: 'return await acceptAll(context, keyed, made)', replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, true)' }]
+    patches: [{
+      file: ACCEPTING,
+      find: 'return await acceptAll(context, keyed, made)',
+      replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, true)'
+    }]
   },
   {
     name: 'next-beside-a-retry',
@@ -28,7 +35,11 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     breaks: ['N4'],
     patches: [
       { file: DELIVER, find: 'e.blocks and e.number < m.number)', replace: "e.state = 'delivering' and e.number < m.number)" },
-      { file: 'store/postgres/inbox-accept.ts', find: 'where m.group_id = a.group_id and m.blocks))', replace: "where m.group_id = a.group_id and m.state = 'delivering'))" }
+      {
+        file: 'store/postgres/inbox-accept.ts',
+        find: 'where m.group_id = a.group_id and m.blocks))',
+        replace: "where m.group_id = a.group_id and m.state = 'delivering'))"
+      }
     ]
   },
   {
@@ -41,36 +52,60 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: 'failed-is-delivered',
     does: 'puts away a message whose delivery failed',
     breaks: ['N8'],
-    patches: [{ file: 'core/delivery.ts', find: "return { kind: 'again', inMs, status, error }", replace: "return { kind: 'delivered', answer, status: status ?? 200 }" }]
+    patches: [{
+      file: 'core/delivery.ts',
+      find: "return { kind: 'again', inMs, status, error }",
+      replace: "return { kind: 'delivered', answer, status: status ?? 200 }"
+    }]
   },
   {
     name: 'stopped-groups-go-on',
     does: 'lets a group go on behind a dead message that stops it',
     breaks: ['N4'],
-    patches: [{ file: DELIVER, find: "blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),", replace: "blocks = w.state = 'waiting'," }]
+    patches: [{
+      file: DELIVER,
+      find: "blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),",
+      replace: "blocks = w.state = 'waiting',"
+    }]
   },
   {
     name: 'held-is-sent-again',
     does: 'sends again what may have been sent, whatever the route says',
     breaks: ['N6'],
-    patches: [{ file: 'core/delivery.ts', find: "if (sent.kind === 'lost') return policy.unknown !== 'retry' ?", replace: "if (sent.kind === 'lost') return policy.unknown === 'probe' ?" }]
+    patches: [{
+      file: 'core/delivery.ts',
+      find: "if (sent.kind === 'lost') {\n    return policy.unknown !== 'retry' ?",
+      replace: "if (sent.kind === 'lost') {\n    return policy.unknown === 'probe' ?"
+    }]
   },
   {
     name: 'one-key-any-request',
     does: 'tells whoever uses a key that his request was accepted',
     breaks: ['N3'],
-    patches: [{ file: 'gateway/comparison.ts', find: "  return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison\n", replace: "  return comparison === 'different' ? 'same' : comparison\n" }]
+    patches: [{
+      file: 'gateway/comparison.ts',
+      find: "  return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison\n",
+      replace: "  return comparison === 'different' ? 'same' : comparison\n"
+    }]
   },
   {
     name: 'accepted-and-executed',
     does: 'sends at once what it has accepted because its client asked for that',
     breaks: ['N2', 'N5'],
-    patches: [{ file: ACCEPTING, find: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return taken(keyed, result)\n", replace: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return null\n" }]
+    patches: [{
+      file: ACCEPTING,
+      find: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return taken(keyed, result)\n",
+      replace: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return null\n"
+    }]
   },
   {
     name: 'settle-any-token',
     does: 'lets a worker settle whatever delivery there is of a message, also another\'s',
     breaks: ['N8'],
-    patches: [{ file: DELIVER, find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.state = 'delivering'" }]
+    patches: [{
+      file: DELIVER,
+      find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'",
+      replace: "and h.state = 'delivering'"
+    }]
   }
 ]

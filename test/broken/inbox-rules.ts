@@ -15,7 +15,10 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '`maxAttempts` times at most',
     record: 'message dead (`ATTEMPTS_SPENT WORKER_LOST`)',
     client: SENDER,
-    test: ['inbox/worker-leases.test.ts', 'a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more'],
+    test: [
+      'inbox/worker-leases.test.ts',
+      'a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more'
+    ],
     breaks: 'kills-for-ever'
   },
   {
@@ -106,13 +109,21 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'never-slower',
     does: 'asks a consumer that is down by as many at once as one that is well',
     breaks: ['stampede'],
-    patches: [{ file: PACING, find: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))', replace: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox)))' }]
+    patches: [{
+      file: PACING,
+      find: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))',
+      replace: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox)))'
+    }]
   },
   {
     name: 'kills-for-ever',
     does: 'sends a message on and on that nobody who sends it survives',
     breaks: ['attempts'],
-    patches: [{ file: DELIVERY, find: 'tries > inbox.attemptsMax && lastError === WORKER_LOST', replace: 'tries > inbox.attemptsMax && lastError === null' }]
+    patches: [{
+      file: DELIVERY,
+      find: 'tries > inbox.attemptsMax && lastError === WORKER_LOST',
+      replace: 'tries > inbox.attemptsMax && lastError === null'
+    }]
   },
   {
     name: 'all-at-once-again',
@@ -124,13 +135,21 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'retry-after-unheard',
     does: 'asks again before the time that the consumer has named',
     breaks: ['stampede'],
-    patches: [{ file: PACING, find: 'pauseMs: asks ? retryAfterMs(answer, nowMs) : null', replace: 'pauseMs: asks && retryAfterMs(answer, nowMs) === 0 ? 0 : null' }]
+    patches: [{
+      file: PACING,
+      find: 'pauseMs: asks ? retryAfterMs(answer, nowMs) : null',
+      replace: 'pauseMs: asks && retryAfterMs(answer, nowMs) === 0 ? 0 : null'
+    }]
   },
   {
     name: 'any-signature',
     does: 'takes any signature of the right length for good',
     breaks: ['verify'],
-    patches: [{ file: SIGNATURE, find: 'signature.length === expected.length && timingSafeEqual(signature, expected)', replace: 'signature.length === expected.length || timingSafeEqual(signature, expected)' }]
+    patches: [{
+      file: SIGNATURE,
+      find: 'signature.length === expected.length && timingSafeEqual(signature, expected)',
+      replace: 'signature.length === expected.length || timingSafeEqual(signature, expected)'
+    }]
   },
   {
     name: 'signatures-for-ever',
@@ -142,24 +161,41 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'previous-secret-unknown',
     does: 'knows the current secret alone',
     breaks: ['verify'],
-    patches: [{ file: SIGNATURE, find: 'const index = policy.secrets.findIndex(', replace: 'const index = policy.secrets.slice(0, 1).findIndex(' }]
+    patches: [{
+      file: SIGNATURE,
+      find: 'const index = policy.secrets.findIndex(',
+      replace: 'const index = policy.secrets.slice(0, 1).findIndex('
+    }]
   },
   {
     name: 'poisoned-items-left-out',
     does: 'leaves out an item without a key, and accepts the others',
     breaks: ['P6'],
-    patches: [{ file: SPLITTING, find: "if (found.kind !== 'key') return refused(keyless(found, index))", replace: "if (found.kind !== 'key' && items.length === 0) return refused(keyless(found, index))\n    if (found.kind !== 'key') continue" }]
+    patches: [{
+      file: SPLITTING,
+      find: "if (found.kind !== 'key') return refused(keyless(found, index))",
+      replace:
+        "if (found.kind !== 'key' && items.length === 0) return refused(keyless(found, index))\n    if (found.kind !== 'key') continue"
+    }]
   },
   {
     name: 'identity-of-the-batch',
     does: 'gives an item the identity of the batch that it came in',
     breaks: ['I1'],
-    patches: [{ file: 'gateway/admission.ts', find: 'context.ids.identify(route, scopeUnder, message.key, knows) ?? first', replace: 'context.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first' }]
+    patches: [{
+      file: 'gateway/admission.ts',
+      find: 'context.ids.identify(route, scopeUnder, message.key, knows) ?? first',
+      replace: 'context.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first'
+    }]
   },
   {
     name: 'told-to-anybody',
     does: 'tells how a message stands to whoever knows its id',
     breaks: ['scope'],
-    patches: [{ file: 'gateway/messages.ts', find: 'return isOwner(context, caller, message.scopeHash) ?', replace: 'return message.scopeHash.length > 0 || isOwner(context, caller, message.scopeHash) ?' }]
+    patches: [{
+      file: 'gateway/messages.ts',
+      find: 'return isOwner(context, caller, message.scopeHash) ?',
+      replace: 'return message.scopeHash.length > 0 || isOwner(context, caller, message.scopeHash) ?'
+    }]
   }
 ]

@@ -4,7 +4,11 @@ import type { FaultRow } from './rows.ts'
 
 const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
 const SQLITE = 'store/sqlite/inbox-table.ts'
-const [ACCEPT, POSTGRES, OPERATOR] = ['store/postgres/inbox-accept.ts', 'store/postgres/inbox-deliver.ts', 'store/postgres/inbox-operator.ts']
+const [ACCEPT, POSTGRES, OPERATOR] = [
+  'store/postgres/inbox-accept.ts',
+  'store/postgres/inbox-deliver.ts',
+  'store/postgres/inbox-operator.ts'
+]
 
 const SENDER = 'has its 202'
 const SUITE = 'store/sqlite-inbox.test.ts'
@@ -126,10 +130,26 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: "lets an operator's retry deliver what was discarded",
     breaks: ['N1'],
     patches: [
-      { file: TABLE, find: "'·',     '·',     'retry', 'retry', 'retry', 'retry', '·', ", replace: "'·',     '·',     'retry', 'retry', 'retry', 'retry', 'retry', " },
-      { file: SQLITE, find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])", replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])" },
-      { file: OPERATOR, find: "where m.state in ('waiting', 'held', 'dead') and $", replace: "where m.state in ('waiting', 'held', 'dead', 'discarded') and $" },
-      { file: OPERATOR, find: "and m.state in ('waiting', 'held', 'dead') and ($4", replace: "and m.state in ('waiting', 'held', 'dead', 'discarded') and ($4" }
+      {
+        file: TABLE,
+        find: "'·',     '·',     'retry', 'retry', 'retry', 'retry', '·', ",
+        replace: "'·',     '·',     'retry', 'retry', 'retry', 'retry', 'retry', "
+      },
+      {
+        file: SQLITE,
+        find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
+        replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])"
+      },
+      {
+        file: OPERATOR,
+        find: "where m.state in ('waiting', 'held', 'dead') and $",
+        replace: "where m.state in ('waiting', 'held', 'dead', 'discarded') and $"
+      },
+      {
+        file: OPERATOR,
+        find: "and m.state in ('waiting', 'held', 'dead') and ($4",
+        replace: "and m.state in ('waiting', 'held', 'dead', 'discarded') and ($4"
+      }
     ]
   },
   {
@@ -137,7 +157,11 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'calls a message due that waits behind an earlier one of its group',
     breaks: ['order'],
     patches: [
-      { file: TABLE, find: "recall:             ['·',   '·',     'wait',  'wait', ", replace: "recall:             ['·',   '·',     '·',     '·', " },
+      {
+        file: TABLE,
+        find: "recall:             ['·',   '·',     'wait',  'wait', ",
+        replace: "recall:             ['·',   '·',     '·',     '·', "
+      },
       { file: SQLITE, find: '    this.#prepare(strays).run(group, first.number as number)\n', replace: '' },
       { file: POSTGRES, find: ' union all select id from strays', replace: '' }
     ]
@@ -147,10 +171,22 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'refuses what a worker says whose lease is over, though nobody has taken its messages back',
     breaks: ['I1'],
     patches: [
-      { file: TABLE, find: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',", replace: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   '·'," },
-      { file: SQLITE, find: "    if (found === undefined || found.state !== 'delivering'", replace: "    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return false\n    if (found === undefined || found.state !== 'delivering'" },
-      // eslint-disable-next-line no-template-curly-in-string -- source text
-      { file: POSTGRES, find: "and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.attempt = w.attempt and h.state = 'delivering' and exists (select from ${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())" }
+      {
+        file: TABLE,
+        find: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',",
+        replace: "'settle:delivered': ['·',   '·',     '·',     '·',     'end',   '·',"
+      },
+      {
+        file: SQLITE,
+        find: "    if (found === undefined || found.state !== 'delivering'",
+        replace: "    if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return false\n    if (found === undefined || found.state !== 'delivering'"
+      },
+
+      {
+        file: POSTGRES,
+        find: "and h.attempt = w.attempt and h.state = 'delivering'",
+        replace: `and h.attempt = w.attempt and h.state = 'delivering' and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
+      }
     ]
   },
   {
@@ -168,9 +204,21 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'lets any worker say what became of a delivery, whoever has the message by now',
     breaks: ['P5'],
     patches: [
-      { file: TABLE, find: 'return row.attempt === attempt && row.owner?.equals(owner) === true', replace: 'return row.attempt > 0 && owner.length + attempt > 0' },
-      { file: SQLITE, find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false', replace: ' || owner.length + attempt === 0) return false' },
-      { file: POSTGRES, find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'", replace: "and h.state = 'delivering'" }
+      {
+        file: TABLE,
+        find: 'return row.attempt === attempt && row.owner?.equals(owner) === true',
+        replace: 'return row.attempt > 0 && owner.length + attempt > 0'
+      },
+      {
+        file: SQLITE,
+        find: ' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) {\n      return false\n    }',
+        replace: ' || owner.length + attempt === 0) return false'
+      },
+      {
+        file: POSTGRES,
+        find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'",
+        replace: "and h.state = 'delivering'"
+      }
     ]
   },
   {
@@ -188,11 +236,31 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'hands out the next one of a group while the one before it waits to be tried again',
     breaks: ['order'],
     patches: [
-      { file: TABLE, find: '(other.number < number ||', replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||" },
-      { file: 'store/memory-inbox.ts', find: 'const isBehind = message.group !== null && ', replace: 'const isBehind = message.group === null && ' },
-      { file: SQLITE, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
-      { file: SQLITE, find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs', replace: 'const dueAt = nowMs' },
-      { file: POSTGRES, find: 'e.blocks and e.number < m.number)', replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))" },
+      {
+        file: TABLE,
+        find: '(other.number < number ||',
+        replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||"
+      },
+      {
+        file: 'store/memory-inbox.ts',
+        find: 'const isBehind = message.group !== null && ',
+        replace: 'const isBehind = message.group === null && '
+      },
+      {
+        file: SQLITE,
+        find: 'e.blocks and e.number < m.number)',
+        replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))"
+      },
+      {
+        file: SQLITE,
+        find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs',
+        replace: 'const dueAt = nowMs'
+      },
+      {
+        file: POSTGRES,
+        find: 'e.blocks and e.number < m.number)',
+        replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))"
+      },
       { file: ACCEPT, find: '(a.place = 1 and not exists (', replace: '(a.place = 1 or not exists (' }
     ]
   },
@@ -201,7 +269,11 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'lets a group go on behind a dead or held message that should stop it',
     breaks: ['order'],
     patches: [
-      { file: ROW, find: "return row.stops && (row.state === 'held' || row.state === 'dead')", replace: "return row.stops && row.state === 'delivered'" },
+      {
+        file: ROW,
+        find: "return row.stops && (row.state === 'held' || row.state === 'dead')",
+        replace: "return row.stops && row.state === 'delivered'"
+      },
       { file: SQLITE, find: "(columns.stops === 1 && state !== 'delivered')", replace: "(columns.stops === 1 && state === 'delivered')" },
       { file: POSTGRES, find: "(m.stops and w.state in ('held', 'dead'))", replace: "(m.stops and w.state = 'delivered')" }
     ]
@@ -219,7 +291,11 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     patches: [
       { file: 'store/memory-inbox.ts', find: 'if (!isNone) for (', replace: 'for (' },
       { file: SQLITE, find: 'if (!isNone) this.#put(arrival, nowMs)', replace: 'this.#put(arrival, nowMs)' },
-      { file: ACCEPT, find: 'if (isForeign || isRecorded || missing.length === 0) return results', replace: 'if (isRecorded || missing.length === 0) return results' }
+      {
+        file: ACCEPT,
+        find: 'if (isForeign || isRecorded || missing.length === 0) return results',
+        replace: 'if (isRecorded || missing.length === 0) return results'
+      }
     ]
   },
   {
@@ -227,12 +303,28 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: "lets an operator's retry take a message from the worker that is delivering it",
     breaks: ['I1'],
     patches: [
-      { file: TABLE, find: "retry:              ['·',   'retry', 'retry', 'retry', '·',     '·', ", replace: "retry:              ['·',   'retry', 'retry', 'retry', 'retry', 'retry', " },
-      { file: SQLITE, find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])", replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])" },
+      {
+        file: TABLE,
+        find: "retry:              ['·',   'retry', 'retry', 'retry', '·',     '·', ",
+        replace: "retry:              ['·',   'retry', 'retry', 'retry', 'retry', 'retry', "
+      },
+      {
+        file: SQLITE,
+        find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
+        replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])"
+      },
       { file: SQLITE, find: "set state = \\'waiting\\', tries = 0,", replace: "set state = \\'waiting\\', owner = null, tries = 0," },
-      { file: OPERATOR, find: "where m.state in ('waiting', 'held', 'dead') and $", replace: "where m.state in ('waiting', 'delivering', 'held', 'dead') and $" },
+      {
+        file: OPERATOR,
+        find: "where m.state in ('waiting', 'held', 'dead') and $",
+        replace: "where m.state in ('waiting', 'delivering', 'held', 'dead') and $"
+      },
       { file: OPERATOR, find: "set state = 'waiting', tries = 0,", replace: "set state = 'waiting', owner = null, tries = 0," },
-      { file: OPERATOR, find: "and m.state in ('waiting', 'held', 'dead') and ($4", replace: "and m.state in ('waiting', 'delivering', 'held', 'dead') and ($4" }
+      {
+        file: OPERATOR,
+        find: "and m.state in ('waiting', 'held', 'dead') and ($4",
+        replace: "and m.state in ('waiting', 'delivering', 'held', 'dead') and ($4"
+      }
     ]
   }
 ]

@@ -1,4 +1,7 @@
-/** What goes wrong where a rule of leases and doubtful claims is left out (P4, P6, E2, E2b, E0), and the rows of the fault table that each belongs to. */
+/**
+ * What goes wrong where a rule of leases and doubtful claims is left out (P4, P6, E2, E2b, E0), and the rows of the
+ * fault table that each belongs to.
+ */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
@@ -11,8 +14,16 @@ export const LEASE_BREAKS: readonly Break[] = [
     does: 'counts its lease from the reply of the statement that granted it',
     breaks: ['P4', 'I2'],
     patches: [
-      { file: CLAIMING, find: '    return await statement()\n', replace: '    const reply = await statement()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n' },
-      { file: CLAIMING, find: '    return await confirm()\n', replace: '    const reply = await confirm()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n' }
+      {
+        file: CLAIMING,
+        find: '    return await statement()\n',
+        replace: '    const reply = await statement()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n'
+      },
+      {
+        file: CLAIMING,
+        find: '    return await confirm()\n',
+        replace: '    const reply = await confirm()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n'
+      }
     ]
   },
   {
@@ -25,19 +36,31 @@ export const LEASE_BREAKS: readonly Break[] = [
     name: 'sleep-is-contact',
     does: 'counts the time for which the machine was suspended as contact with the arbiter',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/contact.ts', find: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)', replace: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#lastWallMs * 0)' }]
+    patches: [{
+      file: 'gateway/contact.ts',
+      find: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)',
+      replace: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#lastWallMs * 0)'
+    }]
   },
   {
     name: 'own-leases-lapse',
     does: 'ends the leases of its own executions when their renewals are late',
     breaks: ['E2b'],
-    patches: [{ file: 'gateway/executions.ts', find: 'return this.all().map(execution => execution.owner)', replace: 'return this.all().slice(this.executions.size).map(execution => execution.owner)' }]
+    patches: [{
+      file: 'gateway/executions.ts',
+      find: 'return this.all().map((execution) => execution.owner)',
+      replace: 'return this.all().slice(this.executions.size).map(execution => execution.owner)'
+    }]
   },
   {
     name: 'sleepers-send',
     does: 'believes in a lease that may have ended while the machine was suspended',
     breaks: ['E0', 'E2b', 'I2'],
-    patches: [{ file: 'gateway/forward.ts', find: '!execution.leaseLost && !suspended && ', replace: '!execution.leaseLost && !(suspended && leaseMs < 0) && ' }]
+    patches: [{
+      file: 'gateway/forward.ts',
+      find: '!execution.leaseLost && !suspended && ',
+      replace: '!execution.leaseLost && !(suspended && leaseMs < 0) && '
+    }]
   },
   {
     name: 'lost-leases-send',

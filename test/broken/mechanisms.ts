@@ -22,13 +22,21 @@ export const MECHANISMS: readonly Break[] = [
     name: 'lost-claims-stay-lost',
     does: 'leaves a claim lost whose lock says that it was acknowledged',
     breaks: ['I1'],
-    patches: [{ file: CLAIMING, find: 'if (row === null && lock.attempt !== undefined) context', replace: 'if (row === null && lock.attempt === -1) context' }]
+    patches: [{
+      file: CLAIMING,
+      find: 'if (row === null && lock.attempt !== undefined) context',
+      replace: 'if (row === null && lock.attempt === -1) context'
+    }]
   },
   {
     name: 'joiners-hear-the-past',
     does: 'tells those who have joined an execution what its settle was told, however long ago that was asked',
     breaks: ['P10'],
-    patches: [{ file: 'gateway/handle.ts', find: 'execution.sinceSettleAskedMs(context.deps.clock) >= ', replace: 'execution.sinceSettleAskedMs(context.deps.clock) >= 1_000_000 * ' }]
+    patches: [{
+      file: 'gateway/handle.ts',
+      find: 'execution.sinceSettleAskedMs(context.deps.clock) >= ',
+      replace: 'execution.sinceSettleAskedMs(context.deps.clock) >= 1_000_000 * '
+    }]
   },
   {
     name: 'lapse-on-its-way',
@@ -40,13 +48,21 @@ export const MECHANISMS: readonly Break[] = [
     name: 'leases-never-lapse',
     does: 'waits for the dead for ever',
     breaks: ['I9'],
-    patches: [{ file: 'core/protocol.ts', find: "return { do: row.lapsed && mayLapse ? 'lapse' : 'in-flight' }", replace: "return { do: row.lapsed && mayLapse ? 'in-flight' : 'in-flight' }" }]
+    patches: [{
+      file: 'core/protocol.ts',
+      find: "return { do: row.lapsed && mayLapse ? 'lapse' : 'in-flight' }",
+      replace: "return { do: row.lapsed && mayLapse ? 'in-flight' : 'in-flight' }"
+    }]
   },
   {
     name: 'redis-errors-are-locks',
     does: 'takes an error of Redis for a lock of somebody else',
     breaks: ['P2'],
-    patches: [{ file: 'store/redis/locks.ts', find: "    if (reply === undefined) return { kind: 'unavailable' }\n", replace: "    if (reply === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n" }]
+    patches: [{
+      file: 'store/redis/locks.ts',
+      find: "    if (reply === undefined) return { kind: 'unavailable' }\n",
+      replace: "    if (reply === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n"
+    }]
   },
   {
     name: 'first-master-forever',
@@ -58,13 +74,21 @@ export const MECHANISMS: readonly Break[] = [
     name: 'one-master-is-all',
     does: 'gives up the whole cluster with one of its masters',
     breaks: ['P2'],
-    patches: [{ file: 'store/redis/cluster.ts', find: 'servers.some((server) => server.available())', replace: 'servers.every((server) => server.available())' }]
+    patches: [{
+      file: 'store/redis/cluster.ts',
+      find: 'servers.some((server) => server.available())',
+      replace: 'servers.every((server) => server.available())'
+    }]
   },
   {
     name: 'moved-is-away',
     does: 'takes a record whose slot has moved for one without Redis',
     breaks: ['P2'],
-    patches: [{ file: 'store/redis/cluster.ts', find: 'if (server === undefined || hops > HOPS_MAX) return none', replace: 'if (server === undefined || hops > 0) return none' }]
+    patches: [{
+      file: 'store/redis/cluster.ts',
+      find: 'if (server === undefined || hops > HOPS_MAX) return none',
+      replace: 'if (server === undefined || hops > 0) return none'
+    }]
   },
   {
     name: 'probe-without-rehearsal',
@@ -78,7 +102,7 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I1', 'I10'],
     patches: [{
       file: 'core/protocol.ts',
-      find: "return settledRow(row, { outcome: 'indeterminate', keepMs: row.unknownKeepMs",
+      find: "return settledRow(\n    row,\n    { outcome: 'indeterminate', keepMs: row.unknownKeepMs",
       replace: "return settledRow(row, { outcome: 'released', keepMs: row.unknownKeepMs"
     }]
   },
@@ -106,19 +130,31 @@ export const MECHANISMS: readonly Break[] = [
     name: 'settle-once',
     does: 'tries to settle once and forgets the answer when that fails',
     breaks: ['E6'],
-    patches: [{ file: SETTLING, find: "      if (context.drain.stopped) return { kind: 'abandoned' }\n", replace: "      if (!context.drain.stopped) return { kind: 'abandoned' }\n" }]
+    patches: [{
+      file: SETTLING,
+      find: "      if (context.drain.stopped) return { kind: 'abandoned' }\n",
+      replace: "      if (!context.drain.stopped) return { kind: 'abandoned' }\n"
+    }]
   },
   {
     name: 'lapse-in-the-dark',
     does: 'takes leases that are over at once after an outage, from those who live',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/contact.ts', find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n', replace: '    return now >= 0\n' }]
+    patches: [{
+      file: 'gateway/contact.ts',
+      find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n',
+      replace: '    return now >= 0\n'
+    }]
   },
   {
     name: 'lost-settle-is-fenced',
     does: 'does not know its own outcome when the reply of its settle was lost',
     breaks: ['P7'],
-    patches: [{ file: SETTLING, find: '  if (mine && row.state === settlement.outcome', replace: '  if (!mine && row?.state === settlement.outcome' }]
+    patches: [{
+      file: SETTLING,
+      find: '  if (mine && row.state === settlement.outcome',
+      replace: '  if (!mine && row?.state === settlement.outcome'
+    }]
   },
   {
     name: 'barges-in',
@@ -137,14 +173,22 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes what a worker has whose sign of life a locked row holds up',
     breaks: ['N2'],
     patches: [
-      { file: 'store/postgres/inbox-deliver.ts', find: "nobodyInLine('w.owner')}\n     for no key update of w skip locked\n", replace: "'true'}\n" }
+      {
+        file: 'store/postgres/inbox-deliver.ts',
+        find: "nobodyInLine('w.owner')}\n     for no key update of w skip locked\n",
+        replace: "'true'}\n"
+      }
     ]
   },
   {
     name: 'visible-is-durable',
     does: 'concludes from a row that it sees, whether a standby has it or not',
     breaks: ['P7', 'E5', 'I11', 'N1'],
-    patches: [{ file: 'store/postgres/durable.ts', find: '  if (mayBeLost) DOUBTFUL.add(shape)\n', replace: '  if (mayBeLost === null) DOUBTFUL.add(shape)\n' }]
+    patches: [{
+      file: 'store/postgres/durable.ts',
+      find: '  if (mayBeLost) DOUBTFUL.add(shape)\n',
+      replace: '  if (mayBeLost === null) DOUBTFUL.add(shape)\n'
+    }]
   },
   {
     name: 'reads-are-contact',
@@ -152,14 +196,22 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['E2b', 'I2'],
     patches: [
       { file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' },
-      { file: 'gateway/observed.ts', find: 'beat: async sign => tell(records.beat(sign), always)', replace: 'beat: async sign => records.beat(sign).then(async beaten => tell(Promise.resolve(beaten)))' }
+      {
+        file: 'gateway/observed.ts',
+        find: 'beat: async (sign) => tell(records.beat(sign), always)',
+        replace: 'beat: async sign => records.beat(sign).then(async beaten => tell(Promise.resolve(beaten)))'
+      }
     ]
   },
   {
     name: 'silence-of-the-longest-lease',
     does: 'bears a silence of the database that is longer than a short lease',
     breaks: ['E2b', 'I2'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)', replace: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs)' }]
+    patches: [{
+      file: 'gateway/gateway.ts',
+      find: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)',
+      replace: 'lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs)'
+    }]
   },
   {
     name: 'renewals-wait',
@@ -171,7 +223,11 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsent-is-unknown',
     does: 'calls unknown what never left',
     breaks: ['E4'],
-    patches: [{ file: SETTLING, find: "    settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),\n", replace: "    settlement: settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.retentionMs),\n" }]
+    patches: [{
+      file: SETTLING,
+      find: "    settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),\n",
+      replace: "    settlement: settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.retentionMs),\n"
+    }]
   },
   {
     name: 'lost-is-released',
@@ -179,7 +235,11 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['E4', 'I1', 'I10'],
     patches: [{
       file: SETTLING,
-      find: "settlement: { ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status), reason },",
+      find: `settlement: {
+      ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs),
+      status: storable(status),
+      reason
+    },`,
       replace: "settlement: { ...settlementOf(execution, 'released', execution.keyed.route.idempotency.unknownRetentionMs), status: storable(status) },"
     }]
   },
@@ -187,7 +247,11 @@ export const MECHANISMS: readonly Break[] = [
     name: 'hops-are-kept',
     does: "keeps a proxy's 502 and 504 as the upstream's own answers",
     breaks: ['E4'],
-    patches: [{ file: 'core/disposition.ts', find: "if (answer.status === 502 || answer.status === 504) return 'unknown'\n", replace: "if (answer.status === 502 || answer.status === 504) return 'keep'\n" }]
+    patches: [{
+      file: 'core/disposition.ts',
+      find: "if (answer.status === 502 || answer.status === 504) return 'unknown'\n",
+      replace: "if (answer.status === 502 || answer.status === 504) return 'keep'\n"
+    }]
   },
   {
     name: 'late-settles-refused',
@@ -209,37 +273,61 @@ export const MECHANISMS: readonly Break[] = [
     name: 'no-drain',
     does: 'ends without waiting for what it executes',
     breaks: ['I8'],
-    patches: [{ file: 'gateway/gateway.ts', find: 'while (!this.drain.stopped && this.busy > 0 &&', replace: 'while (!this.drain.stopped && this.busy > 1_000_000 &&' }]
+    patches: [{
+      file: 'gateway/gateway.ts',
+      find: 'while (!this.drain.stopped && this.busy > 0 &&',
+      replace: 'while (!this.drain.stopped && this.busy > 1_000_000 &&'
+    }]
   },
   {
     name: 'lost-rows-stay-lost',
     does: 'takes a row that vanished under an unsettled copy for a key that nobody used',
     breaks: ['I1', 'P7'],
-    patches: [{ file: 'gateway/record-writes.ts', find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n", replace: '  if (settled.kind.length > 0) return settled\n' }]
+    patches: [{
+      file: 'gateway/record-writes.ts',
+      find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n",
+      replace: '  if (settled.kind.length > 0) return settled\n'
+    }]
   },
   {
     name: 'lost-claims-invite',
     does: 'lets its lock in Redis end when a failover has lost the row of what it executes',
     breaks: ['I1'],
-    patches: [{ file: 'store/ledger.ts', find: "      if (before === null) return 'skipped'\n", replace: "      if (before === null) return 'lost'\n" }]
+    patches: [{
+      file: 'store/ledger.ts',
+      find: "      if (before === null) return 'skipped'\n",
+      replace: "      if (before === null) return 'lost'\n"
+    }]
   },
   {
     name: 'warnings-are-fine',
     does: 'takes a commit that came with a warning for acknowledged',
     breaks: ['P6'],
-    patches: [{ file: 'store/postgres/connections.ts', find: 'if (statement.writes && warnings.length > 0) throw', replace: 'if (statement.writes && warnings.length > 1_000) throw' }]
+    patches: [{
+      file: 'store/postgres/connections.ts',
+      find: 'if (statement.writes && warnings.length > 0) throw',
+      replace: 'if (statement.writes && warnings.length > 1_000) throw'
+    }]
   },
   {
     name: 'replicas-are-kept',
     does: 'keeps connections that lead to a replica',
     breaks: ['E2b'],
-    patches: [{ file: 'store/postgres/faults.ts', find: '!isInDoubt(error.code) && !isReplica(error.code) && ', replace: '!isInDoubt(error.code) && ' }]
+    patches: [{
+      file: 'store/postgres/faults.ts',
+      find: '!isInDoubt(error.code) &&\n    !isReplica(error.code) &&',
+      replace: '!isInDoubt(error.code) && '
+    }]
   },
   {
     name: 'free-stays-free',
     does: 'takes what was free in a backup for free',
     breaks: ['I1'],
-    patches: [{ file: 'store/sqlite/epoch.ts', find: "[outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]", replace: "[outdate(connection, 'claimed', nowMs), 0]" }]
+    patches: [{
+      file: 'store/sqlite/epoch.ts',
+      find: "[outdate(connection, 'claimed', nowMs), outdate(connection, 'released', nowMs)]",
+      replace: "[outdate(connection, 'claimed', nowMs), 0]"
+    }]
   },
   {
     name: 'unsettled-without-bound',

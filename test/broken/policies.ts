@@ -58,7 +58,10 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'once, by whoever has taken the key',
     record: 'of the one who has taken it; no message',
     client: 'the answer of the other one; 503 if there is none yet',
-    test: ['store/postgres-registry.test.ts', 'an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody'],
+    test: [
+      'store/postgres-registry.test.ts',
+      'an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody'
+    ],
     breaks: 'accepted-under-any-claim'
   },
   {
@@ -67,7 +70,10 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'none: nothing is claimed before that commit is over',
     client: '202, or 503 and nothing was sent',
-    test: ['store/postgres-registry.test.ts', 'a registration waits for the acceptances under way, and is not made where they take too long (named'],
+    test: [
+      'store/postgres-registry.test.ts',
+      'a registration waits for the acceptances under way, and is not made where they take too long (named'
+    ],
     breaks: 'registered-without-a-barrier'
   },
   {
@@ -122,13 +128,21 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'deliveries-speak-of-executions',
     does: 'delivers what was executed with an outcome that is not known, since deliveries are repeated',
     breaks: ['N5'],
-    patches: [{ file: 'core/protocol.ts', find: "return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')", replace: "return unknown === 'retry' || (inboxFor === 'all' && profile === 'never')" }]
+    patches: [{
+      file: 'core/protocol.ts',
+      find: "return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')",
+      replace: "return unknown === 'retry' || (inboxFor === 'all' && profile === 'never')"
+    }]
   },
   {
     name: 'own-policy-only',
     does: 'takes only what was released under the fingerprint policy that it has itself',
     breaks: ['P9'],
-    patches: [{ file: CLAIMING, find: 'attempt: row.attempt, fingerprint: row.fingerprint }', replace: 'attempt: row.attempt, fingerprint: execution.keyed.claim.fingerprint }' }]
+    patches: [{
+      file: CLAIMING,
+      find: 'attempt: row.attempt, fingerprint: row.fingerprint }',
+      replace: 'attempt: row.attempt, fingerprint: execution.keyed.claim.fingerprint }'
+    }]
   },
   {
     name: 'claims-pass-messages-by',
@@ -151,7 +165,11 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'accepts under a claim without a look at whether it stands',
     breaks: ['P11', 'N5'],
     patches: [
-      { file: ACCEPT, find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)', replace: 'then true' },
+      {
+        file: ACCEPT,
+        find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)',
+        replace: 'then true'
+      },
       { file: 'store/memory-inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
     ]
   },
@@ -161,7 +179,11 @@ export const POLICY_BREAKS: readonly Break[] = [
     breaks: ['N1'],
     patches: [
       { file: ACCEPT, find: ' where (select bool_and(o.enters) from arrived o)\n', replace: ' where a.enters\n' },
-      { file: ACCEPT, find: 'if (inserted.length === missing.length) return results', replace: 'if (inserted.length <= missing.length) return results' }
+      {
+        file: ACCEPT,
+        find: 'if (inserted.length === missing.length) return results',
+        replace: 'if (inserted.length <= missing.length) return results'
+      }
     ]
   },
   {
@@ -174,28 +196,48 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'claims-unannounced',
     does: 'claims and sends before the others know that it executes',
     breaks: ['P11', 'N5'],
-    patches: [{ file: 'gateway/registration.ts', find: "if (this.#deps().registry.name === 'none') return NONE_NEEDED\n    this", replace: 'if (this.#number > 0) return NONE_NEEDED\n    this' }]
+    patches: [{
+      file: 'gateway/registration.ts',
+      find: "if (this.#deps().registry.name === 'none') return NONE_NEEDED\n    this",
+      replace: 'if (this.#number > 0) return NONE_NEEDED\n    this'
+    }]
   },
   {
     name: 'registered-for-ever',
     does: 'believes that the others reckon with it, however long it was silent',
     breaks: ['P11', 'N5'],
-    patches: [{ file: 'gateway/registration.ts', find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()', replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()' }]
+    patches: [{
+      file: 'gateway/registration.ts',
+      find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()',
+      replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()'
+    }]
   },
   {
     name: 'differences-in-silence',
     does: 'says nothing of a gateway that serves a route otherwise',
     breaks: ['I1'],
-    patches: [{ file: 'background/registering.ts', find: 'if (says && !told.has(line)) tell', replace: 'if (!says && !told.has(line)) tell' }]
+    patches: [{
+      file: 'background/registering.ts',
+      find: 'if (says && !told.has(line)) tell',
+      replace: 'if (!says && !told.has(line)) tell'
+    }]
   },
   {
     name: 'operators-have-a-deadline',
     does: 'lets a stopped group go on when the retention of what stops it is over',
     breaks: ['N4'],
     patches: [
-      { file: 'core/inbox/transitions.ts', find: 'expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs', replace: 'expiresAtMs: nowMs + keepMs' },
+      {
+        file: 'core/inbox/transitions.ts',
+        find: 'expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs',
+        replace: 'expiresAtMs: nowMs + keepMs'
+      },
       { file: 'store/memory-inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
-      { file: 'store/sqlite/inbox-table.ts', find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n", replace: "  return blocks === 1 && group !== null && state === 'delivered'\n" },
+      {
+        file: 'store/sqlite/inbox-table.ts',
+        find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n",
+        replace: "  return blocks === 1 && group !== null && state === 'delivered'\n"
+      },
       { file: 'store/sqlite/inbox-table.ts', find: '    this.#prepare(putOff).run(nowMs, this.#over(nowMs))\n', replace: '' },
       { file: 'store/postgres/inbox-rows.ts', find: "${table}.state in ('dead', 'held'))`", replace: "${table}.state = 'delivered')`" }
     ]

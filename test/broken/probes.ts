@@ -9,7 +9,11 @@ export const PROBES: readonly Break[] = [
     does: 'frees a key when the upstream says "not found" for the first time',
     breaks: ['I12'],
     patches: [
-      { file: PROBE, find: "    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }\n", replace: "    if (asking.absentMs === null) return { do: 'release' }\n" },
+      {
+        file: PROBE,
+        find: "    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }\n",
+        replace: "    if (asking.absentMs === null) return { do: 'release' }\n"
+      },
       { file: 'core/protocol.ts', find: '(row.asked !== tries || row.absentAtMs === null)', replace: 'row.asked !== tries' }
     ]
   },
@@ -18,26 +22,42 @@ export const PROBES: readonly Break[] = [
     does: 'counts a "not found" that was said while the first request may still have been under way',
     breaks: ['I12'],
     patches: [
-      { file: PROBE, find: '    if (asking.quarantineLeftMs > 0) return', replace: '    if (asking.quarantineLeftMs > Infinity) return' },
-      { file: 'core/protocol.ts', find: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ?", replace: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > Infinity ?" }
+      {
+        file: PROBE,
+        find: '    if (asking.quarantineLeftMs > 0) {\n      return',
+        replace: '    if (asking.quarantineLeftMs > Infinity) {\n      return'
+      },
+      {
+        file: 'core/protocol.ts',
+        find: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ?",
+        replace: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > Infinity ?"
+      }
     ]
   },
   {
     name: 'probe-silence-is-no',
     does: 'takes an upstream that does not answer for one that says "not found"',
     breaks: ['I12'],
-    patches: [{ file: 'gateway/probing.ts', find: "    case 'lost': return { kind: 'nothing', why: explained(result.code, route.upstream.name) }\n", replace: "    case 'lost': return { kind: 'absent' }\n" }]
+    patches: [{
+      file: 'gateway/probing.ts',
+      find: "    case 'lost': return { kind: 'nothing', why: explained(result.code, route.upstream.name) }\n",
+      replace: "    case 'lost': return { kind: 'absent' }\n"
+    }]
   },
   {
     name: 'probe-overwrites',
     does: 'lets the owner of a record that a probe has settled call its own answer stored',
     breaks: ['I3', 'I7', 'I11'],
-    patches: [{ file: 'gateway/settling.ts', find: " && row.settledBy !== 'probe') return", replace: ') return' }]
+    patches: [{ file: 'gateway/settling.ts', find: " && row.settledBy !== 'probe') {\n    return", replace: ') {\n    return' }]
   },
   {
     name: 'probe-never-asks',
     does: 'asks nobody: what is unknown stays so',
     breaks: ['trouble'],
-    patches: [{ file: 'background/reconciler.ts', find: '  if (limit <= 0 || gateway.drain.stopped) return\n', replace: '  if (limit <= 0 || limit > 0) return\n' }]
+    patches: [{
+      file: 'background/reconciler.ts',
+      find: '  if (limit <= 0 || gateway.drain.stopped) return\n',
+      replace: '  if (limit <= 0 || limit > 0) return\n'
+    }]
   }
 ]

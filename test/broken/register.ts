@@ -1,7 +1,8 @@
 /**
- * `node --import ./test/broken/register.ts …` with ONCEWAY_BREAK=name (or several, with commas): loads src/ with one mechanism taken out, as
- * breaks.ts says. The sources themselves know nothing of it, so that a build cannot be broken by its environment. A patch
- * whose text does not stand in its file exactly once ends the process: a break that breaks nothing would prove nothing.
+ * `node --import ./test/broken/register.ts …` with ONCEWAY_BREAK=name (or several, with commas): loads src/ with one
+ * mechanism taken out, as breaks.ts says. The sources themselves know nothing of it, so that a build cannot be broken
+ * by its environment. A patch whose text does not stand in its file exactly once ends the process: a break that breaks
+ * nothing would prove nothing.
  */
 import { registerHooks } from 'node:module'
 import { breakNamed } from './breaks.ts'
@@ -10,8 +11,12 @@ import type { Patch } from './breaks.ts'
 const name = process.env.ONCEWAY_BREAK
 if (name === undefined || name === '') throw new Error('ONCEWAY_BREAK names no break')
 /** The embedded store works on a thread that loads its modules anew: broken like the rest. */
-const ITS_THREAD: Patch = { file: 'store/sqlite/link.ts', find: 'execArgv: []', replace: `execArgv: ['--import', ${JSON.stringify(import.meta.url)}]` }
-const patches = [...name.split(',').flatMap(each => breakNamed(each).patches), ITS_THREAD]
+const ITS_THREAD: Patch = {
+  file: 'store/sqlite/link.ts',
+  find: 'execArgv: []',
+  replace: `execArgv: ['--import', ${JSON.stringify(import.meta.url)}]`
+}
+const patches = [...name.split(',').flatMap((each) => breakNamed(each).patches), ITS_THREAD]
 
 registerHooks({
   load: (url, context, nextLoad) => {

@@ -37,7 +37,10 @@ export const INBOX_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'message held, which is an error in the log and counted',
     client: SENDER,
-    test: ['inbox/worker-leases.test.ts', 'a message that is held because its worker died is told of and counted as any other that is held'],
+    test: [
+      'inbox/worker-leases.test.ts',
+      'a message that is held because its worker died is told of and counted as any other that is held'
+    ],
     breaks: 'held-in-silence'
   },
   {

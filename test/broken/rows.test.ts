@@ -21,7 +21,10 @@ const EACH_TEST_MS_MAX = 20_000
 interface Ended { readonly code: number | null, readonly output: string }
 
 async function runOn (name: string, { test: [file, sentence] }: FaultRow): Promise<Ended> {
-  const args = ['--disable-proto=delete', '--import', REGISTER, '--test-force-exit', '--test-reporter=tap', `--test-timeout=${EACH_TEST_MS_MAX}`, `--test-name-pattern=${escaped(sentence)}`, `test/${file}`]
+  const args = [
+    '--disable-proto=delete', '--import', REGISTER, '--test-force-exit', '--test-reporter=tap',
+    `--test-timeout=${EACH_TEST_MS_MAX}`, `--test-name-pattern=${escaped(sentence)}`, `test/${file}`
+  ]
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const child = spawn(process.execPath, args, { cwd: ROOT, env: { ...env, ONCEWAY_BREAK: name }, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
@@ -47,7 +50,11 @@ const AT_ONCE = 2
 describe('every row of the fault table', { concurrency: AT_ONCE }, () => {
   for (const row of FAULT_ROWS) {
     const [file, sentence] = row.test
-    test(`${row.fault}, ${row.moment}: its test fails on a build that ${breakNamed(row.breaks).does}`, needs('own postgres', 'own redis', ...row.needs ?? []), async () => {
+    test(`${row.fault}, ${row.moment}: its test fails on a build that ${breakNamed(row.breaks).does}`, needs(
+      'own postgres',
+      'own redis',
+      ...row.needs ?? []
+    ), async () => {
       const { code, output } = await runOn(row.breaks, row)
       assert.equal(code, 1, output)
       assert.match(output, new RegExp(`not ok \\d+ - ${escaped(sentence)}`), `${file} failed in another test, or not at all:\n${output}`)

@@ -233,7 +233,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1 per life',
     record: 'of the new life',
     client: 'the new answer; the first requester, what he had executed',
-    test: ['regress/stopped-before-keeping.test.ts', 'who joins an execution whose settle\'s reply waited while the process stood still asks for himself (stall)'],
+    test: [
+      'regress/stopped-before-keeping.test.ts',
+      'who joins an execution whose settle\'s reply waited while the process stood still asks for himself (stall)'
+    ],
     breaks: 'joiners-hear-the-past'
   },
   {
@@ -251,7 +254,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'one claim',
     client: 'one executes; the others wait, or are told in flight',
-    test: ['e2e/two-processes.test.ts', '50 simultaneous duplicates of one key are one execution and 49 in-flight or replayed answers, on Postgres alone'],
+    test: [
+      'e2e/two-processes.test.ts',
+      '50 simultaneous duplicates of one key are one execution and 49 in-flight or replayed answers, on Postgres alone'
+    ],
     breaks: 'skip-claim'
   },
   {
@@ -343,7 +349,7 @@ const HEAD = ['fault', 'moment', 'your server sees it', 'record', 'client', 'hel
 export function faultTable (): string {
   const lines = FAULT_ROWS.map(({ fault, moment, seen, record, client, test: [file, name], breaks }) =>
     [fault, moment, seen, record, client, `[\`${file}\`](../../test/${file}): ${name}`, `\`${breaks}\``])
-  return [HEAD, HEAD.map(() => '---'), ...lines].map(cells => `| ${cells.join(' | ')} |`).join('\n')
+  return [HEAD, HEAD.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
 const BEGIN = '<!-- fault table -->\n'

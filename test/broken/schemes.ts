@@ -1,4 +1,7 @@
-/** What goes wrong where a switch of schemes, or the rules that tell callers apart, leave something out (core/schemes.ts), and the rows of the fault table that each belongs to. */
+/**
+ * What goes wrong where a switch of schemes, or the rules that tell callers apart, leave something out
+ * (core/schemes.ts), and the rows of the fault table that each belongs to.
+ */
 /* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
@@ -8,8 +11,16 @@ const [STORY, RACES] = ['gateway/schemes.test.ts', 'store/postgres-races.test.ts
 
 /** Whoever claims by the next scheme asks in the claim's own statement; without it. */
 const EARLIER_UNTESTED = [
-  { file: LEDGER, find: 'return (earlier !== null && !this.#isPast(earlier, nowMs)) || this.#messageOf(earlierId, nowMs) !== null', replace: 'return earlier === undefined' },
-  { file: LEDGER, find: '    this.#table.remove(earlierId)\n', replace: '    if (this.#isPast(this.#table.find(earlierId), nowMs)) this.#table.remove(earlierId)\n' }
+  {
+    file: LEDGER,
+    find: 'return (earlier !== null && !this.#isPast(earlier, nowMs)) || this.#messageOf(earlierId, nowMs) !== null',
+    replace: 'return earlier === undefined'
+  },
+  {
+    file: LEDGER,
+    find: '    this.#table.remove(earlierId)\n',
+    replace: '    if (this.#isPast(this.#table.find(earlierId), nowMs)) this.#table.remove(earlierId)\n'
+  }
 ]
 
 /** Caught by the simulation. */
@@ -37,7 +48,11 @@ export const SCHEME_BREAKS: readonly Break[] = [
     does: 'begins a new life of what is past by a scheme that claims no more',
     breaks: ['P12', 'I13', 'I5'],
     patches: [
-      { file: LEDGER, find: '(claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write', replace: 'this.#write' },
+      {
+        file: LEDGER,
+        find: '(claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write',
+        replace: 'this.#write'
+      },
       { file: CLAIMS, find: " and ${claimsNow(schema, 'w.scheme')})\n          or (", replace: ')\n          or (' }
     ]
   },
@@ -46,7 +61,11 @@ export const SCHEME_BREAKS: readonly Break[] = [
     does: 'accepts messages by a scheme that claims no more',
     breaks: ['P12', 'I13', 'N5'],
     patches: [
-      { file: 'store/memory-inbox.ts', find: '    if (this.#records !== null && scheme !== this.#records.scheme) return true\n', replace: '' },
+      {
+        file: 'store/memory-inbox.ts',
+        find: '    if (this.#records !== null && scheme !== this.#records.scheme) return true\n',
+        replace: ''
+      },
       { file: 'store/postgres/inbox-accept.ts', find: "else ${claimsNow(schema, 'o.scheme')} and (select", replace: 'else (select' }
     ]
   },
@@ -60,7 +79,14 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'schemes-are-waited-for',
     does: 'waits for the word which scheme claims for as long as the database takes for it',
     breaks: ['P12', 'I8'],
-    patches: [{ file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' }, { file: 'gateway/ids.ts', find: 'this.#deps().records.schemes()', replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())' }]
+    patches: [
+      { file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' },
+      {
+        file: 'gateway/ids.ts',
+        find: 'this.#deps().records.schemes()',
+        replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())'
+      }
+    ]
   },
   {
     name: 'hosts-are-one',
@@ -72,13 +98,17 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'tenants-are-one',
     does: 'takes one credential for one caller, whichever tenant he asks for',
     breaks: ['I5', 'I6'],
-    patches: [{ file: 'core/caller-scope.ts', find: "    if (carrier.class === 'selector') selecting.push({ name, value, ...way })\n", replace: "    if (carrier.class === 'selector') continue\n" }]
+    patches: [{
+      file: 'core/caller-scope.ts',
+      find: "    if (carrier.class === 'selector') selecting.push({ name, value, ...way })\n",
+      replace: "    if (carrier.class === 'selector') continue\n"
+    }]
   },
   {
     name: 'lost-and-forgotten',
     does: 'executes what may have been executed under a secret that is lost',
     breaks: ['I13'],
-    patches: [{ file: HANDLE, find: 'if (context.ids.lost !== null && ', replace: 'if (context.ids.lost === -1 && ' }]
+    patches: [{ file: HANDLE, find: 'if (\n        context.ids.lost !== null &&', replace: 'if (context.ids.lost === -1 && ' }]
   }
 ]
 
@@ -113,7 +143,11 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
     does: 'tells how a message stands to whoever the first rules take for its sender',
     breaks: ['I5'],
     patches: [
-      { file: 'gateway/ids.ts', find: "name: id.toString('base64url'), scope, key,", replace: "name: id.toString('base64url'), scope: scopeUnder(1) ?? scope, key," },
+      {
+        file: 'gateway/ids.ts',
+        find: "name: id.toString('base64url'), scope, key,",
+        replace: "name: id.toString('base64url'), scope: scopeUnder(1) ?? scope, key,"
+      },
       { file: 'gateway/messages.ts', find: 'caller.under(rules)?.scope', replace: '(caller.under(1) ?? caller.under(rules))?.scope' }
     ]
   },
@@ -121,7 +155,11 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
     name: 'owners-of-before-forgotten',
     does: 'knows the sender of a message by the scheme that claims alone',
     breaks: ['I5'],
-    patches: [{ file: 'gateway/ids.ts', find: 'return earlier === null ? [current] : [current, earlier]', replace: 'return earlier === null ? [current] : [current]' }]
+    patches: [{
+      file: 'gateway/ids.ts',
+      find: 'return earlier === null ? [current] : [current, earlier]',
+      replace: 'return earlier === null ? [current] : [current]'
+    }]
   }
 ]
 
@@ -157,7 +195,8 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
   },
   {
     fault: SWITCHED,
-    moment: "the record is past; a gateway that has not heard of it is asked, with another caller's key that the first rules take for the same",
+    moment:
+      "the record is past; a gateway that has not heard of it is asked, with another caller's key that the first rules take for the same",
     seen: '1 for each caller',
     record: 'new ones, under ids of the new scheme',
     client: 'his own answer',

@@ -28,12 +28,22 @@ export class Door {
   readonly #pool: Pool
 
   constructor (port: number) {
-    this.#pool = new Pool(`http://127.0.0.1:${port}`, { connections: CONNECTIONS, pipelining: 1, headersTimeout: HUNG_MS, bodyTimeout: HUNG_MS, keepAliveTimeout: 4_000, connect: { timeout: HUNG_MS } })
+    this.#pool = new Pool(`http://127.0.0.1:${port}`, {
+      connections: CONNECTIONS,
+      pipelining: 1,
+      headersTimeout: HUNG_MS,
+      bodyTimeout: HUNG_MS,
+      keepAliveTimeout: 4_000,
+      connect: { timeout: HUNG_MS }
+    })
   }
 
   async ask (ask: Ask): Promise<Asked> {
     const asking = new Asking()
-    this.#pool.dispatch({ method: ask.method, path: ask.target, body: ask.body, headers: [...ask.fields, 'X-Request-Id', ask.call] }, asking)
+    this.#pool.dispatch(
+      { method: ask.method, path: ask.target, body: ask.body, headers: [...ask.fields, 'X-Request-Id', ask.call] },
+      asking
+    )
     if (ask.leavesAfterMs !== null) asking.leaveAfter(ask.leavesAfterMs)
     return asking.done.promise
   }
@@ -67,7 +77,7 @@ class Asking implements Dispatcher.DispatchHandler {
   onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
     this.#status = status
     const { rawHeaders } = controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] }
-    this.#headers = rawHeaders.map(bytes => bytes.toString('latin1'))
+    this.#headers = rawHeaders.map((bytes) => bytes.toString('latin1'))
   }
 
   onResponseData (_controller: unknown, chunk: Buffer): void {

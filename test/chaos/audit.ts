@@ -84,7 +84,7 @@ interface Columns {
 
 /** The records' table must be there: the first gateway has made it. */
 export async function installAudit (url: string): Promise<void> {
-  await withClient(url, async client => { await client.query(INSTALL) })
+  await withClient(url, async (client) => { await client.query(INSTALL) })
 }
 
 /** Everything that was written and committed, in its order. */
@@ -105,12 +105,25 @@ export function eventOf (written: Written): HistoryEvent {
 }
 
 async function read (url: string, text: string): Promise<Written[]> {
-  return withClient(url, async client => (await client.query<Columns>(text)).rows.map(writtenOf))
+  return withClient(url, async (client) => (await client.query<Columns>(text)).rows.map(writtenOf))
 }
 
 function writtenOf (columns: Columns): Written {
   const { at, gone, id, state, owner, attempt, settled_by: by, keep_ms: keepMs, instance } = columns
-  return { atMs: at, gone, record: id.toString('base64url'), state, owner: owner.toString('base64url'), attempt, by, keepMs: keepMs ?? 0, instance, print: printIn(columns), status: columns.status, transaction: columns.transaction }
+  return {
+    atMs: at,
+    gone,
+    record: id.toString('base64url'),
+    state,
+    owner: owner.toString('base64url'),
+    attempt,
+    by,
+    keepMs: keepMs ?? 0,
+    instance,
+    print: printIn(columns),
+    status: columns.status,
+    transaction: columns.transaction
+  }
 }
 
 function printIn ({ status, headers, body }: Columns): string | null {

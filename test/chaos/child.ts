@@ -11,7 +11,9 @@ interface Reply { readonly number: number, readonly value?: unknown, readonly er
 
 /** What a part can be asked. Values must survive structured cloning. */
 export type Operations = Readonly<Record<string, (...args: never[]) => unknown>>
-type Asked<Part extends Operations> = { readonly [Name in keyof Part]: (...args: Parameters<Part[Name]>) => Promise<Awaited<ReturnType<Part[Name]>>> }
+type Asked<Part extends Operations> = { readonly [Name in keyof Part]: (
+  ...args: Parameters<Part[Name]>
+) => Promise<Awaited<ReturnType<Part[Name]>>> }
 
 export interface Started<Part extends Operations> {
   readonly ask: Asked<Part>
@@ -20,10 +22,14 @@ export interface Started<Part extends Operations> {
 }
 
 export function startPart<Part extends Operations> (file: string, args: readonly string[]): Started<Part> {
-  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, { serialization: 'advanced', stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: ['--disable-proto=delete'] })
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), args, {
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    execArgv: ['--disable-proto=delete']
+  })
   const calls = new Calls(child)
   const ask = new Proxy({}, { get: (_, operation) => async (...given: unknown[]) => calls.call(String(operation), given) }) as Asked<Part>
-  const exited = new Promise<void>(resolve => { child.once('exit', () => { resolve() }) })
+  const exited = new Promise<void>((resolve) => { child.once('exit', () => { resolve() }) })
   return {
     ask,
     pid: child.pid ?? 0,
@@ -41,8 +47,8 @@ class Calls {
 
   constructor (child: ChildProcess) {
     this.#child = child
-    child.on('message', message => { this.#reply(message as Reply) })
-    child.on('exit', code => {
+    child.on('message', (message) => { this.#reply(message as Reply) })
+    child.on('exit', (code) => {
       for (const { reject } of this.#waiting.values()) reject(new Error(`a part of the run ended with ${code}`))
       this.#waiting.clear()
     })
@@ -52,7 +58,7 @@ class Calls {
     const call: Call = { number: ++this.#number, operation, args }
     const waiting = Promise.withResolvers<unknown>()
     this.#waiting.set(call.number, waiting)
-    this.#child.send(call, error => { if (error !== null) waiting.reject(error) })
+    this.#child.send(call, (error) => { if (error !== null) waiting.reject(error) })
     return waiting.promise
   }
 
@@ -66,7 +72,7 @@ class Calls {
 
 /** The other end: this process answers until its parent lets go of it. */
 export function servePart (operations: Operations): void {
-  process.on('message', message => { void answer(operations, message as Call) })
+  process.on('message', (message) => { void answer(operations, message as Call) })
   process.on('disconnect', () => { process.exit(0) })
 }
 

@@ -8,13 +8,16 @@ import { CoreWaits, waitedForCoreMs, waitedMs } from './core-waits.ts'
 
 const BUSY_MS = 1_500
 
-test('more busy processes than cores wait for one, and one that sleeps does not', async t => {
+test('more busy processes than cores wait for one, and one that sleeps does not', async (t) => {
   const idle = spawn(process.execPath, ['--eval', 'console.log(1); setInterval(() => {}, 60_000)'])
   t.after(() => { idle.kill('SIGKILL') })
   await once(idle.stdout, 'data')
-  const busy = Array.from({ length: 2 * availableParallelism() }, () => spawn(process.execPath, ['--eval', `const until = Date.now() + ${2 * BUSY_MS}; while (Date.now() < until);`]))
+  const busy = Array.from({ length: 2 * availableParallelism() }, () => spawn(process.execPath, [
+    '--eval',
+    `const until = Date.now() + ${2 * BUSY_MS}; while (Date.now() < until);`
+  ]))
   t.after(() => { for (const child of busy) child.kill('SIGKILL') })
-  await Promise.all(busy.map(async child => once(child, 'spawn')))
+  await Promise.all(busy.map(async (child) => once(child, 'spawn')))
   const pids = busy.map(({ pid = 0 }) => pid)
   const [waits, idleWaits] = [new CoreWaits(), new CoreWaits()]
   assert.equal(waits.look(pids), null, 'nothing is known before the first look')

@@ -34,7 +34,7 @@ export class CoreWaits {
     const fromMs = this.#lookedAtMs
     const untilMs = Date.now()
     this.#lookedAtMs = untilMs
-    const waits = pids.map(pid => this.#since(pid))
+    const waits = pids.map((pid) => this.#since(pid))
     const ms = Math.min(untilMs - fromMs, Math.max(0, ...waits))
     return ms > 0 ? { fromMs, untilMs, ms } : null
   }

@@ -29,6 +29,6 @@ export function listed (counts: Counts): string {
 /** Of several runs together: the rows of a table. */
 export function rowsOf (runs: readonly Counts[]): string {
   const all = new Map<string, number>()
-  for (const [name, each] of runs.flatMap(counts => Object.entries(counts))) count(all, name, each)
+  for (const [name, each] of runs.flatMap((counts) => Object.entries(counts))) count(all, name, each)
   return Object.entries(sorted(all)).map(([name, each]) => `| ${name} | ${each} |`).join('\n')
 }

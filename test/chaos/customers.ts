@@ -104,7 +104,13 @@ export class Customers {
     const number = ++this.#keys
     const route = this.#habits.routes === undefined ? random.weighted(ROUTE_WEIGHTS) : random.weighted(this.#habits.routes)
     const extra = random.chance(0.04) ? '?large' : random.chance(0.04) ? '?bodiless' : ''
-    return this.#wish({ route: routeNamed(route), target: `/${route}/things${extra}`, key: `key-${number}`, caller: this.#callerOf(number), body: JSON.stringify({ amount: number }) })
+    return this.#wish({
+      route: routeNamed(route),
+      target: `/${route}/things${extra}`,
+      key: `key-${number}`,
+      caller: this.#callerOf(number),
+      body: JSON.stringify({ amount: number })
+    })
   }
 
   #wish (wish: NewWish): Wish {
@@ -129,7 +135,12 @@ export class Customers {
     const { authorization, tenant, host } = caller
     const another = { ...caller, authorization: `${authorization}-other` }
     if (!this.#identities.tellsAllApart) return another
-    return this.#random.pick([another, { ...caller, tenant: `${tenant ?? 'tenant'}-other` }, { ...caller, apiKey: 'an other' }, host === undefined ? another : { ...caller, host: `other.${host}` }])
+    return this.#random.pick([
+      another,
+      { ...caller, tenant: `${tenant ?? 'tenant'}-other` },
+      { ...caller, apiKey: 'an other' },
+      host === undefined ? another : { ...caller, host: `other.${host}` }
+    ])
   }
 
   async #story (wish: Wish): Promise<void> {
@@ -138,7 +149,9 @@ export class Customers {
     const parts = [this.#persist(wish, 0)]
     for (let twins = 0; twins < TWINS_MAX && random.chance(twinShare); twins++) parts.push(this.#persist(wish, random.between(0, 250)))
     if (random.chance(otherBodyShare)) parts.push(this.#intrude(wish))
-    if (random.chance(otherCallerShare)) parts.push(this.#persist(this.#wish({ ...wish, caller: this.#otherThan(wish.caller) }), random.between(0, 300)))
+    if (random.chance(otherCallerShare)) {
+      parts.push(this.#persist(this.#wish({ ...wish, caller: this.#otherThan(wish.caller) }), random.between(0, 300)))
+    }
     await Promise.all(parts)
     for (let times = 0; times < COMES_BACK_MAX && this.#open && random.chance(comesBackShare); times++) {
       await pause(random.between(20, 2_000))

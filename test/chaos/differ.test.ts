@@ -9,10 +9,15 @@ import { makeDirectory } from '../harness/directory.ts'
 import { DIFFERING_ROUTES, VARIANTS, variantOf } from './differ.ts'
 import { DIFFERING } from './run.ts'
 
-test('a gateway takes each of them, whichever it has', t => {
+test('a gateway takes each of them, whichever it has', (t) => {
   const directory = makeDirectory('differ')
   t.after(() => { directory.remove() })
-  const texts = DIFFERING.configsOf({ database: 'postgres://127.0.0.1:1/db', redis: 'url: "redis://127.0.0.1:1/0"', upstream: 'http://127.0.0.1:1', connections: 6 })
+  const texts = DIFFERING.configsOf({
+    database: 'postgres://127.0.0.1:1/db',
+    redis: 'url: "redis://127.0.0.1:1/0"',
+    upstream: 'http://127.0.0.1:1',
+    connections: 6
+  })
   const configs = texts.map((text, number) => {
     const file = join(directory.path, `${number}.yaml`)
     writeFileSync(file, text)
@@ -24,7 +29,10 @@ test('a gateway takes each of them, whichever it has', t => {
     for (const next of configs) assert.deepEqual(restartOnly(running, next, shortestMs), [])
     assert.deepEqual(running.routes.map(({ name }) => name), DIFFERING_ROUTES.map(({ name }) => name))
   }
-  assert.deepEqual(new Set(configs.map(({ routes }) => routes.find(({ name }) => name === 'switch')?.idempotency?.inboxFor === 'all')), new Set([true, false]))
+  assert.deepEqual(
+    new Set(configs.map(({ routes }) => routes.find(({ name }) => name === 'switch')?.idempotency?.inboxFor === 'all')),
+    new Set([true, false])
+  )
 })
 
 test('every one of them comes', () => {

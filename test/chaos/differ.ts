@@ -20,7 +20,14 @@ interface Variant {
   readonly accepts: boolean
 }
 
-const USUAL: Variant = { leaseMs: LEASE_MS, answerWithinMs: ANSWER_WITHIN_MS, responseBytesMax: RESPONSE_BYTES_MAX, fingerprint: null, wait: 'hold', accepts: false }
+const USUAL: Variant = {
+  leaseMs: LEASE_MS,
+  answerWithinMs: ANSWER_WITHIN_MS,
+  responseBytesMax: RESPONSE_BYTES_MAX,
+  fingerprint: null,
+  wait: 'hold',
+  accepts: false
+}
 
 /**
  * The first is every other run's. A running process takes no lease that is shorter than all that it was started with: `probe`
@@ -36,7 +43,13 @@ export const VARIANTS: readonly Variant[] = [
 export const LONGEST_LEASE_MS = Math.max(...VARIANTS.map(({ leaseMs }) => leaseMs))
 export const DIFFERING_ROUTES: readonly ChaosRoute[] = [...ROUTES, SWITCHED]
 /** Dealt on top of what is dealt anyway. */
-export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { 'gateway-reload': 8, 'gateway-term': 4, 'redis-snapshot': 2, 'upstream-page': 2, 'ids-upgrade': 2 }
+export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
+  'gateway-reload': 8,
+  'gateway-term': 4,
+  'redis-snapshot': 2,
+  'upstream-page': 2,
+  'ids-upgrade': 2
+}
 
 /** For a fault's force: which one comes next. */
 export function variantOf (force: number): number {
@@ -50,7 +63,11 @@ export function routeTextOf (route: ChaosRoute, number: number): string {
   const compared = fingerprint ?? (name === SWITCHED.name ? '{ of: [method, target, mediaType, body], body: bytes }' : null)
   const asked = comparesBody && compared !== null ? `, fingerprint: ${compared}` : ''
   const unknown = name === 'wait' ? `, unknown: ${wait}` : ''
-  const mode = name !== SWITCHED.name ? '' : accepts ? ', mode: inbox, inbox: { maxAttempts: 1000, maxAge: 1d, backoff: { first: 50ms, longest: 1s } }' : ', mode: enforce'
+  const mode = name !== SWITCHED.name
+    ? ''
+    : accepts
+      ? ', mode: inbox, inbox: { maxAttempts: 1000, maxAge: 1d, backoff: { first: 50ms, longest: 1s } }'
+      : ', mode: enforce'
   return `  - name: ${name}
     match: { path: "/${name}/*" }
     upstream: ${upstream}
@@ -68,6 +85,7 @@ const TAKEN_WITHIN_MS = 7_000
 /** What a request may have been taken by that was asked then, and was sent, or came to its end, by `untilMs`. */
 export function unknownAt (route: ChaosRoute, configured: readonly Configured[], atMs: number, untilMs = atMs): UnknownPolicy {
   if (route.name !== 'wait') return route.unknown
-  const possible = configured.filter(({ fromMs }, index) => fromMs <= untilMs && (configured[index + 1]?.fromMs ?? Infinity) + TAKEN_WITHIN_MS >= atMs)
+  const possible = configured.filter(({ fromMs }, index) =>
+    fromMs <= untilMs && (configured[index + 1]?.fromMs ?? Infinity) + TAKEN_WITHIN_MS >= atMs)
   return possible.some(({ variant }) => VARIANTS[variant]?.wait === 'retry') ? 'retry' : 'hold'
 }

@@ -56,7 +56,7 @@ function unmount (path: string): void {
 
 /** Of runs that were killed so that they could not clean up. */
 function removeLeftOver (): void {
-  for (const name of readdirSync(tmpdir()).filter(name => name.startsWith(PREFIX))) {
+  for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(PREFIX))) {
     const pid = Number(name.slice(PREFIX.length).split('-')[0])
     if (!lives(pid)) unmount(join(tmpdir(), name))
   }

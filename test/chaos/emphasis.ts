@@ -40,18 +40,32 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
   // Woken with answers to records that others have taken, and are executing.
   'accept-any-owner': {
     seconds: 12,
-    emphasis: { plan: inTurn('gateway-freeze-long', [1_500, 5_500, 9_500], 2_900), connections: 64, pace: 'slower', habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } } },
+    emphasis: {
+      plan: inTurn('gateway-freeze-long', [1_500, 5_500, 9_500], 2_900),
+      connections: 64,
+      pace: 'slower',
+      habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } }
+    },
     breaks: ['I1', 'I2', 'I3', 'I7', 'I10', 'I11']
   },
   'settle-after-answer': {
     seconds: 4,
-    emphasis: { cards: { 'postgres-link-delay': 2, 'postgres-stall': 1 }, lengths: { 'postgres-link-delay': [800, 1_500] }, habits: { ...CROWD, keysPerSecond: 40 } },
+    emphasis: {
+      cards: { 'postgres-link-delay': 2, 'postgres-stall': 1 },
+      lengths: { 'postgres-link-delay': [800, 1_500] },
+      habits: { ...CROWD, keysPerSecond: 40 }
+    },
     breaks: ['I11', 'I4', 'I7']
   },
   // Woken with a queue of requests whose leases others have taken.
   'ignore-lease': {
     seconds: 9,
-    emphasis: { plan: inTurn('gateway-freeze-long', [1_500, 6_500], 2_800), connections: 1, pace: 'slow', habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } } },
+    emphasis: {
+      plan: inTurn('gateway-freeze-long', [1_500, 6_500], 2_800),
+      connections: 1,
+      pace: 'slow',
+      habits: { ...CROWD, keysPerSecond: 25, routes: { retry: 1 } }
+    },
     breaks: ['I2', 'I4']
   },
   'done-before-the-answer': {
@@ -62,26 +76,44 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
   // A mark that nobody answered for is taken back twice; by then the next one has made its own.
   'remove-any-mark': {
     seconds: 8,
-    emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [700, 1_200] }, pauseMs: 300, habits: { ...CROWD, comesBackShare: 0.9, routes: { drop: 1 } } },
+    emphasis: {
+      cards: { 'postgres-link-black-hole': 1 },
+      lengths: { 'postgres-link-black-hole': [700, 1_200] },
+      pauseMs: 300,
+      habits: { ...CROWD, comesBackShare: 0.9, routes: { drop: 1 } }
+    },
     breaks: ['D2']
   },
   // What was executed before the switch is asked for behind it.
   'earlier-ids-unasked': {
     seconds: 6,
-    emphasis: { plan: [{ atMs: 2_000, kind: 'ids-upgrade', gateway: 0, forMs: 0, room: 'ids', force: 0 }], habits: { ...CROWD, comesBackShare: 0.9, routes: { hold: 1 } } },
+    emphasis: {
+      plan: [{ atMs: 2_000, kind: 'ids-upgrade', gateway: 0, forMs: 0, room: 'ids', force: 0 }],
+      habits: { ...CROWD, comesBackShare: 0.9, routes: { hold: 1 } }
+    },
     breaks: ['I13', 'I1'],
     differ: true
   },
   // The statement arrives when its sender has looked, seen nothing, and gone; and nobody asks for the key again.
   'reread-in-doubt': {
     seconds: 4,
-    emphasis: { cards: { 'postgres-link-late': 1 }, pauseMs: 250, habits: { ...CROWD, keysPerSecond: 120, twinShare: 0, giveUpShare: 0.6, routes: { hold: 1 } } },
+    emphasis: {
+      cards: { 'postgres-link-late': 1 },
+      pauseMs: 250,
+      habits: { ...CROWD, keysPerSecond: 120, twinShare: 0, giveUpShare: 0.6, routes: { hold: 1 } }
+    },
     breaks: ['P6']
   },
   // Answered while its own gateway cannot reach the database, and asked for at the other one, which can.
   'replay-unsettled': {
     seconds: 9,
-    emphasis: { cards: { 'postgres-link-black-hole': 1 }, lengths: { 'postgres-link-black-hole': [4_500, 6_000] }, pauseMs: 800, pace: 'slow', habits: { ...CROWD, keysPerSecond: 40, routes: { hold: 1 } } },
+    emphasis: {
+      cards: { 'postgres-link-black-hole': 1 },
+      lengths: { 'postgres-link-black-hole': [4_500, 6_000] },
+      pauseMs: 800,
+      pace: 'slow',
+      habits: { ...CROWD, keysPerSecond: 40, routes: { hold: 1 } }
+    },
     breaks: ['I11', 'I3', 'I7']
   }
 }

@@ -13,7 +13,13 @@ export interface FaultShape {
   readonly mostMs: number
 }
 
-const shape = (room: string, each: boolean, cards: number, leastMs: number, mostMs: number): FaultShape => ({ room, each, cards, leastMs, mostMs })
+const shape = (room: string, each: boolean, cards: number, leastMs: number, mostMs: number): FaultShape => ({
+  room,
+  each,
+  cards,
+  leastMs,
+  mostMs
+})
 
 export const FAULTS = {
   'gateway-kill': shape('gateway', true, 2, 100, 1_500),

@@ -31,7 +31,9 @@ export interface SeatOptions {
 
 /** The run's own environment must not configure the gateway. */
 export function ownEnvironment (): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name)))
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
+  )
 }
 
 /** One process: from when to when, and its pauses. */
@@ -94,15 +96,19 @@ export class Seat {
     const { directory, name, onListening } = this.#options
     const from = readFileSync(this.log).length
     const log = openSync(this.log, 'a')
-    const child = spawn(process.execPath, [...this.#imports(), MAIN, 'serve', '--config', this.configFile, '--data-dir', join(directory, name)], { stdio: ['ignore', log, log], env: this.#environment() })
+    const child = spawn(
+      process.execPath,
+      [...this.#imports(), MAIN, 'serve', '--config', this.configFile, '--data-dir', join(directory, name)],
+      { stdio: ['ignore', log, log], env: this.#environment() }
+    )
     closeSync(log)
     this.#child = child
     this.#meant = false
     this.#forget = atExit(() => { child.kill('SIGKILL') })
     const incarnation: Incarnation = { pid: child.pid ?? 0, fromMs: Date.now(), untilMs: null, frozen: [], waits: [] }
     this.incarnations.push(incarnation)
-    this.#exited = new Promise(resolve => { child.once('exit', (code, signal) => { resolve(code ?? signal ?? 0) }) })
-    void this.#exited.then(code => { this.#ended(incarnation, code) })
+    this.#exited = new Promise((resolve) => { child.once('exit', (code, signal) => { resolve(code ?? signal ?? 0) }) })
+    void this.#exited.then((code) => { this.#ended(incarnation, code) })
     await onListening(await this.#port(from))
   }
 
@@ -116,7 +122,10 @@ export class Seat {
   async terminate (): Promise<void> {
     this.#meant = true
     this.#child?.kill('SIGTERM')
-    const ended = await Promise.race([this.#exited, new Promise<string>(resolve => { setTimeout(resolve, TERM_MS_MAX, 'still running').unref() })])
+    const ended = await Promise.race([
+      this.#exited,
+      new Promise<string>((resolve) => { setTimeout(resolve, TERM_MS_MAX, 'still running').unref() })
+    ])
     if (ended === 0) return
     this.#options.onTrouble(`${this.name} should have drained and ended with 0 after SIGTERM, and: ${ended}`)
     await this.kill()
@@ -144,7 +153,11 @@ export class Seat {
   #ended (incarnation: Incarnation, code: number | NodeJS.Signals): void {
     incarnation.untilMs = Date.now()
     this.#forget()
-    if (!this.#meant) this.#options.onTrouble(`${this.name} ended by itself with ${code}:\n${readFileSync(this.log, 'utf8').split('\n').slice(-12).join('\n')}`)
+    if (!this.#meant) {
+      this.#options.onTrouble(
+        `${this.name} ended by itself with ${code}:\n${readFileSync(this.log, 'utf8').split('\n').slice(-12).join('\n')}`
+      )
+    }
   }
 
   #imports (): string[] {

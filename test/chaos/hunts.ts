@@ -14,7 +14,7 @@ export type Lie = keyof typeof HUNTS
 export async function hunt (name: Lie): Promise<string | null> {
   const { seconds, emphasis, breaks, differ = false } = HUNTS[name]
   const result = await runChaos({ seed: SEED, seconds, gateways: 2, emphasis, differ, broken: name })
-  const caught = result.violations.some(({ invariant }) => breaks.some(each => each === invariant))
+  const caught = result.violations.some(({ invariant }) => breaks.some((each) => each === invariant))
   return caught ? null : `nothing was found\n${printed(result)}`
 }
 

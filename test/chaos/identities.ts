@@ -22,7 +22,13 @@ export interface Caller {
 }
 
 export function fieldsOf ({ authorization, apiKey, tenant, host }: Caller): RawHeaders {
-  return ['Authorization', authorization, ...apiKey === undefined ? [] : ['X-Api-Key', apiKey], ...tenant === undefined ? [] : ['X-Tenant', tenant], ...host === undefined ? [] : ['Host', host]]
+  return [
+    'Authorization',
+    authorization,
+    ...apiKey === undefined ? [] : ['X-Api-Key', apiKey],
+    ...tenant === undefined ? [] : ['X-Tenant', tenant],
+    ...host === undefined ? [] : ['Host', host]
+  ]
 }
 
 /** The hosts that callers name; every other one is an address of this machine. */
@@ -31,12 +37,14 @@ const HOST = /\.test(:\d+)?$/
 /** All that tells one from another, as whoever is asked sees it. */
 export function callerIn (field: (name: string) => string | undefined): string {
   const host = field('host')
-  return [field('authorization'), field('x-api-key'), field('x-tenant'), host !== undefined && HOST.test(host) ? `at ${host}` : undefined].filter(each => each !== undefined).join(' ')
+  return [field('authorization'), field('x-api-key'), field('x-tenant'), host !== undefined && HOST.test(host) ? `at ${host}` : undefined]
+    .filter((each) => each !== undefined)
+    .join(' ')
 }
 
 export function callerText ({ authorization, apiKey, tenant, host }: Caller): string {
   const fields: Readonly<Record<string, string | undefined>> = { authorization, 'x-api-key': apiKey, 'x-tenant': tenant, host }
-  return callerIn(name => fields[name])
+  return callerIn((name) => fields[name])
 }
 
 // ---------------------------------------------------------------- schemes
@@ -47,7 +55,11 @@ export interface RunScheme { readonly rules: Rules, readonly secret: string | nu
 export const [PREVIOUS_SECRET, SECRET] = ['the secret before, for chaos', 'the secret from now on, for chaos']
 
 /** What a database may be found with. */
-export const BEGINNINGS: readonly RunScheme[] = [{ rules: 1, secret: null }, { rules: NEWEST_RULES, secret: null }, { rules: NEWEST_RULES, secret: PREVIOUS_SECRET }]
+export const BEGINNINGS: readonly RunScheme[] = [
+  { rules: 1, secret: null },
+  { rules: NEWEST_RULES, secret: null },
+  { rules: NEWEST_RULES, secret: PREVIOUS_SECRET }
+]
 /** What it is switched to. */
 export const NEWEST: RunScheme = { rules: NEWEST_RULES, secret: SECRET }
 /** That of a new database, where no configuration has a secret. */
@@ -69,7 +81,9 @@ export async function prepareScheme (client: Client, scheme: RunScheme): Promise
 
 /** How many records of each there are, by its name. */
 export async function recordsByScheme (client: Client): Promise<ReadonlyMap<string, number>> {
-  const { rows } = await client.query<{ name: string, records: number }>('select s.name, count(*)::int as records from onceway.records r join onceway.schemes s on s.number = r.scheme group by s.name')
+  const { rows } = await client.query<{ name: string, records: number }>(
+    'select s.name, count(*)::int as records from onceway.records r join onceway.schemes s on s.number = r.scheme group by s.name'
+  )
   return new Map(rows.map(({ name, records }) => [name, records]))
 }
 
@@ -94,10 +108,12 @@ export class Identities {
 
   /** The request's name: its id under the last of the schemes, as it stands in `Onceway-Key`. */
   of (route: string, caller: Caller, key: string): string {
-    const ids = this.#schemes.map(scheme => this.#idOf(scheme, route, caller, key))
+    const ids = this.#schemes.map((scheme) => this.#idOf(scheme, route, caller, key))
     const name = ids.at(-1) as string
     for (const id of ids) {
-      if ((this.#names.get(id) ?? name) !== name) throw new Error(`${route}, ${callerText(caller)}, ${key}: another request has this id as well`)
+      if ((this.#names.get(id) ?? name) !== name) {
+        throw new Error(`${route}, ${callerText(caller)}, ${key}: another request has this id as well`)
+      }
       this.#names.set(id, name)
     }
     this.#ids.set(name, ids)
@@ -115,18 +131,32 @@ export class Identities {
 
   /** By their requests' names, each with the id that it had. What goes in the transaction that claims under the other id goes before it. */
   named (written: readonly Written[]): Written[] {
-    const claimed = new Map(written.filter(({ state, gone }) => state === 'claimed' && !gone).map(each => [`${each.transaction} ${this.nameOf(each.record)}`, each]))
+    const claimed = new Map(written
+      .filter(({ state, gone }) => state === 'claimed' && !gone)
+      .map((each) => [`${each.transaction} ${this.nameOf(each.record)}`, each]))
     return written.map((each): Written => {
       const record = this.nameOf(each.record)
       const claim = each.gone ? claimed.get(`${each.transaction} ${record}`) : undefined
-      return { ...each, record, id: each.record, ...claim !== undefined && claim.record !== each.record && { atMs: claim.atMs - JUST_BEFORE_MS } }
+      return {
+        ...each,
+        record,
+        id: each.record,
+        ...claim !== undefined && claim.record !== each.record && { atMs: claim.atMs - JUST_BEFORE_MS }
+      }
     }).sort((one, other) => one.atMs - other.atMs)
   }
 
   #idOf ({ rules, secret }: RunScheme, route: string, caller: Caller, key: string): string {
-    const found = scopeOf(callerWith(fieldsOf(caller)), { kind: 'credential', anonymous: false, cookies: 'refuse' }, null, rules === 1 ? FIRST_RULES : SECOND_RULES)
+    const found = scopeOf(
+      callerWith(fieldsOf(caller)),
+      { kind: 'credential', anonymous: false, cookies: 'refuse' },
+      null,
+      rules === 1 ? FIRST_RULES : SECOND_RULES
+    )
     if (found.kind !== 'scope') throw new Error(found.detail)
-    const scope = rules !== 1 && this.#preserves ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: caller.host ?? null, trusted: false } })) : found.scope
+    const scope = rules !== 1 && this.#preserves
+      ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: caller.host ?? null, trusted: false } }))
+      : found.scope
     return recordId(route, scope, key, bytesOf({ rules, secret })).toString('base64url')
   }
 }

@@ -113,9 +113,24 @@ export class Injector {
         stores.redis.pause()
         await pause(forMs)
         return stores.redis.resume()
-      case 'read-only': return during(forMs, async () => redisSays(stores, ['replicaof', '127.0.0.1', '1']), async () => redisSays(stores, ['replicaof', 'no', 'one']))
-      case 'out-of-memory': return during(forMs, async () => redisSays(stores, ['config', 'set', 'maxmemory', 1]), async () => redisSays(stores, ['config', 'set', 'maxmemory', 0]))
-      default: return during(forMs, async () => evictUnderPressure(stores), async () => redisSays(stores, ['config', 'set', 'maxmemory', 0], ['config', 'set', 'maxmemory-policy', 'noeviction']))
+      case 'read-only':
+        return during(
+          forMs,
+          async () => redisSays(stores, ['replicaof', '127.0.0.1', '1']),
+          async () => redisSays(stores, ['replicaof', 'no', 'one'])
+        )
+      case 'out-of-memory':
+        return during(
+          forMs,
+          async () => redisSays(stores, ['config', 'set', 'maxmemory', 1]),
+          async () => redisSays(stores, ['config', 'set', 'maxmemory', 0])
+        )
+      default:
+        return during(forMs, async () => evictUnderPressure(stores), async () => redisSays(
+          stores,
+          ['config', 'set', 'maxmemory', 0],
+          ['config', 'set', 'maxmemory-policy', 'noeviction']
+        ))
     }
   }
 
@@ -169,7 +184,12 @@ export class Injector {
     const { ask, nameOf } = this.#parts.network
     const link = nameOf(of, gateway)
     switch (what) {
-      case 'delay': return during(forMs, async () => ask.delay(link, Math.round(DELAY_LEAST_MS + force * DELAY_MORE_MS)), async () => ask.delay(link, 0))
+      case 'delay':
+        return during(
+          forMs,
+          async () => ask.delay(link, Math.round(DELAY_LEAST_MS + force * DELAY_MORE_MS)),
+          async () => ask.delay(link, 0)
+        )
       case 'cut': return ask.cut(link, force)
       case 'half-close': return ask.halfClose(link, force < 0.5 ? 'up' : 'down', force)
       case 'late': return ask.late(link, 1, forMs, Math.round(LATE_LEAST_MS + force * LATE_MORE_MS))

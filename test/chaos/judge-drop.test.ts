@@ -5,9 +5,28 @@ import type { HistoryEvent, ToldKind } from '../harness/history.ts'
 import { judgeDrop } from './judge-drop.ts'
 import type { DropHistory } from './judge-drop.ts'
 
-const told = (call: string, atMs: number, kind: ToldKind): HistoryEvent => ({ kind: 'told', atMs, call, told: { kind, print: null, execution: null } })
-const sent = (execution: number, atMs: number): HistoryEvent => ({ kind: 'sent', atMs, execution, call: `call-${execution}`, record: 'r', attempt: 0, scope: 's', asked: '/drop/things' })
-const replied = (execution: number, atMs: number, means: 'keep' | 'release' = 'keep'): HistoryEvent => ({ kind: 'replied', atMs, execution, means })
+const told = (call: string, atMs: number, kind: ToldKind): HistoryEvent => ({
+  kind: 'told',
+  atMs,
+  call,
+  told: { kind, print: null, execution: null }
+})
+const sent = (execution: number, atMs: number): HistoryEvent => ({
+  kind: 'sent',
+  atMs,
+  execution,
+  call: `call-${execution}`,
+  record: 'r',
+  attempt: 0,
+  scope: 's',
+  asked: '/drop/things'
+})
+const replied = (execution: number, atMs: number, means: 'keep' | 'release' = 'keep'): HistoryEvent => ({
+  kind: 'replied',
+  atMs,
+  execution,
+  means
+})
 
 function judged (events: readonly HistoryEvent[], more: Partial<DropHistory> = {}): string {
   const { found, late } = judgeDrop({ record: 'r', events, woken: new Set(), seenLateMs: 250, forgets: false, ...more })
@@ -16,7 +35,10 @@ function judged (events: readonly HistoryEvent[], more: Partial<DropHistory> = {
 
 test('one that went through, and its duplicates, are right; so is one that goes through after it failed', () => {
   assert.equal(judged([sent(1, 10), replied(1, 20), told('a', 30, 'stored'), told('b', 40, 'duplicate')]), '0')
-  assert.equal(judged([sent(1, 10), replied(1, 20, 'release'), told('a', 30, 'given'), sent(2, 1_000), replied(2, 1_010), told('a', 1_020, 'stored')]), '0')
+  assert.equal(
+    judged([sent(1, 10), replied(1, 20, 'release'), told('a', 30, 'given'), sent(2, 1_000), replied(2, 1_010), told('a', 1_020, 'stored')]),
+    '0'
+  )
   assert.equal(judged([sent(1, 10), told('a', 30, 'unknown')]), '0')
 })
 

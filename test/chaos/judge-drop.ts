@@ -24,18 +24,37 @@ interface DropFound { readonly invariant: DropRule, readonly record: string, rea
 const DONE: ReadonlySet<string> = new Set(['stored', 'duplicate'])
 
 /** `late`: sendings after somebody had been told that it is done. */
-export function judgeDrop ({ record, events, woken, seenLateMs, forgets }: DropHistory): { readonly found: DropFound[], readonly late: number } {
+export function judgeDrop ({
+  record,
+  events,
+  woken,
+  seenLateMs,
+  forgets
+}: DropHistory): { readonly found: DropFound[], readonly late: number } {
   const told = events.filter((event): event is EventOf<'told'> => event.kind === 'told' && DONE.has(event.told.kind))
   const [first] = told
   if (first === undefined) return { found: [], late: 0 }
-  const took = events.filter((event): event is EventOf<'replied'> => event.kind === 'replied' && event.means === 'keep').map(({ atMs }) => atMs)
-  const lost = told.filter(({ atMs }) => !took.some(each => each <= atMs))
-  const late = events.filter((event): event is EventOf<'sent'> => event.kind === 'sent' && event.atMs - seenLateMs > first.atMs && !woken.has(event.execution))
+  const took = events
+    .filter((event): event is EventOf<'replied'> => event.kind === 'replied' && event.means === 'keep')
+    .map(({ atMs }) => atMs)
+  const lost = told.filter(({ atMs }) => !took.some((each) => each <= atMs))
+  const late = events.filter((event): event is EventOf<'sent'> =>
+    event.kind === 'sent' && event.atMs - seenLateMs > first.atMs && !woken.has(event.execution))
   const name = record.slice(0, 8)
   return {
     found: [
-      ...lost.map(({ call, told: { kind } }): DropFound => ({ invariant: 'D1', record, detail: `call ${call} was told ${kind} of event ${name}, which the upstream had not taken` })),
-      ...(forgets ? [] : late.map(({ call }): DropFound => ({ invariant: 'D2', record, detail: `event ${name} was sent again for call ${call} after call ${first.call} had been told that it is done` })))
+      ...lost.map(({ call, told: { kind } }): DropFound => ({
+        invariant: 'D1',
+        record,
+        detail: `call ${call} was told ${kind} of event ${name}, which the upstream had not taken`
+      })),
+      ...(forgets
+        ? []
+        : late.map(({ call }): DropFound => ({
+          invariant: 'D2',
+          record,
+          detail: `event ${name} was sent again for call ${call} after call ${first.call} had been told that it is done`
+        })))
     ],
     late: late.length
   }

@@ -11,22 +11,46 @@ const NAME = identities.of('hold', CALLER, 'k')
 const [FIRST = '', SECOND = ''] = identities.idsOf(NAME)
 
 function written (atMs: number, id: string, changes: Partial<Written> = {}): Written {
-  return { atMs, gone: false, record: id, state: 'claimed', owner: 'o', attempt: 1, by: null, keepMs: 0, instance: 'one', print: null, transaction: String(atMs), ...changes }
+  return {
+    atMs,
+    gone: false,
+    record: id,
+    state: 'claimed',
+    owner: 'o',
+    attempt: 1,
+    by: null,
+    keepMs: 0,
+    instance: 'one',
+    print: null,
+    transaction: String(atMs),
+    ...changes
+  }
 }
 
-const judged = (audit: readonly Written[], rows: readonly Written[] = []): string[] => judgeIds({ audit: identities.named(audit), rows: identities.named(rows) }).map(({ detail }) => detail)
+const judged = (audit: readonly Written[], rows: readonly Written[] = []): string[] =>
+  judgeIds({ audit: identities.named(audit), rows: identities.named(rows) }).map(({ detail }) => detail)
 
 test('a claim under the other id while the first one stands is found, settled or not', () => {
   assert.equal(FIRST === SECOND, false)
-  assert.deepEqual(judged([written(1, FIRST), written(2, FIRST, { state: 'completed' }), written(3, SECOND)]), [`record ${NAME.slice(0, 8)} was claimed under ${SECOND.slice(0, 8)} while it stood under ${FIRST.slice(0, 8)}`])
+  assert.deepEqual(judged([written(1, FIRST), written(2, FIRST, { state: 'completed' }), written(3, SECOND)]), [
+    `record ${NAME.slice(0, 8)} was claimed under ${SECOND.slice(0, 8)} while it stood under ${FIRST.slice(0, 8)}`
+  ])
 })
 
 test('a claim after it has gone is right, and so is one that takes it away itself', () => {
   assert.deepEqual(judged([written(1, FIRST), written(2, FIRST, { state: 'released', gone: true }), written(3, SECOND)]), [])
-  const own = [written(1, FIRST), written(3, SECOND, { transaction: '7' }), written(3.4, FIRST, { state: 'released', gone: true, transaction: '7' })]
+  const own = [
+    written(1, FIRST),
+    written(3, SECOND, { transaction: '7' }),
+    written(3.4, FIRST, { state: 'released', gone: true, transaction: '7' })
+  ]
   assert.deepEqual(judged(own), [])
   assert.deepEqual(identities.named(own).map(({ gone }) => gone), [false, true, false])
-  assert.equal(judged(own.map(each => ({ ...each, transaction: String(each.atMs) }))).length, 1, 'of another transaction it comes too late')
+  assert.equal(
+    judged(own.map((each) => ({ ...each, transaction: String(each.atMs) }))).length,
+    1,
+    'of another transaction it comes too late'
+  )
 })
 
 test('two rows of one request are found, and a message beside the record of its own id is right', () => {

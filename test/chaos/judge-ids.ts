@@ -29,7 +29,9 @@ function claimedTwice (audit: readonly Written[]): TwoIds[] {
     }
     if (state !== 'claimed') return []
     standing.set(record, id)
-    return other === undefined || other === id ? [] : [found(record, `was claimed under ${id.slice(0, 8)} while it stood under ${other.slice(0, 8)}`)]
+    return other === undefined || other === id
+      ? []
+      : [found(record, `was claimed under ${id.slice(0, 8)} while it stood under ${other.slice(0, 8)}`)]
   })
 }
 
@@ -37,5 +39,7 @@ function claimedTwice (audit: readonly Written[]): TwoIds[] {
 function standingTwice ({ rows, accepted = new Map() }: IdsHistory): TwoIds[] {
   const ids = new Map(Array.from(accepted, ([record, each]): [string, Set<string>] => [record, new Set(each)]))
   for (const { record, id = record } of rows) ids.set(record, (ids.get(record) ?? new Set()).add(id))
-  return Array.from(ids).filter(([, each]) => each.size > 1).map(([record, each]) => found(record, `stands under ${Array.from(each, id => id.slice(0, 8)).join(' and ')}`))
+  return Array.from(ids)
+    .filter(([, each]) => each.size > 1)
+    .map(([record, each]) => found(record, `stands under ${Array.from(each, (id) => id.slice(0, 8)).join(' and ')}`))
 }

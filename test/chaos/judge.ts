@@ -26,7 +26,9 @@ import type { Executed, Replied, WitnessLine } from './witness.ts'
  * nothing of a life that is over is replayed. N5: a key is executed or accepted. I13: while what stands under one id of a request
  * lives, nothing begins under another one.
  */
-export interface Found extends Omit<Violation, 'invariant'> { readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | 'I13' | DropRule }
+export interface Found extends Omit<Violation, 'invariant'> {
+  readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | 'I13' | DropRule
+}
 
 export interface Evidence {
   readonly events: readonly HistoryEvent[]
@@ -81,18 +83,41 @@ export function judge (evidence: Evidence): Judgement {
   }
   found.push(...judgeIds(evidence))
   found.push(...tooLate(evidence))
-  found.push(...evidence.claimed.map(({ record }): Found => ({ invariant: 'I9', record, detail: `record ${record.slice(0, 8)} is still claimed when everything is well again` })))
-  found.push(...evidence.abandoned.map(({ record, attempt, instance }): Found => ({ invariant: 'P6', record, detail: `record ${record.slice(0, 8)}: attempt ${attempt} of ${instance} was left to its lease, although the process lives and nothing was sent: unknown, and nobody died` })))
-  return { found, excused: sendings.excused, executions: sendings.recordOf.size, doubled, historyOf: record => byRecord.get(record) ?? [] }
+  found.push(...evidence.claimed.map(({ record }): Found => ({
+    invariant: 'I9',
+    record,
+    detail: `record ${record.slice(0, 8)} is still claimed when everything is well again`
+  })))
+  found.push(...evidence.abandoned.map(({ record, attempt, instance }): Found => ({
+    invariant: 'P6',
+    record,
+    detail: `record ${record.slice(0, 8)}: attempt ${attempt} of ${instance} was left to its lease, although the process lives and nothing was sent: unknown, and nobody died`
+  })))
+  return {
+    found,
+    excused: sendings.excused,
+    executions: sendings.recordOf.size,
+    doubled,
+    historyOf: (record) => byRecord.get(record) ?? []
+  }
 }
 
 // ---------------------------------------------------------------- the history
 
-interface Sendings { readonly events: HistoryEvent[], readonly excused: number, /** Of processes that had just been woken. */ readonly woken: ReadonlySet<number>, readonly recordOf: ReadonlyMap<number, string> }
+interface Sendings {
+  readonly events: HistoryEvent[]
+  readonly excused: number
+  /** Of processes that had just been woken. */
+  readonly woken: ReadonlySet<number>
+  readonly recordOf: ReadonlyMap<number, string>
+}
 
 function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Sendings {
-  const stamped = new Map(stamps.map(stamp => [`${stamp.call} ${stamp.attempt}`, stamp]))
-  const claims = Map.groupBy(audit.filter(({ state, gone }) => state === 'claimed' && !gone), ({ record, attempt }) => `${record} ${attempt}`)
+  const stamped = new Map(stamps.map((stamp) => [`${stamp.call} ${stamp.attempt}`, stamp]))
+  const claims = Map.groupBy(
+    audit.filter(({ state, gone }) => state === 'claimed' && !gone),
+    ({ record, attempt }) => `${record} ${attempt}`
+  )
   const routes = new Map<number, ChaosRoute>()
   const recordOf = new Map<number, string>()
   const justWoken = new Set<number>()
@@ -115,7 +140,16 @@ function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Send
     const claimedAtMs = (own?.findLast(({ atMs }) => atMs <= seenAtMs + 1) ?? own?.[0])?.atMs
     const atMs = placed(seenAtMs, woken, claimedAtMs)
     if (woken && (claims.get(`${line.record} ${line.attempt + 1}`)?.[0]?.atMs ?? Infinity) < seenAtMs) excused++
-    events.push({ kind: 'sent', atMs, execution: line.execution, call: line.call, record: line.record, attempt: line.attempt, scope: line.scope, asked: askedOf(route, line.target, line.body) })
+    events.push({
+      kind: 'sent',
+      atMs,
+      execution: line.execution,
+      call: line.call,
+      record: line.record,
+      attempt: line.attempt,
+      scope: line.scope,
+      asked: askedOf(route, line.target, line.body)
+    })
   }
   return { events, excused, woken: justWoken, recordOf }
 }
@@ -166,7 +200,10 @@ function afterwards (event: HistoryEvent): HistoryEvent {
 }
 
 /** Records that answers bind together: almost always each by itself. */
-function * componentsOf (byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, recordOfExecution: ReadonlyMap<number, string>): Generator<Set<string>> {
+function * componentsOf (
+  byRecord: ReadonlyMap<string, readonly HistoryEvent[]>,
+  recordOfExecution: ReadonlyMap<number, string>
+): Generator<Set<string>> {
   const bound = new Map<string, Set<string>>()
   for (const [record, events] of byRecord) {
     const group = bound.get(record) ?? new Set([record])
@@ -184,19 +221,27 @@ function * componentsOf (byRecord: ReadonlyMap<string, readonly HistoryEvent[]>,
 // ---------------------------------------------------------------- judging
 
 function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>): Found[] {
-  const events = Array.from(records).flatMap(record => byRecord.get(record) ?? [])
+  const events = Array.from(records).flatMap((record) => byRecord.get(record) ?? [])
   if (records.size > 1) events.sort((one, other) => one.atMs - other.atMs)
   const rows = rowsOf(evidence).filter(records)
-  const history: History = { events, rows, endedAtMs: evidence.endedAtMs, watched: true, rulesOf: () => rulesOf(events), unknownOf: unknownIn(evidence, events) }
+  const history: History = {
+    events,
+    rows,
+    endedAtMs: evidence.endedAtMs,
+    watched: true,
+    rulesOf: () => rulesOf(events),
+    unknownOf: unknownIn(evidence, events)
+  }
   return [...violationsOf(history), ...staleReplays(history).map(({ record, detail }): Found => ({ invariant: 'P10', record, detail }))]
 }
 
 /** What the gateways that a call could have been taken by said of unknown outcomes. */
 function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly HistoryEvent[]): NonNullable<History['unknownOf']> {
-  const calls = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  const calls = new Map(events.filter((event) => event.kind === 'asked').map((event) => [event.call, event]))
   // The first: whatever comes later, it had been taken by then.
-  const ends = new Map(events.toReversed().flatMap((event): Array<[string, number]> => event.kind === 'sent' || event.kind === 'told' || event.kind === 'cut' ? [[event.call, event.atMs]] : []))
-  return call => {
+  const ends = new Map(events.toReversed().flatMap((event): Array<[string, number]> =>
+    event.kind === 'sent' || event.kind === 'told' || event.kind === 'cut' ? [[event.call, event.atMs]] : []))
+  return (call) => {
     const asked = calls.get(call)
     const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
     return unknownAt(route, configured?.get(gatewayOf(call)) ?? [], asked?.atMs ?? 0, ends.get(call))
@@ -208,23 +253,40 @@ function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly Histor
  * an acceptance under a claim leaves its own answer in the record.
  */
 function executedAndAccepted ({ accepted, rows }: Evidence, records: ReadonlySet<string>): Found[] {
-  if (accepted === undefined || !Array.from(records).some(record => accepted.has(record))) return []
-  return rows.filter(({ record, state, status }) => records.has(record) && accepted.has(record) && (state === 'completed' || state === 'consumed') && status !== ACCEPTED)
-    .map(({ record, state }) => ({ invariant: 'N5', record, detail: `record ${record.slice(0, 8)} was executed (${state}), and its key was accepted` }))
+  if (accepted === undefined || !Array.from(records).some((record) => accepted.has(record))) return []
+  return rows.filter(({ record, state, status }) =>
+    records.has(record) && accepted.has(record) && (state === 'completed' || state === 'consumed') && status !== ACCEPTED)
+    .map(({ record, state }) => ({
+      invariant: 'N5',
+      record,
+      detail: `record ${record.slice(0, 8)} was executed (${state}), and its key was accepted`
+    }))
 }
 
 const ACCEPTED = 202
 
-function judgeDrops (route: ChaosRoute, records: ReadonlySet<string>, byRecord: ReadonlyMap<string, readonly HistoryEvent[]>, woken: ReadonlySet<number>, doubled: Map<string, number>): Found[] {
-  return Array.from(records).flatMap(record => {
-    const { found, late } = judgeDrop({ record, events: byRecord.get(record) ?? [], woken, seenLateMs: SEEN_LATE_MS, forgets: route.drop === 'redis' })
+function judgeDrops (
+  route: ChaosRoute,
+  records: ReadonlySet<string>,
+  byRecord: ReadonlyMap<string, readonly HistoryEvent[]>,
+  woken: ReadonlySet<number>,
+  doubled: Map<string, number>
+): Found[] {
+  return Array.from(records).flatMap((record) => {
+    const { found, late } = judgeDrop({
+      record,
+      events: byRecord.get(record) ?? [],
+      woken,
+      seenLateMs: SEEN_LATE_MS,
+      forgets: route.drop === 'redis'
+    })
     if (late > 0) doubled.set(route.name, (doubled.get(route.name) ?? 0) + late)
     return found
   })
 }
 
 function routeOfRecord (events: readonly HistoryEvent[]): ChaosRoute {
-  const asked = events.find(event => event.kind === 'asked')
+  const asked = events.find((event) => event.kind === 'asked')
   return routeNamed(asked?.asked.split(/[/?]/)[1] ?? 'hold')
 }
 
@@ -236,13 +298,13 @@ function rowsOf (evidence: Evidence): Rows {
   const known = rowsByEvidence.get(evidence)
   if (known !== undefined) return known
   const rows = new Map(evidence.rows.map(({ record, state, print }): [string, FinalRow] => [record, { record, state, past: false, print }]))
-  const made: Rows = { filter: records => Array.from(records).flatMap(record => rows.get(record) ?? []) }
+  const made: Rows = { filter: (records) => Array.from(records).flatMap((record) => rows.get(record) ?? []) }
   rowsByEvidence.set(evidence, made)
   return made
 }
 
 function rulesOf (events: readonly HistoryEvent[]): Rules {
-  const asked = events.find(event => event.kind === 'asked')
+  const asked = events.find((event) => event.kind === 'asked')
   const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
   // How long an answer took is judged here: the checker does not know who was frozen.
   return { unknown: route.unknown, retentionMs: RETENTION_MS, unknownRetentionMs: RETENTION_MS, answerMs: Infinity, replaysMismatch: false }
@@ -250,19 +312,23 @@ function rulesOf (events: readonly HistoryEvent[]): Rules {
 
 /** I8, with the time taken off in which its gateway was frozen, or nobody had a core for it. */
 function tooLate ({ events, incarnations, gatewayOf }: Evidence): Found[] {
-  const asked = new Map(events.filter(event => event.kind === 'asked').map(event => [event.call, event]))
+  const asked = new Map(events.filter((event) => event.kind === 'asked').map((event) => [event.call, event]))
   return events.flatMap((event): Found[] => {
     const request = event.kind === 'told' ? asked.get(event.call) : undefined
     if (event.kind !== 'told' || request === undefined) return []
     const tookMs = event.atMs - request.atMs
     if (tookMs <= ANSWER_MS_MAX) return []
     const processes = incarnations.get(gatewayOf(event.call)) ?? []
-    const awakeMs = tookMs - frozenMs(processes, request.atMs, event.atMs) - waitedMs(processes.flatMap(({ waits }) => waits), request.atMs, event.atMs)
-    return awakeMs <= ANSWER_MS_MAX ? [] : [{ invariant: 'I8', record: request.record, detail: `call ${event.call} waited ${Math.round(awakeMs)} ms` }]
+    const awakeMs = tookMs - frozenMs(processes, request.atMs, event.atMs) -
+      waitedMs(processes.flatMap(({ waits }) => waits), request.atMs, event.atMs)
+    return awakeMs <= ANSWER_MS_MAX
+      ? []
+      : [{ invariant: 'I8', record: request.record, detail: `call ${event.call} waited ${Math.round(awakeMs)} ms` }]
   })
 }
 
 function frozenMs (incarnations: readonly Incarnation[], fromMs: number, untilMs: number): number {
-  const overlaps = incarnations.flatMap(({ frozen }) => frozen.map(each => Math.min(untilMs, each.untilMs ?? untilMs) - Math.max(fromMs, each.fromMs)))
+  const overlaps = incarnations.flatMap(({ frozen }) => frozen.map((each) =>
+    Math.min(untilMs, each.untilMs ?? untilMs) - Math.max(fromMs, each.fromMs)))
   return overlaps.reduce((sum, overlap) => sum + Math.max(0, overlap), 0)
 }

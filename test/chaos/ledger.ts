@@ -27,7 +27,12 @@ export type NewWish = Omit<Wish, 'record' | 'asked' | 'scope'>
 
 export function wishOf (wish: NewWish, identities = USUAL_IDENTITIES): Wish {
   const record = identities.of(wish.route.name, wish.caller, wish.key)
-  return { ...wish, scope: callerText(wish.caller), record, asked: askedOf(wish.route, wish.target, createHash('sha256').update(wish.body).digest('base64url')) }
+  return {
+    ...wish,
+    scope: callerText(wish.caller),
+    record,
+    asked: askedOf(wish.route, wish.target, createHash('sha256').update(wish.body).digest('base64url'))
+  }
 }
 
 const USUAL_IDENTITIES = new Identities([USUAL], false)
@@ -50,7 +55,14 @@ export class Ledger {
     const call = `call-${++this.requests}`
     this.doors.set(call, door)
     this.events.push({ kind: 'asked', atMs: Date.now(), call, record: wish.record, scope: wish.scope, asked: wish.asked })
-    return { method: 'POST', target: wish.target, fields: ['Content-Type', 'application/json', ...fieldsOf(wish.caller), 'Idempotency-Key', wish.key], body: wish.body, call, leavesAfterMs: null }
+    return {
+      method: 'POST',
+      target: wish.target,
+      fields: ['Content-Type', 'application/json', ...fieldsOf(wish.caller), 'Idempotency-Key', wish.key],
+      body: wish.body,
+      call,
+      leavesAfterMs: null
+    }
   }
 
   /** Returns what was told, in one word. */

@@ -1,7 +1,8 @@
 /**
  * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
  * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. `--topology NAME`: other stores than one of each
- * (topologies/). `--differ`: gateways with different configurations, which change (differ.ts). `--mode inbox --messages N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.
+ * (topologies/). `--differ`: gateways with different configurations, which change (differ.ts). `--mode inbox --messages
+ * N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -30,7 +31,7 @@ const { values } = parseArgs({
 
 /** `3` or `1..10`. */
 function seedsOf (text: string): number[] {
-  const [first, last = first] = text.split('..').map(part => wholeNumber('seeds', part, 0))
+  const [first, last = first] = text.split('..').map((part) => wholeNumber('seeds', part, 0))
   if (first === undefined || last === undefined) throw new RangeError('--seeds wants FIRST..LAST')
   return Array.from({ length: last - first + 1 }, (_, index) => first + index)
 }

@@ -75,7 +75,7 @@ class Misbehaving<Line> {
   operations () {
     return {
       listen: async (): Promise<number> => {
-        await new Promise<void>(resolve => { this.#server.listen(0, '127.0.0.1', resolve) })
+        await new Promise<void>((resolve) => { this.#server.listen(0, '127.0.0.1', resolve) })
         return (this.#server.address() as AddressInfo).port
       },
       /** This share of the requests, until `behaveAgain`. */
@@ -98,11 +98,19 @@ class Misbehaving<Line> {
     }
     const { method, url: target = '', headers } = request
     const { questions } = this.#own
-    if (questions !== undefined && method === 'GET' && target.startsWith(questions.path)) return this.#lookUp(misbehaviour, questions.answer, request, response)
+    if (questions !== undefined && method === 'GET' && target.startsWith(questions.path)) {
+      return this.#lookUp(misbehaviour, questions.answer, request, response)
+    }
     const body = createHash('sha256')
     for await (const chunk of request as AsyncIterable<Buffer>) body.update(chunk)
     const field = (name: string): string => String(headers[name] ?? '')
-    const sent: Sent = { record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), target }
+    const sent: Sent = {
+      record: field('onceway-key'),
+      attempt: Number(field('idempotency-attempt')),
+      call: field('x-request-id'),
+      atMs: Date.now(),
+      target
+    }
     const came: Came = { number: ++this.#count, request, sent, body: body.digest('base64url'), misbehaviour }
     await this.#own.keep(came, this.#book)
     await this.#takeTime()
@@ -117,7 +125,12 @@ class Misbehaving<Line> {
   }
 
   /** A question is answered as badly as everything else. */
-  async #lookUp (misbehaviour: Misbehaviour | null, answer: (request: IncomingMessage) => Answer, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #lookUp (
+    misbehaviour: Misbehaviour | null,
+    answer: (request: IncomingMessage) => Answer,
+    request: IncomingMessage,
+    response: ServerResponse
+  ): Promise<void> {
     await this.#takeTime()
     if (misbehaviour !== null && misbehaviour !== 'late') request.socket.destroy()
     else await write(answer(request), response)
@@ -167,7 +180,8 @@ class Misbehaving<Line> {
    * cross the next request on the wire, and nothing in HTTP/1.1 tells it from that one's answer then.
    */
   #answerTwice ({ number, request: { socket } }: Came): void {
-    const head = (status: string, bytes: number): string => `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
+    const head = (status: string, bytes: number): string =>
+      `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
     const [body, extra] = [`{"execution":${number}}`, '{"execution":-1}']
     this.#noteReply(number, 201)
     socket.write(`${head('201 Created', body.length)}${body}${head('200 OK', extra.length)}${extra}`)
@@ -178,7 +192,7 @@ class Misbehaving<Line> {
     const { status, headers, body } = this.#random.pick(PAGES.filter(({ reached }) => reached === 'perhaps'))
     this.#book.note(this.#own.replied(came.number, Date.now(), status, true))
     response.writeHead(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))])
-    await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
+    await new Promise<void>((resolve) => { response.end(body, () => { resolve() }) })
   }
 
   async #answer (came: Came, response: ServerResponse, status: number): Promise<void> {
@@ -196,5 +210,5 @@ class Misbehaving<Line> {
 async function write ({ status, fields, body }: Answer, response: ServerResponse): Promise<void> {
   const ofBody = status === 204 ? [] : ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))]
   response.writeHead(status, [...ofBody, ...fields])
-  await new Promise<void>(resolve => { response.end(body, () => { resolve() }) })
+  await new Promise<void>((resolve) => { response.end(body, () => { resolve() }) })
 }

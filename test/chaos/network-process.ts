@@ -49,7 +49,9 @@ const operations = {
   release: (name: string) => { linkNamed(name).release() },
   cut: (name: string, share: number) => { linkNamed(name).cut(share) },
   halfClose: (name: string, direction: Direction, share: number) => { linkNamed(name).halfClose(direction, share) },
-  late: (name: string, share: number, cutAfterMs: number, deliverAfterMs: number) => { linkNamed(name).late(share, cutAfterMs, deliverAfterMs) },
+  late: (name: string, share: number, cutAfterMs: number, deliverAfterMs: number) => {
+    linkNamed(name).late(share, cutAfterMs, deliverAfterMs)
+  },
   flush
 }
 

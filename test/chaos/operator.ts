@@ -1,4 +1,7 @@
-/** An operator of a run: deletes some settled records, and has the newest scheme of ids claim, by the commands of the product, as he would. Judges nothing. */
+/**
+ * An operator of a run: deletes some settled records, and has the newest scheme of ids claim, by the commands of the
+ * product, as he would. Judges nothing.
+ */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { withClient } from './audit.ts'
@@ -19,17 +22,20 @@ function isAway (error: unknown): boolean {
 
 /** Resolves with those whose delete was accepted; none while the database is away. */
 export async function deleteSome (database: string, config: string): Promise<string[]> {
-  const picked = withClient(database, async client => (await client.query<{ id: Buffer, owner: string, attempt: number }>(PICK)).rows)
+  const picked = withClient(database, async (client) => (await client.query<{ id: Buffer, owner: string, attempt: number }>(PICK)).rows)
   const rows = await picked.catch((error: unknown) => {
     if (isAway(error)) return []
     throw error
   })
   const deleted = await Promise.all(rows.map(async ({ id, owner, attempt }) => {
     const record = id.toString('base64url')
-    const args = [MAIN, 'records', 'delete', record, '--owner', owner, '--attempt', String(attempt), '--who', 'chaos', '--why', 'to be done anew', '--config', config]
+    const args = [
+      MAIN, 'records', 'delete', record, '--owner', owner, '--attempt', String(attempt), '--who', 'chaos', '--why',
+      'to be done anew', '--config', config
+    ]
     return promisify(execFile)(process.execPath, args, { env: ownEnvironment() }).then(() => record, () => null)
   }))
-  return deleted.filter(record => record !== null)
+  return deleted.filter((record) => record !== null)
 }
 
 /** A switch waits for its turn among writers that a fault holds up; the next one tries again. */

@@ -29,18 +29,20 @@ test('what one part draws does not move what another one does', () => {
 
 test('five minutes hold every kind of fault, and as many of each as its cards say', () => {
   const counts = Map.groupBy(plan(7), ({ kind }) => kind)
-  assert.deepEqual(FAULT_KINDS.filter(kind => FAULTS[kind].cards > 0 && !counts.has(kind)), [])
+  assert.deepEqual(FAULT_KINDS.filter((kind) => FAULTS[kind].cards > 0 && !counts.has(kind)), [])
   const [often, seldom] = [counts.get('redis-flush')?.length ?? 0, counts.get('redis-kill')?.length ?? 0]
   assert.ok(often > seldom, `${often} flushes, ${seldom} kills`)
 })
 
 test('two faults of one room never overlap, and of different rooms they do', () => {
   const faults = plan(7)
-  const together = faults.filter(one => faults.some(other => other !== one && other.atMs <= one.atMs && other.atMs + other.forMs > one.atMs))
+  const together = faults.filter((one) => faults.some((other) =>
+    other !== one && other.atMs <= one.atMs && other.atMs + other.forMs > one.atMs))
   assert.ok(together.length > faults.length / 4, `${together.length} of ${faults.length} in combination`)
   assert.ok(together.length < faults.length, 'some stand alone')
   for (const fault of together) {
-    const sameRoom = faults.filter(other => other !== fault && other.room === fault.room && other.atMs <= fault.atMs && other.atMs + other.forMs > fault.atMs)
+    const sameRoom = faults.filter((other) =>
+      other !== fault && other.room === fault.room && other.atMs <= fault.atMs && other.atMs + other.forMs > fault.atMs)
     assert.deepEqual(sameRoom, [])
   }
 })

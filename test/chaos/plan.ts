@@ -55,8 +55,8 @@ export function planOf (random: Random, options: PlanOptions): PlannedFault[] {
 
 /** Every kind comes once before any comes again more often than its cards say. */
 function deckOf (random: Random, { cards, without }: PlanOptions): FaultKind[] {
-  const kinds = FAULT_KINDS.filter(kind => !without.has(kind))
-  const deck = kinds.flatMap(kind => Array.from({ length: cards === undefined ? FAULTS[kind].cards : cards[kind] ?? 0 }, () => kind))
+  const kinds = FAULT_KINDS.filter((kind) => !without.has(kind))
+  const deck = kinds.flatMap((kind) => Array.from({ length: cards === undefined ? FAULTS[kind].cards : cards[kind] ?? 0 }, () => kind))
   if (deck.length === 0) throw new Error('a plan needs a card')
   return random.shuffled(deck)
 }

@@ -11,7 +11,7 @@ import { stampOf } from './stamps.ts'
 /** A server that says what it got, a link to it, and a client at the other end. */
 async function linked (t: TestContext, onUp?: (chunk: Buffer) => void): Promise<{ link: Link, client: Far, servers: Far[] }> {
   const servers: Far[] = []
-  const server = createServer({ allowHalfOpen: true }, socket => { servers.push(new Far(socket)) })
+  const server = createServer({ allowHalfOpen: true }, (socket) => { servers.push(new Far(socket)) })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const link = new Link({ target: (server.address() as AddressInfo).port, ...onUp === undefined ? {} : { onUp } })
@@ -59,7 +59,7 @@ async function serverOf (servers: readonly Far[]): Promise<Far> {
 }
 
 describe('the proxy of the chaos run', () => {
-  test('passes everything on, in both directions, and ends as its ends do', async t => {
+  test('passes everything on, in both directions, and ends as its ends do', async (t) => {
     const { client, servers } = await linked(t)
     client.socket.write('ask')
     const server = await serverOf(servers)
@@ -72,9 +72,9 @@ describe('the proxy of the chaos run', () => {
     await eventually(() => server.ended, 'the end at the server')
   })
 
-  test('delays what passes, and keeps its order when the delay ends', async t => {
+  test('delays what passes, and keeps its order when the delay ends', async (t) => {
     const seen: string[] = []
-    const { link, client, servers } = await linked(t, chunk => { seen.push(chunk.toString()) })
+    const { link, client, servers } = await linked(t, (chunk) => { seen.push(chunk.toString()) })
     const server = await serverOf(servers)
     link.delay(100)
     const sentAtMs = performance.now()
@@ -87,7 +87,7 @@ describe('the proxy of the chaos run', () => {
     assert.ok(performance.now() - sentAtMs >= 100)
   })
 
-  test('cuts with a reset at both ends', async t => {
+  test('cuts with a reset at both ends', async (t) => {
     const { link, client, servers } = await linked(t)
     const server = await serverOf(servers)
     link.cut(1)
@@ -96,7 +96,7 @@ describe('the proxy of the chaos run', () => {
     await eventually(() => link.connections === 0, 'nothing left at the proxy')
   })
 
-  test('half-closes one direction and leaves the other one open', async t => {
+  test('half-closes one direction and leaves the other one open', async (t) => {
     const { link, client, servers } = await linked(t)
     const server = await serverOf(servers)
     link.halfClose('up', 1)
@@ -106,7 +106,7 @@ describe('the proxy of the chaos run', () => {
     assert.equal(client.ended, false)
   })
 
-  test('a black hole swallows both directions and new connections, and delivers when it ends', async t => {
+  test('a black hole swallows both directions and new connections, and delivers when it ends', async (t) => {
     const { link, client, servers } = await linked(t)
     const server = await serverOf(servers)
     link.hold()
@@ -124,7 +124,7 @@ describe('the proxy of the chaos run', () => {
     await eventually(() => servers[1]?.text === 'second', 'the second connection at the server')
   })
 
-  test('delivers what came into a black hole even if its sender has left', async t => {
+  test('delivers what came into a black hole even if its sender has left', async (t) => {
     const { link, client, servers } = await linked(t)
     const server = await serverOf(servers)
     link.hold()
@@ -135,7 +135,7 @@ describe('the proxy of the chaos run', () => {
     await eventually(() => server.ended, 'the end at the server')
   })
 
-  test('whoever waits behind a black hole learns when it ends that the other side has gone', async t => {
+  test('whoever waits behind a black hole learns when it ends that the other side has gone', async (t) => {
     const { link, client, servers } = await linked(t)
     const server = await serverOf(servers)
     link.hold()
@@ -146,7 +146,7 @@ describe('the proxy of the chaos run', () => {
     await eventually(() => client.ended || client.closed, 'the end at the client')
   })
 
-  test('refuses connections, and listens on the same port again', async t => {
+  test('refuses connections, and listens on the same port again', async (t) => {
     const { link, client } = await linked(t)
     const { port } = link
     await link.refuse()
@@ -158,7 +158,7 @@ describe('the proxy of the chaos run', () => {
     again.socket.destroy()
   })
 
-  test('cuts the sender off at once and delivers its statement later', async t => {
+  test('cuts the sender off at once and delivers its statement later', async (t) => {
     const { link, client, servers } = await linked(t)
     client.socket.write('begin;')
     const server = await serverOf(servers)
@@ -169,9 +169,9 @@ describe('the proxy of the chaos run', () => {
     await server.got('begin;commit;')
   })
 
-  test('a target that has moved is found by the next connection', async t => {
+  test('a target that has moved is found by the next connection', async (t) => {
     const { link } = await linked(t)
-    const other = createServer(socket => { new Far(socket).socket.end('other') })
+    const other = createServer((socket) => { new Far(socket).socket.end('other') })
     t.after(() => { other.close() })
     other.listen(0, '127.0.0.1')
     await once(other, 'listening')
@@ -181,9 +181,9 @@ describe('the proxy of the chaos run', () => {
     client.socket.destroy()
   })
 
-  test('shows the bytes when they come, before any black hole', async t => {
+  test('shows the bytes when they come, before any black hole', async (t) => {
     const seen: string[] = []
-    const { link, client, servers } = await linked(t, chunk => { seen.push(chunk.toString()) })
+    const { link, client, servers } = await linked(t, (chunk) => { seen.push(chunk.toString()) })
     await serverOf(servers)
     link.hold()
     client.socket.write('POST /')
@@ -202,7 +202,9 @@ async function untroubled (t: TestContext): Promise<Link> {
 }
 
 test('a request is stamped by its head, whatever the spelling of its fields, and only where it begins', () => {
-  const head = Buffer.from('POST /hold/things HTTP/1.1\r\nhost: x\r\nX-Request-Id: call-9\r\nOnceway-Key: r-9\r\nIdempotency-Attempt: 3\r\n\r\n{"amount":1}')
+  const head = Buffer.from(
+    'POST /hold/things HTTP/1.1\r\nhost: x\r\nX-Request-Id: call-9\r\nOnceway-Key: r-9\r\nIdempotency-Attempt: 3\r\n\r\n{"amount":1}'
+  )
   assert.deepEqual(stampOf(head, 5, 'gateway-1'), { atMs: 5, call: 'call-9', record: 'r-9', attempt: 3, from: 'gateway-1' })
   assert.equal(stampOf(Buffer.from('{"POST ":1}'), 5, 'gateway-1'), null)
 })

@@ -38,7 +38,7 @@ export class Link {
 
   async listen (): Promise<void> {
     if (this.#server !== null) return
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => { this.#accept(socket) })
+    const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => { this.#accept(socket) })
     this.#server = server
     server.listen(this.#port, '127.0.0.1')
     await once(server, 'listening')

@@ -52,9 +52,10 @@ export async function becomeQuiet (looking: Looking, waits: boolean): Promise<Qu
  * that it has sent nothing, and releases (P6): "unknown" is then said of something that never was.
  */
 async function abandonedRows ({ database, stamps, isAlive, callsOf }: Looking): Promise<Written[]> {
-  const lapsed = (await readRows(database, 'state = \'indeterminate\' and settled_by = \'lease\'')).filter(({ instance }) => isAlive(instance))
+  const lapsed = (await readRows(database, 'state = \'indeterminate\' and settled_by = \'lease\'')).filter(({ instance }) =>
+    isAlive(instance))
   if (lapsed.length === 0) return []
   const calls = callsOf(lapsed.map(({ record }) => record))
   const sent = new Set((await stamps()).map(({ call, attempt }) => `${call} ${attempt}`))
-  return lapsed.filter(({ record, attempt }) => !Array.from(calls.get(record) ?? []).some(call => sent.has(`${call} ${attempt}`)))
+  return lapsed.filter(({ record, attempt }) => !Array.from(calls.get(record) ?? []).some((call) => sent.has(`${call} ${attempt}`)))
 }

@@ -12,11 +12,14 @@ import { TOPOLOGIES } from './topologies/topologies.ts'
 export const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {
-  const { seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, schemes, worstAnswerMs, violations, excused } = result
+  const {
+    seed, topology, seconds, gateways, keys, requests, executions, answers, told, probed, doubled, schemes,
+    worstAnswerMs, violations, excused
+  } = result
   return [
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
-    ...absences(result).map(line => `  without     ${line}`),
+    ...absences(result).map((line) => `  without     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
     `  answers     ${listed(answers)}`,
     `  told        ${listed(told)}`,
@@ -48,7 +51,7 @@ export function reported (results: readonly ChaosResult[], args: readonly string
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
 **${sum(({ violations }) => violations.length)} violations** of I1–I11, ${differs ? 'of N5 (a key is executed or accepted), ' : ''}and of mode drop's two rules.
 
-${versions().map(line => `* ${line}`).join('\n')}
+${versions().map((line) => `* ${line}`).join('\n')}
 
 Real gateway processes behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}, an upstream
 that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
@@ -56,11 +59,11 @@ ${(differs ? DIFFERING_ROUTES : ROUTES).map(routeText).join(', ')}.
 ${differs ? DIFFERENCES : ''}
 | seed | faults | keys | requests | executions | worst answer | violations |
 |---|---|---|---|---|---|---|
-${results.map(result => `| ${result.seed} | ${total(result.faults)} | ${result.keys} | ${result.requests} | ${result.executions} | ${result.worstAnswerMs} ms | ${result.violations.length} |`).join('\n')}
+${results.map((result) => `| ${result.seed} | ${total(result.faults)} | ${result.keys} | ${result.requests} | ${result.executions} | ${result.worstAnswerMs} ms | ${result.violations.length} |`).join('\n')}
 | all | ${sum(({ faults }) => total(faults))} | ${sum(({ keys }) => keys)} | ${sum(({ requests }) => requests)} | ${sum(({ executions }) => executions)} | ${Math.max(...results.map(({ worstAnswerMs }) => worstAnswerMs))} ms | ${sum(({ violations }) => violations.length)} |
 
 Sendings of a process that had just been woken from a pause, whose order is not judged (protocol §10): ${sum(({ excused }) => excused)}.
-${results.slice(0, 1).flatMap(absences).map(line => `\nNot injected: ${line}.\n`).join('')}
+${results.slice(0, 1).flatMap(absences).map((line) => `\nNot injected: ${line}.\n`).join('')}
 ## Faults
 
 | kind | injected |
@@ -92,14 +95,17 @@ Mode drop: went through again after a sender had been told that it was done (Red
 | route | |
 |---|---|
 ${rows(({ doubled }) => doubled)}
-${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map(each => chapterOf(each.seed, each)).join('')}`
+${results.flatMap(({ violations }) => violations).slice(0, VIOLATIONS_SHOWN).map((each) => chapterOf(each.seed, each)).join('')}`
 }
 
 interface Violation { readonly invariant: string, readonly detail: string, readonly history: readonly string[] }
 
 /** For a terminal. */
 export function printedViolations (seed: number, violations: readonly Violation[]): string[] {
-  return violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [`  ${invariant} (seed ${seed}): ${detail}`, ...history.map(line => `      ${line}`)])
+  return violations.slice(0, VIOLATIONS_SHOWN).flatMap(({ invariant, detail, history }) => [
+    `  ${invariant} (seed ${seed}): ${detail}`,
+    ...history.map((line) => `      ${line}`)
+  ])
 }
 
 /** For a report. */

@@ -29,7 +29,16 @@ const route = (name: string, unknown: UnknownPolicy, weight: number, upstream: '
   ({ name, unknown, profile: 'api', comparesBody: true, weight, upstream, more })
 
 function dropping (name: string, drop: 'database' | 'redis', weight: number): ChaosRoute {
-  return { name, unknown: 'retry', profile: 'relay', comparesBody: false, weight, upstream: 'wide', drop, more: `, profile: relay, mode: drop, drop: { store: ${drop}, window: 24h }, inFlight: { wait: 1s }` }
+  return {
+    name,
+    unknown: 'retry',
+    profile: 'relay',
+    comparesBody: false,
+    weight,
+    upstream: 'wide',
+    drop,
+    more: `, profile: relay, mode: drop, drop: { store: ${drop}, window: 24h }, inFlight: { wait: 1s }`
+  }
 }
 
 export const ROUTES: readonly ChaosRoute[] = [
@@ -37,13 +46,30 @@ export const ROUTES: readonly ChaosRoute[] = [
   route('wait', 'hold', 15, 'narrow', ', inFlight: { wait: 2s }'),
   route('retry', 'retry', 20, 'narrow', ', unknown: retry, inFlight: { wait: 0s }'),
   route('probe', 'probe', 15, 'wide', `, unknown: probe, probe: { path: "${LOOKUP_PATH}{record}", timeout: 1s, interval: 300ms, confirmAfter: ${UPSTREAM_TIMEOUT_MS}ms, found: { replayStatus: 201 } }`),
-  { name: 'relay', unknown: 'retry', profile: 'relay', comparesBody: false, weight: 20, upstream: 'wide', more: ', profile: relay, inFlight: { wait: 1s }' },
+  {
+    name: 'relay',
+    unknown: 'retry',
+    profile: 'relay',
+    comparesBody: false,
+    weight: 20,
+    upstream: 'wide',
+    more: ', profile: relay, inFlight: { wait: 1s }'
+  },
   dropping('drop', 'database', 8),
   dropping('drop-redis', 'redis', 6)
 ]
 
 /** Only where gateways differ. */
-export const SWITCHED: ChaosRoute = { name: 'switch', unknown: 'retry', profile: 'relay', comparesBody: true, weight: 25, upstream: 'wide', switches: true, more: ', profile: relay, inFlight: { wait: 1s }' }
+export const SWITCHED: ChaosRoute = {
+  name: 'switch',
+  unknown: 'retry',
+  profile: 'relay',
+  comparesBody: true,
+  weight: 25,
+  upstream: 'wide',
+  switches: true,
+  more: ', profile: relay, inFlight: { wait: 1s }'
+}
 
 export const LEASE_MS = 2_000
 export const ANSWER_WITHIN_MS = 3_000
@@ -54,7 +80,7 @@ export const RETENTION_MS = 24 * 3_600_000
 export const RESPONSE_BYTES_MAX = 16_384
 
 export function routeNamed (name: string): ChaosRoute {
-  const found = name === SWITCHED.name ? SWITCHED : ROUTES.find(each => each.name === name)
+  const found = name === SWITCHED.name ? SWITCHED : ROUTES.find((each) => each.name === name)
   if (found === undefined) throw new Error(`there is no route ${name}`)
   return found
 }
@@ -91,7 +117,11 @@ export function upstreamsOf ({ connections }: GatewayConfig): Readonly<Record<st
 }
 
 /** What is the same in every mode. `upstreams`: the connections of each. */
-export function configWith ({ database, prepared = true, redis, upstream, secrets, preserves = false }: GatewayConfig, upstreams: Readonly<Record<string, number>>, routes: readonly string[]): string {
+export function configWith (
+  { database, prepared = true, redis, upstream, secrets, preserves = false }: GatewayConfig,
+  upstreams: Readonly<Record<string, number>>,
+  routes: readonly string[]
+): string {
   return `version: 1
 ${secrets === undefined ? '' : `secret: "${secrets.secret}"\npreviousSecret: "${secrets.previousSecret}"\n`}listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }

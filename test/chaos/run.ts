@@ -90,10 +90,20 @@ export interface ShownViolation extends Omit<Found, 'invariant'> {
   readonly history: readonly string[]
 }
 
-const ENFORCE: Mode = { upstream: './witness-process.ts', configsOf: config => [configOf(config)], installAudit }
-export const DIFFERING: Mode = { ...ENFORCE, configsOf: config => VARIANTS.map((_, number) => configWith({ ...config, secrets: { secret: SECRET, previousSecret: PREVIOUS_SECRET }, preserves: true }, upstreamsOf(config), DIFFERING_ROUTES.map(route => routeTextOf(route, number)))) }
+const ENFORCE: Mode = { upstream: './witness-process.ts', configsOf: (config) => [configOf(config)], installAudit }
+export const DIFFERING: Mode = {
+  ...ENFORCE,
+  configsOf: (config) => VARIANTS.map((_, number) => configWith(
+    { ...config, secrets: { secret: SECRET, previousSecret: PREVIOUS_SECRET }, preserves: true },
+    upstreamsOf(config),
+    DIFFERING_ROUTES.map((route) => routeTextOf(route, number))
+  ))
+}
 /** What every run is dealt, and more. */
-const DIFFERING_DECK: NonNullable<Emphasis['cards']> = Object.fromEntries(FAULT_KINDS.map(kind => [kind, DIFFERING_CARDS[kind] ?? FAULTS[kind].cards]))
+const DIFFERING_DECK: NonNullable<Emphasis['cards']> = Object.fromEntries(FAULT_KINDS.map((kind) => [
+  kind,
+  DIFFERING_CARDS[kind] ?? FAULTS[kind].cards
+]))
 const PAUSE_MS = 650
 const NARROW = 6
 
@@ -101,9 +111,21 @@ export async function runChaos (options: ChaosOptions): Promise<ChaosResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, differ = false, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && (emphasis.cards === undefined || emphasis.cards['postgres-disk-full'] !== undefined)
   const beginning = new Random(seed).fork('beginning').pick(BEGINNINGS)
-  const prepare: Mode['prepare'] = async database => withClient(database, async client => prepareScheme(client, beginning))
+  const prepare: Mode['prepare'] = async (database) => withClient(database, async (client) => prepareScheme(client, beginning))
   const identities = differ ? new Identities([beginning, NEWEST], true) : new Identities([USUAL], false)
-  return inWorld({ mode: differ ? { ...DIFFERING, prepare } : ENFORCE, seed, topology, gateways, broken, connections: emphasis.connections ?? NARROW, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new Run(options, identities, world).run())
+  return inWorld(
+    {
+      mode: differ ? { ...DIFFERING, prepare } : ENFORCE,
+      seed,
+      topology,
+      gateways,
+      broken,
+      connections: emphasis.connections ?? NARROW,
+      pace: emphasis.pace ?? 'usual',
+      fillsDisk
+    },
+    async (world) => new Run(options, identities, world).run()
+  )
 }
 
 class Run {
@@ -121,20 +143,35 @@ class Run {
     this.#world = world
     this.#random = new Random(options.seed)
     const differs = options.differ === true
-    const habits = { ...HABITS, ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) }, ...options.emphasis?.habits }
+    const habits = {
+      ...HABITS,
+      ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) },
+      ...options.emphasis?.habits
+    }
     this.#customers = new Customers(world.doors, this.#ledger, identities, this.#random.fork('customers'), habits)
-    this.#injector = new Injector({ ...world, ...differs && { differ: { variantOf, deletes: async () => this.#deletes(), upgradesIds: async () => upgradeIds(world.operatorFile) } } })
+    this.#injector = new Injector({
+      ...world,
+      ...differs && { differ: { variantOf, deletes: async () => this.#deletes(), upgradesIds: async () => upgradeIds(world.operatorFile) } }
+    })
   }
 
   async run (): Promise<ChaosResult> {
     const { seconds, gateways, emphasis = {}, differ = false } = this.#options
     const { cards = differ ? DIFFERING_DECK : undefined, lengths, pauseMs = PAUSE_MS } = emphasis
-    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds, gateways, pauseMs, without: this.#world.absent, ...cards === undefined ? {} : { cards }, ...lengths === undefined ? {} : { lengths } })
+    const plan = emphasis.plan ??
+      planOf(this.#random.fork('plan'), {
+        seconds,
+        gateways,
+        pauseMs,
+        without: this.#world.absent,
+        ...cards === undefined ? {} : { cards },
+        ...lengths === undefined ? {} : { lengths }
+      })
     const coming = this.#customers.come()
     const startedAt = performance.now()
     await this.#injector.run(plan)
     // The last fault may end before the time does.
-    await new Promise<void>(resolve => { setTimeout(resolve, Math.max(0, seconds * 1000 - (performance.now() - startedAt))) })
+    await new Promise<void>((resolve) => { setTimeout(resolve, Math.max(0, seconds * 1000 - (performance.now() - startedAt))) })
     await this.#world.witness.hurry()
     await Promise.all([coming, this.#customers.closeUp()])
     const quiet = await this.#quiet(true)
@@ -146,7 +183,9 @@ class Run {
 
   /** Whoever wanted them asks again when he is told to. */
   async #deletes (): Promise<() => Promise<void>> {
-    const deleted = new Set((await deleteSome(this.#world.stores.database, this.#world.operatorFile)).map(id => this.#identities.nameOf(id)))
+    const deleted = new Set(
+      (await deleteSome(this.#world.stores.database, this.#world.operatorFile)).map((id) => this.#identities.nameOf(id))
+    )
     const wishes = finalWishes(this.#ledger.wishes.filter(({ record }) => deleted.has(record)))
     return async () => this.#customers.askFinally(wishes)
   }
@@ -155,13 +194,15 @@ class Run {
 
   async #quiet (waits: boolean): Promise<Quiet> {
     const { stores, seats } = this.#world
-    const alive = new Set(seats.map(seat => seat.incarnations.at(-1)).filter(each => each?.untilMs === null).map(each => `${hostname()}-${each?.pid}`))
+    const alive = new Set(
+      seats.map((seat) => seat.incarnations.at(-1)).filter((each) => each?.untilMs === null).map((each) => `${hostname()}-${each?.pid}`)
+    )
     return becomeQuiet({
       database: stores.database,
       ...this.#options.differ === true && { leaseMs: LONGEST_LEASE_MS },
       stamps: async () => this.#stamps(),
-      isAlive: instance => alive.has(instance),
-      callsOf: records => this.#callsOf(records)
+      isAlive: (instance) => alive.has(instance),
+      callsOf: (records) => this.#callsOf(records)
     }, waits)
   }
 
@@ -172,14 +213,14 @@ class Run {
 
   /** By the ids that they have. */
   #callsOf (ids: readonly string[]): Map<string, Set<string>> {
-    const names = new Set(ids.map(id => this.#identities.nameOf(id)))
+    const names = new Set(ids.map((id) => this.#identities.nameOf(id)))
     const calls = new Map<string, Set<string>>()
     for (const event of this.#ledger.events) {
       if (event.kind !== 'asked' || !names.has(event.record)) continue
       const known = calls.get(event.record) ?? new Set()
       calls.set(event.record, known.add(event.call))
     }
-    return new Map(ids.map(id => [id, calls.get(this.#identities.nameOf(id)) ?? new Set()]))
+    return new Map(ids.map((id) => [id, calls.get(this.#identities.nameOf(id)) ?? new Set()]))
   }
 
   async #evidence ({ claimed, abandoned }: Quiet): Promise<Evidence> {
@@ -190,30 +231,35 @@ class Run {
     const audit = identities.named(await readAudit(stores.database))
     return {
       events: this.#ledger.events,
-      witnessed: readLines<WitnessLine>(witnessFile).map(line => 'record' in line ? { ...line, record: identities.nameOf(line.record) } : line),
+      witnessed: readLines<WitnessLine>(witnessFile).map((line) =>
+        'record' in line ? { ...line, record: identities.nameOf(line.record) } : line),
       stamps: await this.#stamps(),
       audit,
       rows: identities.named(await readRows(stores.database)),
       claimed: identities.named(claimed),
-      abandoned: identities.named(abandoned).filter(row => !this.#mayHaveBeenLost(row, audit)),
+      abandoned: identities.named(abandoned).filter((row) => !this.#mayHaveBeenLost(row, audit)),
       incarnations: new Map(seats.map(({ name, incarnations }) => [name, incarnations])),
       configured: new Map(seats.map(({ name, configured }) => [name, configured])),
       accepted: await this.#accepted(),
-      gatewayOf: call => `gateway-${this.#ledger.doors.get(call) ?? 0}`,
+      gatewayOf: (call) => `gateway-${this.#ledger.doors.get(call) ?? 0}`,
       endedAtMs: Date.now()
     }
   }
 
   async #accepted (): Promise<Map<string, string[]>> {
-    const { rows } = await withClient(this.#world.stores.database, async client => client.query<{ id: Buffer }>('select id from onceway.messages'))
-    return Map.groupBy(rows.map(({ id }) => id.toString('base64url')), id => this.#identities.nameOf(id))
+    const { rows } = await withClient(
+      this.#world.stores.database,
+      async (client) => client.query<{ id: Buffer }>('select id from onceway.messages')
+    )
+    return Map.groupBy(rows.map(({ id }) => id.toString('base64url')), (id) => this.#identities.nameOf(id))
   }
 
   /** Bytes that were sent into a connection at the moment of its cut are seen by nobody. */
   #mayHaveBeenLost ({ record, attempt, instance }: Quiet['abandoned'][number], audit: Evidence['audit']): boolean {
-    const claimedAtMs = audit.find(each => each.record === record && each.attempt === attempt && each.state === 'claimed')?.atMs ?? 0
+    const claimedAtMs = audit.find((each) => each.record === record && each.attempt === attempt && each.state === 'claimed')?.atMs ?? 0
     const gateway = this.#world.seats.findIndex(({ incarnations }) => incarnations.some(({ pid }) => instance.endsWith(`-${pid}`)))
-    return this.#injector.injected.some(({ kind, gateway: hit, fromMs, untilMs }) => hit === gateway && UNSEEN.has(kind) && fromMs < claimedAtMs + UNSEEN_MS && (untilMs ?? Infinity) > claimedAtMs)
+    return this.#injector.injected.some(({ kind, gateway: hit, fromMs, untilMs }) =>
+      hit === gateway && UNSEEN.has(kind) && fromMs < claimedAtMs + UNSEEN_MS && (untilMs ?? Infinity) > claimedAtMs)
   }
 
   // -------------------------------------------------------------- what is said of it
@@ -245,26 +291,43 @@ class Run {
 
   /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows. */
   #troubles (): ShownViolation[] {
-    const refused = this.#world.seats.flatMap(({ name, log }) => readFileSync(log, 'utf8').split('\n').filter(line => line.includes('configuration not reloaded')).slice(0, 1).map(line => `${name} did not take a configuration: ${line}`))
+    const refused = this.#world.seats.flatMap(({ name, log }) => readFileSync(log, 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('configuration not reloaded'))
+      .slice(0, 1)
+      .map((line) => `${name} did not take a configuration: ${line}`))
     const troubles = [...refused, ...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
-    return troubles.map(detail => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
+    return troubles.map((detail) => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
   }
 
   /** Everything that is known of a record, what the gateways logged about it included, and which faults stood meanwhile. */
   #story (record: string, events: Evidence['events']): string[] {
     const fromMs = events[0]?.atMs ?? 0
-    const lines = events.map(event => ({ atMs: event.atMs, text: `${event.kind.padEnd(8)} ${JSON.stringify({ ...event, kind: undefined, atMs: undefined })}${event.kind === 'asked' ? ` at gateway-${this.#ledger.doors.get(event.call)}` : ''}` }))
-    const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => events.some(({ atMs }) => begun <= atMs && (ended ?? Infinity) >= atMs - FAULTS_BEFORE_MS))
-    return toldFrom(fromMs, [...lines, ...faults.map(faultLine), ...this.#identities.idsOf(record).flatMap(id => loggedAbout(id, this.#world.seats))])
+    const lines = events.map((event) => ({
+      atMs: event.atMs,
+      text: `${event.kind.padEnd(8)} ${JSON.stringify({ ...event, kind: undefined, atMs: undefined })}${event.kind === 'asked' ? ` at gateway-${this.#ledger.doors.get(event.call)}` : ''}`
+    }))
+    const faults = this.#injector.injected.filter(({ fromMs: begun, untilMs: ended }) => events.some(({ atMs }) =>
+      begun <= atMs && (ended ?? Infinity) >= atMs - FAULTS_BEFORE_MS))
+    return toldFrom(fromMs, [
+      ...lines,
+      ...faults.map(faultLine),
+      ...this.#identities.idsOf(record).flatMap((id) => loggedAbout(id, this.#world.seats))
+    ])
   }
 }
 
 /** What stood a moment before may still show. */
 const FAULTS_BEFORE_MS = 500
-const UNSEEN: ReadonlySet<FaultKind> = new Set(['upstream-link-cut', 'upstream-link-half-close', 'upstream-link-black-hole', 'upstream-refuse'])
+const UNSEEN: ReadonlySet<FaultKind> = new Set([
+  'upstream-link-cut',
+  'upstream-link-half-close',
+  'upstream-link-black-hole',
+  'upstream-refuse'
+])
 const UNSEEN_MS = 10_000
 
 /** One of each; the first body is the one that counts. */
 function finalWishes (wishes: readonly Wish[]): Wish[] {
-  return Array.from(new Map(wishes.map(wish => [wish.record, wish])).values())
+  return Array.from(new Map(wishes.map((wish) => [wish.record, wish])).values())
 }

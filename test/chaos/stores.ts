@@ -120,5 +120,5 @@ async function usedMemory ({ redis }: ChaosStores): Promise<number> {
 }
 
 export async function pause (ms: number): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(resolve, ms) })
+  await new Promise<void>((resolve) => { setTimeout(resolve, ms) })
 }

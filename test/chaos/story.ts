@@ -7,7 +7,9 @@ export interface StoryLine { readonly atMs: number, readonly text: string }
 
 /** In the order of time, which counts from then. */
 export function toldFrom (fromMs: number, lines: readonly StoryLine[]): string[] {
-  return lines.toSorted((one, other) => one.atMs - other.atMs).map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
+  return lines
+    .toSorted((one, other) => one.atMs - other.atMs)
+    .map(({ atMs, text }) => `${String(Math.round(atMs - fromMs)).padStart(7)} ${text}`)
 }
 
 export function faultLine ({ kind, gateway, fromMs, untilMs }: Injected): StoryLine {
@@ -16,7 +18,10 @@ export function faultLine ({ kind, gateway, fromMs, untilMs }: Injected): StoryL
 
 /** What all gateways logged about it. */
 export function loggedAbout (record: string, seats: readonly Seat[]): StoryLine[] {
-  return seats.flatMap(({ name, log }) => readFileSync(log, 'utf8').split('\n').filter(line => line.includes(record)).map(line => ({ atMs: timeIn(line), text: `LOG      ${name} ${line}` })))
+  return seats.flatMap(({ name, log }) => readFileSync(log, 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(record))
+    .map((line) => ({ atMs: timeIn(line), text: `LOG      ${name} ${line}` })))
 }
 
 function timeIn (line: string): number {

@@ -9,7 +9,14 @@ const OF_THE_UPSTREAM = ['Content-Type', 'application/json', 'Link', '</a>', 'Li
 const BODY = Buffer.from('{"execution":7,"bytes":"ÿ"}')
 
 function answer (more: readonly string[], status = 201): WireAnswer {
-  return { status, headers: [...OF_THE_UPSTREAM, 'Set-Cookie', 's=1', 'Date', 'now', ...more, 'X-Request-Id', 'call-1', 'Request-Id', 'call-1', 'Content-Length', String(BODY.length), 'Connection', 'keep-alive'], body: BODY }
+  return {
+    status,
+    headers: [
+      ...OF_THE_UPSTREAM, 'Set-Cookie', 's=1', 'Date', 'now', ...more, 'X-Request-Id', 'call-1', 'Request-Id', 'call-1',
+      'Content-Length', String(BODY.length), 'Connection', 'keep-alive'
+    ],
+    body: BODY
+  }
 }
 
 function problem (code: string, status: number): WireAnswer {
@@ -20,13 +27,25 @@ const NONE: ReadonlySet<string> = new Set()
 const PRINT = printOf(201, keptHeaders(OF_THE_UPSTREAM, { dropHeaders: NONE, keepHeaders: NONE }), BODY)
 
 test('what the first requester and a replay are told has one print: the row\'s', () => {
-  assert.deepEqual(toldBy(answer(['Idempotency-Status', 'executed', 'Idempotency-Expires', 'later'])), { kind: 'stored', print: PRINT, execution: 7 })
-  assert.deepEqual(toldBy(answer(['Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true'])), { kind: 'replayed', print: PRINT, execution: 7 })
+  assert.deepEqual(toldBy(answer(['Idempotency-Status', 'executed', 'Idempotency-Expires', 'later'])), {
+    kind: 'stored',
+    print: PRINT,
+    execution: 7
+  })
+  assert.deepEqual(toldBy(answer(['Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true'])), {
+    kind: 'replayed',
+    print: PRINT,
+    execution: 7
+  })
 })
 
 test('another status, header or body has another print', () => {
   const replayed = ['Idempotency-Status', 'replayed']
-  const prints = [answer(replayed, 200), answer([...replayed, 'Location', '/things/8']), { ...answer(replayed), body: Buffer.from('{"execution":7}') }].map(toldBy)
+  const prints = [
+    answer(replayed, 200),
+    answer([...replayed, 'Location', '/things/8']),
+    { ...answer(replayed), body: Buffer.from('{"execution":7}') }
+  ].map(toldBy)
   for (const told of prints) assert.notEqual(typeof told === 'string' ? null : told.print, PRINT)
 })
 
@@ -36,8 +55,16 @@ test('an answer that is marked as not stored is not called stored', () => {
 })
 
 test('problems are told by their code', () => {
-  const kinds = [problem('store-unavailable', 503), problem('in-flight', 409), problem('key-reused', 422), problem('outcome-unknown', 502), problem('answer-not-kept', 409)].map(toldBy)
-  assert.deepEqual(kinds.map(told => typeof told === 'string' ? told : told.kind), ['unsent', 'in-flight', 'mismatch', 'unknown', 'tombstone'])
+  const kinds = [
+    problem('store-unavailable', 503),
+    problem('in-flight', 409),
+    problem('key-reused', 422),
+    problem('outcome-unknown', 502),
+    problem('answer-not-kept', 409)
+  ].map(toldBy)
+  assert.deepEqual(kinds.map((told) => typeof told === 'string' ? told : told.kind), [
+    'unsent', 'in-flight', 'mismatch', 'unknown', 'tombstone'
+  ])
 })
 
 test('what docs/reference/http.md does not know is strange', () => {

@@ -28,8 +28,18 @@ export function toldBy (answer: WireAnswer): Told | string {
   }
 }
 
-const UNSENT: ReadonlySet<string> = new Set(['upstream-unreachable', 'store-unavailable', 'overloaded', 'draining', 'bad-request', 'request-timeout', 'too-many-in-flight', 'too-many-records'])
-const KINDS: Readonly<Record<string, ToldKind>> = { 'in-flight': 'in-flight', 'key-reused': 'mismatch', 'outcome-unknown': 'unknown', 'upstream-failed': 'unknown', 'upstream-timeout': 'unknown', 'answer-not-kept': 'tombstone' }
+const UNSENT: ReadonlySet<string> = new Set([
+  'upstream-unreachable', 'store-unavailable', 'overloaded', 'draining', 'bad-request', 'request-timeout',
+  'too-many-in-flight', 'too-many-records'
+])
+const KINDS: Readonly<Record<string, ToldKind>> = {
+  'in-flight': 'in-flight',
+  'key-reused': 'mismatch',
+  'outcome-unknown': 'unknown',
+  'upstream-failed': 'unknown',
+  'upstream-timeout': 'unknown',
+  'answer-not-kept': 'tombstone'
+}
 
 function toldByProblem (code: string, { status }: WireAnswer): Told | string {
   if (UNSENT.has(code)) return own('unsent')
@@ -49,7 +59,10 @@ function own (kind: ToldKind): Told {
 }
 
 /** What the gateway and this connection say themselves; the rest is the upstream's, which has no Request-Id of its own. */
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored', 'idempotent-replayed', 'request-id', 'retry-after', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set([
+  'idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored',
+  'idempotent-replayed', 'request-id', 'retry-after', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'
+])
 const NOTHING: ReadonlySet<string> = new Set()
 
 function ofUpstream (kind: ToldKind, answer: WireAnswer): Told {

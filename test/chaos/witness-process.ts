@@ -21,10 +21,10 @@ serveMisbehaving<WitnessLine>({
     return kind < slowShare + 0.2 ? random.between(20, 120) : random.between(1, 12)
   },
 
-  lateMs: random => ANSWER_WITHIN_MS + random.between(100, 1_500),
+  lateMs: (random) => ANSWER_WITHIN_MS + random.between(100, 1_500),
 
   keep: async ({ number, request, sent, body, misbehaviour }, book) => {
-    await book.keep({ execution: number, ...sent, scope: callerIn(name => request.headers[name] as string | undefined), body })
+    await book.keep({ execution: number, ...sent, scope: callerIn((name) => request.headers[name] as string | undefined), body })
     if (!NOT_DONE.has(misbehaviour)) books.set(sent.record, number)
   },
 
@@ -35,7 +35,11 @@ serveMisbehaving<WitnessLine>({
   answer: ({ number, sent: { target } }, status) => {
     const padding = target.includes('large') ? 'x'.repeat(2 * RESPONSE_BYTES_MAX) : ''
     const policy = target.includes('bodiless') ? ['Idempotency-Policy', 'no-body'] : []
-    return { status, fields: ['Link', '</a>', 'Link', '</b>', 'Location', `/things/${number}`, 'Set-Cookie', 's=1', ...policy], body: bodyOf(number, padding) }
+    return {
+      status,
+      fields: ['Link', '</a>', 'Link', '</b>', 'Location', `/things/${number}`, 'Set-Cookie', 's=1', ...policy],
+      body: bodyOf(number, padding)
+    }
   },
 
   questions: {

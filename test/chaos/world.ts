@@ -81,7 +81,11 @@ export async function inWorld<Result> (options: WorldOptions, work: (world: Worl
 
 async function startWorld (options: WorldOptions): Promise<World> {
   const directory = makeDirectory('chaos')
-  const [witnessFile, stampsFile, operatorFile] = [join(directory.path, 'witness.jsonl'), join(directory.path, 'stamps.jsonl'), join(directory.path, 'operator.yaml')]
+  const [witnessFile, stampsFile, operatorFile] = [
+    join(directory.path, 'witness.jsonl'),
+    join(directory.path, 'stamps.jsonl'),
+    join(directory.path, 'operator.yaml')
+  ]
   const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
   const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk)
@@ -102,10 +106,19 @@ async function startWorld (options: WorldOptions): Promise<World> {
       if (number === 0) await options.mode.installAudit(stores.database)
     }
   } catch (error) {
-    await Promise.allSettled([...seats.map(async seat => seat.kill()), ...ends.map(async end => end())])
+    await Promise.allSettled([...seats.map(async (seat) => seat.kill()), ...ends.map(async (end) => end())])
     throw error
   }
-  writeFileSync(operatorFile, options.mode.configsOf({ database: stores.database, prepared: stores.prepared, redis: stores.redisAt ?? `url: "${stores.redis.url}"`, upstream: `http://127.0.0.1:${upstreamPort}`, connections: 1 })[0] ?? '')
+  writeFileSync(
+    operatorFile,
+    options.mode.configsOf({
+      database: stores.database,
+      prepared: stores.prepared,
+      redis: stores.redisAt ?? `url: "${stores.redis.url}"`,
+      upstream: `http://127.0.0.1:${upstreamPort}`,
+      connections: 1
+    })[0] ?? ''
+  )
   const looking = setInterval(() => { for (const seat of seats) seat.look([process.pid, network.pid]) }, LOOK_EVERY_MS)
   const absent = absentFrom(options.topology)
   const without: Record<string, string> = { ...TOPOLOGIES[options.topology].without }
@@ -125,12 +138,12 @@ async function startWorld (options: WorldOptions): Promise<World> {
     trouble,
     absent,
     without,
-    stopGateways: async () => { await Promise.all(seats.map(async seat => seat.kill())) },
+    stopGateways: async () => { await Promise.all(seats.map(async (seat) => seat.kill())) },
     stop: async () => {
       clearInterval(looking)
-      await Promise.all(doors.map(async door => door.close()))
-      await Promise.all(seats.map(async seat => seat.kill()))
-      await Promise.all(ends.map(async end => end()))
+      await Promise.all(doors.map(async (door) => door.close()))
+      await Promise.all(seats.map(async (seat) => seat.kill()))
+      await Promise.all(ends.map(async (end) => end()))
       rmSync(directory.path, { recursive: true, force: true })
       directory.remove()
     }
@@ -159,8 +172,14 @@ async function seatOf (number: number, { options, directory, stores, network, up
     name,
     directory,
     broken: options.broken,
-    configs: options.mode.configsOf({ database: database.href, prepared: stores.prepared, redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`, upstream: `http://127.0.0.1:${upstream}`, connections: options.connections }),
-    onListening: async port => ask.aim(nameOf('client', number), port),
-    onTrouble: what => { trouble.push(what) }
+    configs: options.mode.configsOf({
+      database: database.href,
+      prepared: stores.prepared,
+      redis: stores.redisAt ?? `url: "redis://127.0.0.1:${redisPort}/0"`,
+      upstream: `http://127.0.0.1:${upstream}`,
+      connections: options.connections
+    }),
+    onListening: async (port) => ask.aim(nameOf('client', number), port),
+    onTrouble: (what) => { trouble.push(what) }
   })
 }

@@ -44,12 +44,15 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     await query(server, `create database "${to}" template "${from}"`)
   }
 
-  test('what was sent since the backup is not sent again, and what was answered before it is replayed', async t => {
+  test('what was sent since the backup is not sent again, and what was answered before it is replayed', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const url = await database()
     const config = configOf({ database: url, redis: null, upstream: witness.url })
-    const ask = async (gateway: { url: string }, key: string) => call(gateway.url, '/things', { headers: { Host: 'api.example.com', 'Idempotency-Key': key }, body: 'one' })
+    const ask = async (gateway: { url: string }, key: string) => call(gateway.url, '/things', {
+      headers: { Host: 'api.example.com', 'Idempotency-Key': key },
+      body: 'one'
+    })
     const before = await startProcess(t, { config })
     const answer = await ask(before, 'answered-before')
     witness.answer = (_seen, response) => { response.writeHead(429).end() }
@@ -78,7 +81,7 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     assert.equal(witness.seen.length, sent)
   })
 
-  test('a large table goes in batches of one transaction, with an audit row', async t => {
+  test('a large table goes in batches of one transaction, with an audit row', async (t) => {
     const url = await database()
     const store = await storeIn(t, url)
     await leave(store, 'free', 'released')
@@ -92,11 +95,13 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     assert.equal((await say(['epoch', 'bump', ...WHY, '--yes'], { DATABASE_URL: url })).exitCode, 0)
     assert.deepEqual(await query(url, 'select state, unknown_stage, unknown_code, settled_by, count(*)::int as count from onceway.records group by 1, 2, 3, 4'),
       [{ state: 'indeterminate', unknown_stage: 'restore', unknown_code: 'BACKUP_RESTORED', settled_by: 'operator', count: MANY + 1 }])
-    assert.deepEqual(await query(url, 'select epoch, claimed::int, released::int, who, why, at <= clock_timestamp() as dated from onceway.epochs'),
-      [{ epoch: 2, claimed: 0, released: MANY + 1, who: 'ada', why: 'restored the backup of 03:00', dated: true }])
+    assert.deepEqual(
+      await query(url, 'select epoch, claimed::int, released::int, who, why, at <= clock_timestamp() as dated from onceway.epochs'),
+      [{ epoch: 2, claimed: 0, released: MANY + 1, who: 'ada', why: 'restored the backup of 03:00', dated: true }]
+    )
   })
 
-  test('messages that were open are delivered again under numbers of their own, or held', async t => {
+  test('messages that were open are delivered again under numbers of their own, or held', async (t) => {
     const url = await database()
     const store = await storeIn(t, url)
     await leaveMessages(store.inbox)
@@ -108,7 +113,7 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     await assertRestored(store.inbox)
   })
 
-  test('a message behind one that the new epoch holds has its turn', async t => {
+  test('a message behind one that the new epoch holds has its turn', async (t) => {
     const url = await database()
     const store = await storeIn(t, url)
     await leaveGroup(store.inbox)
@@ -116,7 +121,7 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     await assertGroupGoesOn(store.inbox)
   })
 
-  test('while claims hold leases it is refused, and does it all the same with --force', async t => {
+  test('while claims hold leases it is refused, and does it all the same with --force', async (t) => {
     const url = await database()
     const store = await storeIn(t, url)
     const { id } = await leave(store, 'under way', 'claimed')
@@ -128,16 +133,16 @@ describe('a restored backup in Postgres', needs('own postgres'), () => {
     assert.equal((await store.look(id))?.state, 'indeterminate')
   })
 
-  test('a lease that is over holds nothing up', async t => {
+  test('a lease that is over holds nothing up', async (t) => {
     const url = await database()
     const store = await storeIn(t, url)
     const { id } = await leave(store, 'of a dead process', 'claimed')
-    await new Promise(resolve => { setTimeout(resolve, LEASE_MS) })
+    await new Promise((resolve) => { setTimeout(resolve, LEASE_MS) })
     assert.equal((await say(['epoch', 'bump', ...WHY, '--yes'], { DATABASE_URL: url })).exitCode, 0)
     assert.equal((await store.look(id))?.reason?.code, 'BACKUP_RESTORED')
   })
 
-  test('somebody who writes records holds it up, in a sentence', async t => {
+  test('somebody who writes records holds it up, in a sentence', async (t) => {
     const url = await database()
     await storeIn(t, url)
     const writer = new Client({ connectionString: url })

@@ -24,7 +24,12 @@ class Desk {
     const lines: { out: string[], err: string[] } = { out: [], err: [] }
     const terminal = { env: {}, out: (line: string) => { lines.out.push(line) }, err: (line: string) => { lines.err.push(line) } }
     const said = (exitCode: number): Said => ({ exitCode, out: lines.out.join('\n'), err: lines.err.join('\n') })
-    const command = inboxWith(async () => ({ inbox: this.inbox, records: this.records, secrets: () => [], close: async () => { this.closed++ } }))
+    const command = inboxWith(async () => ({
+      inbox: this.inbox,
+      records: this.records,
+      secrets: () => [],
+      close: async () => { this.closed++ }
+    }))
     try {
       return said(await command.run(argv, terminal))
     } catch (error) {
@@ -55,7 +60,16 @@ class Desk {
   }
 }
 
-const DEAD: Fate = { kind: 'dead', status: 422, error: 'ATTEMPTS_SPENT HTTP_422', answer: { status: 422, headers: ['Content-Type', 'text/plain', 'Set-Cookie', 'a=hunter2', 'X-Odd', 'a\x1b[2Jb'], body: Buffer.from('4242 refused') } }
+const DEAD: Fate = {
+  kind: 'dead',
+  status: 422,
+  error: 'ATTEMPTS_SPENT HTTP_422',
+  answer: {
+    status: 422,
+    headers: ['Content-Type', 'text/plain', 'Set-Cookie', 'a=hunter2', 'X-Odd', 'a\x1b[2Jb'],
+    body: Buffer.from('4242 refused')
+  }
+}
 const HELD: Fate = { kind: 'held', error: 'ECONNRESET' }
 const DELIVERED: Fate = { kind: 'delivered', status: 204, answer: null }
 
@@ -69,8 +83,17 @@ test('list finds messages by route, state, key and age, oldest first, and shows 
   const all = await desk.say('list')
   assert.deepEqual([all.exitCode, all.out.split('\n').length, desk.closed], [0, 4, 1])
   assert.match(all.out, /^Messages in the embedded store under \S+, the oldest first:\nID {43}STATE {4}ATTEMPT {2}RECEIVED/)
-  assert.equal(all.out.split('\n')[2], `${text(dead)}  dead     1        2026-01-01T00:00:00.000Z  hooks  POST /hooks  ATTEMPTS_SPENT HTTP_422`)
-  for (const [filter, keys] of [[['--state', 'dead'], ['e-1']], [['--route', 'hooks'], ['e-1', 'e-2']], [['--key', 'e-2'], ['e-2']], [['--older-than', '5m'], ['e-1']], [['--limit', '1'], ['e-1']]] as const) {
+  assert.equal(
+    all.out.split('\n')[2],
+    `${text(dead)}  dead     1        2026-01-01T00:00:00.000Z  hooks  POST /hooks  ATTEMPTS_SPENT HTTP_422`
+  )
+  for (const [filter, keys] of [
+    [['--state', 'dead'], ['e-1']],
+    [['--route', 'hooks'], ['e-1', 'e-2']],
+    [['--key', 'e-2'], ['e-2']],
+    [['--older-than', '5m'], ['e-1']],
+    [['--limit', '1'], ['e-1']]
+  ] as const) {
     const { out } = await desk.say('list', '--json', ...filter)
     assert.deepEqual(out.split('\n').map((line) => (JSON.parse(line) as { key: string }).key), keys, filter.join(' '))
   }
@@ -81,16 +104,30 @@ test('list says when there may be more than it shows, and how to see it', async 
   const desk = new Desk()
   for (let count = 0; count < 51; count++) await desk.accept(`e-${count}`)
   const said = 'there may be more, for a larger --limit or a narrower filter.'
-  for (const [args, shown, err] of [[[], 50, `As many as --limit says (50); ${said}`], [['--json'], 50, `As many as --limit says (50); ${said}`], [['--limit', '7'], 7, `As many as --limit says (7); ${said}`], [['--limit', '52'], 51, '']] as const) {
+  for (const [args, shown, err] of [
+    [[], 50, `As many as --limit says (50); ${said}`],
+    [['--json'], 50, `As many as --limit says (50); ${said}`],
+    [['--limit', '7'], 7, `As many as --limit says (7); ${said}`],
+    [['--limit', '52'], 51, '']
+  ] as const) {
     const list = await desk.say('list', ...args)
-    assert.deepEqual([list.exitCode, list.out.split('\n').length, list.err], [0, shown + (args.includes('--json' as never) ? 0 : 2), err], args.join(' '))
+    assert.deepEqual(
+      [list.exitCode, list.out.split('\n').length, list.err],
+      [0, shown + (args.includes('--json' as never) ? 0 : 2), err],
+      args.join(' ')
+    )
   }
 })
 
 test('an option that a subcommand does not take is said to be none of its own', async () => {
   const desk = new Desk()
   const id = text(await desk.leave('e-1', DEAD))
-  for (const [args, err] of [[['show', id, '--state', 'dead'], '--state is not for inbox show.'], [['show', id, '--why', 'x'], '--why is not for inbox show.'], [['list', '--all'], '--all is not for inbox list.'], [['list', '--who', 'ada'], '--who is not for inbox list.']] as const) {
+  for (const [args, err] of [
+    [['show', id, '--state', 'dead'], '--state is not for inbox show.'],
+    [['show', id, '--why', 'x'], '--why is not for inbox show.'],
+    [['list', '--all'], '--all is not for inbox list.'],
+    [['list', '--who', 'ada'], '--who is not for inbox list.']
+  ] as const) {
     assert.deepEqual(await desk.say(...args), { exitCode: 2, out: '', err }, args.join(' '))
   }
 })
@@ -101,11 +138,25 @@ test('show tells everything but bodies and credentials, with the last answer', a
   for (const name of [text(id), id.toString('hex')]) {
     const { exitCode, out } = await desk.say('show', name)
     assert.equal(exitCode, 0)
-    for (const line of [/^state: +dead$/m, /^error: +ATTEMPTS_SPENT HTTP_422$/m, /^last status: +422$/m, /^attempt: +1$/m, /^request body: +15 bytes$/m, /^answer: +422, body of 12 bytes$/m, /^answer header: +Set-Cookie: \*\*\*$/m, /^answer header: +X-Odd: a\?\[2Jb$/m]) assert.match(out, line)
+    for (const line of [
+      /^state: +dead$/m,
+      /^error: +ATTEMPTS_SPENT HTTP_422$/m,
+      /^last status: +422$/m,
+      /^attempt: +1$/m,
+      /^request body: +15 bytes$/m,
+      /^answer: +422, body of 12 bytes$/m,
+      /^answer header: +Set-Cookie: \*\*\*$/m,
+      /^answer header: +X-Odd: a\?\[2Jb$/m
+    ]) {
+      assert.match(out, line)
+    }
   }
   const json = (await desk.say('show', text(id), '--json')).out
   const { state, lastStatus, answer } = JSON.parse(json) as Record<string, unknown>
-  assert.deepEqual([state, lastStatus, answer], ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?[2Jb']], bodyBytes: 12 }])
+  assert.deepEqual(
+    [state, lastStatus, answer],
+    ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?[2Jb']], bodyBytes: 12 }]
+  )
   for (const out of [json, (await desk.say('show', text(id))).out, (await desk.say('list')).out]) assert.doesNotMatch(out, /hunter2|4242/)
 })
 
@@ -114,10 +165,16 @@ test('retry and discard change one message, and say who and why', async () => {
   const [dead, held] = [await desk.leave('e-1', DEAD), await desk.leave('e-2', HELD)]
   const again = await desk.say('retry', text(dead), ...WHY)
   assert.deepEqual([again.exitCode, again.err], [0, ''])
-  assert.equal(again.out, `${text(dead)} waits again. Before: state dead, attempt 1, ATTEMPTS_SPENT HTTP_422. Now: state waiting, attempt 1, HTTP_422.`)
+  assert.equal(
+    again.out,
+    `${text(dead)} waits again. Before: state dead, attempt 1, ATTEMPTS_SPENT HTTP_422. Now: state waiting, attempt 1, HTTP_422.`
+  )
   assert.equal(JSON.parse((await desk.say('discard', text(held), '--json', ...WHY)).out).state, 'discarded')
   assert.deepEqual([await desk.state(dead), await desk.state(held)], ['waiting', 'discarded'])
-  assert.deepEqual(desk.inbox.audits, [{ action: 'retry', id: dead, who: 'ada', why: 'the consumer is mended' }, { action: 'discard', id: held, who: 'ada', why: 'the consumer is mended' }])
+  assert.deepEqual(desk.inbox.audits, [
+    { action: 'retry', id: dead, who: 'ada', why: 'the consumer is mended' },
+    { action: 'discard', id: held, who: 'ada', why: 'the consumer is mended' }
+  ])
 })
 
 test('what is being delivered or was delivered is not changed, and stands as it was', async () => {
@@ -143,7 +200,10 @@ test('--all changes what the filter finds, at most so many, and says when there 
   assert.match(first.err, /^As many as --limit says \(2\); there may be more, for the same command\.$/)
   const rest = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', '--route', 'hooks', ...WHY)
   assert.deepEqual(rest, { exitCode: 0, out: `${text(dead[2] as Buffer)} waits again.`, err: '' })
-  assert.match((await desk.say('discard', '--all', '--state', 'held', '--key', 'e-1', ...WHY)).err, /^No such messages in the embedded store/)
+  assert.match(
+    (await desk.say('discard', '--all', '--state', 'held', '--key', 'e-1', ...WHY)).err,
+    /^No such messages in the embedded store/
+  )
   assert.equal(await desk.state(held), 'held')
   assert.equal(JSON.parse((await desk.say('discard', '--all', '--state', 'held', '--json', ...WHY)).out).state, 'discarded')
   assert.deepEqual(desk.inbox.audits.map(({ action, id }) => [action, id]), [...dead.map((id) => ['retry', id]), ['discard', held]])
@@ -173,9 +233,15 @@ test('what is missing or malformed is exit 2 and changes nothing', async () => {
   const desk = new Desk()
   const id = await desk.leave('e-1', DEAD)
   for (const argv of [
-    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'], ['list', '--limit', '10001'], ['list', '--older-than', '5'], ['list', '--older-than', '0s'], ['list', '--all'],
-    ['retry', text(id)], ['retry', ...WHY], ['retry', text(id), text(id), ...WHY], ['retry', text(id), '--why', 'x'.repeat(513)], ['retry', text(id), '--why', ' \t'], ['discard', text(id), '--why', 'a reason', '--who', ' '], ['retry', '--state', 'dead', ...WHY], ['retry', text(id), '--state', 'dead', ...WHY],
-    ['retry', '--all', ...WHY], ['retry', '--all', text(id), '--state', 'dead', ...WHY], ['retry', '--all', '--route', 'hooks', ...WHY], ['discard', '--all', '--state', 'delivering', ...WHY], ['discard', '--all', '--state', 'dead']
+    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'],
+    ['list', '--limit', '10001'], ['list', '--older-than', '5'], ['list', '--older-than', '0s'], ['list', '--all'],
+    ['retry', text(id)], ['retry', ...WHY], ['retry', text(id), text(id), ...WHY],
+    ['retry', text(id), '--why', 'x'.repeat(513)], ['retry', text(id), '--why', ' \t'],
+    ['discard', text(id), '--why', 'a reason', '--who', ' '], ['retry', '--state', 'dead', ...WHY],
+    ['retry', text(id), '--state', 'dead', ...WHY],
+    ['retry', '--all', ...WHY], ['retry', '--all', text(id), '--state', 'dead', ...WHY],
+    ['retry', '--all', '--route', 'hooks', ...WHY], ['discard', '--all', '--state', 'delivering', ...WHY],
+    ['discard', '--all', '--state', 'dead']
   ]) {
     assert.equal((await desk.say(...argv)).exitCode, 2, argv.join(' '))
   }

@@ -13,7 +13,8 @@ const { engines } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { readonly eng
 const NEEDED = engines.node.replace('>=', '')
 
 function runAs (version: string, main: string): { readonly status: number | null, readonly stdout: string, readonly stderr: string } {
-  const pretend = `data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:${JSON.stringify(version)}}})`
+  const pretend =
+    `data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:${JSON.stringify(version)}}})`
   return spawnSync(process.execPath, ['--import', pretend, main, 'version'], { encoding: 'utf8' })
 }
 
@@ -26,7 +27,7 @@ test('on an old Node every command is one sentence that names the Node that is n
   for (const recent of [`${NEEDED}.0`, '24.10.0', '25.0.0', '100.1.0']) assert.equal(runAs(recent, MAIN).status, 0, recent)
 })
 
-test('the sentence comes before anything else is loaded', t => {
+test('the sentence comes before anything else is loaded', (t) => {
   const root = directory(t)
   mkdirSync(join(root, 'dist'))
   writeFileSync(join(root, 'package.json'), readFileSync(MANIFEST))

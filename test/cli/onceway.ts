@@ -9,7 +9,14 @@ import { directory } from './world.ts'
 
 export const MAIN = new URL('../../src/main.ts', import.meta.url).pathname
 /** Free ports, nothing but errors in the log, and no time lost in draining unless a test is about that. */
-export const QUICK = { ONCEWAY_ADMIN_PORT: '0', ONCEWAY_LISTEN_PORT: '0', ONCEWAY_LISTEN_HOST: '127.0.0.1', ONCEWAY_LOG_LEVEL: 'error', ONCEWAY_DRAIN_DELAY: '0s', ONCEWAY_DRAIN_TIMEOUT: '1s' }
+export const QUICK = {
+  ONCEWAY_ADMIN_PORT: '0',
+  ONCEWAY_LISTEN_PORT: '0',
+  ONCEWAY_LISTEN_HOST: '127.0.0.1',
+  ONCEWAY_LOG_LEVEL: 'error',
+  ONCEWAY_DRAIN_DELAY: '0s',
+  ONCEWAY_DRAIN_TIMEOUT: '1s'
+}
 /** Longer than serve takes a repeated signal for the same wish. */
 export const ANOTHER_WISH_MS = 600
 
@@ -22,7 +29,11 @@ export class Onceway {
 
   /** An empty variable counts as unset. */
   constructor (t: TestContext, args: readonly string[], env: Record<string, string> = {}, cwd = directory(t)) {
-    this.process = spawn(process.execPath, [MAIN, ...args], { env: { ...bareEnv(), ...QUICK, ...env }, stdio: ['ignore', 'pipe', 'pipe'], cwd })
+    this.process = spawn(process.execPath, [MAIN, ...args], {
+      env: { ...bareEnv(), ...QUICK, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      cwd
+    })
     this.ended = new Promise((resolve) => { this.process.once('close', resolve) })
     this.process.stderr?.on('data', (chunk: Buffer) => { this.err += chunk.toString() })
     const { stdout } = this.process
@@ -61,7 +72,11 @@ export class Onceway {
 }
 
 export async function pay (url: string, key: string): Promise<string | null> {
-  const answer = await fetch(`${url}/v1/payments`, { method: 'POST', headers: { 'idempotency-key': key, connection: 'close' }, body: '{"amount":1,"currency":"EUR"}' })
+  const answer = await fetch(`${url}/v1/payments`, {
+    method: 'POST',
+    headers: { 'idempotency-key': key, connection: 'close' },
+    body: '{"amount":1,"currency":"EUR"}'
+  })
   await answer.text()
   return answer.headers.get('idempotency-status')
 }

@@ -15,7 +15,7 @@ async function bash (script: string): Promise<string> {
   return stdout
 }
 
-test('a command whose reader stops ends quietly, with its own exit code, and has done its work', async t => {
+test('a command whose reader stops ends quietly, with its own exit code, and has done its work', async (t) => {
   const dataDir = directory(t)
   const store = await openSqlite({ dataDir, exclusive: true })
   t.after(async () => { await store.close() })
@@ -23,14 +23,16 @@ test('a command whose reader stops ends quietly, with its own exit code, and has
   const [first] = tokens
   assert.ok(first)
   for (const json of ['', '--json']) {
-    const [line, codes, ...more] = (await bash(`{ $ONCEWAY records list ${json} --limit ${RECORDS + 1} --data-dir ${dataDir} 2>&3 | head -1; echo "\${PIPESTATUS[0]}"; } 3>&1`)).trim().split('\n')
+    const [line, codes, ...more] = (await bash(
+      `{ $ONCEWAY records list ${json} --limit ${RECORDS + 1} --data-dir ${dataDir} 2>&3 | head -1; echo "\${PIPESTATUS[0]}"; } 3>&1`
+    )).trim().split('\n')
     assert.deepEqual([codes, more], ['0', []], `${String(line)}\n${more.slice(0, 5).join('\n')}`)
   }
   assert.equal(await bash(`$ONCEWAY records resolve ${named(first).join(' ')} --status 201 --who ada --why 'in the ledger' --data-dir ${dataDir} 2>&1 | true; echo "\${PIPESTATUS[0]}"`), '0\n')
   assert.equal((await store.look(first.id))?.state, 'completed')
 })
 
-test('mistakes that nobody reads to their end are exit 2 all the same', async t => {
+test('mistakes that nobody reads to their end are exit 2 all the same', async (t) => {
   const file = fileIn(t, 'onceway.yaml', `version: 1\n${Array.from({ length: 4_000 }, (_, index) => `member${index}: 1`).join('\n')}\n`)
   const [line, code, ...more] = (await bash(`$ONCEWAY check --config ${file} 2>&1 | head -1; echo "\${PIPESTATUS[0]}"`)).trim().split('\n')
   assert.match(line ?? '', /is not known$|is missing$/)

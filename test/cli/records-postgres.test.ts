@@ -64,8 +64,14 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     assert.deepEqual({ ...audit }, { action: 'resolve', who: 'ada', why: 'found in the ledger', dated: true })
     const shown = await say(['records', 'audit', '--json'], { DATABASE_URL: url })
     const row = JSON.parse(shown.out) as Record<string, unknown>
-    assert.deepEqual([row['action'], row['id'], row['state'], row['who'], row['why']], ['resolve', token.id.toString('base64url'), 'completed', 'ada', 'found in the ledger'])
-    assert.match((await say(['records', 'audit', 'A'.repeat(43)], { DATABASE_URL: url })).err, /^No changes by hand of this record in Postgres \S+, schema onceway\.$/)
+    assert.deepEqual(
+      [row['action'], row['id'], row['state'], row['who'], row['why']],
+      ['resolve', token.id.toString('base64url'), 'completed', 'ada', 'found in the ledger']
+    )
+    assert.match(
+      (await say(['records', 'audit', 'A'.repeat(43)], { DATABASE_URL: url })).err,
+      /^No changes by hand of this record in Postgres \S+, schema onceway\.$/
+    )
   })
 
   test('retry of a message leaves a row that says who, when and why', async (t) => {
@@ -76,8 +82,18 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     await store.inbox.accept(messageOf('e-1'))
     const done = await say(['inbox', 'retry', id.toString('base64url'), ...WHY], { DATABASE_URL: url })
     assert.deepEqual([done.exitCode, done.err], [0, ''])
-    const [audit] = await query(url, 'select action, message_id, state, who, why, at <= clock_timestamp() as dated from onceway.message_audit')
-    assert.deepEqual({ ...audit }, { action: 'retry', message_id: id, state: 'waiting', who: 'ada', why: 'found in the ledger', dated: true })
+    const [audit] = await query(
+      url,
+      'select action, message_id, state, who, why, at <= clock_timestamp() as dated from onceway.message_audit'
+    )
+    assert.deepEqual({ ...audit }, {
+      action: 'retry',
+      message_id: id,
+      state: 'waiting',
+      who: 'ada',
+      why: 'found in the ledger',
+      dated: true
+    })
   })
 
   test('delete takes the copy out of Redis, and is exit 1 when Redis cannot be reached', async (t) => {
@@ -87,7 +103,12 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     await say(['migrate'], env)
     const store = await storeIn(t, url)
     const [one, other] = [await leave(store, 'order-1', 'completed'), await leave(store, 'order-2', 'completed')]
-    const locks = new RedisLocks({ url: redis.url, prefix: 'onceway', installation: store.installation, copies: { ttlMs: 60_000, bytesMax: 1024 } })
+    const locks = new RedisLocks({
+      url: redis.url,
+      prefix: 'onceway',
+      installation: store.installation,
+      copies: { ttlMs: 60_000, bytesMax: 1024 }
+    })
     t.after(async () => { await locks.close() })
     while (!locks.available()) await new Promise((resolve) => { setTimeout(resolve, 5) })
     const lock = { owner: one.owner, fingerprint: { alg: 1, value: Buffer.alloc(32) }, lockedAtMs: Date.now() }

@@ -29,13 +29,24 @@ test('list finds records by key, route and state, newest first, and shows no bod
   assert.deepEqual([all.exitCode, all.out.split('\n').length], [0, 4])
   assert.equal(all.out.split('\n')[0], `Records in the embedded store under ${at[1]}, the newest first:`)
   const [headings = '', ...rows] = all.out.split('\n').slice(1)
-  for (const [heading, value] of [['STATE', /(indeterminate|completed) /y], ['ROUTE', /charges /y], ['REQUEST', /POST \/v1\/charges/y]] as const) for (const row of rows) { value.lastIndex = headings.indexOf(heading); assert.ok(value.test(row), `${heading}: ${row}`) }
+  for (const [heading, value] of [
+    ['STATE', /(indeterminate|completed) /y],
+    ['ROUTE', /charges /y],
+    ['REQUEST', /POST \/v1\/charges/y]
+  ] as const) {
+    for (const row of rows) { value.lastIndex = headings.indexOf(heading); assert.ok(value.test(row), `${heading}: ${row}`) }
+  }
   assert.ok(!all.out.includes('4242'))
-  assert.match((await say(['records', 'list', '--state', 'indeterminate', ...at])).out, new RegExp(`\n${unknown.id.toString('base64url')}  indeterminate  1 .*charges  POST /v1/charges  during/ECONNRESET$`))
+  assert.match(
+    (await say(['records', 'list', '--state', 'indeterminate', ...at])).out,
+    new RegExp(`\n${unknown.id.toString('base64url')}  indeterminate  1 .*charges  POST /v1/charges  during/ECONNRESET$`)
+  )
   assert.equal((await say(['records', 'list', '--key', 'order-2', '--limit', '5', ...at])).out.split('\n').length, 3)
   const none = await say(['records', 'list', '--route', 'other', ...at])
   assert.deepEqual(none, { exitCode: 0, out: '', err: `No such records in the embedded store under ${at[1]}.` })
-  const { owner, state, bodyBytes } = JSON.parse((await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out) as Record<string, unknown>
+  const { owner, state, bodyBytes } = JSON.parse(
+    (await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out
+  ) as Record<string, unknown>
   assert.deepEqual([owner, state, bodyBytes], [Buffer.alloc(16, 'order-2').toString('hex'), 'completed', 15])
 })
 
@@ -44,7 +55,10 @@ test('list says when there may be more than it shows, and how to see it', async 
   for (const key of ['order-1', 'order-2']) await leave(store, key, 'completed')
   for (const json of [[], ['--json']]) {
     const cut = await say(['records', 'list', '--limit', '1', ...json, ...at])
-    assert.deepEqual([cut.exitCode, cut.out.split('\n').length, cut.err], [0, json.length === 0 ? 3 : 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.'])
+    assert.deepEqual(
+      [cut.exitCode, cut.out.split('\n').length, cut.err],
+      [0, json.length === 0 ? 3 : 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.']
+    )
     assert.equal((await say(['records', 'list', '--limit', '3', ...json, ...at])).err, '')
   }
 })
@@ -72,7 +86,10 @@ test('resolve gives an indeterminate record the answer that retries get', async 
   const { store, at } = await gateway(t)
   const token = await leave(store, 'order-1', 'indeterminate')
   const body = fileIn(t, 'answer.json', '{"id":1}')
-  const done = await say(['records', 'resolve', ...named(token), '--status', '201', '--header', 'Content-Type: application/json', '--header', 'X-A:b', '--body-file', body, ...WHY, ...at])
+  const done = await say([
+    'records', 'resolve', ...named(token), '--status', '201', '--header', 'Content-Type: application/json', '--header',
+    'X-A:b', '--body-file', body, ...WHY, ...at
+  ])
   assert.deepEqual([done.exitCode, done.err], [0, ''])
   assert.match(done.out, /Before: state indeterminate, owner .*, attempt 1\. Now: state completed, owner/)
   const row = await store.look(token.id)
@@ -126,7 +143,11 @@ test('a refused change says why, and in which store', async (t) => {
   for (const [outcome, subcommand, why] of [
     ['claimed', 'delete', /Its request is under way: wait until it has settled\. Now: state claimed/],
     ['indeterminate', 'delete', /Its outcome is not known: resolve or release it first, and delete it then\. Now: state indeterminate/],
-    ['completed', 'release', /It is settled, and its outcome known: only an indeterminate record is resolved or released\. Now: state completed/],
+    [
+      'completed',
+      'release',
+      /It is settled, and its outcome known: only an indeterminate record is resolved or released\. Now: state completed/
+    ],
     ['released', 'release', /It is released already/]
   ] as const) {
     const token = await leave(store, `${outcome}-${subcommand}`, outcome)
@@ -140,15 +161,30 @@ test('a refused change says why, and in which store', async (t) => {
 
 test('the audit says who changed which record by hand, when and why, the newest first, of one or of all', async (t) => {
   const { store, at } = await gateway(t)
-  assert.deepEqual(await say(['records', 'audit', ...at]), { exitCode: 0, out: '', err: `No changes by hand in the embedded store under ${at[1]}.` })
+  assert.deepEqual(await say(['records', 'audit', ...at]), {
+    exitCode: 0,
+    out: '',
+    err: `No changes by hand in the embedded store under ${at[1]}.`
+  })
   const [one, two] = [await leave(store, 'order-1', 'indeterminate'), await leave(store, 'order-2', 'indeterminate')]
   await say(['records', 'resolve', ...named(one), '--status', '201', '--who', 'ada', '--why', 'found in\x1b[2J the ledger', ...at])
   await say(['records', 'release', ...named(two), '--who', 'bob', '--why', 'not found', ...at])
   const shown = await say(['records', 'audit', ...at])
   assert.match(shown.out, new RegExp(`^Changes by hand in the embedded store under \\S+, the newest first:\\nAT +ACTION +RECORD +ROUTE +STATE +ATTEMPT +WHO +WHY\\n\\S+Z  release  ${two.id.toString('base64url')}  charges  released   1        bob  not found\\n\\S+Z  resolve  ${one.id.toString('base64url')}  charges  completed  1        ada  found in\\?\\[2J the ledger$`))
-  const { at: when, ...json } = JSON.parse((await say(['records', 'audit', one.id.toString('base64url'), '--json', ...at])).out) as Record<string, unknown>
+  const { at: when, ...json } = JSON.parse(
+    (await say(['records', 'audit', one.id.toString('base64url'), '--json', ...at])).out
+  ) as Record<string, unknown>
   assert.ok(Number.isFinite(Date.parse(String(when))))
-  assert.deepEqual(json, { action: 'resolve', id: one.id.toString('base64url'), owner: one.owner.toString('hex'), attempt: 1, route: 'charges', state: 'completed', who: 'ada', why: 'found in\x1b[2J the ledger' })
+  assert.deepEqual(json, {
+    action: 'resolve',
+    id: one.id.toString('base64url'),
+    owner: one.owner.toString('hex'),
+    attempt: 1,
+    route: 'charges',
+    state: 'completed',
+    who: 'ada',
+    why: 'found in\x1b[2J the ledger'
+  })
   const cut = await say(['records', 'audit', '--limit', '1', '--json', ...at])
   assert.equal(cut.out.split('\n').length, 1)
   assert.match(cut.err, /^As many as --limit says \(1\)/)
@@ -156,16 +192,40 @@ test('the audit says who changed which record by hand, when and why, the newest 
 
 test('delete clears Redis at once and again a lease later, and is exit 1 when Redis could not be told', async (t) => {
   const { store } = await gateway(t)
-  for (const { answers, exitCode } of [{ answers: [true, true], exitCode: 0 }, { answers: [true, false], exitCode: 1 }, { answers: [false, true], exitCode: 1 }]) {
+  for (const { answers, exitCode } of [
+    { answers: [true, true], exitCode: 0 },
+    { answers: [true, false], exitCode: 1 },
+    { answers: [false, true], exitCode: 1 }
+  ]) {
     const token = await leave(store, `order-${answers.join()}`, 'completed')
     const told: number[] = []
-    const locks: LockStore = { ...NO_LOCKS, name: 'redis', available: () => true, forget: () => Promise.resolve(answers[told.push(performance.now()) - 1] ?? false) }
+    const locks: LockStore = {
+      ...NO_LOCKS,
+      name: 'redis',
+      available: () => true,
+      forget: () => Promise.resolve(answers[told.push(performance.now()) - 1] ?? false)
+    }
     const [record] = await store.list({ id: token.id, limit: 1 })
     assert.ok(record)
-    const options = readOptions([...named(token), ...WHY], { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } }, 1)
+    const options = readOptions(
+      [...named(token), ...WHY],
+      { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } },
+      1
+    )
     const terminal = { env: {}, out: () => {}, err: () => {} }
     const config = defaultConfig({ upstreamUrl: 'http://h', env: {} })
-    assert.equal(await deleteRecord({ options, config, terminal, stores: { records: store, aheadMs: 0, inbox: lazyInbox('sqlite').port, locks, secrets: () => [], close: () => Promise.resolve() } }, record), exitCode)
+    assert.equal(
+      await deleteRecord(
+        {
+          options,
+          config,
+          terminal,
+          stores: { records: store, aheadMs: 0, inbox: lazyInbox('sqlite').port, locks, secrets: () => [], close: () => Promise.resolve() }
+        },
+        record
+      ),
+      exitCode
+    )
     assert.equal(told.length, 2)
     assert.ok((told[1] ?? 0) - (told[0] ?? 0) >= LEASE_MS - 1)
   }
@@ -176,9 +236,11 @@ test('what is missing or malformed is exit 2 and changes nothing', async (t) => 
   const token = await leave(store, 'order-1', 'indeterminate')
   const id = token.id.toString('base64url')
   for (const args of [
-    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'], ['resolve', id, ...WHY], ['resolve', ...named(token), ...WHY],
+    [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'],
+    ['resolve', id, ...WHY], ['resolve', ...named(token), ...WHY],
     ['resolve', ...named(token), '--status', '99', ...WHY], ['resolve', ...named(token), '--status', '200'], ['release', ...named(token)],
-    ['resolve', ...named(token), '--status', '200', '--header', 'no colon', ...WHY], ['resolve', ...named(token), '--status', '200', '--body-file', '/nowhere', ...WHY],
+    ['resolve', ...named(token), '--status', '200', '--header', 'no colon', ...WHY],
+    ['resolve', ...named(token), '--status', '200', '--body-file', '/nowhere', ...WHY],
     ['release', id, '--owner', 'zz', '--attempt', '1', ...WHY], ['release', ...named(token), '--retention', '1', ...WHY]
   ]) {
     assert.equal((await say(['records', ...args, ...at])).exitCode, 2, args.join(' '))
@@ -191,14 +253,19 @@ test('an option that a subcommand does not take is exit 2 and changes nothing', 
   const token = await leave(store, 'order-1', 'indeterminate')
   const id = token.id.toString('base64url')
   for (const args of [
-    ['list', '--owner', 'x'], ['show', id, '--state', 'claimed'], ['show', id, '--why', 'x'], ['resolve', ...named(token), '--status', '200', '--json', ...WHY], ['release', ...named(token), '--status', '200', ...WHY],
+    ['list', '--owner', 'x'], ['show', id, '--state', 'claimed'], ['show', id, '--why', 'x'],
+    ['resolve', ...named(token), '--status', '200', '--json', ...WHY],
+    ['release', ...named(token), '--status', '200', ...WHY],
     ['release', ...named(token), '--consumed', ...WHY], ['delete', ...named(token), '--retention', '1h', ...WHY]
   ]) {
     const { exitCode, err } = await say(['records', ...args, ...at])
     assert.equal(exitCode, 2, args.join(' '))
     assert.match(err, new RegExp(`--[a-z]+ is not for records ${args[0]}\\.`))
   }
-  assert.equal((await say(['records', 'resolve', ...named(token), '--status', '200', '--consumed', '--header', 'A: b', ...WHY, ...at])).exitCode, 2)
+  assert.equal(
+    (await say(['records', 'resolve', ...named(token), '--status', '200', '--consumed', '--header', 'A: b', ...WHY, ...at])).exitCode,
+    2
+  )
   assert.equal((await store.look(token.id))?.state, 'indeterminate')
 })
 

@@ -25,10 +25,15 @@ for (const name of commands) {
 
 test('the page has every option that a command reads', () => {
   const folder = new URL('src/cli/', ROOT)
-  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.ts'))
-  const read = sources.flatMap(file => Array.from(readFileSync(new URL(file, folder), 'utf8').matchAll(/'?([a-z-]+)'?: \{ type: '(?:string|boolean)'/g), ([, option = '']) => option))
+  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const read = sources.flatMap(
+    (file) => Array.from(
+      readFileSync(new URL(file, folder), 'utf8').matchAll(/'?([a-z-]+)'?: \{ type: '(?:string|boolean)'/g),
+      ([, option = '']) => option
+    )
+  )
   assert.ok(read.length > 30)
-  const own = optionsIn(page).filter(option => option !== 'help' && option !== 'version')
+  const own = optionsIn(page).filter((option) => option !== 'help' && option !== 'version')
   assert.deepEqual(own, sorted(read))
 })
 

@@ -29,7 +29,10 @@ test('no command, an unknown command and an unknown option are exit 2 with a hin
   assert.equal((await say(['serve', '--port', '70000'])).exitCode, 2)
   assert.match((await say(['serve', '--port'])).err, /--port/)
   assert.match((await say(['migrate', 'onceway.yaml'])).err, /Unexpected argument 'onceway\.yaml'\./)
-  assert.match((await say(['serve', 'http://127.0.0.1:3000'])).err, /did you mean --upstream http:\/\/127\.0\.0\.1:3000\? With npm: npm start -- --upstream http:/)
+  assert.match(
+    (await say(['serve', 'http://127.0.0.1:3000'])).err,
+    /did you mean --upstream http:\/\/127\.0\.0\.1:3000\? With npm: npm start -- --upstream http:/
+  )
   assert.equal((await say(['constructor'])).exitCode, 2)
 })
 
@@ -60,15 +63,25 @@ test('check says what is right and worth a word: by-key-id is called what it is'
 })
 
 test('check names the methods of a guarded path that lead nowhere, and what to write', async (t) => {
-  const { exitCode, err } = await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ match: '{ path: /v1/charges, methods: [POST] }', policy: '{ scope: shared }' }))])
+  const { exitCode, err } = await say([
+    'check',
+    '--config',
+    fileIn(t, 'a.yaml', fileWith({ match: '{ path: /v1/charges, methods: [POST] }', policy: '{ scope: shared }' }))
+  ])
   assert.equal(exitCode, 0)
   assert.match(err, /^Route charges takes POST of \/v1\/charges; GET, HEAD, OPTIONS, PUT, PATCH, DELETE of that path lead nowhere \(404\).*leave match\.methods out[^\n]*\n?$/)
 })
 
 test('check advises a secret where many gateways serve from a database, and has no more to say once there is one', async (t) => {
   const database = 'stores: { postgres: { url: "postgres://127.0.0.1:1/onceway" } }'
-  assert.match((await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ rest: database }))])).err, /^There is no secret, so ids are plain hashes: .*Set secretFile/m)
-  assert.doesNotMatch((await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: `${database}\nsecret: "nobody can guess this one"` }))])).err, /There is no secret/)
+  assert.match(
+    (await say(['check', '--config', fileIn(t, 'a.yaml', fileWith({ rest: database }))])).err,
+    /^There is no secret, so ids are plain hashes: .*Set secretFile/m
+  )
+  assert.doesNotMatch(
+    (await say(['check', '--config', fileIn(t, 'b.yaml', fileWith({ rest: `${database}\nsecret: "nobody can guess this one"` }))])).err,
+    /There is no secret/
+  )
 })
 
 test('check --print prints what it means, check --against what it orphans with exit 1', async (t) => {
@@ -82,7 +95,9 @@ test('check --print prints what it means, check --against what it orphans with e
 
 test('a gateway is asked for its health, and one that does not answer is not well', async (t) => {
   const { createServer } = await import('node:http')
-  const server = createServer((request, response) => { response.writeHead(request.url === '/livez' ? 200 : 503).end(`{"asked":"${request.url}"}`) })
+  const server = createServer((request, response) => {
+    response.writeHead(request.url === '/livez' ? 200 : 503).end(`{"asked":"${request.url}"}`)
+  })
   await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
   t.after(() => { server.close() })
   const { port } = server.address() as { port: number }

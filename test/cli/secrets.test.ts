@@ -37,11 +37,16 @@ routes:
       probe: { path: "/v1?ref={key}&k=${CANARY}", headers: { Authorization: "Bearer ${CANARY}" } }
 `
 
-test('a gateway says none of its secrets: at its start, in its log, at a reload that it takes and at one that it refuses', async t => {
+test('a gateway says none of its secrets: at its start, in its log, at a reload that it takes and at one that it refuses', async (t) => {
   const gateway = await startReloadable(t, file('info'))
   await call(gateway.url, '/v1/charges', { headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer a.b.c' } })
   await call(gateway.url, '/hooks', { headers: { 'Idempotency-Key': 'k', 'Stripe-Signature': 't=1,v1=aa' } })
-  assert.deepEqual((await gateway.reload(file('debug').replaceAll(LONG, `other ${LONG}`)))['changed'], ['secret', 'admin.token', 'log.level', 'issuedKeys.secrets'])
+  assert.deepEqual((await gateway.reload(file('debug').replaceAll(LONG, `other ${LONG}`)))['changed'], [
+    'secret',
+    'admin.token',
+    'log.level',
+    'issuedKeys.secrets'
+  ])
   await call(gateway.url, '/v1/charges', { headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer a.b.c' } })
   await gateway.reload(file('debug').replace(`token: "${LONG}"`, `token: ["${CANARY}"]`))
   const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
@@ -50,7 +55,7 @@ test('a gateway says none of its secrets: at its start, in its log, at a reload 
   assert.ok(!`${gateway.output()}${text}`.includes(CANARY), gateway.output())
 })
 
-test('a gateway that does not find its stores says where they should be, and never as whom', async t => {
+test('a gateway that does not find its stores says where they should be, and never as whom', async (t) => {
   const at = join(directory(t), 'onceway.yaml')
   writeFileSync(at, `version: 1
 admin: { port: 0 }
@@ -63,7 +68,11 @@ routes: [{ match: { path: "/*" }, upstream: a }]
     t.after(() => { child.kill('SIGKILL') })
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (piece: string) => { said += piece })
-    const seen = new Promise<void>(resolve => { for (const stream of [child.stdout, child.stderr]) stream.on('data', () => { if (/ECONNREFUSED|127\.0\.0\.1:1/.test(said)) resolve() }) })
+    const seen = new Promise<void>((resolve) => {
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', () => { if (/ECONNREFUSED|127\.0\.0\.1:1/.test(said)) resolve() })
+      }
+    })
     await Promise.race([once(child, 'close'), seen])
     child.kill('SIGKILL')
     assert.match(said, /ECONNREFUSED|127\.0\.0\.1:1/, words.join(' '))
@@ -71,7 +80,7 @@ routes: [{ match: { path: "/*" }, upstream: a }]
   }
 })
 
-test('who sets admin.token is told that it guards nothing yet: at the start, at a reload and by check', async t => {
+test('who sets admin.token is told that it guards nothing yet: at the start, at a reload and by check', async (t) => {
   const told = /^admin\.token guards nothing in this version/
   const gateway = await startReloadable(t, file('info'))
   await gateway.logged(({ level, msg }) => level === 'warn' && told.test(msg ?? ''))

@@ -67,7 +67,10 @@ test('a data directory that cannot be written is one sentence and exit 1; so is 
   await new Onceway(t, ['serve', '--data-dir', dataDir]).urls()
   const second = new Onceway(t, ['serve', '--data-dir', dataDir])
   assert.equal(await second.ended, 1)
-  assert.match(second.err, /^onceway: another onceway[^\n]* still serves[^\n]+\nonceway: Another onceway serves from [^\n]+: end that process first\.[^\n]*\n$/)
+  assert.match(
+    second.err,
+    /^onceway: another onceway[^\n]* still serves[^\n]+\nonceway: Another onceway serves from [^\n]+: end that process first\.[^\n]*\n$/
+  )
 })
 
 test('migrate prepares the embedded store', async (t) => {

@@ -9,7 +9,7 @@ import { directory } from './world.ts'
 
 const LONG = { ONCEWAY_DRAIN_TIMEOUT: '90s' }
 
-test('Ctrl-C says what is under way, goes on saying it, and the last line is that it has stopped', async t => {
+test('Ctrl-C says what is under way, goes on saying it, and the last line is that it has stopped', async (t) => {
   const { answer, open } = slow()
   const witness = await startWitness(answer)
   t.after(() => witness.close())
@@ -18,7 +18,9 @@ test('Ctrl-C says what is under way, goes on saying it, and the last line is tha
   const payments = [pay(url, 'a'), pay(url, 'b')]
   await witness.reached(2)
   onceway.process.kill('SIGINT')
-  await onceway.says(/^onceway: stopping: 2 executions under way, up to \d+ s more\. Ctrl-C again ends at once; what is under way becomes indeterminate\.$/)
+  await onceway.says(
+    /^onceway: stopping: 2 executions under way, up to \d+ s more\. Ctrl-C again ends at once; what is under way becomes indeterminate\.$/
+  )
   await onceway.says(/^onceway: still stopping: 2 executions under way, up to \d+ s more\./)
   open()
   assert.deepEqual(await Promise.all(payments), ['executed', 'executed'])
@@ -26,14 +28,14 @@ test('Ctrl-C says what is under way, goes on saying it, and the last line is tha
   assert.equal(await onceway.ended, 0)
 })
 
-test('Ctrl-C says that the gateway still serves for drain.delay', async t => {
+test('Ctrl-C says that the gateway still serves for drain.delay', async (t) => {
   const onceway = new Onceway(t, ['serve', '--upstream', 'http://127.0.0.1:1'], { ONCEWAY_DRAIN_DELAY: '60s' })
   await onceway.urls()
   onceway.process.kill('SIGINT')
   await onceway.says(/^onceway: stopping: it serves for \d+ s more \(drain\.delay\), nothing is under way\. Ctrl-C again ends at once/)
 })
 
-test('a gateway that is started while the one before drains waits for it, says so once, and serves what that one stored', async t => {
+test('a gateway that is started while the one before drains waits for it, says so once, and serves what that one stored', async (t) => {
   const { answer, open } = slow()
   const witness = await startWitness(answer)
   t.after(() => witness.close())
@@ -53,7 +55,7 @@ test('a gateway that is started while the one before drains waits for it, says s
   assert.ok(next.err.startsWith(`onceway: another onceway${by} still`), next.err)
 })
 
-test('SIGTERM ends a gateway that waits for the one before', async t => {
+test('SIGTERM ends a gateway that waits for the one before', async (t) => {
   const args = ['serve', '--upstream', 'http://127.0.0.1:1', '--data-dir', directory(t)]
   await new Onceway(t, args).urls()
   const next = new Onceway(t, args, LONG)

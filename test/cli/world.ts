@@ -44,7 +44,15 @@ export function claimOf (key: string, quarantineMs = 0): Claim {
     unknownKeepMs: 3_600_000,
     quarantineMs,
     question: null,
-    about: { route: 'charges', method: 'POST', path: '/v1/charges', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: null }
+    about: {
+      route: 'charges',
+      method: 'POST',
+      path: '/v1/charges',
+      requestId: `request-${key}`,
+      instance: 'gw-1',
+      keyHash: keyHash(key),
+      keyText: null
+    }
   }
 }
 
@@ -61,8 +69,21 @@ export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewM
     stops: false,
     keepMs: 3_600_000,
     deadKeepMs: 3_600_000,
-    request: { method: 'POST', target: '/hooks?token=hunter2', headers: ['Authorization', 'hunter2'], body: Buffer.from('{"card":"4242"}') },
-    about: { route: 'hooks', method: 'POST', path: '/hooks', requestId: `request-${key}`, instance: 'gw-1', keyHash: keyHash(key), keyText: key },
+    request: {
+      method: 'POST',
+      target: '/hooks?token=hunter2',
+      headers: ['Authorization', 'hunter2'],
+      body: Buffer.from('{"card":"4242"}')
+    },
+    about: {
+      route: 'hooks',
+      method: 'POST',
+      path: '/hooks',
+      requestId: `request-${key}`,
+      instance: 'gw-1',
+      keyHash: keyHash(key),
+      keyText: key
+    },
     ...changes
   }
 }
@@ -71,7 +92,12 @@ export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewM
 export const SECRETS = ['the secret that was there before', 'another secret, as good as that'] as const
 
 /** A completed record and a message of this key, as a gateway with this secret leaves them by the scheme of this number. */
-export async function keyedIn (store: RecordStore & { readonly inbox: InboxStore }, key: string, secret: string | null, scheme: number): Promise<void> {
+export async function keyedIn (
+  store: RecordStore & { readonly inbox: InboxStore },
+  key: string,
+  secret: string | null,
+  scheme: number
+): Promise<void> {
   const keyed = secret === null ? null : Buffer.from(secret)
   const named = (route: string) => ({ id: recordId(route, 'anonymous', key, keyed), scheme })
   const [claim, message] = [claimOf(key), messageOf(key)]

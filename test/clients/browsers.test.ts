@@ -32,7 +32,11 @@ const BUSY_MS = 120_000
 async function startBrowser (t: TestContext): Promise<Browser> {
   const found = findTool('chromium')
   if (found.kind !== 'binaries') throw new Error('no chromium')
-  const browser = await chromium.launch({ executablePath: join(found.directory, 'chromium'), args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], timeout: BUSY_MS })
+  const browser = await chromium.launch({
+    executablePath: join(found.directory, 'chromium'),
+    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+    timeout: BUSY_MS
+  })
   t.after(async () => { await browser.close() })
   return browser
 }
@@ -54,7 +58,17 @@ function reflecting (origins: readonly string[], then: Behaviour): Behaviour {
 
 interface Asked { readonly path: string, readonly key?: string, readonly body?: string, readonly type?: string }
 /** What the script has; `error`: the browser let it have nothing. */
-type Read = { readonly error: string } | { readonly status: number, readonly mark: string | null, readonly replayed: string | null, readonly retryAfter: string | null, readonly requestId: string | null, readonly code: string | null, readonly text: string }
+type Read =
+  | { readonly error: string }
+  | {
+    readonly status: number
+    readonly mark: string | null
+    readonly replayed: string | null
+    readonly retryAfter: string | null
+    readonly requestId: string | null
+    readonly code: string | null
+    readonly text: string
+  }
 
 const NOTHING = { error: 'TypeError: Failed to fetch' }
 
@@ -64,7 +78,15 @@ async function read (page: Page, url: string, { path, key, body = '{"amount":100
       const response = await fetch(target, { method: 'POST', headers: fields, body, credentials: 'include' })
       const text = await response.text()
       const field = (name: string): string | null => response.headers.get(name)
-      return { status: response.status, mark: field('Idempotency-Status'), replayed: field('Idempotent-Replayed'), retryAfter: field('Retry-After'), requestId: field('X-Request-Id'), code: (JSON.parse(text) as { code?: string }).code ?? null, text }
+      return {
+        status: response.status,
+        mark: field('Idempotency-Status'),
+        replayed: field('Idempotent-Replayed'),
+        retryAfter: field('Retry-After'),
+        requestId: field('X-Request-Id'),
+        code: (JSON.parse(text) as { code?: string }).code ?? null,
+        text
+      }
     } catch (error) {
       return { error: String(error) }
     }
@@ -79,7 +101,7 @@ function problemOf (answer: Read): unknown[] {
 }
 
 describe('pages of other origins', needs('chromium', 'own postgres'), () => {
-  test('they read answers, replays and problems with their fields where their origin is allowed, and nothing elsewhere', async t => {
+  test('they read answers, replays and problems with their fields where their origin is allowed, and nothing elsewhere', async (t) => {
     const [a, b, c, postgres, browser] = await Promise.all([startSite(t), startSite(t), startSite(t), startPostgres(), startBrowser(t)])
     const release = Promise.withResolvers<void>()
     const shop = await startWitness(reflecting([a, b], async (seen, ...rest) => {
@@ -124,16 +146,23 @@ routes:
     const [again, others] = [await ask(onA, { path: '/shop/orders', key: 'k-1' }), await ask(onB, { path: '/shop/orders', key: 'k-1' })]
     assert.ok(!('error' in first) && !('error' in again) && !('error' in others), JSON.stringify([first, again, others]))
     assert.deepEqual([first.status, first.mark, first.replayed], [201, 'executed', null])
-    for (const replay of [again, others]) assert.deepEqual([replay.status, replay.mark, replay.replayed, replay.text], [201, 'replayed', 'true', first.text])
+    for (const replay of [again, others]) {
+      assert.deepEqual([replay.status, replay.mark, replay.replayed, replay.text], [201, 'replayed', 'true', first.text])
+    }
     assert.deepEqual(await ask(onC, { path: '/shop/orders', key: 'k-1' }), NOTHING)
 
     // Problems.
     const running = ask(onA, { path: '/shop/slow', key: 'k-2' })
     await shop.reached(shop.seen.length + 2)
-    for (const page of [onA, onB]) assert.deepEqual(problemOf(await ask(page, { path: '/shop/slow', key: 'k-2' })), [409, 'in-flight', 'in-flight', true, true])
+    for (const page of [onA, onB]) {
+      assert.deepEqual(problemOf(await ask(page, { path: '/shop/slow', key: 'k-2' })), [409, 'in-flight', 'in-flight', true, true])
+    }
     release.resolve()
     assert.ok(!('error' in await running))
-    assert.deepEqual(problemOf(await ask(onB, { path: '/shop/orders', key: 'k-1', body: '{"amount":5}' })), [422, 'key-reused', 'mismatch', false, true])
+    assert.deepEqual(
+      problemOf(await ask(onB, { path: '/shop/orders', key: 'k-1', body: '{"amount":5}' })),
+      [422, 'key-reused', 'mismatch', false, true]
+    )
     assert.deepEqual(problemOf(await ask(onA, { path: '/shop/strict' })), [400, 'key-missing', null, false, true])
     assert.deepEqual(problemOf(await ask(onA, { path: '/nowhere', key: 'k-3' })), [404, 'no-route', null, false, true])
     // C needs no preflight for this one, and reads nothing of it either.
@@ -144,7 +173,10 @@ routes:
     assert.deepEqual(await ask(onA, { ...simple, type: 'application/json' }), NOTHING)
     assert.deepEqual(plain.seen.map(({ method }) => method), ['OPTIONS'])
     assert.deepEqual(await ask(onA, simple), NOTHING)
-    assert.deepEqual(problemOf(await ask(onA, { ...simple, body: '{"id":"p-1","amount":5}' })), [422, 'key-reused', 'mismatch', false, true])
+    assert.deepEqual(
+      problemOf(await ask(onA, { ...simple, body: '{"id":"p-1","amount":5}' })),
+      [422, 'key-reused', 'mismatch', false, true]
+    )
     assert.deepEqual(await ask(onC, { ...simple, body: '{"id":"p-1","amount":5}' }), NOTHING)
     assert.deepEqual(plain.seen.map(({ method }) => method), ['OPTIONS', 'POST'])
 
@@ -154,7 +186,10 @@ routes:
     const { changed } = await gateway.logged(({ msg }) => msg === 'configuration reloaded')
     assert.deepEqual(changed, ['cors.origins'])
     assert.deepEqual(await ask(onA, { ...simple, body: '{"id":"p-1","amount":5}' }), NOTHING)
-    assert.deepEqual(problemOf(await ask(onC, { ...simple, body: '{"id":"p-1","amount":5}' })), [422, 'key-reused', 'mismatch', false, true])
+    assert.deepEqual(
+      problemOf(await ask(onC, { ...simple, body: '{"id":"p-1","amount":5}' })),
+      [422, 'key-reused', 'mismatch', false, true]
+    )
     write(`cors: { origins: ["${a}"], credentials: true }`)
     gateway.signal('SIGHUP')
     await gateway.logged(() => gateway.logLines().filter(({ msg }) => msg === 'configuration reloaded').length === 2)

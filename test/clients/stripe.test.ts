@@ -20,7 +20,7 @@ function sdk ({ host, port }: ClientWorld, maxNetworkRetries: number): Stripe {
 
 const inner = (error: unknown): string => JSON.stringify((error as { raw?: unknown }).raw ?? {})
 
-test('the SDK retries with the key that it made itself and gets the one customer that was created', async t => {
+test('the SDK retries with the key that it made itself and gets the one customer that was created', async (t) => {
   // The gateway's own answer is lost on its way to the client once: the SDK repeats, and only a replay can answer it.
   const world = await clientWorld(t, { inFlight: { waitMs: 2_000, status: 409 } }, CUSTOMER)
   const stripe = new Stripe('sk_test_of_nobody', {
@@ -37,7 +37,7 @@ test('the SDK retries with the key that it made itself and gets the one customer
   assert.match(String(world.witness.seen[0]?.headers['idempotency-key']), /^stripe-node-retry-/)
 })
 
-test('an explicit idempotencyKey replays the same object', async t => {
+test('an explicit idempotencyKey replays the same object', async (t) => {
   const world = await clientWorld(t, {}, CUSTOMER)
   const stripe = sdk(world, 0)
   const first = await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
@@ -47,7 +47,7 @@ test('an explicit idempotencyKey replays the same object', async t => {
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('an answer that is still in flight throws when the retries are used up', async t => {
+test('an answer that is still in flight throws when the retries are used up', async (t) => {
   const release = Promise.withResolvers<void>()
   const world = await clientWorld(t, {}, async (...args) => { await release.promise; await CUSTOMER(...args) })
   const stripe = sdk(world, 0)
@@ -62,7 +62,7 @@ test('an answer that is still in flight throws when the retries are used up', as
   assert.equal((await first).id, 'cus_1')
 })
 
-test('retryHints tell it not to hammer an unknown outcome', async t => {
+test('retryHints tell it not to hammer an unknown outcome', async (t) => {
   const world = await clientWorld(t, { retryHints: true }, RESET_AFTER_READING)
   const stripe = sdk(world, 5)
   await assert.rejects(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
@@ -81,22 +81,34 @@ function losingTheFirstAnswer (): typeof fetch {
   }
 }
 
-test('the same key with the same body from a second account is a request of its own', async t => {
+test('the same key with the same body from a second account is a request of its own', async (t) => {
   const world = await clientWorld(t, {}, CREATED)
   const one = sdk(world, 0)
-  const two = new Stripe('sk_test_of_somebody_else', { host: world.host, port: world.port, protocol: 'http', maxNetworkRetries: 0, telemetry: false })
+  const two = new Stripe('sk_test_of_somebody_else', {
+    host: world.host,
+    port: world.port,
+    protocol: 'http',
+    maxNetworkRetries: 0,
+    telemetry: false
+  })
   await one.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
   await two.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
   assert.equal(world.witness.seen.length, 2)
 })
 
-interface Thrown { readonly type?: string, readonly rawType?: string, readonly requestId?: string, readonly statusCode?: number, readonly message: string }
+interface Thrown {
+  readonly type?: string
+  readonly rawType?: string
+  readonly requestId?: string
+  readonly statusCode?: number
+  readonly message: string
+}
 
 async function thrownBy (request: Promise<unknown>): Promise<Thrown> {
   return request.then(() => assert.fail('nothing was thrown'), (error: unknown) => error as Thrown)
 }
 
-test('a mismatch is of the type that the SDK knows for keys; with the status of Stripe\'s own it is of that class', async t => {
+test('a mismatch is of the type that the SDK knows for keys; with the status of Stripe\'s own it is of that class', async (t) => {
   for (const [status, type] of [[422, 'StripeAPIError'], [400, 'StripeIdempotencyError']] as const) {
     const stripe = sdk(await clientWorld(t, { onMismatch: { action: 'reject', status } }, CUSTOMER), 0)
     await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
@@ -105,25 +117,25 @@ test('a mismatch is of the type that the SDK knows for keys; with the status of 
   }
 })
 
-test('a request that is wrong is no error of its key: the SDK throws what it throws for wrong requests', async t => {
+test('a request that is wrong is no error of its key: the SDK throws what it throws for wrong requests', async (t) => {
   const stripe = sdk(await clientWorld(t, { scope: { kind: 'parts', parts: [{ kind: 'header', name: 'X-Tenant' }] } }, CUSTOMER), 0)
   const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
   assert.deepEqual([thrown.statusCode, thrown.type, thrown.rawType], [400, 'StripeInvalidRequestError', 'invalid_request_error'])
 })
 
-test('a credential that is no token, where the route asks for one, is an error of authentication', async t => {
+test('a credential that is no token, where the route asks for one, is an error of authentication', async (t) => {
   const stripe = sdk(await clientWorld(t, bySubject('/nowhere')), 0)
   const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
   assert.deepEqual([thrown.statusCode, thrown.type], [401, 'StripeAuthenticationError'])
 })
 
-test('an unknown outcome is an error of the API', async t => {
+test('an unknown outcome is an error of the API', async (t) => {
   const stripe = sdk(await clientWorld(t, {}, RESET_AFTER_READING), 0)
   const thrown = await thrownBy(stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' }))
   assert.deepEqual([thrown.statusCode, thrown.type, thrown.rawType], [502, 'StripeAPIError', 'api_error'])
 })
 
-test('every answer and every error has the id by which it is found: the API\'s own on what the API said, the gateway\'s on the rest', async t => {
+test('every answer and every error has the id by which it is found: the API\'s own on what the API said, the gateway\'s on the rest', async (t) => {
   const stripe = sdk(await clientWorld(t, {}, CUSTOMER), 0)
   const created = await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })
   const again = await stripe.customers.create({ name: 'Ada' }, { idempotencyKey: 'order-1' })

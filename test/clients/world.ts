@@ -8,7 +8,11 @@ import type { Behaviour, Witness } from '../harness/witness.ts'
 
 export interface ClientWorld { readonly witness: Witness, readonly gateway: TestGateway, readonly host: string, readonly port: number }
 
-export async function clientWorld (t: TestContext, policy: Partial<IdempotencyPolicy> = {}, answer: Behaviour = CREATED): Promise<ClientWorld> {
+export async function clientWorld (
+  t: TestContext,
+  policy: Partial<IdempotencyPolicy> = {},
+  answer: Behaviour = CREATED
+): Promise<ClientWorld> {
   const witness = await startWitness(answer)
   t.after(() => witness.close())
   const gateway = await startGateway(t, { routes: [guardedRoute(witness.url, policy)] })

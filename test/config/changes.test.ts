@@ -50,8 +50,16 @@ for (const [what, edit, names] of [
   ['the upstream that a route names', (text) => text.replace('upstream: two', 'upstream: one'), ['routes./*']],
   ['a name', (text) => text.replace('name: hooks', 'name: events'), ['routes.hooks', 'routes.events']],
   ['the order', inAnotherOrder, ['the order of routes']],
-  ['a limit, a drain and a level', (text) => `${text}limits: { waiters: 1, eventLoopDelay: 300ms }\ndrain: { delay: 1s }\nlog: { level: warn }\n`, ['limits.waiters', 'limits.eventLoopDelay', 'drain.delay', 'log.level']],
-  ['everything else', (text) => `${text}problemBaseUri: "urn:x:"\ntrustProxies: [10.0.0.0/8]\nadmin: { readiness: strict, token: sixteen-characters }\n`, ['problemBaseUri', 'trustProxies', 'admin.token', 'admin.readiness']]
+  [
+    'a limit, a drain and a level',
+    (text) => `${text}limits: { waiters: 1, eventLoopDelay: 300ms }\ndrain: { delay: 1s }\nlog: { level: warn }\n`,
+    ['limits.waiters', 'limits.eventLoopDelay', 'drain.delay', 'log.level']
+  ],
+  [
+    'everything else',
+    (text) => `${text}problemBaseUri: "urn:x:"\ntrustProxies: [10.0.0.0/8]\nadmin: { readiness: strict, token: sixteen-characters }\n`,
+    ['problemBaseUri', 'trustProxies', 'admin.token', 'admin.readiness']
+  ]
 ] satisfies ReadonlyArray<[string, (text: string) => string, string[]]>) {
   test(`a reload of ${what} is told by name and needs no restart`, (t) => {
     const [old, now] = edited(t, edit)
@@ -61,9 +69,17 @@ for (const [what, edit, names] of [
 
 for (const [what, edit, names] of [
   ['a port', (text) => text.replace('8080', '9090'), ['listen.port']],
-  ['the addresses', (text) => `${text.replace('port: 8080', 'host: 127.0.0.1, port: 8080')}admin: { host: 127.0.0.2, port: 9091 }\n`, ['listen.host', 'admin.host', 'admin.port']],
+  [
+    'the addresses',
+    (text) => `${text.replace('port: 8080', 'host: 127.0.0.1, port: 8080')}admin: { host: 127.0.0.2, port: 9091 }\n`,
+    ['listen.host', 'admin.host', 'admin.port']
+  ],
   ['a password of the database', (text) => text.replace('secret', 'changed'), ['stores.postgres.url']],
-  ['what the database is asked', (text) => text.replace('db/app"', 'db/app", claimTimeout: 3s, prepared: false'), ['stores.postgres.prepared', 'stores.postgres.claimTimeout']],
+  [
+    'what the database is asked',
+    (text) => text.replace('db/app"', 'db/app", claimTimeout: 3s, prepared: false'),
+    ['stores.postgres.prepared', 'stores.postgres.claimTimeout']
+  ],
   ['the copies', (text) => text.replace('cache"', 'cache", copies: { ttl: 1m }'), ['stores.redis.copies']],
   ['no Redis', (text) => text.replace(/ {2}redis: .*\n/, ''), ['stores.redis']],
   ['the embedded store instead', (text) => text.replace(/ {2}postgres: .*\n/, ''), ['stores.postgres']]
@@ -78,7 +94,11 @@ for (const [what, edit, names] of [
 test('the directory of a store that is not used may change; that of the embedded store may not', (t) => {
   const embedded = FILE.replace(/ {2}(postgres|redis): .*\n/g, '').replace('stores:\n', '')
   const world = new ConfigWorld(t)
-  const names = (text: string): string[] => restartOnly(world.load(text).config, world.load(`${text}dataDir: elsewhere\n`).config, 10_000).map((sentence) => sentence.split(' ')[0] as string)
+  const names = (text: string): string[] => restartOnly(
+    world.load(text).config,
+    world.load(`${text}dataDir: elsewhere\n`).config,
+    10_000
+  ).map((sentence) => sentence.split(' ')[0] as string)
   assert.deepEqual([names(FILE), names(embedded)], [[], ['dataDir']])
 })
 
@@ -89,5 +109,7 @@ test('a lease may become longer, and shorter down to the shortest of the start',
     return restartOnly(old, now, shortest)
   }
   assert.deepEqual(leases('30s', '10s'), [])
-  assert.deepEqual(leases('30s', '9s'), ['routes.hooks.idempotency.lease (9000 ms) is shorter than the shortest lease that this process was started with (10000 ms): start it again to change it.'])
+  assert.deepEqual(leases('30s', '9s'), [
+    'routes.hooks.idempotency.lease (9000 ms) is shorter than the shortest lease that this process was started with (10000 ms): start it again to change it.'
+  ])
 })

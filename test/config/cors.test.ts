@@ -4,19 +4,34 @@ import { test } from 'node:test'
 import { changes } from '../../src/config/changes.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
-test('origins are taken as browsers write them, and without the block there are none', t => {
+test('origins are taken as browsers write them, and without the block there are none', (t) => {
   const world = new ConfigWorld(t)
   const cors = (block: string) => world.load(fileWith({ rest: block })).config.cors
   assert.equal(cors(''), null)
   assert.deepEqual(cors('cors: { origins: ["*"] }'), { origins: '*', credentials: false, maxAgeSeconds: 600 })
   assert.deepEqual(cors('cors: { origins: ["https://APP.example:443", "http://localhost:3000", "http://[::1]:80", "https://bücher.example", "Capacitor://localhost"], credentials: true, maxAge: 1h }'), {
-    origins: new Set(['https://app.example', 'http://localhost:3000', 'http://[::1]', 'https://xn--bcher-kva.example', 'capacitor://localhost']), credentials: true, maxAgeSeconds: 3600
+    origins: new Set([
+      'https://app.example', 'http://localhost:3000', 'http://[::1]', 'https://xn--bcher-kva.example',
+      'capacitor://localhost'
+    ]),
+    credentials: true,
+    maxAgeSeconds: 3600
   })
-  assert.deepEqual(changes(world.load(fileWith()).config, world.load(fileWith({ rest: 'cors: { origins: ["*"] }' })).config).filter(name => name === 'cors'), ['cors'])
-  assert.deepEqual(changes(world.load(fileWith({ rest: 'cors: { origins: ["https://a"] }' })).config, world.load(fileWith({ rest: 'cors: { origins: ["https://b"] }' })).config), ['cors.origins'])
+  assert.deepEqual(
+    changes(world.load(fileWith()).config, world.load(fileWith({ rest: 'cors: { origins: ["*"] }' })).config).filter((name) =>
+      name === 'cors'),
+    ['cors']
+  )
+  assert.deepEqual(
+    changes(
+      world.load(fileWith({ rest: 'cors: { origins: ["https://a"] }' })).config,
+      world.load(fileWith({ rest: 'cors: { origins: ["https://b"] }' })).config
+    ),
+    ['cors.origins']
+  )
 })
 
-test('what is no origin is refused with what to write instead, and * with credentials', t => {
+test('what is no origin is refused with what to write instead, and * with credentials', (t) => {
   const world = new ConfigWorld(t)
   const wrong = (origins: string, more = '') => world.complaints(fileWith({ rest: `cors: { origins: [${origins}]${more} }` }))
   for (const [origin, said] of [

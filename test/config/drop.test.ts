@@ -14,7 +14,13 @@ function dropOf (world: ConfigWorld, policy: string, rest = '') {
 
 test('the mode alone is enough: in the database, for an hour, marked when it is done, duplicates get an empty 200', (t) => {
   const world = new ConfigWorld(t)
-  assert.deepEqual(dropOf(world, '{ mode: drop }'), { store: { kind: 'database' }, windowMs: 3_600_000, mark: 'after', onDuplicate: 'drop', status: 200 })
+  assert.deepEqual(dropOf(world, '{ mode: drop }'), {
+    store: { kind: 'database' },
+    windowMs: 3_600_000,
+    mark: 'after',
+    onDuplicate: 'drop',
+    status: 200
+  })
   const policy = world.load(fileWith({ policy: '{ mode: drop, profile: relay }' })).config.routes[0]?.idempotency
   assert.deepEqual(policy?.fingerprint, { of: [], body: 'none' })
   assert.deepEqual(policy.inFlight, { waitMs: 3_000, status: 503 })
@@ -23,10 +29,17 @@ test('the mode alone is enough: in the database, for an hour, marked when it is 
 
 test('everything can be said otherwise, and what a store needs has a default of its own', (t) => {
   const world = new ConfigWorld(t)
-  assert.deepEqual(dropOf(world, '{ mode: drop, drop: { store: redis, window: 5m, mark: before, onDuplicate: flag, status: 204 } }', ON_REDIS), { store: { kind: 'redis' }, windowMs: 300_000, mark: 'before', onDuplicate: 'flag', status: 204 })
+  assert.deepEqual(
+    dropOf(world, '{ mode: drop, drop: { store: redis, window: 5m, mark: before, onDuplicate: flag, status: 204 } }', ON_REDIS),
+    { store: { kind: 'redis' }, windowMs: 300_000, mark: 'before', onDuplicate: 'flag', status: 204 }
+  )
   assert.deepEqual(dropOf(world, '{ mode: drop, drop: { store: memory } }')?.store, { kind: 'memory', capacity: 100_000 })
   assert.deepEqual(dropOf(world, '{ mode: drop, drop: { store: bloom } }')?.store, { kind: 'bloom', capacity: 1_000_000, errorRate: 0.001 })
-  assert.deepEqual(dropOf(world, '{ mode: drop, drop: { store: bloom, capacity: 10, errorRate: 0.1 } }')?.store, { kind: 'bloom', capacity: 10, errorRate: 0.1 })
+  assert.deepEqual(dropOf(world, '{ mode: drop, drop: { store: bloom, capacity: 10, errorRate: 0.1 } }')?.store, {
+    kind: 'bloom',
+    capacity: 10,
+    errorRate: 0.1
+  })
 })
 
 test('the largest filter that is taken is as large as it may be', () => {
@@ -37,21 +50,35 @@ test('the largest filter that is taken is as large as it may be', () => {
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp, rest?: string]> = [
   ['nobody would look at it', '{ drop: {} }', /^drop: is not used: mode is not drop/],
   ['there is no Redis', '{ mode: drop, drop: { store: redis } }', /^drop\.store: is redis, and there is none/],
-  ['there is no Postgres that Redis is used with', '{ mode: drop, drop: { store: redis } }', /^drop\.store: is redis, and there is none/, 'stores: { redis: { url: "redis://r:6379" } }'],
+  [
+    'there is no Postgres that Redis is used with',
+    '{ mode: drop, drop: { store: redis } }',
+    /^drop\.store: is redis, and there is none/,
+    'stores: { redis: { url: "redis://r:6379" } }'
+  ],
   ['nothing is compared', '{ mode: drop, fingerprint: none }', /^fingerprint: says nothing with mode drop/],
   ['nothing is replayed', '{ mode: drop, onMismatch: { action: replay } }', /^onMismatch: says nothing with mode drop/],
   ['nobody asks', '{ mode: drop, unknown: probe, probe: { path: "/{key}" } }', /^unknown: cannot be probe with mode drop/],
   ['a database keeps everything', '{ mode: drop, drop: { capacity: 10 } }', /^drop\.capacity: is not used/],
   ['only a filter errs', '{ mode: drop, drop: { store: memory, errorRate: 0.1 } }', /^drop\.errorRate: is not used/],
-  ['too much for a list', '{ mode: drop, drop: { store: memory, capacity: 10000001 } }', /^drop\.capacity: must be at most 10000000 with memory/],
-  ['too much for a filter', '{ mode: drop, drop: { store: bloom, capacity: 100000000 } }', /^drop\.capacity: and errorRate take 189 MiB for each of two filters; at most 64 MiB/],
+  [
+    'too much for a list',
+    '{ mode: drop, drop: { store: memory, capacity: 10000001 } }',
+    /^drop\.capacity: must be at most 10000000 with memory/
+  ],
+  [
+    'too much for a filter',
+    '{ mode: drop, drop: { store: bloom, capacity: 100000000 } }',
+    /^drop\.capacity: and errorRate take 189 MiB for each of two filters; at most 64 MiB/
+  ],
   ['a filter that errs always', '{ mode: drop, drop: { store: bloom, errorRate: 0.5 } }', /^drop\.errorRate: /],
   ['a window that is none', '{ mode: drop, drop: { window: 10ms } }', /^drop\.window: "10ms" must be between 1s and 366d/],
   ['a duplicate is no error', '{ mode: drop, drop: { status: 409 } }', /^drop\.status: /]
 ]
 for (const [why, policy, said, rest = ''] of REFUSED) {
   test(`refused: ${why}`, (t) => {
-    const complaints = new ConfigWorld(t).complaints(fileWith({ policy, rest })).map((complaint) => complaint.replace('routes[0].idempotency.', ''))
+    const complaints = new ConfigWorld(t).complaints(fileWith({ policy, rest })).map((complaint) =>
+      complaint.replace('routes[0].idempotency.', ''))
     assert.equal(complaints.length, 1, complaints.join('\n'))
     assert.match(complaints[0] ?? '', said)
   })
@@ -67,15 +94,28 @@ test('onceway check says which routes may lose an event', async (t) => {
   }
   assert.equal(await lines('{ mode: drop, scope: shared }'), '')
   assert.equal(await lines('{ scope: shared }'), '')
-  assert.match(await lines('{ mode: drop, scope: shared, drop: { mark: before } }'), /^Route charges marks events before they are forwarded: one whose forwarding fails is lost\.$/)
-  assert.match(await lines('{ mode: drop, scope: shared, drop: { store: bloom, errorRate: 0.01 } }'), /^Route charges keeps its marks in a Bloom filter: of new events up to 1 % are taken for duplicates, and lost\.$/)
+  assert.match(
+    await lines('{ mode: drop, scope: shared, drop: { mark: before } }'),
+    /^Route charges marks events before they are forwarded: one whose forwarding fails is lost\.$/
+  )
+  assert.match(
+    await lines('{ mode: drop, scope: shared, drop: { store: bloom, errorRate: 0.01 } }'),
+    /^Route charges keeps its marks in a Bloom filter: of new events up to 1 % are taken for duplicates, and lost\.$/
+  )
 })
 
 test('another mode, another store or another size of a filter orphans marks; how duplicates are answered does not', (t) => {
   const world = new ConfigWorld(t)
-  const said = (old: string, now: string) => orphans(world.load(fileWith({ policy: old })).config, world.load(fileWith({ policy: now })).config).join('\n')
+  const said = (old: string, now: string) =>
+    orphans(world.load(fileWith({ policy: old })).config, world.load(fileWith({ policy: now })).config).join('\n')
   assert.match(said('{}', '{ mode: drop }'), /looked for in marks \(database\) instead of records/)
-  assert.match(said('{ mode: drop }', '{ mode: drop, drop: { store: memory } }'), /looked for in marks \(memory\) instead of marks \(database\)/)
-  assert.match(said('{ mode: drop, drop: { store: bloom } }', '{ mode: drop, drop: { store: bloom, capacity: 10 } }'), /a filter \(capacity 10, /)
+  assert.match(
+    said('{ mode: drop }', '{ mode: drop, drop: { store: memory } }'),
+    /looked for in marks \(memory\) instead of marks \(database\)/
+  )
+  assert.match(
+    said('{ mode: drop, drop: { store: bloom } }', '{ mode: drop, drop: { store: bloom, capacity: 10 } }'),
+    /a filter \(capacity 10, /
+  )
   assert.equal(said('{ mode: drop }', '{ mode: drop, drop: { status: 202, onDuplicate: flag, window: 2h } }'), '')
 })

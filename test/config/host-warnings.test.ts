@@ -7,7 +7,7 @@ import { ConfigWorld } from './world.ts'
 const GUARDED = '{ name: pay, match: { path: /pay, host: api.example }, upstream: app, idempotency: { scope: shared } }'
 const CATCH_ALL = '{ name: rest, match: { path: "/*" }, upstream: app }'
 
-test('it is told where another host leads to the same upstream, and nowhere else', t => {
+test('it is told where another host leads to the same upstream, and nowhere else', (t) => {
   const world = new ConfigWorld(t)
   const warned = (routes: string, app = ''): string[] => hostWarnings(world.load(`
 version: 1
@@ -16,8 +16,13 @@ routes: [${routes}]
 `).config.routes)
   const [told, ...more] = warned(`${GUARDED}, ${CATCH_ALL}`)
   assert.deepEqual(more, [])
-  assert.match(told ?? '', /^Route pay guards \/pay for the host api\.example alone, and route rest passes that path of every other host through/)
-  for (const around of ['{ match: { path: /pay }, upstream: app }', '{ match: { path: /pay, methods: [PATCH] }, upstream: app }']) assert.equal(warned(`${GUARDED}, ${around}`).length, 1, around)
+  assert.match(
+    told ?? '',
+    /^Route pay guards \/pay for the host api\.example alone, and route rest passes that path of every other host through/
+  )
+  for (const around of ['{ match: { path: /pay }, upstream: app }', '{ match: { path: /pay, methods: [PATCH] }, upstream: app }']) {
+    assert.equal(warned(`${GUARDED}, ${around}`).length, 1, around)
+  }
   for (const [routes, app] of [
     [GUARDED],
     [`${GUARDED}, ${CATCH_ALL}`, ', host: preserve'],

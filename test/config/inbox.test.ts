@@ -31,8 +31,13 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     const { inbox, inboxFor, unknown } = policyOf(t, written)
     assert.deepEqual([inbox, inboxFor, unknown], [defaults, 'all', 'retry'], written)
   }
-  for (const written of ['{ mode: inbox, unknown: hold }', '{ mode: inbox, profile: relay, unknown: hold }', '{ async: allowed }']) assert.equal(policyOf(t, written).unknown, 'hold', written)
-  assert.deepEqual([policyOf(t, '{ async: allowed }').inboxFor, policyOf(t, '{ async: allowed, profile: relay }').unknown], ['asked', 'retry'])
+  for (const written of ['{ mode: inbox, unknown: hold }', '{ mode: inbox, profile: relay, unknown: hold }', '{ async: allowed }']) {
+    assert.equal(policyOf(t, written).unknown, 'hold', written)
+  }
+  assert.deepEqual(
+    [policyOf(t, '{ async: allowed }').inboxFor, policyOf(t, '{ async: allowed, profile: relay }').unknown],
+    ['asked', 'retry']
+  )
 })
 
 test('what the defaults say is no mistake, and what is used is none either', (t) => {
@@ -44,13 +49,33 @@ test('what the defaults say is no mistake, and what is used is none either', (t)
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
   ['an inbox that nothing comes into', '{ inbox: {} }', /^inbox: is not used: mode is not inbox, and async is not allowed$/],
   ['no record to share', '{ mode: drop, async: allowed }', /^async: cannot be allowed with mode drop/],
-  ['nobody is asked about a delivery', '{ mode: inbox, unknown: probe, probe: { path: "/payments/{key}" } }', /^unknown: cannot be probe with mode inbox/],
+  [
+    'nobody is asked about a delivery',
+    '{ mode: inbox, unknown: probe, probe: { path: "/payments/{key}" } }',
+    /^unknown: cannot be probe with mode inbox/
+  ],
   ['an order of nothing', '{ mode: inbox, inbox: { order: "json:account" } }', /^inbox\.order: is neither header:NAME nor json:\/pointer$/],
   ['an order of the whole content', '{ mode: inbox, inbox: { order: "hash:body" } }', /^inbox\.order: is neither/],
-  ['pauses that shrink', '{ mode: inbox, inbox: { backoff: { first: 1m, longest: 30s } } }', /^inbox\.backoff\.longest: is shorter than backoff\.first \(1m\)$/],
-  ['a request that would never find room', '{ mode: inbox, inbox: { maxBytes: 1MiB }, keep: { requestBytesMax: 2MiB } }', /^inbox\.maxBytes: must be at least keep\.requestBytesMax \(2MiB\)/],
-  ['a message that is forgotten before its sender has given up', '{ mode: inbox, retention: 5m }', /^retention: must be at least inbox\.backoff\.longest \(10m\)/],
-  ['a group that there is not', '{ mode: inbox, inbox: { onDead: stop-group } }', /^inbox\.onDead: is not used: without order there is no group to stop$/],
+  [
+    'pauses that shrink',
+    '{ mode: inbox, inbox: { backoff: { first: 1m, longest: 30s } } }',
+    /^inbox\.backoff\.longest: is shorter than backoff\.first \(1m\)$/
+  ],
+  [
+    'a request that would never find room',
+    '{ mode: inbox, inbox: { maxBytes: 1MiB }, keep: { requestBytesMax: 2MiB } }',
+    /^inbox\.maxBytes: must be at least keep\.requestBytesMax \(2MiB\)/
+  ],
+  [
+    'a message that is forgotten before its sender has given up',
+    '{ mode: inbox, retention: 5m }',
+    /^retention: must be at least inbox\.backoff\.longest \(10m\)/
+  ],
+  [
+    'a group that there is not',
+    '{ mode: inbox, inbox: { onDead: stop-group } }',
+    /^inbox\.onDead: is not used: without order there is no group to stop$/
+  ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],
   ['a rate of nothing', '{ mode: inbox, inbox: { rate: 0 } }', /^inbox\.rate: /],
@@ -60,7 +85,8 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
 ]
 for (const [why, policy, said] of REFUSED) {
   test(`refused: ${why}`, (t) => {
-    const complaints = new ConfigWorld(t).complaints(fileWith({ policy })).map((complaint) => complaint.replace('routes[0].idempotency.', ''))
+    const complaints = new ConfigWorld(t).complaints(fileWith({ policy })).map((complaint) =>
+      complaint.replace('routes[0].idempotency.', ''))
     assert.equal(complaints.length, 1, complaints.join('\n'))
     assert.match(complaints[0] ?? '', said)
   })

@@ -13,7 +13,12 @@ const REQUIRED = '{ key: { issued: required } }'
 
 test('issuedKeys comes with its defaults, and the routes that require it know it', (t) => {
   const { config } = new ConfigWorld(t).load(fileWith({ rest: issuing(), policy: REQUIRED }))
-  const expected = { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [{ id: 'one', secret: `${SECRET}one` }], lifetimeMs: 12 * 60 * 60 * 1000 }
+  const expected = {
+    scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
+    jwt: null,
+    secrets: [{ id: 'one', secret: `${SECRET}one` }],
+    lifetimeMs: 12 * 60 * 60 * 1000
+  }
   assert.deepEqual(config.issuedKeys, expected)
   assert.deepEqual(config.routes[0]?.idempotency?.issued, expected)
   const accepted = new ConfigWorld(t).load(fileWith({ rest: issuing() })).config
@@ -24,7 +29,10 @@ test('issuedKeys comes with its defaults, and the routes that require it know it
 test('secrets come from files and variables, and are printed by nobody', (t) => {
   const world = new ConfigWorld(t)
   world.write('second', `${SECRET}second\n`)
-  const { config, effective } = world.load(fileWith({ rest: issuing('', 'secrets: [{ id: one, secret: "${KEY_SECRET}" }, { id: two, secretFile: second }]') }), { KEY_SECRET: `${SECRET}first` })
+  const { config, effective } = world.load(
+    fileWith({ rest: issuing('', 'secrets: [{ id: one, secret: "${KEY_SECRET}" }, { id: two, secretFile: second }]') }),
+    { KEY_SECRET: `${SECRET}first` }
+  )
   assert.deepEqual(config.issuedKeys?.secrets, [{ id: 'one', secret: `${SECRET}first` }, { id: 'two', secret: `${SECRET}second` }])
   const text = printConfig(effective)
   assert.ok(!text.includes('hunter2'), text)
@@ -33,28 +41,80 @@ test('secrets come from files and variables, and are printed by nobody', (t) => 
 
 test('a jwt: scope needs jwt beside it, as on a route', (t) => {
   const world = new ConfigWorld(t)
-  assert.deepEqual(world.complaints(fileWith({ rest: issuing('scope: ["jwt:sub"]') })), ['issuedKeys.jwt: is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with'])
-  const { config } = world.load(fileWith({ rest: issuing('scope: ["jwt:sub"], jwt: { jwks: "https://keys.example/jwks.json", issuer: me }') }))
+  assert.deepEqual(world.complaints(fileWith({ rest: issuing('scope: ["jwt:sub"]') })), [
+    'issuedKeys.jwt: is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with'
+  ])
+  const { config } = world.load(fileWith({
+    rest: issuing('scope: ["jwt:sub"], jwt: { jwks: "https://keys.example/jwks.json", issuer: me }')
+  }))
   assert.deepEqual(config.issuedKeys?.jwt, { jwks: 'https://keys.example/jwks.json', issuer: 'me', audience: null })
 })
 
 const WRONG: ReadonlyArray<readonly [what: string, file: Parameters<typeof fileWith>[0], complaints: RegExp[]]> = [
-  ['a secret that is too short', { rest: issuing('', 'secrets: [{ id: one, secret: hunter2 }]') }, [/^issuedKeys\.secrets\[0\]\.secret: must have at least 32 characters$/]],
+  [
+    'a secret that is too short',
+    { rest: issuing('', 'secrets: [{ id: one, secret: hunter2 }]') },
+    [/^issuedKeys\.secrets\[0\]\.secret: must have at least 32 characters$/]
+  ],
   ['no secret at all', { rest: issuing('', 'secrets: []') }, [/^issuedKeys\.secrets: must NOT have fewer than 1 items$/]],
-  ['a secret without its text', { rest: issuing('', 'secrets: [{ id: one }]') }, [/^issuedKeys\.secrets\[0\]\.secret: is missing; give secret or secretFile$/]],
-  ['a file that is not there', { rest: issuing('', 'secrets: [{ id: one, secretFile: nowhere }]') }, [/^issuedKeys\.secrets\[0\]\.secretFile: .*nowhere cannot be read \(ENOENT\)$/]],
-  ['a secret and its file', { rest: issuing('', `secrets: [{ id: one, secret: ${SECRET}, secretFile: nowhere }]`) }, [/secretFile: stands beside secret: give one of the two$/]],
+  [
+    'a secret without its text',
+    { rest: issuing('', 'secrets: [{ id: one }]') },
+    [/^issuedKeys\.secrets\[0\]\.secret: is missing; give secret or secretFile$/]
+  ],
+  [
+    'a file that is not there',
+    { rest: issuing('', 'secrets: [{ id: one, secretFile: nowhere }]') },
+    [/^issuedKeys\.secrets\[0\]\.secretFile: .*nowhere cannot be read \(ENOENT\)$/]
+  ],
+  [
+    'a secret and its file',
+    { rest: issuing('', `secrets: [{ id: one, secret: ${SECRET}, secretFile: nowhere }]`) },
+    [/secretFile: stands beside secret: give one of the two$/]
+  ],
   ['an id twice', { rest: issuing('', ring('one', 'two', 'one')) }, [/^issuedKeys\.secrets\[2\]\.id: is the id of secrets\[0\] too/]],
-  ['an id that no key could carry', { rest: issuing('', `secrets: [{ id: "a.b", secret: ${SECRET} }]`) }, [/^issuedKeys\.secrets\[0\]\.id: "a\.b" must match/]],
-  ['a scope in which nobody is told apart', { rest: issuing('scope: ["const:all"]') }, [/^issuedKeys\.scope: says nothing about the caller/]],
+  [
+    'an id that no key could carry',
+    { rest: issuing('', `secrets: [{ id: "a.b", secret: ${SECRET} }]`) },
+    [/^issuedKeys\.secrets\[0\]\.id: "a\.b" must match/]
+  ],
+  [
+    'a scope in which nobody is told apart',
+    { rest: issuing('scope: ["const:all"]') },
+    [/^issuedKeys\.scope: says nothing about the caller/]
+  ],
   ['a lifetime too short to use a key', { rest: issuing('lifetime: 59s') }, [/^issuedKeys\.lifetime: "59s" must be between 1m and 365d/]],
   ['a route that requires what nobody issues', { policy: REQUIRED }, [/^routes\[0\]\.idempotency\.key\.issued: needs issuedKeys/]],
-  ['a route with another scope', { rest: issuing(), policy: '{ key: { issued: required }, scope: ["header:X-Tenant"] }' }, [/^routes\[0\]\.idempotency\.scope: must be that of issuedKeys/]],
-  ['a route with a derived key', { rest: issuing(), policy: '{ key: { issued: required, from: ["header:Idempotency-Key", "json:/id"] } }' }, [/^routes\[0\]\.idempotency\.key\.from: must be header: alone/]],
-  ['a key that outlives what it did', { rest: issuing('lifetime: 24h'), policy: REQUIRED }, [/^routes\[0\]\.idempotency\.retention: must be at least five minutes more than issuedKeys\.lifetime \(24h\)/]],
-  ['a key that outlives a message that was given up', { rest: issuing('lifetime: 1h'), policy: '{ mode: inbox, key: { issued: required }, inbox: { deadRetention: 1h } }' }, [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be at least five minutes more/]],
-  ['one by default', { rest: issuing('lifetime: 40d'), policy: '{ async: allowed, key: { issued: required }, retention: 41d, unknownRetention: 41d }' }, [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be/]],
-  ['a key that outlives an unknown outcome', { rest: issuing('lifetime: 1h'), policy: '{ key: { issued: required }, unknownRetention: 1h }' }, [/^routes\[0\]\.idempotency\.unknownRetention: must be at least five minutes more/]]
+  [
+    'a route with another scope',
+    { rest: issuing(), policy: '{ key: { issued: required }, scope: ["header:X-Tenant"] }' },
+    [/^routes\[0\]\.idempotency\.scope: must be that of issuedKeys/]
+  ],
+  [
+    'a route with a derived key',
+    { rest: issuing(), policy: '{ key: { issued: required, from: ["header:Idempotency-Key", "json:/id"] } }' },
+    [/^routes\[0\]\.idempotency\.key\.from: must be header: alone/]
+  ],
+  [
+    'a key that outlives what it did',
+    { rest: issuing('lifetime: 24h'), policy: REQUIRED },
+    [/^routes\[0\]\.idempotency\.retention: must be at least five minutes more than issuedKeys\.lifetime \(24h\)/]
+  ],
+  [
+    'a key that outlives a message that was given up',
+    { rest: issuing('lifetime: 1h'), policy: '{ mode: inbox, key: { issued: required }, inbox: { deadRetention: 1h } }' },
+    [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be at least five minutes more/]
+  ],
+  [
+    'one by default',
+    { rest: issuing('lifetime: 40d'), policy: '{ async: allowed, key: { issued: required }, retention: 41d, unknownRetention: 41d }' },
+    [/^routes\[0\]\.idempotency\.inbox\.deadRetention: must be/]
+  ],
+  [
+    'a key that outlives an unknown outcome',
+    { rest: issuing('lifetime: 1h'), policy: '{ key: { issued: required }, unknownRetention: 1h }' },
+    [/^routes\[0\]\.idempotency\.unknownRetention: must be at least five minutes more/]
+  ]
 ]
 
 for (const [what, file, complaints] of WRONG) {
@@ -68,13 +128,19 @@ for (const [what, file, complaints] of WRONG) {
 
 test('retention must exceed lifetime by five minutes, and no more', (t) => {
   const world = new ConfigWorld(t)
-  const file = (retention: string): string => fileWith({ rest: issuing('lifetime: 60m'), policy: `{ key: { issued: required }, retention: ${retention} }` })
+  const file = (retention: string): string => fileWith({
+    rest: issuing('lifetime: 60m'),
+    policy: `{ key: { issued: required }, retention: ${retention} }`
+  })
   assert.equal(world.load(file('65m')).config.routes[0]?.idempotency?.retentionMs, 65 * 60 * 1000)
   assert.equal(world.complaints(file('3899s')).length, 1)
 })
 
 test('routes that take any key may have any scope, source and retention', (t) => {
-  new ConfigWorld(t).load(fileWith({ rest: issuing('lifetime: 300d'), policy: '{ key: { from: "json:/id" }, scope: ["header:X-Tenant"] }' }))
+  new ConfigWorld(t).load(fileWith({
+    rest: issuing('lifetime: 300d'),
+    policy: '{ key: { from: "json:/id" }, scope: ["header:X-Tenant"] }'
+  }))
 })
 
 test('a turned ring is taken by a running process, told by its name and never by its secrets', (t) => {
@@ -85,7 +151,10 @@ test('a turned ring is taken by a running process, told by its name and never by
   assert.deepEqual(orphans(of('one'), of('two', 'one')), [])
   const [sentence, ...more] = orphans(of('two', 'one'), of('two'))
   assert.deepEqual(more, [])
-  assert.match(sentence ?? '', /^Records of route charges: .*keys that secret one has signed are refused now \(nothing is lost once the last of them has expired\)\.$/)
+  assert.match(
+    sentence ?? '',
+    /^Records of route charges: .*keys that secret one has signed are refused now \(nothing is lost once the last of them has expired\)\.$/
+  )
 })
 
 test('a route that begins to require issued keys says what becomes of the others', (t) => {

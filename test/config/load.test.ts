@@ -89,7 +89,8 @@ test('an unknown key is told with the name that was probably meant', (t) => {
 
 test('what only a later version can do is told so', (t) => {
   const world = new ConfigWorld(t)
-  const later = (text: string) => world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
+  const later = (text: string) =>
+    world.complaints(text).filter((complaint) => complaint.includes('is not in this version')).map((complaint) => complaint.split(':')[0])
   for (const mode of ['observe']) assert.deepEqual(later(fileWith({ policy: `{ mode: ${mode} }` })), ['routes[0].idempotency.mode'])
   assert.deepEqual(later(fileWith({ policy: '{ scope: ["forwardAuth:X-User"] }' })), ['routes[0].idempotency.scope'])
 })
@@ -110,12 +111,19 @@ test('how many workers: 1, a number or auto, from the file, the environment or t
 test('several workers on the embedded store are refused, and why; auto is one there', (t) => {
   const world = new ConfigWorld(t)
   assert.equal(world.load(fileWith({ rest: 'workers: auto' })).config.workers, 'auto')
-  assert.deepEqual(world.complaints(fileWith({ rest: 'workers: 2' })), ['workers: must be 1 without Postgres (auto is 1 then): the embedded store belongs to one process'])
+  assert.deepEqual(world.complaints(fileWith({ rest: 'workers: 2' })), [
+    'workers: must be 1 without Postgres (auto is 1 then): the embedded store belongs to one process'
+  ])
   assert.deepEqual(world.problems(fileWith(), {}, { workers: 2 }).map(({ file, path }) => [file, path]), [['--workers', 'workers']])
   assert.equal(world.problems(fileWith({ rest: 'workers: 2\nstores: { redis: { url: "redis://h" } }' })).length, 1)
 })
 
-for (const [written, complaint] of [['0', '0 must be >= 1'], ['257', '257 must be <= 256'], ['many', '"many" must be auto or a whole number'], ['1.5', '1.5 must be auto or a whole number']] as const) {
+for (const [written, complaint] of [
+  ['0', '0 must be >= 1'],
+  ['257', '257 must be <= 256'],
+  ['many', '"many" must be auto or a whole number'],
+  ['1.5', '1.5 must be auto or a whole number']
+] as const) {
   test(`workers: ${written} is none`, (t) => {
     assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ rest: `workers: ${written}\n${ON_POSTGRES}` })), [`workers: ${complaint}`])
   })
@@ -123,7 +131,8 @@ for (const [written, complaint] of [['0', '0 must be >= 1'], ['257', '257 must b
 
 test('a file that is no YAML, has a key twice, a tag, two documents or a bomb of aliases is refused with its place', (t) => {
   const world = new ConfigWorld(t)
-  const bomb = `a: &a [x]\n${Array.from({ length: 12 }, (_, i) => `b${i}: &b${i} [${`*${i === 0 ? 'a' : `b${i - 1}`},`.repeat(9)}]`).join('\n')}\n`
+  const bomb =
+    `a: &a [x]\n${Array.from({ length: 12 }, (_, i) => `b${i}: &b${i} [${`*${i === 0 ? 'a' : `b${i - 1}`},`.repeat(9)}]`).join('\n')}\n`
   for (const text of ['a: [1', 'version: 1\nversion: 1', 'version: !!binary aGk=', 'version: 1\n---\nversion: 1', bomb, '- 1', '']) {
     const [problem] = world.problems(text)
     assert.ok((problem?.line ?? 0) > 0, text)
@@ -131,11 +140,17 @@ test('a file that is no YAML, has a key twice, a tag, two documents or a bomb of
 })
 
 test('a tag is refused where its value would have been right', (t) => {
-  assert.match(new ConfigWorld(t).complaints(fileWith({ rest: 'dataDir: !secret /x' })).join(), /Unresolved tag; a value that begins with ! or \* stands in quotes/)
+  assert.match(
+    new ConfigWorld(t).complaints(fileWith({ rest: 'dataDir: !secret /x' })).join(),
+    /Unresolved tag; a value that begins with ! or \* stands in quotes/
+  )
 })
 
 test('a file that is not there is one sentence and exit 2', () => {
-  assert.throws(() => loadConfig('/nowhere/onceway.yaml', { env: {} }), (error) => error instanceof StartError && error.exitCode === 2 && /There is no configuration file/.test(error.message))
+  assert.throws(
+    () => loadConfig('/nowhere/onceway.yaml', { env: {} }),
+    (error) => error instanceof StartError && error.exitCode === 2 && /There is no configuration file/.test(error.message)
+  )
 })
 
 test('what stands before an upstream is what its answers are judged by', (t) => {
@@ -150,7 +165,14 @@ test('a guarded route takes the defaults of the profile api', (t) => {
   assert.deepEqual(route?.match, { path: '/v1/charges', methods: ['POST', 'PATCH'], host: null, exact: false })
   assert.deepEqual(route?.idempotency, {
     profile: 'api',
-    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
+    key: {
+      sources: [{ kind: 'header', name: 'idempotency-key' }],
+      header: 'idempotency-key',
+      required: false,
+      syntax: 'lenient',
+      store: 'hash',
+      windowMs: 86_400_000
+    },
     scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
     jwt: null,
     verify: null,
@@ -163,7 +185,14 @@ test('a guarded route takes the defaults of the profile api', (t) => {
     inbox: null,
     inboxFor: 'asked',
     probe: null,
-    keep: { statuses: new Map(), body: true, requestBytesMax: 8_388_608, responseBytesMax: 1_048_576, dropHeaders: new Set(), keepHeaders: new Set() },
+    keep: {
+      statuses: new Map(),
+      body: true,
+      requestBytesMax: 8_388_608,
+      responseBytesMax: 1_048_576,
+      dropHeaders: new Set(),
+      keepHeaders: new Set()
+    },
     hops: { none: false, header: null },
     retentionMs: 86_400_000,
     unknownRetentionMs: 2_592_000_000,
@@ -181,17 +210,29 @@ test('a guarded route takes the defaults of the profile api', (t) => {
 test('the profile relay waits, repeats, tells a released answer as 503, remembers for a week and compares method and target; what the file says wins', (t) => {
   const world = new ConfigWorld(t)
   const relay = world.load(fileWith({ policy: '{ profile: relay }' })).config.routes[0]?.idempotency
-  assert.deepEqual([relay?.inFlight, relay?.unknown, relay?.retentionMs, relay?.keep.requestBytesMax], [{ waitMs: 3_000, status: 503 }, 'retry', 604_800_000, 16_777_216])
+  assert.deepEqual(
+    [relay?.inFlight, relay?.unknown, relay?.retentionMs, relay?.keep.requestBytesMax],
+    [{ waitMs: 3_000, status: 503 }, 'retry', 604_800_000, 16_777_216]
+  )
   assert.deepEqual(relay?.fingerprint, { of: ['method', 'target', 'host'], body: 'none' })
   assert.deepEqual(relay?.onRelease, { action: 'retry', status: 503 })
-  assert.deepEqual(world.load(fileWith({ policy: '{ profile: relay, onRelease: { action: pass } }' })).config.routes[0]?.idempotency?.onRelease.action, 'pass')
-  const own = world.load(fileWith({ policy: '{ profile: relay, unknown: hold, inFlight: { status: 409 }, fingerprint: { body: json } }' })).config.routes[0]?.idempotency
-  assert.deepEqual([own?.inFlight, own?.unknown, own?.fingerprint], [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'json' }])
+  assert.deepEqual(
+    world.load(fileWith({ policy: '{ profile: relay, onRelease: { action: pass } }' })).config.routes[0]?.idempotency?.onRelease.action,
+    'pass'
+  )
+  const own = world.load(fileWith({
+    policy: '{ profile: relay, unknown: hold, inFlight: { status: 409 }, fingerprint: { body: json } }'
+  })).config.routes[0]?.idempotency
+  assert.deepEqual(
+    [own?.inFlight, own?.unknown, own?.fingerprint],
+    [{ waitMs: 3_000, status: 409 }, 'hold', { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'json' }]
+  )
 })
 
 test('fingerprint none compares nothing, and leaving the body out of it leaves it out', (t) => {
   const world = new ConfigWorld(t)
-  const of = (fingerprint: string) => world.load(fileWith({ policy: `{ fingerprint: ${fingerprint} }` })).config.routes[0]?.idempotency?.fingerprint
+  const of = (fingerprint: string) =>
+    world.load(fileWith({ policy: `{ fingerprint: ${fingerprint} }` })).config.routes[0]?.idempotency?.fingerprint
   assert.deepEqual(of('none'), { of: [], body: 'none' })
   assert.deepEqual(of('{ body: none }'), { of: ['method', 'target', 'host', 'mediaType', 'semantics'], body: 'none' })
   assert.deepEqual(of('{ of: [method] }'), { of: ['method'], body: 'none' })
@@ -199,20 +240,39 @@ test('fingerprint none compares nothing, and leaving the body out of it leaves i
 
 test('without a file one upstream is guarded for POST and PATCH, everything else passes through, and callers without credential share one scope', () => {
   const config = defaultConfig({ upstreamUrl: 'http://127.0.0.1:3000', port: 9000, dataDir: '/tmp/x', env: {} })
-  assert.deepEqual([config.file, config.listen.port, config.dataDir, config.stores], [null, 9000, '/tmp/x', { postgres: null, redis: null }])
+  assert.deepEqual(
+    [config.file, config.listen.port, config.dataDir, config.stores],
+    [null, 9000, '/tmp/x', { postgres: null, redis: null }]
+  )
   const [guarded, open] = config.routes
-  assert.deepEqual([guarded?.name, guarded?.match.methods, guarded?.upstream.origin], ['default', ['POST', 'PATCH'], 'http://127.0.0.1:3000'])
+  assert.deepEqual(
+    [guarded?.name, guarded?.match.methods, guarded?.upstream.origin],
+    ['default', ['POST', 'PATCH'], 'http://127.0.0.1:3000']
+  )
   assert.deepEqual(guarded?.idempotency?.scope, { kind: 'credential', anonymous: true, cookies: 'refuse' })
   assert.deepEqual([open?.match.path, open?.match.methods, open?.idempotency], ['/*', [], null])
 })
 
 test('without a file and on this machine alone a stop does not wait for load balancers, unless the environment says so', () => {
-  const delayMs = (more: object, env: Record<string, string> = {}) => defaultConfig({ upstreamUrl: 'http://127.0.0.1:3000', env, ...more }).drain.delayMs
-  assert.deepEqual([delayMs({}), delayMs({ host: '::1' }), delayMs({ host: 'localhost' }), delayMs({ host: '0.0.0.0' }), delayMs({}, { ONCEWAY_DRAIN_DELAY: '2s' })], [0, 0, 0, 5_000, 2_000])
+  const delayMs = (more: object, env: Record<string, string> = {}) =>
+    defaultConfig({ upstreamUrl: 'http://127.0.0.1:3000', env, ...more }).drain.delayMs
+  assert.deepEqual(
+    [
+      delayMs({}),
+      delayMs({ host: '::1' }),
+      delayMs({ host: 'localhost' }),
+      delayMs({ host: '0.0.0.0' }),
+      delayMs({}, { ONCEWAY_DRAIN_DELAY: '2s' })
+    ],
+    [0, 0, 0, 5_000, 2_000]
+  )
 })
 
 test('a flag for the upstream that is no URL is told under the flag\'s name', () => {
-  assert.throws(() => defaultConfig({ upstreamUrl: 'localhost:3000', env: {} }), /^ConfigInvalid: --upstream: upstreams\.default\.url: has the scheme localhost/)
+  assert.throws(
+    () => defaultConfig({ upstreamUrl: 'localhost:3000', env: {} }),
+    /^ConfigInvalid: --upstream: upstreams\.default\.url: has the scheme localhost/
+  )
 })
 
 test('--upstream takes the place of the one upstream of a file, and is refused when there are more', (t) => {

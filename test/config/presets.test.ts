@@ -16,11 +16,17 @@ const CREDENTIAL = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 
 test('an event is one for all who deliver it, compared by its target, and its key is readable', (t) => {
   const { scope, fingerprint, key } = policyOf(t, '{ key: { from: cloudevents } }')
-  assert.deepEqual([scope, fingerprint, key.store, key.header], [SHARED, { of: ['method', 'target', 'host'], body: 'none' }, 'text', 'idempotency-key'])
+  assert.deepEqual(
+    [scope, fingerprint, key.store, key.header],
+    [SHARED, { of: ['method', 'target', 'host'], body: 'none' }, 'text', 'idempotency-key']
+  )
 })
 
 test('SNS is told apart by its subscription', (t) => {
-  assert.deepEqual(policyOf(t, '{ profile: relay, key: { from: sns } }').scope, { kind: 'parts', parts: [{ kind: 'header', name: 'x-amz-sns-subscription-arn' }] })
+  assert.deepEqual(policyOf(t, '{ profile: relay, key: { from: sns } }').scope, {
+    kind: 'parts',
+    parts: [{ kind: 'header', name: 'x-amz-sns-subscription-arn' }]
+  })
 })
 
 test('a client\'s own key is its caller\'s, compared whole, and kept as a hash', (t) => {
@@ -32,8 +38,14 @@ test('a client\'s own key is its caller\'s, compared whole, and kept as a hash',
 })
 
 test('what the file says stands', (t) => {
-  const { scope, fingerprint, onMismatch } = policyOf(t, '{ key: { from: [cloudevents, repeatability] }, scope: "header:X-Tenant", fingerprint: none, onMismatch: { status: 409 } }')
-  assert.deepEqual([scope, fingerprint, onMismatch.status], [{ kind: 'parts', parts: [{ kind: 'header', name: 'x-tenant' }] }, { of: [], body: 'none' }, 409])
+  const { scope, fingerprint, onMismatch } = policyOf(
+    t,
+    '{ key: { from: [cloudevents, repeatability] }, scope: "header:X-Tenant", fingerprint: none, onMismatch: { status: 409 } }'
+  )
+  assert.deepEqual(
+    [scope, fingerprint, onMismatch.status],
+    [{ kind: 'parts', parts: [{ kind: 'header', name: 'x-tenant' }] }, { of: [], body: 'none' }, 409]
+  )
 })
 
 test('senders that say the same go together, and with a header where the file says whose it is', (t) => {
@@ -48,23 +60,44 @@ test('what the content is remembered by is its window; everything else, the rete
 })
 
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
-  ['two senders differ in whose an event is', '{ profile: relay, key: { from: [sns, cloudevents] } }', /^key\.from: has sources that say different things of scope; write scope: for this route$/],
+  [
+    'two senders differ in whose an event is',
+    '{ profile: relay, key: { from: [sns, cloudevents] } }',
+    /^key\.from: has sources that say different things of scope; write scope: for this route$/
+  ],
   ['a header and a sender differ', '{ profile: relay, key: { from: ["header:Idempotency-Key", cloudevents] } }', /^key\.from: .+ of scope/],
-  ['they differ in what is compared', '{ scope: shared, key: { from: ["header:Idempotency-Key", cloudevents] } }', /^key\.from: .+ of fingerprint/],
-  ['nobody is called that', '{ key: { from: kafka } }', /^key\.from: "kafka" is no key source; write .+ or a sender: cloudevents, standard-webhooks/],
+  [
+    'they differ in what is compared',
+    '{ scope: shared, key: { from: ["header:Idempotency-Key", cloudevents] } }',
+    /^key\.from: .+ of fingerprint/
+  ],
+  [
+    'nobody is called that',
+    '{ key: { from: kafka } }',
+    /^key\.from: "kafka" is no key source; write .+ or a sender: cloudevents, standard-webhooks/
+  ],
   ['a sender is there twice', '{ key: { from: [github, github] } }', /^key\.from: has github twice$/],
   ['a header is there twice, in other letters', '{ key: { from: ["header:X-Id", "header:x-id"] } }', /^key\.from: has header:x-id twice$/],
   ['a window without content', '{ key: { window: 5m } }', /^key\.window: says nothing/],
   ['a window below two leases', '{ key: { from: "hash:body", window: 20s } }', /^key\.window: must be at least two leases/],
-  ['a first sending that may have been forgotten', '{ retention: 9m, key: { from: repeatability } }', /^retention: must be at least ten minutes with repeatability/],
-  ['an unknown outcome that is forgotten before', '{ unknownRetention: 1h, key: { from: repeatability } }', /^unknownRetention: must be at least key\.window/],
+  [
+    'a first sending that may have been forgotten',
+    '{ retention: 9m, key: { from: repeatability } }',
+    /^retention: must be at least ten minutes with repeatability/
+  ],
+  [
+    'an unknown outcome that is forgotten before',
+    '{ unknownRetention: 1h, key: { from: repeatability } }',
+    /^unknownRetention: must be at least key\.window/
+  ],
   ['nothing to repeat', '{ mode: drop, key: { from: repeatability } }', /^key\.from: cannot have repeatability with mode drop/],
   ['a window of another mode', '{ mode: drop, key: { from: "hash:body", window: 5m } }', /^key\.window: says nothing with mode drop/],
   ['a window beyond what is remembered', '{ key: { from: repeatability, window: 2d } }', /^key\.window: must be at most retention/]
 ]
 for (const [why, policy, said] of REFUSED) {
   test(`refused: ${why}`, (t) => {
-    const complaints = new ConfigWorld(t).complaints(fileWith({ policy })).map((complaint) => complaint.replace('routes[0].idempotency.', ''))
+    const complaints = new ConfigWorld(t).complaints(fileWith({ policy })).map((complaint) =>
+      complaint.replace('routes[0].idempotency.', ''))
     assert.equal(complaints.length, 1, complaints.join('\n'))
     assert.match(complaints[0] ?? '', said)
   })

@@ -13,12 +13,20 @@ test('no secret is printed, and everything else is', (t) => {
   const { effective } = new ConfigWorld(t).load(fileWith({ rest: SECRETS }).replace('3000" }', HEADERS))
   const text = printConfig(effective)
   assert.ok(!text.includes('hunter2'), text)
-  for (const shown of ['postgres://u:***@h/db', 'rediss://:***@h:6380/0', 'X-Gateway: "***"', 'retention: 24h', 'mediaType']) assert.ok(text.includes(shown), shown)
+  for (const shown of ['postgres://u:***@h/db', 'rediss://:***@h:6380/0', 'X-Gateway: "***"', 'retention: 24h', 'mediaType']) {
+    assert.ok(text.includes(shown), shown)
+  }
 })
 
 test('what is printed is a configuration that means the same', (t) => {
   const world = new ConfigWorld(t)
-  for (const policy of ['{ profile: relay, keep: { statuses: { 409: keep } } }', '{ fingerprint: none }', '{ fingerprint: { ignore: [/a, /b], headers: [X-A], query: unordered } }', '{ profile: relay, fingerprint: { headers: [X-A] } }', '{ fingerprint: { of: [body], only: [/a] } }']) {
+  for (const policy of [
+    '{ profile: relay, keep: { statuses: { 409: keep } } }',
+    '{ fingerprint: none }',
+    '{ fingerprint: { ignore: [/a, /b], headers: [X-A], query: unordered } }',
+    '{ profile: relay, fingerprint: { headers: [X-A] } }',
+    '{ fingerprint: { of: [body], only: [/a] } }'
+  ]) {
     const first = world.load(fileWith({ policy }))
     const second = world.load(printConfig(first.effective))
     assert.deepEqual(second.config, first.config)

@@ -16,7 +16,9 @@ const CLUSTER = '{ cluster: ["n1:7000", "rediss://n2"], password: hunter2 }'
 /** A certificate of one's own in the world's directory. */
 function certificateIn (world: ConfigWorld): { cert: string, key: string } {
   const [cert, key] = [join(world.directory, 'cert.pem'), join(world.directory, 'key.pem')]
-  const { status, stderr } = spawnSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=test', '-days', '2', '-keyout', key, '-out', cert])
+  const { status, stderr } = spawnSync('openssl', [
+    'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=test', '-days', '2', '-keyout', key, '-out', cert
+  ])
   assert.equal(status, 0, String(stderr))
   return { cert, key }
 }
@@ -26,7 +28,13 @@ test('the master of some sentinels', (t) => {
   const { url, sentinel, cluster, username, password, database, tls } = config.stores.redis ?? {}
   const nodes = [{ host: 's1', port: 26379 }, { host: 's2', port: 5000 }, { host: '::1', port: 26379 }]
   assert.deepEqual({ url, sentinel, cluster, username, password, database, tls }, {
-    url: null, sentinel: { name: 'main', nodes, username: null, password: 'hunter2', tls: null }, cluster: null, username: 'onceway', password: 'hunter2', database: 2, tls: null
+    url: null,
+    sentinel: { name: 'main', nodes, username: null, password: 'hunter2', tls: null },
+    cluster: null,
+    username: 'onceway',
+    password: 'hunter2',
+    database: 2,
+    tls: null
   })
 })
 
@@ -34,31 +42,56 @@ test('some nodes of a cluster; rediss:// of one of them means TLS for all', (t) 
   const { config } = new ConfigWorld(t).load(redis(CLUSTER))
   const { cluster, tls, username, password } = config.stores.redis ?? {}
   assert.deepEqual({ cluster, tls, username, password }, {
-    cluster: [{ host: 'n1', port: 7000 }, { host: 'n2', port: 6379 }], tls: { ca: null, cert: null, key: null, servername: null }, username: null, password: 'hunter2'
+    cluster: [{ host: 'n1', port: 7000 }, { host: 'n2', port: 6379 }],
+    tls: { ca: null, cert: null, key: null, servername: null },
+    username: null,
+    password: 'hunter2'
   })
 })
 
 for (const [what, text, complaints] of [
   ['nothing', '{}', ['stores.redis.url: is missing; the redis block needs one (redis://host:6379), or sentinel, or cluster']],
-  ['a cluster beside a url', '{ url: "redis://h", cluster: [a] }', ['stores.redis.cluster: stands beside url: give one of url, sentinel and cluster']],
+  [
+    'a cluster beside a url',
+    '{ url: "redis://h", cluster: [a] }',
+    ['stores.redis.cluster: stands beside url: give one of url, sentinel and cluster']
+  ],
   ['all three', '{ url: "redis://h", cluster: [a], sentinel: { name: a, nodes: [a] } }', [
-    'stores.redis.sentinel: stands beside url: give one of url, sentinel and cluster', 'stores.redis.cluster: stands beside url: give one of url, sentinel and cluster'
+    'stores.redis.sentinel: stands beside url: give one of url, sentinel and cluster',
+    'stores.redis.cluster: stands beside url: give one of url, sentinel and cluster'
   ]],
   ['what belongs into the url', '{ url: "redis://h", username: a, password: hunter2, database: 1, tls: {} }', [
     'stores.redis.tls: needs rediss:// in the url',
-    ...['username', 'password', 'database'].map((name) => `stores.redis.${name}: belongs into the url: redis://username:password@host:6379/database`)
+    ...['username', 'password', 'database'].map((name) =>
+      `stores.redis.${name}: belongs into the url: redis://username:password@host:6379/database`)
   ]],
   ['a database of a cluster', '{ cluster: [a], database: 1 }', ['stores.redis.database: cannot be chosen: a cluster has database 0 alone']],
-  ['nodes with credentials, a database, a scheme of their own', '{ cluster: ["redis://u:hunter2@a", "redis://a/1", "http://a", "a:0", "a:b"] }', [
-    'stores.redis.cluster[0]: has credentials in it; write username and password beside it',
-    ...[1, 2, 3, 4].map((index) => `stores.redis.cluster[${index}]: is no address of a node; write host:6379`)
-  ]],
-  ['nodes with and without TLS', '{ cluster: ["redis://a", "rediss://b"] }', ['stores.redis.cluster[0]: is without TLS, and others are not: a cluster has one or the other']],
-  ['a sentinel with a scheme', '{ sentinel: { name: a, nodes: ["rediss://a"] } }', ['stores.redis.sentinel.nodes[0]: is a sentinel\'s address; write host:26379 (and tls beside nodes, if they speak TLS)']],
+  [
+    'nodes with credentials, a database, a scheme of their own',
+    '{ cluster: ["redis://u:hunter2@a", "redis://a/1", "http://a", "a:0", "a:b"] }',
+    [
+      'stores.redis.cluster[0]: has credentials in it; write username and password beside it',
+      ...[1, 2, 3, 4].map((index) => `stores.redis.cluster[${index}]: is no address of a node; write host:6379`)
+    ]
+  ],
+  [
+    'nodes with and without TLS',
+    '{ cluster: ["redis://a", "rediss://b"] }',
+    ['stores.redis.cluster[0]: is without TLS, and others are not: a cluster has one or the other']
+  ],
+  [
+    'a sentinel with a scheme',
+    '{ sentinel: { name: a, nodes: ["rediss://a"] } }',
+    ['stores.redis.sentinel.nodes[0]: is a sentinel\'s address; write host:26379 (and tls beside nodes, if they speak TLS)']
+  ],
   ['sentinels without a master\'s name', '{ sentinel: { nodes: [a] } }', ['stores.redis.sentinel.name: is missing']],
   ['no sentinel', '{ sentinel: { name: a, nodes: [] } }', ['stores.redis.sentinel.nodes: must NOT have fewer than 1 items']],
   ['a user without a password', '{ cluster: [a], username: onceway }', ['stores.redis.username: needs a password beside it']],
-  ['half a certificate', '{ url: "rediss://a", tls: { cert: hunter2 } }', ['stores.redis.tls.cert: is one half of a certificate: cert and key go together']],
+  [
+    'half a certificate',
+    '{ url: "rediss://a", tls: { cert: hunter2 } }',
+    ['stores.redis.tls.cert: is one half of a certificate: cert and key go together']
+  ],
   ['no certificate', '{ url: "rediss://a", tls: { ca: hunter2, cert: hunter2, key: hunter2 } }', [
     'stores.redis.tls.ca: is no certificate in PEM', 'stores.redis.tls.cert: and key are no certificate in PEM with its own key'
   ]]
@@ -84,7 +117,9 @@ test('passwords and certificates come from files beside the configuration', need
 test('no password and no key is printed', needs('openssl'), (t) => {
   const world = new ConfigWorld(t)
   const { cert, key } = certificateIn(world)
-  const { effective } = world.load(redis(`{ sentinel: { name: main, nodes: [s1], password: hunter2 }, username: me, password: hunter2, tls: { certFile: "${cert}", keyFile: "${key}" } }`))
+  const { effective } = world.load(
+    redis(`{ sentinel: { name: main, nodes: [s1], password: hunter2 }, username: me, password: hunter2, tls: { certFile: "${cert}", keyFile: "${key}" } }`)
+  )
   const text = printConfig(effective)
   assert.ok(!text.includes('hunter2') && !text.includes('PRIVATE KEY'), text)
   assert.ok(text.includes('name: main') && text.includes('username: me'))
@@ -92,14 +127,29 @@ test('no password and no key is printed', needs('openssl'), (t) => {
 
 test('the environment has single values; REDIS_URL fills in for a url only, and ONCEWAY_REDIS_URL contradicts', (t) => {
   const world = new ConfigWorld(t)
-  const { config } = world.load(redis(SENTINEL), { REDIS_URL: 'redis://h', ONCEWAY_STORES_REDIS_SENTINEL_NAME: 'other', ONCEWAY_STORES_REDIS_PASSWORD: 'changed', ONCEWAY_STORES_REDIS_DATABASE: '3' })
-  assert.deepEqual([config.stores.redis?.url, config.stores.redis?.sentinel?.name, config.stores.redis?.password, config.stores.redis?.database], [null, 'other', 'changed', 3])
+  const { config } = world.load(redis(SENTINEL), {
+    REDIS_URL: 'redis://h',
+    ONCEWAY_STORES_REDIS_SENTINEL_NAME: 'other',
+    ONCEWAY_STORES_REDIS_PASSWORD: 'changed',
+    ONCEWAY_STORES_REDIS_DATABASE: '3'
+  })
+  assert.deepEqual(
+    [config.stores.redis?.url, config.stores.redis?.sentinel?.name, config.stores.redis?.password, config.stores.redis?.database],
+    [null, 'other', 'changed', 3]
+  )
   assert.match(world.complaints(redis(CLUSTER), { ONCEWAY_REDIS_URL: 'redis://h' }).join(), /stores\.redis\.cluster: stands beside url/)
 })
 
 test('another place, password or certificate needs a restart, named and without its value', needs('openssl'), (t) => {
   const world = new ConfigWorld(t)
   const { cert } = certificateIn(world)
-  const [old, now] = [world.load(redis('{ cluster: [a], password: one }')), world.load(redis(`{ cluster: [a, b], password: hunter2, tls: { caFile: "${cert}" } }`))]
-  assert.deepEqual(restartOnly(old.config, now.config, 1).map((sentence) => sentence.split(' ')[0]), ['stores.redis.cluster', 'stores.redis.password', 'stores.redis.tls'])
+  const [old, now] = [
+    world.load(redis('{ cluster: [a], password: one }')),
+    world.load(redis(`{ cluster: [a, b], password: hunter2, tls: { caFile: "${cert}" } }`))
+  ]
+  assert.deepEqual(restartOnly(old.config, now.config, 1).map((sentence) => sentence.split(' ')[0]), [
+    'stores.redis.cluster',
+    'stores.redis.password',
+    'stores.redis.tls'
+  ])
 })

@@ -16,8 +16,10 @@ const ofBytes = (count: number): string => Buffer.alloc(count, 7).toString('base
 type File = Parameters<typeof fileWith>[0]
 /** Where it is written, and how. */
 const NAMES: ReadonlyArray<readonly [name: string, here: string, file: (verify: string) => File]> = [
-  ['verify', 'routes\\[0\\]\\.idempotency\\.verify', verify => ({ policy: `{ verify: { ${verify} } }` })],
-  ['inbox.verify', 'routes\\[0\\]\\.idempotency\\.inbox\\.verify', verify => ({ policy: `{ mode: inbox, inbox: { verify: { ${verify} } } }` })]
+  ['verify', 'routes\\[0\\]\\.idempotency\\.verify', (verify) => ({ policy: `{ verify: { ${verify} } }` })],
+  ['inbox.verify', 'routes\\[0\\]\\.idempotency\\.inbox\\.verify', (verify) => ({
+    policy: `{ mode: inbox, inbox: { verify: { ${verify} } } }`
+  })]
 ]
 
 function verifier ({ routes: [route] }: Config): VerifyPolicy {
@@ -28,7 +30,10 @@ function verifier ({ routes: [route] }: Config): VerifyPolicy {
 for (const mode of ['mode: enforce', 'mode: drop', 'mode: inbox', 'async: allowed', 'profile: relay']) {
   test(`verify is there for every route: ${mode}`, (t) => {
     const world = new ConfigWorld(t)
-    assert.deepEqual(verifier(world.load(fileWith({ policy: `{ ${mode}, verify: { scheme: github, secret: hunter2 } }` })).config).secrets, ['hunter2'])
+    assert.deepEqual(
+      verifier(world.load(fileWith({ policy: `{ ${mode}, verify: { scheme: github, secret: hunter2 } }` })).config).secrets,
+      ['hunter2']
+    )
     const { config } = world.load(fileWith({ policy: `{ ${mode}, verify: by-key-id }` }))
     assert.equal(config.routes[0]?.idempotency?.verify, 'by-key-id')
     assert.deepEqual(world.load(fileWith({ policy: `{ ${mode} }` })).config.remarks, [])
@@ -40,7 +45,10 @@ test('what a route says of those who sign is one of three words', (t) => {
   const said = (policy: string) => {
     const { config } = world.load(fileWith({ policy }))
     const { idempotency } = config.routes[0] ?? assert.fail()
-    return [idempotency === null ? null : signingOf(idempotency), banner(config, ['here'], 'http://a', 'http://b').find(line => line.includes(', unknown: hold'))?.split(', unknown: hold')[1]]
+    return [
+      idempotency === null ? null : signingOf(idempotency),
+      banner(config, ['here'], 'http://a', 'http://b').find((line) => line.includes(', unknown: hold'))?.split(', unknown: hold')[1]
+    ]
   }
   assert.deepEqual(said('{}'), ['refused', ''])
   assert.deepEqual(said('{ verify: by-key-id }'), ['by-key-id', ', signatures not verified (by-key-id)'])
@@ -48,7 +56,9 @@ test('what a route says of those who sign is one of three words', (t) => {
 })
 
 test('by-key-id is called what it is, with the routes that say so', (t) => {
-  const { config, effective } = new ConfigWorld(t).load(`${fileWith({ policy: '{ verify: by-key-id }' })}  - { name: refunds, match: { path: /r }, upstream: payments, idempotency: { verify: by-key-id } }\n  - { name: others, match: { path: /o }, upstream: payments, idempotency: {} }\n`)
+  const { config, effective } = new ConfigWorld(t).load(
+    `${fileWith({ policy: '{ verify: by-key-id }' })}  - { name: refunds, match: { path: /r }, upstream: payments, idempotency: { verify: by-key-id } }\n  - { name: others, match: { path: /o }, upstream: payments, idempotency: {} }\n`
+  )
   assert.deepEqual(config.remarks, ['verify: by-key-id on routes charges, refunds: whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer; signatures are not verified here.'])
   assert.match(printConfig(effective), /verify: by-key-id\n/)
 })
@@ -58,21 +68,42 @@ test('the old name is taken, with a word; both names are a mistake', (t) => {
   const { config } = world.load(fileWith({ policy: '{ mode: inbox, inbox: { verify: { scheme: github, secret: hunter2 } } }' }))
   assert.deepEqual(config.remarks, ['inbox.verify on route charges is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.'])
   const both = '{ mode: inbox, verify: by-key-id, inbox: { verify: { scheme: github, secret: hunter2 } } }'
-  assert.deepEqual(world.complaints(fileWith({ policy: both })), ['routes[0].idempotency.inbox.verify: stands beside verify, which is its new name: give one of the two'])
+  assert.deepEqual(world.complaints(fileWith({ policy: both })), [
+    'routes[0].idempotency.inbox.verify: stands beside verify, which is its new name: give one of the two'
+  ])
 })
 
 test('a word that is none is a mistake', (t) => {
-  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ verify: by-keyid }' })), ['routes[0].idempotency.verify: must be by-key-id or a map'])
+  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ verify: by-keyid }' })), [
+    'routes[0].idempotency.verify: must be by-key-id or a map'
+  ])
 })
 
 for (const [name, HERE, signed] of NAMES) {
   test(`${name}: verify comes with its defaults; the secrets stand in their order`, (t) => {
     const { config } = new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: ${SECRET}, previousSecret: ${OTHER}`)))
-    assert.deepEqual(config.routes[0]?.idempotency?.verify, { scheme: 'standard-webhooks', secrets: [SECRET, OTHER], toleranceMs: 300_000, hmac: null })
-    const own = new ConfigWorld(t).load(fileWith(signed('scheme: hmac, secret: hunter2, hmac: { header: X-Our_Signature, prefix: "sha256=" }'))).config
-    const expected = { scheme: 'hmac', secrets: ['hunter2'], toleranceMs: 300_000, hmac: { header: 'x-our_signature', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' } }
-    assert.equal(verifier(new ConfigWorld(t).load(fileWith(signed('scheme: stripe, secret: hunter2, tolerance: 1m'))).config).toleranceMs, 60_000)
-    for (const bytes of [24, 64, 75]) new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: whsec_${ofBytes(bytes)}`)))
+    assert.deepEqual(config.routes[0]?.idempotency?.verify, {
+      scheme: 'standard-webhooks',
+      secrets: [SECRET, OTHER],
+      toleranceMs: 300_000,
+      hmac: null
+    })
+    const own = new ConfigWorld(t).load(
+      fileWith(signed('scheme: hmac, secret: hunter2, hmac: { header: X-Our_Signature, prefix: "sha256=" }'))
+    ).config
+    const expected = {
+      scheme: 'hmac',
+      secrets: ['hunter2'],
+      toleranceMs: 300_000,
+      hmac: { header: 'x-our_signature', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' }
+    }
+    assert.equal(
+      verifier(new ConfigWorld(t).load(fileWith(signed('scheme: stripe, secret: hunter2, tolerance: 1m'))).config).toleranceMs,
+      60_000
+    )
+    for (const bytes of [24, 64, 75]) {
+      new ConfigWorld(t).load(fileWith(signed(`scheme: standard-webhooks, secret: whsec_${ofBytes(bytes)}`)))
+    }
     assert.deepEqual(verifier(own), expected)
     const shown = printConfig(new ConfigWorld(t).load(fileWith(signed('scheme: hmac, secret: hunter2, hmac: { header: X-A }'))).effective)
     assert.match(shown, /hmac:\n +header: X-A\n +algorithm: sha256\n +encoding: hex\n +prefix: ""\n/)
@@ -82,7 +113,9 @@ for (const [name, HERE, signed] of NAMES) {
   test(`${name}: secrets come from files and variables, and are printed by nobody`, (t) => {
     const world = new ConfigWorld(t)
     world.write('old', 'hunter2-old\r\n')
-    const { config, effective } = world.load(fileWith(signed('scheme: stripe, secret: "${HOOK}", previousSecretFile: old')), { HOOK: 'hunter2-new' })
+    const { config, effective } = world.load(fileWith(signed('scheme: stripe, secret: "${HOOK}", previousSecretFile: old')), {
+      HOOK: 'hunter2-new'
+    })
     assert.deepEqual(verifier(config).secrets, ['hunter2-new', 'hunter2-old'])
     const text = printConfig(effective)
     assert.ok(!text.includes('hunter2'), text)
@@ -109,24 +142,88 @@ for (const [name, HERE, signed] of NAMES) {
     ['no secret', 'scheme: github', new RegExp(`^${HERE}\\.secret: is missing; write secret or secretFile$`)],
     ['only the secret before it', 'scheme: github, previousSecret: hunter2', new RegExp(`^${HERE}\\.secret: is missing`)],
     ['an empty secret', 'scheme: github, secret: ""', new RegExp(`^${HERE}\\.secret: is empty`)],
-    ['a secret twice', 'scheme: github, secret: hunter2, previousSecret: hunter2', new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)],
-    ['a file of the secret that is not there', 'scheme: github, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
-    ['a file of the one before it that is not there', 'scheme: github, secret: hunter2, previousSecretFile: nowhere', new RegExp(`^${HERE}\\.previousSecretFile: .*nowhere cannot be read \\(ENOENT\\)$`)],
-    ['a secret and its file', 'scheme: github, secret: hunter2, secretFile: nowhere', new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)],
+    [
+      'a secret twice',
+      'scheme: github, secret: hunter2, previousSecret: hunter2',
+      new RegExp(`^${HERE}\\.previousSecret: is the same as secret$`)
+    ],
+    [
+      'a file of the secret that is not there',
+      'scheme: github, secretFile: nowhere',
+      new RegExp(`^${HERE}\\.secretFile: .*nowhere cannot be read \\(ENOENT\\)$`)
+    ],
+    [
+      'a file of the one before it that is not there',
+      'scheme: github, secret: hunter2, previousSecretFile: nowhere',
+      new RegExp(`^${HERE}\\.previousSecretFile: .*nowhere cannot be read \\(ENOENT\\)$`)
+    ],
+    [
+      'a secret and its file',
+      'scheme: github, secret: hunter2, secretFile: nowhere',
+      new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)
+    ],
     ['a scheme that nobody knows', 'scheme: gitlab, secret: hunter2', new RegExp(`^${HERE}\\.scheme: `)],
-    ['a Standard Webhooks secret that is no Base64', 'scheme: standard-webhooks, secret: "whsec_hunter2!"', new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. Where`)],
-    ['a Standard Webhooks secret that is nothing', 'scheme: standard-webhooks, secret: whsec_', new RegExp(`^${HERE}\\.secret: is no Standard`)],
-    ['a Standard Webhooks key of a pair', 'scheme: standard-webhooks, secret: whpk_aHVudGVyMg==', new RegExp(`^${HERE}\\.secret: is no Standard`)],
-    ['a Standard Webhooks secret that is too short', `scheme: standard-webhooks, secret: whsec_${ofBytes(23)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
-    ['a Standard Webhooks secret that is too long', `scheme: standard-webhooks, secret: whsec_${ofBytes(76)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
-    ['a secret in another alphabet, which reads as Base64', `scheme: standard-webhooks, secret: ${'0123abcd'.repeat(8)}`, new RegExp(`^${HERE}\\.secret: is no Standard`)],
-    ['a tolerance where no time is signed', 'scheme: github, secret: hunter2, tolerance: 5m', new RegExp(`^${HERE}\\.tolerance: is not used: with scheme github no time is signed$`)],
+    [
+      'a Standard Webhooks secret that is no Base64',
+      'scheme: standard-webhooks, secret: "whsec_hunter2!"',
+      new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. Where`)
+    ],
+    [
+      'a Standard Webhooks secret that is nothing',
+      'scheme: standard-webhooks, secret: whsec_',
+      new RegExp(`^${HERE}\\.secret: is no Standard`)
+    ],
+    [
+      'a Standard Webhooks key of a pair',
+      'scheme: standard-webhooks, secret: whpk_aHVudGVyMg==',
+      new RegExp(`^${HERE}\\.secret: is no Standard`)
+    ],
+    [
+      'a Standard Webhooks secret that is too short',
+      `scheme: standard-webhooks, secret: whsec_${ofBytes(23)}`,
+      new RegExp(`^${HERE}\\.secret: is no Standard`)
+    ],
+    [
+      'a Standard Webhooks secret that is too long',
+      `scheme: standard-webhooks, secret: whsec_${ofBytes(76)}`,
+      new RegExp(`^${HERE}\\.secret: is no Standard`)
+    ],
+    [
+      'a secret in another alphabet, which reads as Base64',
+      `scheme: standard-webhooks, secret: ${'0123abcd'.repeat(8)}`,
+      new RegExp(`^${HERE}\\.secret: is no Standard`)
+    ],
+    [
+      'a tolerance where no time is signed',
+      'scheme: github, secret: hunter2, tolerance: 5m',
+      new RegExp(`^${HERE}\\.tolerance: is not used: with scheme github no time is signed$`)
+    ],
     ['the same of shopify', 'scheme: shopify, secret: hunter2, tolerance: 1m', new RegExp(`^${HERE}\\.tolerance: is not used`)],
-    ['the same of hmac', 'scheme: hmac, secret: hunter2, tolerance: 1m, hmac: { header: X-A }', new RegExp(`^${HERE}\\.tolerance: is not used`)],
-    ['the same of the one before it', `scheme: standard-webhooks, secret: ${SECRET}, previousSecret: "hunter2 "`, new RegExp(`^${HERE}\\.previousSecret: is no Standard`)],
-    ['hmac without its header', 'scheme: hmac, secret: hunter2', new RegExp(`^${HERE}\\.hmac: is missing; scheme hmac needs hmac: \\{ header \\}$`)],
-    ['hmac beside another scheme', 'scheme: github, secret: hunter2, hmac: { header: X-A }', new RegExp(`^${HERE}\\.hmac: is not used: scheme is github$`)],
-    ['a tolerance of nothing', 'scheme: stripe, secret: hunter2, tolerance: 0s', new RegExp(`^${HERE}\\.tolerance: "0s" must be between 1s and 24h`)]
+    [
+      'the same of hmac',
+      'scheme: hmac, secret: hunter2, tolerance: 1m, hmac: { header: X-A }',
+      new RegExp(`^${HERE}\\.tolerance: is not used`)
+    ],
+    [
+      'the same of the one before it',
+      `scheme: standard-webhooks, secret: ${SECRET}, previousSecret: "hunter2 "`,
+      new RegExp(`^${HERE}\\.previousSecret: is no Standard`)
+    ],
+    [
+      'hmac without its header',
+      'scheme: hmac, secret: hunter2',
+      new RegExp(`^${HERE}\\.hmac: is missing; scheme hmac needs hmac: \\{ header \\}$`)
+    ],
+    [
+      'hmac beside another scheme',
+      'scheme: github, secret: hunter2, hmac: { header: X-A }',
+      new RegExp(`^${HERE}\\.hmac: is not used: scheme is github$`)
+    ],
+    [
+      'a tolerance of nothing',
+      'scheme: stripe, secret: hunter2, tolerance: 0s',
+      new RegExp(`^${HERE}\\.tolerance: "0s" must be between 1s and 24h`)
+    ]
   ]
 
   for (const [what, verify, complaint] of wrong) {
@@ -140,5 +237,7 @@ for (const [name, HERE, signed] of NAMES) {
 }
 
 test('inbox.verify without an inbox is a mistake', (t) => {
-  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ inbox: { verify: { scheme: github, secret: hunter2 } } }' })), ['routes[0].idempotency.inbox: is not used: mode is not inbox, and async is not allowed'])
+  assert.deepEqual(new ConfigWorld(t).complaints(fileWith({ policy: '{ inbox: { verify: { scheme: github, secret: hunter2 } } }' })), [
+    'routes[0].idempotency.inbox: is not used: mode is not inbox, and async is not allowed'
+  ])
 })

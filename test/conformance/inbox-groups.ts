@@ -3,7 +3,27 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NewMessage } from '../../src/core/message.ts'
 import type { InboxStore } from '../../src/ports.ts'
-import { acceptInTurn, againIn, againOf, AUDIT, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import {
+  acceptInTurn,
+  againIn,
+  againOf,
+  AUDIT,
+  DEAD,
+  DELIVERED,
+  detailOf,
+  HELD,
+  idsOf,
+  LONG_MS,
+  messageOf,
+  namesOf,
+  ROUTE,
+  SHORT_MS,
+  stateOf,
+  takeFrom,
+  takeOne,
+  untilAfter,
+  workerOf
+} from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
 /** One delivery after another, until none may be taken. */
@@ -23,7 +43,7 @@ function three (over: Parameters<typeof messageOf>[0] = {}): [NewMessage, NewMes
 }
 
 export function inboxGroups (open: OpenInbox): void {
-  test('one at a time, in the order in which they were accepted, whichever process accepted them', async t => {
+  test('one at a time, in the order in which they were accepted, whichever process accepted them', async (t) => {
     const { store, second = store } = await open(t)
     const messages = Array.from({ length: 6 }, () => messageOf({ group: 'a' }))
     for (const [index, message] of messages.entries()) await (index % 2 === 0 ? store : second).accept(message)
@@ -37,7 +57,7 @@ export function inboxGroups (open: OpenInbox): void {
     }
   })
 
-  test('the next waits behind a retry', async t => {
+  test('the next waits behind a retry', async (t) => {
     const world = await open(t)
     const { store } = world
     const [first, next] = three()
@@ -45,11 +65,16 @@ export function inboxGroups (open: OpenInbox): void {
     const owner = await workerOf(store)
     await store.settle((await takeOne(store, owner)).token, againIn(SHORT_MS))
     let order: string[] = []
-    await untilAfter(world, SHORT_MS, async () => { order = [...order, ...await drain(store, owner)]; return order.length > 1 }, 'both to be delivered')
+    await untilAfter(
+      world,
+      SHORT_MS,
+      async () => { order = [...order, ...await drain(store, owner)]; return order.length > 1 },
+      'both to be delivered'
+    )
     assert.deepEqual(order, idsOf(first, next))
   })
 
-  test('groups wait for none but their own, and what is in none for nobody', async t => {
+  test('groups wait for none but their own, and what is in none for nobody', async (t) => {
     const { store } = await open(t)
     const [slow, behind, other, alone] = [messageOf({ group: 'a' }), messageOf({ group: 'a' }), messageOf({ group: 'b' }), messageOf()]
     await acceptInTurn(store, [slow, behind, other, alone])
@@ -60,7 +85,7 @@ export function inboxGroups (open: OpenInbox): void {
     assert.deepEqual(await takeFrom(store, owner), [])
   })
 
-  test('a dead or held one lets its group go on', async t => {
+  test('a dead or held one lets its group go on', async (t) => {
     const { store } = await open(t)
     const messages = three()
     await acceptInTurn(store, messages)
@@ -71,7 +96,7 @@ export function inboxGroups (open: OpenInbox): void {
   })
 
   for (const fate of [DEAD, HELD]) {
-    test(`one that stops its group stops it while it is ${fate.kind}: retried it is the first again, discarded it lets the next go`, async t => {
+    test(`one that stops its group stops it while it is ${fate.kind}: retried it is the first again, discarded it lets the next go`, async (t) => {
       const { store } = await open(t)
       const messages = three({ stops: true })
       await acceptInTurn(store, messages)
@@ -90,10 +115,13 @@ export function inboxGroups (open: OpenInbox): void {
   }
 
   for (const [state, fate] of [['dead', DEAD], ['held', HELD]] as const) {
-    test(`one that stops its group while it is ${state} stops it until an operator says so, however long it was to be kept`, async t => {
+    test(`one that stops its group while it is ${state} stops it until an operator says so, however long it was to be kept`, async (t) => {
       const world = await open(t)
       const { store } = world
-      const [first, next, past] = [...three({ stops: true, deadKeepMs: SHORT_MS }).slice(0, 2), messageOf({ stops: true, deadKeepMs: SHORT_MS })] as [NewMessage, NewMessage, NewMessage]
+      const [first, next, past] = [
+        ...three({ stops: true, deadKeepMs: SHORT_MS }).slice(0, 2),
+        messageOf({ stops: true, deadKeepMs: SHORT_MS })
+      ] as [NewMessage, NewMessage, NewMessage]
       await acceptInTurn(store, [first, next, past])
       const owner = await workerOf(store)
       for (const { token } of await takeFrom(store, owner)) await store.settle(token, fate)
@@ -111,7 +139,7 @@ export function inboxGroups (open: OpenInbox): void {
     })
   }
 
-  test('a discarded one in the midst is passed over, the first one discarded lets the next go', async t => {
+  test('a discarded one in the midst is passed over, the first one discarded lets the next go', async (t) => {
     const { store } = await open(t)
     const messages = Array.from({ length: 4 }, () => messageOf({ group: 'a' }))
     await acceptInTurn(store, messages)
@@ -120,7 +148,7 @@ export function inboxGroups (open: OpenInbox): void {
     assert.deepEqual(await drain(store, await workerOf(store)), idsOf(second, fourth))
   })
 
-  test('a dead one that is asked for again goes before those that wait, and they after it', async t => {
+  test('a dead one that is asked for again goes before those that wait, and they after it', async (t) => {
     const { store } = await open(t)
     const messages = three()
     await acceptInTurn(store, messages)
@@ -136,7 +164,7 @@ export function inboxGroups (open: OpenInbox): void {
     assert.deepEqual(await drain(store, owner), idsOf(...messages))
   })
 
-  test('one that is asked for again while a later one is delivered waits for that one', async t => {
+  test('one that is asked for again while a later one is delivered waits for that one', async (t) => {
     const { store } = await open(t)
     const messages = three()
     await acceptInTurn(store, messages)
@@ -149,7 +177,7 @@ export function inboxGroups (open: OpenInbox): void {
     assert.deepEqual(await drain(store, owner), idsOf(messages[0], messages[2]))
   })
 
-  test('what a dead worker had goes first again, and what it had that holds lets the next go', async t => {
+  test('what a dead worker had goes first again, and what it had that holds lets the next go', async (t) => {
     const { store } = await open(t)
     const [first, next] = three()
     const [held, after] = [messageOf({ group: 'b', holds: true }), messageOf({ group: 'b', holds: true })]
@@ -159,8 +187,8 @@ export function inboxGroups (open: OpenInbox): void {
     await store.gone(lost)
     assert.equal((await store.recover(10)).count, 2)
     const order = await drain(store, await workerOf(store))
-    assert.deepEqual(order.filter(id => idsOf(first, next).includes(id)), idsOf(first, next))
-    assert.deepEqual(order.filter(id => idsOf(held, after).includes(id)), idsOf(after))
+    assert.deepEqual(order.filter((id) => idsOf(first, next).includes(id)), idsOf(first, next))
+    assert.deepEqual(order.filter((id) => idsOf(held, after).includes(id)), idsOf(after))
     assert.equal(await stateOf(store, held), 'held')
   })
 }

@@ -3,14 +3,37 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fate, NewMessage } from '../../src/core/message.ts'
 import type { InboxStore } from '../../src/ports.ts'
-import { acceptInTurn, againIn, AUDIT, DEAD, DELIVERED, detailOf, EVERYTHING, HELD, LONG_MS, messageOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf } from './inbox-world.ts'
+import {
+  acceptInTurn,
+  againIn,
+  AUDIT,
+  DEAD,
+  DELIVERED,
+  detailOf,
+  EVERYTHING,
+  HELD,
+  LONG_MS,
+  messageOf,
+  ROUTE,
+  SHORT_MS,
+  stateOf,
+  takeFrom,
+  takeOne,
+  untilAfter,
+  workerOf
+} from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
 /** Longer than any clock is coarse. */
 const AGED_MS = 200
 
 /** Accepted, taken, and settled so; null: left with its worker. */
-async function bring (store: InboxStore, owner: Buffer, fate: Fate | null, over: Parameters<typeof messageOf>[0] = {}): Promise<NewMessage> {
+async function bring (
+  store: InboxStore,
+  owner: Buffer,
+  fate: Fate | null,
+  over: Parameters<typeof messageOf>[0] = {}
+): Promise<NewMessage> {
   const message = messageOf(over)
   await store.accept(message)
   const [delivery] = await takeFrom(store, owner, 1, over.route ?? ROUTE)
@@ -20,7 +43,7 @@ async function bring (store: InboxStore, owner: Buffer, fate: Fate | null, over:
 }
 
 export function inboxOperators (open: OpenInbox): void {
-  test('a list is what matches, oldest first, up to its limit', async t => {
+  test('a list is what matches, oldest first, up to its limit', async (t) => {
     const world = await open(t)
     const { store } = world
     const owner = await workerOf(store)
@@ -36,7 +59,10 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual(await listed({ state: 'dead', route: ROUTE }), [dead.id])
     assert.deepEqual(await listed({ id: waiting.id }), [waiting.id])
     assert.deepEqual(await listed({ keyHashes: [delivered.about.keyHash] }), [delivered.id])
-    assert.deepEqual(await listed({ keyHashes: [waiting, dead, messageOf()].map(({ about: { keyHash } }) => keyHash) }), [dead.id, waiting.id])
+    assert.deepEqual(
+      await listed({ keyHashes: [waiting, dead, messageOf()].map(({ about: { keyHash } }) => keyHash) }),
+      [dead.id, waiting.id]
+    )
     assert.deepEqual(await listed({ state: 'dead', keyHashes: [waiting, dead].map(({ about: { keyHash } }) => keyHash) }), [dead.id])
     assert.deepEqual(await listed({ keyHashes: [] }), [])
     assert.deepEqual(await listed({ olderMs: LONG_MS }), [])
@@ -44,7 +70,7 @@ export function inboxOperators (open: OpenInbox): void {
     await untilAfter(world, SHORT_MS, async () => (await listed({ olderMs: SHORT_MS })).length === 4, 'all to be old enough')
   })
 
-  test('what is asked for again is as young as one that has just been accepted: it has its whole age before it', async t => {
+  test('what is asked for again is as young as one that has just been accepted: it has its whole age before it', async (t) => {
     const world = await open(t)
     const { store } = world
     const owner = await workerOf(store)
@@ -58,20 +84,30 @@ export function inboxOperators (open: OpenInbox): void {
     assert.ok(receivedAtMs > 0 && settledAtMs === null, 'though it was received when it was')
   })
 
-  test('a retry delivers again what is dead, held or pausing, with its tries begun anew; what is delivered or under way stays as it is', async t => {
+  test('a retry delivers again what is dead, held or pausing, with its tries begun anew; what is delivered or under way stays as it is', async (t) => {
     const { store, audits } = await open(t)
     const owner = await workerOf(store)
-    const [dead, held, pausing] = [await bring(store, owner, DEAD), await bring(store, owner, HELD), await bring(store, owner, againIn(LONG_MS))]
+    const [dead, held, pausing] = [
+      await bring(store, owner, DEAD),
+      await bring(store, owner, HELD),
+      await bring(store, owner, againIn(LONG_MS))
+    ]
     const [delivered, underWay] = [await bring(store, owner, DELIVERED), await bring(store, owner, null)]
     const changed = await store.retry(EVERYTHING, AUDIT)
-    assert.deepEqual(changed.map(({ id, state, tries, attempt, expiresAtMs }) => ({ id, state, tries, attempt, expiresAtMs })), [dead, held, pausing].map(({ id }) => ({ id, state: 'waiting', tries: 0, attempt: 1, expiresAtMs: null })))
+    assert.deepEqual(
+      changed.map(({ id, state, tries, attempt, expiresAtMs }) => ({ id, state, tries, attempt, expiresAtMs })),
+      [dead, held, pausing].map(({ id }) => ({ id, state: 'waiting', tries: 0, attempt: 1, expiresAtMs: null }))
+    )
     const taken = await takeFrom(store, owner)
-    assert.deepEqual(taken.map(({ token, tries, request }) => ({ attempt: token.attempt, tries, request })), [dead, held, pausing].map(({ request }) => ({ attempt: 2, tries: 1, request })))
+    assert.deepEqual(
+      taken.map(({ token, tries, request }) => ({ attempt: token.attempt, tries, request })),
+      [dead, held, pausing].map(({ request }) => ({ attempt: 2, tries: 1, request }))
+    )
     assert.deepEqual([await stateOf(store, delivered), await stateOf(store, underWay)], ['delivered', 'delivering'])
     assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'retry', ...AUDIT })))
   })
 
-  test('what was given up and is retried says no more that it was: its last error alone stays', async t => {
+  test('what was given up and is retried says no more that it was: its last error alone stays', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)
     const dead = (error: string): Fate => ({ kind: 'dead', status: null, error, answer: null })
@@ -85,7 +121,7 @@ export function inboxOperators (open: OpenInbox): void {
   })
 
   // In Postgres the statement returned it before its group was called: `onceway inbox retry` said that it was not due.
-  test('a retry returns the first of a group as due, and what is behind it as not', async t => {
+  test('a retry returns the first of a group as due, and what is behind it as not', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)
     const dead = await bring(store, owner, DEAD, { group: 'a' })
@@ -97,7 +133,7 @@ export function inboxOperators (open: OpenInbox): void {
   })
 
   // The inbox in memory listed it where the earlier one had stood.
-  test('what is accepted anew, behind what is past, is the youngest', async t => {
+  test('what is accepted anew, behind what is past, is the youngest', async (t) => {
     const world = await open(t)
     const { store } = world
     const past = await bring(store, await workerOf(store), DELIVERED, { keepMs: SHORT_MS })
@@ -109,7 +145,7 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual((await store.discard({ limit: 1 }, AUDIT)).map(({ id }) => id), [other.id])
   })
 
-  test('a discard gives up what waits, is dead or held, for good', async t => {
+  test('a discard gives up what waits, is dead or held, for good', async (t) => {
     const { store, audits } = await open(t)
     const owner = await workerOf(store)
     const [dead, held] = [await bring(store, owner, DEAD), await bring(store, owner, HELD)]
@@ -125,7 +161,7 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'discard', ...AUDIT })))
   })
 
-  test('a change by hand is bounded by its filter', async t => {
+  test('a change by hand is bounded by its filter', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)
     const [first, second] = [await bring(store, owner, DEAD), await bring(store, owner, DEAD)]
@@ -136,7 +172,7 @@ export function inboxOperators (open: OpenInbox): void {
     assert.equal(await stateOf(store, second), 'dead')
   })
 
-  test('how much is in a route, what its requests weigh, and how old the oldest is', async t => {
+  test('how much is in a route, what its requests weigh, and how old the oldest is', async (t) => {
     const world = await open(t)
     const { store } = world
     const owner = await workerOf(store)
@@ -145,24 +181,43 @@ export function inboxOperators (open: OpenInbox): void {
     await bring(store, owner, HELD, { body: '12' })
     await bring(store, owner, null, { body: '345' })
     await acceptInTurn(store, [messageOf({ body: '6789' }), messageOf({ body: '0' }), messageOf({ route: 'other', body: '' })])
-    const depths = new Map((await store.depths()).map(depth => [depth.route, depth]))
+    const depths = new Map((await store.depths()).map((depth) => [depth.route, depth]))
     const { oldestMs, ...depth } = depths.get(ROUTE) ?? { oldestMs: null }
     assert.deepEqual(depth, { route: ROUTE, waiting: 2, delivering: 1, held: 1, dead: 1, bytes: 10 })
     assert.ok(oldestMs !== null && oldestMs >= 0)
     assert.equal(depths.get('other')?.waiting, 1)
-    await untilAfter(world, SHORT_MS, async () => (await store.depths()).every(({ oldestMs }) => (oldestMs ?? 0) >= SHORT_MS), 'all to be older')
+    await untilAfter(
+      world,
+      SHORT_MS,
+      async () => (await store.depths()).every(({ oldestMs }) => (oldestMs ?? 0) >= SHORT_MS),
+      'all to be older'
+    )
     await store.discard(EVERYTHING, AUDIT)
     assert.equal((await store.depths()).find(({ route }) => route === 'other')?.waiting ?? 0, 0)
   })
 
-  test('what is past is swept, some at a time, and nothing else', async t => {
+  test('what is past is swept, some at a time, and nothing else', async (t) => {
     const world = await open(t)
     const { store } = world
     const owner = await workerOf(store)
     const short = { keepMs: SHORT_MS, deadKeepMs: SHORT_MS }
-    const past = [await bring(store, owner, DELIVERED, short), await bring(store, owner, DEAD, short), await bring(store, owner, HELD, short)]
-    const kept = [await bring(store, owner, DELIVERED), await bring(store, owner, DEAD), await bring(store, owner, againIn(LONG_MS), short), await bring(store, owner, null, short)]
-    await untilAfter(world, SHORT_MS, async () => (await Promise.all(past.map(({ id }) => store.look(id)))).every(found => found === null), 'three to be past')
+    const past = [
+      await bring(store, owner, DELIVERED, short),
+      await bring(store, owner, DEAD, short),
+      await bring(store, owner, HELD, short)
+    ]
+    const kept = [
+      await bring(store, owner, DELIVERED),
+      await bring(store, owner, DEAD),
+      await bring(store, owner, againIn(LONG_MS), short),
+      await bring(store, owner, null, short)
+    ]
+    await untilAfter(
+      world,
+      SHORT_MS,
+      async () => (await Promise.all(past.map(({ id }) => store.look(id)))).every((found) => found === null),
+      'three to be past'
+    )
     const swept = [await store.sweep(2), await store.sweep(2), await store.sweep(2)]
     assert.deepEqual(swept, [2, 1, 0])
     for (const message of kept) assert.ok(await detailOf(store, message))

@@ -30,7 +30,7 @@ const ENDS_OF_A_CLAIM: Readonly<Record<string, (world: InboxWorld, claim: Claim)
 
 export function inboxRecords (open: OpenInbox): void {
   for (const outcome of [null, 'completed', 'consumed', 'indeterminate', 'released'] as const) {
-    test(`a message whose key has a record (${outcome ?? 'claimed'}) is not taken in`, async t => {
+    test(`a message whose key has a record (${outcome ?? 'claimed'}) is not taken in`, async (t) => {
       const world = await open(t)
       const message = messageOf()
       await leaveRecord(world, message, outcome)
@@ -40,7 +40,7 @@ export function inboxRecords (open: OpenInbox): void {
     })
   }
 
-  test('under the claim of its record it is, and its deliveries are numbered from there on', async t => {
+  test('under the claim of its record it is, and its deliveries are numbered from there on', async (t) => {
     const world = await open(t)
     const { store, records } = world
     const message = messageOf()
@@ -52,21 +52,26 @@ export function inboxRecords (open: OpenInbox): void {
     assert.deepEqual([token.attempt, tries], [2, 1])
   })
 
-  // Chaos with gateways that differ found it: an acceptance that a slow way held back came behind the end of its lease, when another gateway had executed its key.
+  // Chaos with gateways that differ found it: an acceptance that a slow way held back came behind the end of its lease,
+  // when another gateway had executed its key.
   for (const [end, bring] of Object.entries(ENDS_OF_A_CLAIM)) {
-    test(`under a claim that ${end} it is not taken in, and a claim that stands lets others in beside it`, async t => {
+    test(`under a claim that ${end} it is not taken in, and a claim that stands lets others in beside it`, async (t) => {
       const world = await open(t)
       const { store } = world
       const [late, inTime] = [messageOf(), messageOf()]
       const [ended, stands] = [await leaveRecord(world, late, null), await leaveRecord(world, inTime, null)]
       await bring(world, ended)
-      const results = await Promise.all([store.accept(under(late, ended)), store.accept(under(inTime, stands)), store.accept(under(messageOf(), ended))])
+      const results = await Promise.all([
+        store.accept(under(late, ended)),
+        store.accept(under(inTime, stands)),
+        store.accept(under(messageOf(), ended))
+      ])
       assert.deepEqual(results.map(({ kind }) => kind), ['recorded', 'accepted', 'recorded'])
       assert.equal(await store.look(late.id), null)
     })
   }
 
-  test('a record that is past is none, and a message that stands there goes before a record', async t => {
+  test('a record that is past is none, and a message that stands there goes before a record', async (t) => {
     const world = await open(t)
     const { store } = world
     const [past, there] = [messageOf(), messageOf()]
@@ -77,7 +82,7 @@ export function inboxRecords (open: OpenInbox): void {
     assert.equal((await store.accept(againOf(there))).kind, 'seen')
   })
 
-  test('with one that has a record among them, none of several is taken in', async t => {
+  test('with one that has a record among them, none of several is taken in', async (t) => {
     const world = await open(t)
     const { store } = world
     const [one, recorded, other, there] = [messageOf(), messageOf(), messageOf(), messageOf()]
@@ -88,7 +93,7 @@ export function inboxRecords (open: OpenInbox): void {
     for (const message of [one, recorded, other]) assert.equal(await store.look(message.id), null)
   })
 
-  test('a record beside a message that stands there holds up no others', async t => {
+  test('a record beside a message that stands there holds up no others', async (t) => {
     const world = await open(t)
     const { store } = world
     const [there, other] = [messageOf(), messageOf()]
@@ -99,7 +104,7 @@ export function inboxRecords (open: OpenInbox): void {
     assert.notEqual(await store.look(other.id), null)
   })
 
-  test('where a message stands nothing is claimed, and who asks for it is told of the message', async t => {
+  test('where a message stands nothing is claimed, and who asks for it is told of the message', async (t) => {
     const { store, records } = await open(t)
     const message = messageOf()
     await store.accept(message)
@@ -112,7 +117,7 @@ export function inboxRecords (open: OpenInbox): void {
   })
 
   for (const outcome of ['released', 'indeterminate', 'completed'] as const) {
-    test(`nor is what was ${outcome} behind the message, though it is past or may be asked for again`, async t => {
+    test(`nor is what was ${outcome} behind the message, though it is past or may be asked for again`, async (t) => {
       const world = await open(t)
       const { store, records } = world
       const message = messageOf()
@@ -128,7 +133,7 @@ export function inboxRecords (open: OpenInbox): void {
     })
   }
 
-  test('a message that is past is none to a claim, and those beside one are claimed', async t => {
+  test('a message that is past is none to a claim, and those beside one are claimed', async (t) => {
     const world = await open(t)
     const { store, records } = world
     const [past, there] = [messageOf({ keepMs: SHORT_MS }), messageOf({ route: 'others' })]
@@ -137,7 +142,7 @@ export function inboxRecords (open: OpenInbox): void {
     await store.settle(token, DELIVERED)
     await untilAfter(world, SHORT_MS, async () => await store.look(past.id) === null, 'the message to be past')
     const claims = [past, there, messageOf()].map(({ id }) => claimOf({ id }))
-    const results = await Promise.all(claims.map(async claim => records.insert(claim)))
+    const results = await Promise.all(claims.map(async (claim) => records.insert(claim)))
     assert.deepEqual(results.map(({ kind }) => kind), ['won', 'message', 'won'])
   })
 }

@@ -28,7 +28,7 @@ async function bringPast (world: InboxWorld, over: Parameters<typeof messageOf>[
 }
 
 export function inboxSchemes (open: OpenInbox): void {
-  test('a message by a scheme that does not claim yet, or no more, has moved, alone or among several', async t => {
+  test('a message by a scheme that does not claim yet, or no more, has moved, alone or among several', async (t) => {
     const { store, second = store, switchScheme } = await open(t)
     const early = nextOf(messageOf())
     assert.deepEqual(await store.accept(early), MOVED)
@@ -40,7 +40,7 @@ export function inboxSchemes (open: OpenInbox): void {
     assert.deepEqual((await store.acceptAll([early, other])).map(({ kind }) => kind), ['accepted', 'accepted'])
   })
 
-  test('a message that stands under the earlier id moves it, whatever became of it, and so does a record', async t => {
+  test('a message that stands under the earlier id moves it, whatever became of it, and so does a record', async (t) => {
     const { store, records, switchScheme } = await open(t)
     const owner = await workerOf(store)
     const [delivered, dead, waiting] = [messageOf(), messageOf(), messageOf()]
@@ -59,10 +59,13 @@ export function inboxSchemes (open: OpenInbox): void {
       assert.deepEqual((await store.acceptAll([next, nextOf(messageOf())])).map(({ kind }) => kind), ['moved', 'accepted'])
       assert.equal(await store.look(next.id), null)
     }
-    assert.deepEqual([await stateOf(store, delivered), await stateOf(store, dead), await stateOf(store, waiting)], ['delivered', 'dead', 'waiting'])
+    assert.deepEqual(
+      [await stateOf(store, delivered), await stateOf(store, dead), await stateOf(store, waiting)],
+      ['delivered', 'dead', 'waiting']
+    )
   })
 
-  test('what is past there does not, and is gone with the acceptance: who has seen the record takes it no more', async t => {
+  test('what is past there does not, and is gone with the acceptance: who has seen the record takes it no more', async (t) => {
     const world = await open(t)
     const { store, records, switchScheme } = world
     const [one, other] = [await bringPast(world), await bringPast(world, { group: 'a', stops: true })]
@@ -83,7 +86,7 @@ export function inboxSchemes (open: OpenInbox): void {
     }
   })
 
-  test('what stands under its own id goes first, whichever scheme claims', async t => {
+  test('what stands under its own id goes first, whichever scheme claims', async (t) => {
     const { store, records, switchScheme } = await open(t)
     const [message, recorded] = [messageOf(), messageOf()]
     await store.accept(message)
@@ -97,7 +100,7 @@ export function inboxSchemes (open: OpenInbox): void {
     assert.equal((await store.accept(againOf(next))).kind, 'seen')
   })
 
-  test('under a claim of its own it is accepted, whichever scheme claims meanwhile: the claim has looked', async t => {
+  test('under a claim of its own it is accepted, whichever scheme claims meanwhile: the claim has looked', async (t) => {
     const { store, records, switchScheme } = await open(t)
     const message = messageOf()
     const claim = claimOf({ id: message.id })
@@ -106,37 +109,49 @@ export function inboxSchemes (open: OpenInbox): void {
     assert.deepEqual(await store.accept({ ...message, underClaim: { owner: claim.owner, attempt: 1 } }), { kind: 'accepted' })
   })
 
-  test('a message that stands under the earlier id of a claim moves it; one that is past does not, and is gone', async t => {
+  test('a message that stands under the earlier id of a claim moves it; one that is past does not, and is gone', async (t) => {
     const world = await open(t)
     const { store, records, switchScheme } = world
     const [past, there] = [await bringPast(world), messageOf()]
     await store.accept(there)
     await switchScheme('2')
     const claims = [past, there].map(({ id }) => nextClaimOf(claimOf({ id })))
-    assert.deepEqual(await Promise.all(claims.map(async claim => (await records.insert(claim)).kind)), ['won', 'moved'])
+    assert.deepEqual(await Promise.all(claims.map(async (claim) => (await records.insert(claim)).kind)), ['won', 'moved'])
     assert.deepEqual(await records.confirm(nextClaimOf(claimOf({ id: there.id }))), MOVED)
     assert.equal(await store.sweep(10), 0)
   })
 
-  test('of a claim and an acceptance of one request that meet a switch exactly one is told that it may', async t => {
+  test('of a claim and an acceptance of one request that meet a switch exactly one is told that it may', async (t) => {
     const { store, records, switchScheme } = await open(t)
     const olds = Array.from({ length: 20 }, () => messageOf())
     const results = await Promise.all([
-      ...olds.map(async (message, index) => (await (index % 2 === 0 ? store.accept(message) : records.insert(claimOf({ id: message.id })))).kind),
+      ...olds.map(async (message, index) =>
+        (await (index % 2 === 0 ? store.accept(message) : records.insert(claimOf({ id: message.id })))).kind),
       Promise.resolve(switchScheme('2')).then(() => 'switched')
     ])
-    const later = await Promise.all(olds.map(async ({ id }, index) => (await (index % 2 === 0 ? records.insert(nextClaimOf(claimOf({ id }))) : store.accept(nextOf({ id })))).kind))
-    for (const index of olds.keys()) assert.equal([results[index], later[index]].filter(kind => kind === 'won' || kind === 'accepted').length, 1, `${results[index]}, ${later[index]}`)
+    const later = await Promise.all(olds.map(async ({ id }, index) =>
+      (await (index % 2 === 0 ? records.insert(nextClaimOf(claimOf({ id }))) : store.accept(nextOf({ id })))).kind))
+    for (const index of olds.keys()) {
+      assert.equal(
+        [results[index], later[index]].filter((kind) => kind === 'won' || kind === 'accepted').length,
+        1,
+        `${results[index]}, ${later[index]}`
+      )
+    }
   })
 
-  test('a message of the scheme before is counted, and keeps that from ending until it is swept', async t => {
+  test('a message of the scheme before is counted, and keeps that from ending until it is swept', async (t) => {
     const world = await open(t)
     const { store, records, switchScheme } = world
     await bringPast(world)
     await store.accept(messageOf({ id: randomBytes(32) }))
     const result = await switchScheme('2')
     assert.deepEqual(result.kind === 'switched' && result.rows, { records: 0, messages: 1, marks: 0 })
-    assert.deepEqual(await switchScheme('3').then(left => left.kind === 'earlier-left' && left.rows), { records: 0, messages: 2, marks: 0 })
+    assert.deepEqual(await switchScheme('3').then((left) => left.kind === 'earlier-left' && left.rows), {
+      records: 0,
+      messages: 2,
+      marks: 0
+    })
     await records.endEarlierScheme()
     assert.notEqual((await records.schemes()).earlier, null)
   })

@@ -41,7 +41,13 @@ export interface MessageOver extends Partial<Omit<NewMessage, 'about' | 'request
   readonly keyHash?: Buffer
 }
 
-export function messageOf ({ route = ROUTE, group, body = '{"event":1}', keyHash = randomBytes(32), ...over }: MessageOver = {}): NewMessage {
+export function messageOf ({
+  route = ROUTE,
+  group,
+  body = '{"event":1}',
+  keyHash = randomBytes(32),
+  ...over
+}: MessageOver = {}): NewMessage {
   return {
     id: randomBytes(32),
     scheme: FIRST_SCHEME,
@@ -53,7 +59,12 @@ export function messageOf ({ route = ROUTE, group, body = '{"event":1}', keyHash
     stops: false,
     keepMs: LONG_MS,
     deadKeepMs: LONG_MS,
-    request: { method: 'POST', target: '/hooks?from=a%20b', headers: ['Content-Type', 'application/json', 'X-Twice', '1', 'x-twice', 'caf\xe9'], body: Buffer.from(body) },
+    request: {
+      method: 'POST',
+      target: '/hooks?from=a%20b',
+      headers: ['Content-Type', 'application/json', 'X-Twice', '1', 'x-twice', 'caf\xe9'],
+      body: Buffer.from(body)
+    },
     about: { route, method: 'POST', path: '/hooks', requestId: 'req-1', instance: 'gateway-1', keyHash, keyText: null },
     ...over
   }
@@ -112,6 +123,11 @@ export function idsOf (...messages: readonly NewMessage[]): string[] {
 
 export const ANSWER = { status: 202, headers: ['Content-Type', 'text/plain'], body: Buffer.from('taken') }
 export const DELIVERED: Fate = { kind: 'delivered', answer: ANSWER, status: 202 }
-export const DEAD = { kind: 'dead', answer: { status: 410, headers: [], body: Buffer.from('gone') }, status: 410, error: 'GONE' } as const satisfies Fate
+export const DEAD = {
+  kind: 'dead',
+  answer: { status: 410, headers: [], body: Buffer.from('gone') },
+  status: 410,
+  error: 'GONE'
+} as const satisfies Fate
 export const HELD: Fate = { kind: 'held', error: 'ECONNRESET' }
 export const againIn = (inMs: number): Fate => ({ kind: 'again', inMs, status: 503, error: 'HTTP_503' })

@@ -10,7 +10,26 @@ import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
 import { inboxSchemes } from './inbox-schemes.ts'
 import {
-  acceptInTurn, againIn, againOf, ANSWER, AUDIT, DEAD, DELIVERED, detailOf, HELD, idsOf, LONG_MS, messageOf, namesOf, ROUTE, SHORT_MS, stateOf, takeFrom, takeOne, untilAfter, workerOf
+  acceptInTurn,
+  againIn,
+  againOf,
+  ANSWER,
+  AUDIT,
+  DEAD,
+  DELIVERED,
+  detailOf,
+  HELD,
+  idsOf,
+  LONG_MS,
+  messageOf,
+  namesOf,
+  ROUTE,
+  SHORT_MS,
+  stateOf,
+  takeFrom,
+  takeOne,
+  untilAfter,
+  workerOf
 } from './inbox-world.ts'
 import type { OpenInbox } from './inbox-world.ts'
 
@@ -30,7 +49,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
 function accepting (open: OpenInbox): void {
   inboxRecords(open)
 
-  test('what was accepted stands there for everybody, as it came', async t => {
+  test('what was accepted stands there for everybody, as it came', async (t) => {
     const { store, second = store } = await open(t)
     const message = messageOf()
     assert.deepEqual(await store.accept(message), { kind: 'accepted' })
@@ -38,19 +57,34 @@ function accepting (open: OpenInbox): void {
     assert.ok(receivedAtMs > 0 && dueAtMs !== null && dueAtMs >= receivedAtMs)
     const { id, fingerprint, scopeHash, about, request } = message
     assert.deepEqual(detail, {
-      id, fingerprint, scopeHash, about, state: 'waiting', ordered: false, attempt: 0, tries: 0, bytes: request.body.length, settledAtMs: null, expiresAtMs: null, status: null, error: null, answer: null
+      id,
+      fingerprint,
+      scopeHash,
+      about,
+      state: 'waiting',
+      ordered: false,
+      attempt: 0,
+      tries: 0,
+      bytes: request.body.length,
+      settledAtMs: null,
+      expiresAtMs: null,
+      status: null,
+      error: null,
+      answer: null
     })
     assert.equal(await store.look(randomBytes(32)), null)
   })
 
-  test('of fifty who accept one message at the same moment exactly one has', async t => {
+  test('of fifty who accept one message at the same moment exactly one has', async (t) => {
     const { store, second = store } = await open(t)
     const message = messageOf()
-    const results = await Promise.all(Array.from({ length: RIVALS }, (_, index) => (index % 2 === 0 ? store : second).accept(againOf(message))))
+    const results = await Promise.all(
+      Array.from({ length: RIVALS }, (_, index) => (index % 2 === 0 ? store : second).accept(againOf(message)))
+    )
     assert.deepEqual(results.map(({ kind }) => kind).sort(), ['accepted', ...Array.from({ length: RIVALS - 1 }, () => 'seen')])
   })
 
-  test('a duplicate sees the message as it stands, and changes nothing', async t => {
+  test('a duplicate sees the message as it stands, and changes nothing', async (t) => {
     const { store } = await open(t)
     const message = messageOf()
     await store.accept(message)
@@ -60,9 +94,9 @@ function accepting (open: OpenInbox): void {
     assert.deepEqual(await detailOf(store, message), before)
   })
 
-  test('a batch is accepted in one, in its order, and again is seen', async t => {
+  test('a batch is accepted in one, in its order, and again is seen', async (t) => {
     const { store } = await open(t)
-    const [there, ...others] = ['0', '1', '2', '3'].map(body => messageOf({ body, group: 'one' }))
+    const [there, ...others] = ['0', '1', '2', '3'].map((body) => messageOf({ body, group: 'one' }))
     assert.ok(there)
     await store.accept(there)
     const results = await store.acceptAll([...others, there])
@@ -77,7 +111,7 @@ function accepting (open: OpenInbox): void {
     assert.deepEqual(await store.acceptAll([]), [])
   })
 
-  test('a batch with a message that stands there as another request is not accepted at all', async t => {
+  test('a batch with a message that stands there as another request is not accepted at all', async (t) => {
     const { store } = await open(t)
     const [there, free] = [messageOf(), messageOf()]
     await store.accept(there)
@@ -87,21 +121,28 @@ function accepting (open: OpenInbox): void {
     assert.equal(await store.look(free.id), null)
   })
 
-  test('batches that share their messages are accepted by one each, and never in part', async t => {
+  test('batches that share their messages are accepted by one each, and never in part', async (t) => {
     const { store, second = store } = await open(t)
     const shared = Array.from({ length: 5 }, () => messageOf())
-    const results = await Promise.all(Array.from({ length: 8 }, (_, index) => (index % 2 === 0 ? store : second).acceptAll(index % 3 === 0 ? shared : shared.toReversed())))
-    const accepted = results.map(result => result.filter(({ kind }) => kind === 'accepted').length)
+    const results = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => (index % 2 === 0 ? store : second).acceptAll(index % 3 === 0 ? shared : shared.toReversed()))
+    )
+    const accepted = results.map((result) => result.filter(({ kind }) => kind === 'accepted').length)
     assert.deepEqual(accepted.sort(), [0, 0, 0, 0, 0, 0, 0, 5])
   })
 
-  test('what is past makes room: it is not seen, and is accepted anew', async t => {
+  test('what is past makes room: it is not seen, and is accepted anew', async (t) => {
     const world = await open(t)
     const { store } = world
     const [single, ofBatch] = [messageOf({ keepMs: SHORT_MS }), messageOf({ keepMs: SHORT_MS })]
     await acceptInTurn(store, [single, ofBatch])
     for (const { token } of await takeFrom(store, await workerOf(store))) await store.settle(token, DELIVERED)
-    await untilAfter(world, SHORT_MS, async () => await store.look(single.id) === null && await store.look(ofBatch.id) === null, 'both to be past')
+    await untilAfter(
+      world,
+      SHORT_MS,
+      async () => await store.look(single.id) === null && await store.look(ofBatch.id) === null,
+      'both to be past'
+    )
     assert.deepEqual(await store.accept(againOf(single, { fingerprint: OTHER_FINGERPRINT })), { kind: 'accepted' })
     assert.deepEqual(await store.acceptAll([againOf(ofBatch), messageOf()]), [{ kind: 'accepted' }, { kind: 'accepted' }])
     assert.deepEqual((await detailOf(store, single)).fingerprint, OTHER_FINGERPRINT)
@@ -110,19 +151,26 @@ function accepting (open: OpenInbox): void {
 }
 
 function delivering (open: OpenInbox): void {
-  test('a delivery is the request byte for byte, with whose it is and how often', async t => {
+  test('a delivery is the request byte for byte, with whose it is and how often', async (t) => {
     const { store, second = store } = await open(t)
     const message = messageOf({ body: '\0\xff not text' })
     await store.accept(message)
     const owner = await workerOf(second)
     const { ageMs, ...delivery } = await takeOne(second, owner)
     assert.ok(ageMs >= 0)
-    assert.deepEqual(delivery, { token: { id: message.id, owner, attempt: 1 }, route: ROUTE, tries: 1, lastError: null, requestId: 'req-1', request: message.request })
+    assert.deepEqual(delivery, {
+      token: { id: message.id, owner, attempt: 1 },
+      route: ROUTE,
+      tries: 1,
+      lastError: null,
+      requestId: 'req-1',
+      request: message.request
+    })
     assert.equal(await stateOf(store, message), 'delivering')
     assert.deepEqual(await takeFrom(store, await workerOf(store)), [], 'nobody else gets it')
   })
 
-  test('only a worker that is alive takes anything', async t => {
+  test('only a worker that is alive takes anything', async (t) => {
     const world = await open(t)
     const { store } = world
     await store.accept(messageOf())
@@ -136,7 +184,7 @@ function delivering (open: OpenInbox): void {
     assert.equal((await takeFrom(store, kept)).length, 1)
   })
 
-  test('as many as there are places, of each route that was asked for, longest due first', async t => {
+  test('as many as there are places, of each route that was asked for, longest due first', async (t) => {
     const { store } = await open(t)
     const messages = Array.from({ length: 4 }, () => messageOf())
     const [foreign, unasked] = [messageOf({ route: 'other' }), messageOf({ route: 'unasked' })]
@@ -149,7 +197,7 @@ function delivering (open: OpenInbox): void {
     assert.deepEqual(await store.take({ routes: [{ route: 'unasked', places: 0 }], owner }), [])
   })
 
-  test('as many bytes as there is room for, the longest due of all routes first; one too large is waited for, and goes alone', async t => {
+  test('as many bytes as there is room for, the longest due of all routes first; one too large is waited for, and goes alone', async (t) => {
     const { store } = await open(t)
     const sized = (bytes: number, route = ROUTE) => messageOf({ route, body: 'x'.repeat(bytes) })
     const [first, second, large, small] = [sized(40), sized(50, 'other'), sized(500, 'other'), sized(10)]
@@ -164,11 +212,13 @@ function delivering (open: OpenInbox): void {
     assert.deepEqual(await take(10), idsOf(small))
   })
 
-  test('takers at the same moment never get the same message', async t => {
+  test('takers at the same moment never get the same message', async (t) => {
     const { store, second = store } = await open(t)
     await Promise.all(Array.from({ length: RIVALS }, () => store.accept(messageOf())))
     const owners = [await workerOf(store), await workerOf(second)]
-    const taken = (await Promise.all(Array.from({ length: 10 }, (_, index) => takeFrom(index % 2 === 0 ? store : second, owners[index % 2] as Buffer, 7)))).flat()
+    const taken = (await Promise.all(
+      Array.from({ length: 10 }, (_, index) => takeFrom(index % 2 === 0 ? store : second, owners[index % 2] as Buffer, 7))
+    )).flat()
     assert.equal(new Set(namesOf(taken)).size, taken.length)
     const rest = await takeFrom(store, owners[0] as Buffer)
     assert.equal(taken.length + rest.length, RIVALS)
@@ -178,10 +228,13 @@ function delivering (open: OpenInbox): void {
     [DELIVERED, { state: 'delivered', status: 202, error: null, answer: ANSWER }],
     [{ kind: 'delivered', answer: null, status: 204 }, { state: 'delivered', status: 204, error: null, answer: null }],
     [DEAD, { state: 'dead', status: 410, error: 'GONE', answer: { status: 410, headers: [], body: Buffer.from('gone') } }],
-    [{ kind: 'dead', answer: null, status: null, error: 'TOO_OLD ECONNREFUSED' }, { state: 'dead', status: null, error: 'TOO_OLD ECONNREFUSED', answer: null }],
+    [
+      { kind: 'dead', answer: null, status: null, error: 'TOO_OLD ECONNREFUSED' },
+      { state: 'dead', status: null, error: 'TOO_OLD ECONNREFUSED', answer: null }
+    ],
     [HELD, { state: 'held', status: null, error: 'ECONNRESET', answer: null }]
   ]
-  test('what became of it stands there, and it is not delivered again', async t => {
+  test('what became of it stands there, and it is not delivered again', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)
     for (const [fate, expected] of ends) {
@@ -196,7 +249,7 @@ function delivering (open: OpenInbox): void {
     }
   })
 
-  test('what was delivered keeps no byte of its request, nor of its query; what was given up, is held or waits keeps all', async t => {
+  test('what was delivered keeps no byte of its request, nor of its query; what was given up, is held or waits keeps all', async (t) => {
     const { store, requestBytes } = await open(t)
     const owner = await workerOf(store)
     for (const fate of [DELIVERED, DEAD, HELD, againIn(LONG_MS)]) {
@@ -211,7 +264,7 @@ function delivering (open: OpenInbox): void {
     }
   })
 
-  test('a delivery that was none, because it was not sent, is no try; its number is gone all the same', async t => {
+  test('a delivery that was none, because it was not sent, is no try; its number is gone all the same', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)
     await store.accept(messageOf())
@@ -223,7 +276,7 @@ function delivering (open: OpenInbox): void {
     assert.equal((await takeOne(store, owner)).tries, 2)
   })
 
-  test('one that is to be sent again is due when its pause is over', async t => {
+  test('one that is to be sent again is due when its pause is over', async (t) => {
     const world = await open(t)
     const { store } = world
     const message = messageOf()
@@ -238,12 +291,20 @@ function delivering (open: OpenInbox): void {
     await store.accept(soon)
     await store.settle((await takeOne(store, owner)).token, againIn(SHORT_MS))
     let taken = await takeFrom(store, owner)
-    await untilAfter(world, SHORT_MS, async () => { taken = [...taken, ...await takeFrom(store, owner)]; return taken.length > 0 }, 'the pause to be over')
-    assert.deepEqual(taken.map(({ token, tries }) => ({ id: token.id, attempt: token.attempt, tries })), [{ id: soon.id, attempt: 2, tries: 2 }])
+    await untilAfter(
+      world,
+      SHORT_MS,
+      async () => { taken = [...taken, ...await takeFrom(store, owner)]; return taken.length > 0 },
+      'the pause to be over'
+    )
+    assert.deepEqual(
+      taken.map(({ token, tries }) => ({ id: token.id, attempt: token.attempt, tries })),
+      [{ id: soon.id, attempt: 2, tries: 2 }]
+    )
     assert.deepEqual(taken[0]?.request, soon.request)
   })
 
-  test('who has another owner, another attempt, or has said it before, settles nothing', async t => {
+  test('who has another owner, another attempt, or has said it before, settles nothing', async (t) => {
     const { store } = await open(t)
     const message = messageOf()
     await store.accept(message)
@@ -258,7 +319,7 @@ function delivering (open: OpenInbox): void {
     assert.equal(await stateOf(store, message), 'delivered')
   })
 
-  test('how long until the next one is due', async t => {
+  test('how long until the next one is due', async (t) => {
     const { store } = await open(t)
     assert.equal(await store.dueInMs([ROUTE]), null)
     await store.accept(messageOf())
@@ -274,7 +335,7 @@ function delivering (open: OpenInbox): void {
 }
 
 function dying (open: OpenInbox): void {
-  test('what a dead worker had is delivered again under a higher attempt, and its own settle comes too late', async t => {
+  test('what a dead worker had is delivered again under a higher attempt, and its own settle comes too late', async (t) => {
     const world = await open(t)
     const { store, second = store } = world
     const message = messageOf()
@@ -282,7 +343,12 @@ function dying (open: OpenInbox): void {
     const dead = await takeOne(store, await workerOf(store, 5 * SHORT_MS))
     assert.deepEqual(await second.recover(10), { count: 0, held: [] }, 'while it lives nobody takes it')
     let recovered = 0
-    await untilAfter(world, 5 * SHORT_MS, async () => { recovered += (await second.recover(10)).count; return recovered > 0 }, 'the worker to be dead')
+    await untilAfter(
+      world,
+      5 * SHORT_MS,
+      async () => { recovered += (await second.recover(10)).count; return recovered > 0 },
+      'the worker to be dead'
+    )
     assert.equal(recovered, 1)
     const { state, error, attempt } = await detailOf(store, message)
     assert.deepEqual({ state, error, attempt }, { state: 'waiting', error: 'WORKER_LOST', attempt: 1 })
@@ -293,7 +359,7 @@ function dying (open: OpenInbox): void {
     assert.equal(await second.settle(delivery.token, DELIVERED), true)
   })
 
-  test('one that was given up before it was sent again has used no more tries for that', async t => {
+  test('one that was given up before it was sent again has used no more tries for that', async (t) => {
     const { store } = await open(t)
     const message = messageOf()
     await store.accept(message)
@@ -303,7 +369,7 @@ function dying (open: OpenInbox): void {
     assert.deepEqual({ state, attempt, tries }, { state: 'dead', attempt: 1, tries: 0 })
   })
 
-  test('one that holds is held instead, which is said once', async t => {
+  test('one that holds is held instead, which is said once', async (t) => {
     const { store } = await open(t)
     const message = messageOf({ holds: true })
     await store.accept(message)
@@ -313,7 +379,10 @@ function dying (open: OpenInbox): void {
     await store.accept(messageOf())
     await takeOne(store, owner)
     await store.gone(owner)
-    assert.deepEqual(await store.recover(10), { count: 2, held: [{ id: message.id, route: ROUTE, requestId: 'req-1', attempt: 2, tries: 2 }] })
+    assert.deepEqual(await store.recover(10), {
+      count: 2,
+      held: [{ id: message.id, route: ROUTE, requestId: 'req-1', attempt: 2, tries: 2 }]
+    })
     assert.deepEqual(await store.recover(10), { count: 0, held: [] })
     const { state, error, expiresAtMs } = await detailOf(store, message)
     assert.deepEqual({ state, error }, { state: 'held', error: 'WORKER_LOST' })
@@ -322,7 +391,7 @@ function dying (open: OpenInbox): void {
   })
 
   // A lapse left the answer where it was, in SQLite and in Postgres: a held message showed the 410 of a delivery long before.
-  test('one that is held because its worker died has no answer of an earlier life', async t => {
+  test('one that is held because its worker died has no answer of an earlier life', async (t) => {
     const { store } = await open(t)
     const [message, again] = [messageOf({ holds: true }), messageOf()]
     await acceptInTurn(store, [message, again])
@@ -338,7 +407,7 @@ function dying (open: OpenInbox): void {
   })
 
   // The inbox in memory did: whoever said twice that it lives, lived for as long as it said last.
-  test('no sign of life shortens one before it', async t => {
+  test('no sign of life shortens one before it', async (t) => {
     const world = await open(t)
     const { store } = world
     const owner = await workerOf(store)
@@ -350,7 +419,7 @@ function dying (open: OpenInbox): void {
     assert.deepEqual(await store.recover(10), { count: 0, held: [] })
   })
 
-  test('a worker that is gone gives up what it had at once, the others keep theirs, and no more than asked for is taken', async t => {
+  test('a worker that is gone gives up what it had at once, the others keep theirs, and no more than asked for is taken', async (t) => {
     const { store } = await open(t)
     await acceptInTurn(store, Array.from({ length: 5 }, () => messageOf()))
     const [leaving, staying] = [await workerOf(store), await workerOf(store)]

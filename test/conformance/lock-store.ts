@@ -30,7 +30,7 @@ export function lockStoreConformance (name: string, open: OpenLocks): void {
 }
 
 function locks (open: OpenLocks): void {
-  test('the first one locks, another sees whose it is, and the first finds its own', async t => {
+  test('the first one locks, another sees whose it is, and the first finds its own', async (t) => {
     const world = await open(t)
     const [id, mine, theirs] = [randomBytes(32), lockOf(), lockOf()]
     assert.deepEqual(await world.store.lock(id, mine, LONG_MS), { kind: 'locked' })
@@ -39,41 +39,46 @@ function locks (open: OpenLocks): void {
     assert.equal(world.store.available(), true)
   })
 
-  test('of fifty who lock at the same moment exactly one has it', async t => {
+  test('of fifty who lock at the same moment exactly one has it', async (t) => {
     const world = await open(t)
     const id = randomBytes(32)
-    const results = await Promise.all(Array.from({ length: RIVALS }, (_, index) => (index % 2 === 0 ? world.store : secondOf(world)).lock(id, lockOf(), LONG_MS)))
+    const results = await Promise.all(
+      Array.from({ length: RIVALS }, (_, index) => (index % 2 === 0 ? world.store : secondOf(world)).lock(id, lockOf(), LONG_MS))
+    )
     const kinds = results.map(({ kind }) => kind).sort()
     assert.deepEqual(kinds, [...Array.from({ length: RIVALS - 1 }, () => 'lock'), 'locked'])
   })
 
-  test('locks of different records do not meet', async t => {
+  test('locks of different records do not meet', async (t) => {
     const { store } = await open(t)
     assert.deepEqual(await store.lock(randomBytes(32), lockOf(), LONG_MS), { kind: 'locked' })
     assert.deepEqual(await store.lock(randomBytes(32), lockOf(), LONG_MS), { kind: 'locked' })
   })
 
-  test('a lock ends with its time to live', async t => {
+  test('a lock ends with its time to live', async (t) => {
     const world = await open(t)
     const id = randomBytes(32)
     await world.store.lock(id, lockOf(), SHORT_MS)
     await untilFree(world, id)
   })
 
-  test('a renewed lock stands longer, and only its own token renews it', async t => {
+  test('a renewed lock stands longer, and only its own token renews it', async (t) => {
     const world = await open(t)
     const [mine, theirs, absent] = [randomBytes(32), randomBytes(32), randomBytes(32)]
     const [lock, other] = [lockOf(), lockOf()]
     await world.store.lock(mine, lock, SHORT_MS)
     await world.store.lock(theirs, other, SHORT_MS)
-    await world.store.renew([{ id: theirs, owner: lock.owner }, { id: mine, owner: lock.owner }, { id: absent, owner: lock.owner }], LONG_MS)
+    await world.store.renew(
+      [{ id: theirs, owner: lock.owner }, { id: mine, owner: lock.owner }, { id: absent, owner: lock.owner }],
+      LONG_MS
+    )
     await untilFree(world, theirs)
     assert.deepEqual(await world.store.lock(mine, lockOf(), LONG_MS), { kind: 'lock', lock })
     assert.deepEqual(await world.store.lock(absent, lockOf(), LONG_MS), { kind: 'locked' })
     await world.store.renew([], LONG_MS)
   })
 
-  test('only the token that stands there unlocks', async t => {
+  test('only the token that stands there unlocks', async (t) => {
     const { store } = await open(t)
     const [id, lock] = [randomBytes(32), lockOf()]
     await store.lock(id, lock, LONG_MS)
@@ -84,7 +89,7 @@ function locks (open: OpenLocks): void {
     await store.unlock(randomBytes(32), lock.owner)
   })
 
-  test('a lock that is swapped for the row\'s own is the row\'s owner\'s', async t => {
+  test('a lock that is swapped for the row\'s own is the row\'s owner\'s', async (t) => {
     const { store } = await open(t)
     const [id, finder, holder] = [randomBytes(32), lockOf(), lockOf()]
     await store.lock(id, finder, LONG_MS)
@@ -94,7 +99,7 @@ function locks (open: OpenLocks): void {
     assert.deepEqual(await store.lock(id, holder, LONG_MS), { kind: 'mine' })
   })
 
-  test('what was said before the store closed is not said after it', async t => {
+  test('what was said before the store closed is not said after it', async (t) => {
     const { store } = await open(t)
     await store.close()
     await store.close()
@@ -114,7 +119,7 @@ function copies (open: OpenLocks): void {
   const settled: LockValue = { kind: 'copy', copy: copyOf() }
   const unsettled = (owner: Buffer): LockValue => ({ kind: 'unsettled', copy: unsettledOf(owner) })
 
-  test('the holder swaps its lock for the answer, and everybody finds it byte for byte', async t => {
+  test('the holder swaps its lock for the answer, and everybody finds it byte for byte', async (t) => {
     const world = await open(t)
     for (const copy of [copyOf(), copyOf({ state: 'consumed', answer: { status: 201, headers: [], body: Buffer.alloc(0) } })]) {
       const [id, lock] = [randomBytes(32), lockOf()]
@@ -125,7 +130,7 @@ function copies (open: OpenLocks): void {
     }
   })
 
-  test('an answer that the database has not taken is found as such', async t => {
+  test('an answer that the database has not taken is found as such', async (t) => {
     const { store } = await open(t)
     const [id, lock] = [randomBytes(32), lockOf()]
     await store.lock(id, lock, LONG_MS)
@@ -137,7 +142,7 @@ function copies (open: OpenLocks): void {
     assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), settled)
   })
 
-  test('a lock becomes one that says as which attempt its claim was acknowledged, and a renewal leaves that as it is', async t => {
+  test('a lock becomes one that says as which attempt its claim was acknowledged, and a renewal leaves that as it is', async (t) => {
     const { store } = await open(t)
     const id = randomBytes(32)
     const lock = lockOf()
@@ -147,7 +152,7 @@ function copies (open: OpenLocks): void {
     assert.deepEqual(await store.lock(id, lockOf(), LONG_MS), { kind: 'lock', lock: { ...lock, attempt: 7 } })
   })
 
-  test('an unsettled copy is deleted by its owner only', async t => {
+  test('an unsettled copy is deleted by its owner only', async (t) => {
     const { store } = await open(t)
     const [id, lock] = [randomBytes(32), lockOf()]
     await store.lock(id, lock, LONG_MS)
@@ -158,7 +163,7 @@ function copies (open: OpenLocks): void {
     assert.equal((await store.lock(id, lockOf(), LONG_MS)).kind, 'locked')
   })
 
-  test('absent is not mine, and neither is another\'s lock', async t => {
+  test('absent is not mine, and neither is another\'s lock', async (t) => {
     const { store } = await open(t)
     const [id, lock, other] = [randomBytes(32), lockOf(), lockOf()]
     assert.equal(await store.swap(id, lock.owner, settled, LONG_MS), false)
@@ -167,7 +172,7 @@ function copies (open: OpenLocks): void {
     assert.deepEqual(await store.lock(id, lock, LONG_MS), { kind: 'lock', lock: other })
   })
 
-  test('a settled copy is nobody\'s to replace, to prolong or to unlock', async t => {
+  test('a settled copy is nobody\'s to replace, to prolong or to unlock', async (t) => {
     const world = await open(t)
     const { store } = world
     const [id, lock] = [randomBytes(32), lockOf()]
@@ -181,7 +186,7 @@ function copies (open: OpenLocks): void {
     await untilFree(world, id)
   })
 
-  test('a copy of a generation that is over is cleared, and nothing that stands there instead', async t => {
+  test('a copy of a generation that is over is cleared, and nothing that stands there instead', async (t) => {
     const { store } = await open(t)
     const [id, lock] = [randomBytes(32), lockOf()]
     await store.lock(id, lock, LONG_MS)
@@ -196,7 +201,7 @@ function copies (open: OpenLocks): void {
     await store.clear(randomBytes(32), 7)
   })
 
-  test('what an operator deletes is gone, whatever it was', async t => {
+  test('what an operator deletes is gone, whatever it was', async (t) => {
     const { store } = await open(t)
     for (const value of [null, settled] as const) {
       const [id, lock] = [randomBytes(32), lockOf()]
@@ -210,7 +215,7 @@ function copies (open: OpenLocks): void {
 }
 
 function wakeUps (open: OpenLocks): void {
-  test('everybody who watches a record is told to look, here and elsewhere', async t => {
+  test('everybody who watches a record is told to look, here and elsewhere', async (t) => {
     const world = await open(t)
     const id = randomBytes(32)
     const woken: string[] = []
@@ -220,7 +225,7 @@ function wakeUps (open: OpenLocks): void {
     await until(() => Promise.resolve(new Set(woken).size === 2), 'both watchers to be woken')
   })
 
-  test('a watch that was cancelled, or of another record, is not told', async t => {
+  test('a watch that was cancelled, or of another record, is not told', async (t) => {
     const world = await open(t)
     const [id, other] = [randomBytes(32), randomBytes(32)]
     const woken: string[] = []

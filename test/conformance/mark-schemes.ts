@@ -29,12 +29,13 @@ function event ({ store, second = store }: MarkWorld, keepMs = LONG_MS) {
     nextId,
     under,
     old: async (token = newToken(), as: Marking['as'] = 'running'): Promise<MarkResult> => store.mark(markingOf(id, token, as, keepMs)),
-    next: async (token = newToken(), as: Marking['as'] = 'running', forMs = keepMs): Promise<MarkResult> => second.mark(markingOf(nextId, token, as, forMs, under))
+    next: async (token = newToken(), as: Marking['as'] = 'running', forMs = keepMs): Promise<MarkResult> =>
+      second.mark(markingOf(nextId, token, as, forMs, under))
   }
 }
 
 export function markSchemes (open: OpenMarks): void {
-  test('a mark that lives under the earlier id moves one by the next scheme, and nothing is written', async t => {
+  test('a mark that lives under the earlier id moves one by the next scheme, and nothing is written', async (t) => {
     const world = await open(t)
     const { store } = world
     const [running, done, token] = [event(world), event(world), newToken()]
@@ -51,7 +52,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await done.next(), 'moved')
   })
 
-  test('one that is over does not, and the event is marked under the earlier id no more', async t => {
+  test('one that is over does not, and the event is marked under the earlier id no more', async (t) => {
     const world = await open(t)
     const { old, next, id } = event(world, SHORT_MS)
     await old()
@@ -62,7 +63,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await world.store.stands(id), false)
   })
 
-  test('what is marked by the next scheme has moved to everybody who knows the earlier id alone, and nothing is written', async t => {
+  test('what is marked by the next scheme has moved to everybody who knows the earlier id alone, and nothing is written', async (t) => {
     const world = await open(t)
     const { store } = world
     await switchIn(world)
@@ -75,7 +76,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.deepEqual([await running.next(), await done.next()], ['running', 'done'])
   })
 
-  test('what stands under its own id goes first, whatever stands under the earlier one', async t => {
+  test('what stands under its own id goes first, whatever stands under the earlier one', async (t) => {
     const world = await open(t)
     const { store } = world
     await switchIn(world)
@@ -91,7 +92,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await one.next(), 'moved')
   })
 
-  test('who asks again under the own token has it still, whichever scheme claims meanwhile', async t => {
+  test('who asks again under the own token has it still, whichever scheme claims meanwhile', async (t) => {
     const world = await open(t)
     const [{ old }, token] = [event(world), newToken()]
     await old(token)
@@ -100,7 +101,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await old(token), 'marked')
   })
 
-  test('what is done by the next scheme has moved for as long as it is done', async t => {
+  test('what is done by the next scheme has moved for as long as it is done', async (t) => {
     const world = await open(t)
     const { store } = world
     await switchIn(world)
@@ -115,7 +116,7 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await one.old(), 'moved')
   })
 
-  test('a mark that was taken back by the next scheme may be made by it again', async t => {
+  test('a mark that was taken back by the next scheme may be made by it again', async (t) => {
     const world = await open(t)
     await switchIn(world)
     const [one, token] = [event(world), newToken()]
@@ -124,17 +125,19 @@ export function markSchemes (open: OpenMarks): void {
     assert.equal(await one.next(), 'marked')
   })
 
-  test('of all that mark one event by either scheme at the same moment exactly one has it', async t => {
+  test('of all that mark one event by either scheme at the same moment exactly one has it', async (t) => {
     const world = await open(t)
     const events = Array.from({ length: EVENTS }, () => event(world))
     const ask = async (): Promise<MarkResult[][]> => Promise.all(events.map(async ({ old, next }, number) =>
       Promise.all(Array.from({ length: RIVALS / EVENTS * 4 }, async (_, index) => (index + number) % 2 === 0 ? old() : next()))))
     const [before] = await Promise.all([ask(), switchIn(world)])
     const after = await ask()
-    for (const [index, found] of before.entries()) assert.equal([...found, ...after[index] ?? []].filter(each => each === 'marked').length, 1, found.join())
+    for (const [index, found] of before.entries()) {
+      assert.equal([...found, ...after[index] ?? []].filter((each) => each === 'marked').length, 1, found.join())
+    }
   })
 
-  test('an event whose id both schemes make alike is one event', async t => {
+  test('an event whose id both schemes make alike is one event', async (t) => {
     const world = await open(t)
     const { store } = world
     await switchIn(world)
@@ -151,7 +154,7 @@ export function markSchemes (open: OpenMarks): void {
 export function filterSchemes (open: OpenFilter): void {
   const SMALL: FilterOptions = { capacity: 1_000, errorRate: 0.000001 }
 
-  test('what is done under either id is done, whoever asks', async t => {
+  test('what is done under either id is done, whoever asks', async (t) => {
     const world = await open(t, SMALL)
     const { store } = world
     const [byOld, byNext] = [event(world), event(world)]
@@ -165,16 +168,19 @@ export function filterSchemes (open: OpenFilter): void {
     assert.notEqual(await byNext.old(), 'marked')
   })
 
-  test('of all that mark one event as done before it is sent, by either scheme, one goes through', async t => {
+  test('of all that mark one event as done before it is sent, by either scheme, one goes through', async (t) => {
     const world = await open(t, SMALL)
     for (const first of ['old', 'next'] as const) {
       const { old, next } = event(world)
-      const asked = Array.from({ length: RIVALS }, async (_, index) => (index % 2 === 0) === (first === 'old') ? old(newToken(), 'done') : next(newToken(), 'done'))
-      assert.equal((await Promise.all(asked)).filter(found => found === 'marked').length, 1)
+      const asked = Array.from(
+        { length: RIVALS },
+        async (_, index) => (index % 2 === 0) === (first === 'old') ? old(newToken(), 'done') : next(newToken(), 'done')
+      )
+      assert.equal((await Promise.all(asked)).filter((found) => found === 'marked').length, 1)
     }
   })
 
-  test('an event whose id both schemes make alike is one event', async t => {
+  test('an event whose id both schemes make alike is one event', async (t) => {
     const { store } = await open(t, SMALL)
     const id = newId()
     const marking = () => markingOf(id, newToken(), 'done', LONG_MS, { ...NEXT, earlierId: id })

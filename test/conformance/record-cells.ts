@@ -3,7 +3,18 @@
  * core/protocol.ts: every driver is held to this page.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { bring, PLACES, resolutionOf, rivalOf, seenOf, settlementOf, snapshot, tokenOf, type Place, type StoreWorld } from './record-world.ts'
+import {
+  bring,
+  PLACES,
+  resolutionOf,
+  rivalOf,
+  seenOf,
+  settlementOf,
+  snapshot,
+  tokenOf,
+  type Place,
+  type StoreWorld
+} from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 import type { RecordStore } from '../../src/ports.ts'
 
@@ -19,7 +30,12 @@ interface EventCase {
 
 const otherFingerprint = { alg: 3, value: Buffer.alloc(32, 8) }
 const kind = async (result: Promise<{ kind: string }>): Promise<string> => (await result).kind
-const pastTaken = { pastCompleted: 'won claimed 1', pastConsumed: 'won claimed 1', pastReleased: 'won claimed 1', pastIndeterminate: 'won claimed 1' }
+const pastTaken = {
+  pastCompleted: 'won claimed 1',
+  pastConsumed: 'won claimed 1',
+  pastReleased: 'won claimed 1',
+  pastIndeterminate: 'won claimed 1'
+}
 
 export const CASES: readonly EventCase[] = [
   {
@@ -127,13 +143,23 @@ export const CASES: readonly EventCase[] = [
   {
     event: 'settle released',
     run: (store, mine) => kind(store.settle(settlementOf(tokenOf(mine), 'released'))),
-    cells: { live: 'settled released 1', over: 'settled released 1', indeterminate: 'settled released 1', pastIndeterminate: 'settled released 1' },
+    cells: {
+      live: 'settled released 1',
+      over: 'settled released 1',
+      indeterminate: 'settled released 1',
+      pastIndeterminate: 'settled released 1'
+    },
     otherwise: 'refused ·'
   },
   {
     event: 'settle indeterminate',
     run: (store, mine) => kind(store.settle(settlementOf(tokenOf(mine), 'indeterminate'))),
-    cells: { live: 'settled indeterminate 1', over: 'settled indeterminate 1', consumed: 'settled indeterminate 1', pastConsumed: 'settled indeterminate 1' },
+    cells: {
+      live: 'settled indeterminate 1',
+      over: 'settled indeterminate 1',
+      consumed: 'settled indeterminate 1',
+      pastConsumed: 'settled indeterminate 1'
+    },
     otherwise: 'refused ·'
   },
   {
@@ -182,8 +208,8 @@ export const CASES: readonly EventCase[] = [
 
 /** Every place of one event, side by side: what happened, in the words of `cells`. */
 export async function drive (world: StoreWorld, { run }: EventCase): Promise<Record<string, string>> {
-  const places = PLACES.filter(place => place !== 'undecodable' || world.corrupt !== null)
-  const outcomes = await Promise.all(places.map(async place => {
+  const places = PLACES.filter((place) => place !== 'undecodable' || world.corrupt !== null)
+  const outcomes = await Promise.all(places.map(async (place) => {
     // Moving the clock for one place must not lapse another: long leases stay long.
     const mine = await bring(world, place)
     const before = await snapshot(world.store, mine.id)
@@ -196,8 +222,8 @@ export async function drive (world: StoreWorld, { run }: EventCase): Promise<Rec
 }
 
 export function expected (world: StoreWorld, { cells, otherwise }: EventCase): Record<string, string> {
-  const places = PLACES.filter(place => place !== 'undecodable' || world.corrupt !== null)
-  return Object.fromEntries(places.map(place => [place, cells[place] ?? otherwise]))
+  const places = PLACES.filter((place) => place !== 'undecodable' || world.corrupt !== null)
+  return Object.fromEntries(places.map((place) => [place, cells[place] ?? otherwise]))
 }
 
 function wordsOf (stored: object | null): string {

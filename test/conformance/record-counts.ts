@@ -20,7 +20,7 @@ export function countOf (who: string, records: number, { route = 'payments', kee
 }
 
 export function countsConformance (name: string, open: (t: TestContext) => Promise<CountsWorld>): void {
-  test(`${name}: what is added is counted by route and by whom, and asked for with nothing`, async t => {
+  test(`${name}: what is added is counted by route and by whom, and asked for with nothing`, async (t) => {
     const { store } = await open(t)
     assert.deepEqual(await store.add([]), [])
     assert.deepEqual(await store.add([countOf('alice', 3), countOf('bob', 1), countOf('alice', 2, { route: 'refunds' })]), [3, 1, 2])
@@ -28,21 +28,21 @@ export function countsConformance (name: string, open: (t: TestContext) => Promi
     assert.deepEqual(await store.add([countOf('alice', 0, { route: 'refunds' }), countOf('alice', 0)]), [2, 7])
   })
 
-  test(`${name}: what is given back is not counted, and none comes below zero`, async t => {
+  test(`${name}: what is given back is not counted, and none comes below zero`, async (t) => {
     const { store } = await open(t)
     assert.deepEqual(await store.add([countOf('alice', 3)]), [3])
     assert.deepEqual(await store.add([countOf('alice', -2), countOf('bob', -1)]), [1, 0])
     assert.deepEqual(await store.add([countOf('alice', 0)]), [1])
   })
 
-  test(`${name}: many at once are added, each to its own`, async t => {
+  test(`${name}: many at once are added, each to its own`, async (t) => {
     const { store } = await open(t)
     const many = Array.from({ length: 1_000 }, (_, number) => countOf(`who ${number}`, number))
     assert.deepEqual(await store.add(many), many.map(({ records }) => records))
     assert.deepEqual(await store.add(many.toReversed()), many.map(({ records }) => records * 2).toReversed())
   })
 
-  test(`${name}: what has ended counts no more, and is swept`, async t => {
+  test(`${name}: what has ended counts no more, and is swept`, async (t) => {
     const { store, advance } = await open(t)
     const short = { keepMs: 500 }
     assert.deepEqual(await store.add([countOf('alice', 3), countOf('bob', 5, short), countOf('carol', 6, short)]), [3, 5, 6])

@@ -5,7 +5,21 @@ import { test } from 'node:test'
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim } from '../../src/core/record.ts'
 import type { DueProbe, ProbeOrder } from '../../src/ports.ts'
-import { claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf, until, untilLapsed } from './record-world.ts'
+import {
+  claimOf,
+  detailAt,
+  LONG_MS,
+  pass,
+  resolutionOf,
+  rivalOf,
+  rowAt,
+  seenOf,
+  settlementOf,
+  SHORT_MS,
+  tokenOf,
+  until,
+  untilLapsed
+} from './record-world.ts'
 import type { OpenStore, StoreWorld } from './record-world.ts'
 
 const question = Buffer.from('what became of it?')
@@ -25,10 +39,16 @@ async function takeOne ({ store }: StoreWorld, over: Partial<ProbeOrder> = {}): 
   return due
 }
 
-const noteOf = ({ token, tries }: DueProbe, over: Partial<ProbeNote> = {}): ProbeNote => ({ token, tries, afterMs: 0, absent: 'stays', ...over })
+const noteOf = ({ token, tries }: DueProbe, over: Partial<ProbeNote> = {}): ProbeNote => ({
+  token,
+  tries,
+  afterMs: 0,
+  absent: 'stays',
+  ...over
+})
 
 export function probing (open: OpenStore): void {
-  test('what is handed out is the question as it was written, with how the record stands', async t => {
+  test('what is handed out is the question as it was written, with how the record stands', async (t) => {
     const world = await open(t)
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
     const claim = await unknown(world, { question: bytes, quarantineMs: LONG_MS })
@@ -38,7 +58,7 @@ export function probing (open: OpenStore): void {
     assert.ok(unknownMs >= 0 && unknownMs < LONG_MS && quarantineLeftMs > 0 && quarantineLeftMs <= LONG_MS)
   })
 
-  test('nobody else is handed what somebody asks about, until his time is over', async t => {
+  test('nobody else is handed what somebody asks about, until his time is over', async (t) => {
     const world = await open(t)
     await unknown(world)
     assert.equal((await takeOne(world, { withinMs: SHORT_MS })).tries, 1)
@@ -47,7 +67,7 @@ export function probing (open: OpenStore): void {
     await until(async () => (await world.store.takeProbes(order())).at(0)?.tries === 2, 'the asking to be handed out again')
   })
 
-  test('handed out at once: each record once, however many ask', async t => {
+  test('handed out at once: each record once, however many ask', async (t) => {
     const world = await open(t)
     const claims = await Promise.all(Array.from({ length: 12 }, async () => unknown(world)))
     const taken = (await Promise.all(Array.from({ length: 6 }, async () => world.store.takeProbes(order({ limit: 3 }))))).flat()
@@ -56,7 +76,7 @@ export function probing (open: OpenStore): void {
     assert.deepEqual(ids, claims.map(({ id }) => id.toString('hex')).sort())
   })
 
-  test('nothing is asked about a record that is settled, claimed, of another route, or has no question', async t => {
+  test('nothing is asked about a record that is settled, claimed, of another route, or has no question', async (t) => {
     const world = await open(t)
     const { store } = world
     await store.insert(claimOf({ question }))
@@ -72,7 +92,7 @@ export function probing (open: OpenStore): void {
     assert.equal((await store.takeProbes(order({ routes: ['others', 'charges'] }))).length, 1)
   })
 
-  test('a lease that ended leaves a question too, and a take brings its own', async t => {
+  test('a lease that ended leaves a question too, and a take brings its own', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = claimOf({ question, leaseMs: SHORT_MS })
@@ -86,10 +106,13 @@ export function probing (open: OpenStore): void {
     assert.equal((await store.take(seenOf(claim), second, true)).kind, 'won')
     await store.settle(settlementOf(tokenOf(second, 2), 'indeterminate'))
     const { question: asked, tries, absentMs, token } = await takeOne(world)
-    assert.deepEqual({ asked: asked.toString(), tries, absentMs, token }, { asked: 'another', tries: 1, absentMs: null, token: tokenOf(second, 2) })
+    assert.deepEqual(
+      { asked: asked.toString(), tries, absentMs, token },
+      { asked: 'another', tries: 1, absentMs: null, token: tokenOf(second, 2) }
+    )
   })
 
-  test('a note says when it is asked again, and remembers the first "not found" until it is forgotten', async t => {
+  test('a note says when it is asked again, and remembers the first "not found" until it is forgotten', async (t) => {
     const world = await open(t)
     const { store } = world
     await unknown(world)
@@ -106,7 +129,7 @@ export function probing (open: OpenStore): void {
     assert.deepEqual(await store.takeProbes(order()), [])
   })
 
-  test('an operator is shown how often it was asked, when it will be again, and since when it is not found', async t => {
+  test('an operator is shown how often it was asked, when it will be again, and since when it is not found', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = await unknown(world)
@@ -120,7 +143,7 @@ export function probing (open: OpenStore): void {
     assert.equal((await detailAt(store, claim.id)).asking, null)
   })
 
-  test('given up: nobody is handed it any more, and an operator still may resolve it', async t => {
+  test('given up: nobody is handed it any more, and an operator still may resolve it', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = await unknown(world)
@@ -131,7 +154,7 @@ export function probing (open: OpenStore): void {
     assert.equal((await store.resolve(resolutionOf(tokenOf(claim), 'completed'))).kind, 'done')
   })
 
-  test('a note of somebody who has lost his turn, his record or his token changes nothing', async t => {
+  test('a note of somebody who has lost his turn, his record or his token changes nothing', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = await unknown(world)
@@ -147,7 +170,7 @@ export function probing (open: OpenStore): void {
     assert.deepEqual(await store.takeProbes(order()), [])
   })
 
-  test('the owner\'s late answer wins over what a probe found, and over its release', async t => {
+  test('the owner\'s late answer wins over what a probe found, and over its release', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = await unknown(world)
@@ -162,11 +185,12 @@ export function probing (open: OpenStore): void {
     assert.deepEqual(await store.takeProbes(order()), [])
   })
 
-  test('a "not found" that is no longer the last word frees nothing', async t => {
+  test('a "not found" that is no longer the last word frees nothing', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = await unknown(world)
-    const release = async (tries: number): Promise<string> => (await store.resolve(resolutionOf(tokenOf(claim), 'released', { by: 'probe', tries }))).kind
+    const release = async (tries: number): Promise<string> =>
+      (await store.resolve(resolutionOf(tokenOf(claim), 'released', { by: 'probe', tries }))).kind
     await store.noteProbe(noteOf(await takeOne(world), { absent: 'first' }))
     const slow = await takeOne(world, { withinMs: 0 })
     const quick = await takeOne(world)
@@ -177,7 +201,7 @@ export function probing (open: OpenStore): void {
     assert.equal(await release((await takeOne(world)).tries), 'done')
   })
 
-  test('what was found settles, whoever has asked since', async t => {
+  test('what was found settles, whoever has asked since', async (t) => {
     const world = await open(t)
     const claim = await unknown(world)
     await takeOne(world, { withinMs: 0 })
@@ -185,7 +209,7 @@ export function probing (open: OpenStore): void {
     assert.equal((await world.store.resolve(resolutionOf(tokenOf(claim), 'completed', { by: 'probe' }))).kind, 'done')
   })
 
-  test('an unknown outcome whose row was lost is put back with its question', async t => {
+  test('an unknown outcome whose row was lost is put back with its question', async (t) => {
     const world = await open(t)
     const claim = claimOf({ question })
     await world.store.settleLost(settlementOf(tokenOf(claim), 'indeterminate'), claim, 0)

@@ -6,7 +6,21 @@ import type { Claim } from '../../src/core/record.ts'
 import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
 import { FIRST_SCHEME } from '../../src/core/schemes.ts'
 import { SIGN } from '../harness/sign.ts'
-import { bring, claimOf, LONG_MS, pass, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
+import {
+  bring,
+  claimOf,
+  LONG_MS,
+  pass,
+  rivalOf,
+  rowAt,
+  seenOf,
+  settlementOf,
+  SHORT_MS,
+  snapshot,
+  tokenOf,
+  until,
+  untilPast
+} from './record-world.ts'
 import type { OpenStore, Place, StoreWorld } from './record-world.ts'
 
 const NEXT_SCHEME = FIRST_SCHEME + 1
@@ -34,11 +48,20 @@ async function isEarlierLeft ({ store }: StoreWorld): Promise<boolean> {
 
 /** `undecodable`: only where such a row can be. */
 function living ({ corrupt }: StoreWorld): Place[] {
-  return ['live', 'over', 'completed', 'consumed', 'released', 'releasedByHand', 'indeterminate', ...corrupt === null ? [] : ['undecodable' as const]]
+  return [
+    'live',
+    'over',
+    'completed',
+    'consumed',
+    'released',
+    'releasedByHand',
+    'indeterminate',
+    ...corrupt === null ? [] : ['undecodable' as const]
+  ]
 }
 
 export function schemes (open: OpenStore): void {
-  test('a claim by a scheme that does not claim yet, or no more, has moved, and nothing is written', async t => {
+  test('a claim by a scheme that does not claim yet, or no more, has moved, and nothing is written', async (t) => {
     const world = await open(t)
     const early = nextOf(claimOf())
     for (const result of [await world.store.insert(early), await world.store.confirm(early)]) assert.deepEqual(result, { kind: 'moved' })
@@ -51,7 +74,7 @@ export function schemes (open: OpenStore): void {
     assert.deepEqual(await second.insert(late), { kind: 'moved' }, 'whichever process asks')
   })
 
-  test('whatever lives under the earlier id moves a claim, and stays as it is', async t => {
+  test('whatever lives under the earlier id moves a claim, and stays as it is', async (t) => {
     const world = await open(t)
     const claims: Claim[] = []
     for (const place of living(world)) claims.push(await bring(world, place))
@@ -65,27 +88,31 @@ export function schemes (open: OpenStore): void {
     assert.deepEqual(await Promise.all(claims.map(({ id }) => snapshot(world.store, id))), before)
   })
 
-  test('what is past there does not, and is gone with the claim: whoever has seen it takes it no more', async t => {
+  test('what is past there does not, and is gone with the claim: whoever has seen it takes it no more', async (t) => {
     const world = await open(t)
     const claims: Claim[] = []
-    for (const place of ['pastCompleted', 'pastConsumed', 'pastReleased', 'pastIndeterminate'] as const) claims.push(await bring(world, place))
+    for (const place of ['pastCompleted', 'pastConsumed', 'pastReleased', 'pastIndeterminate'] as const) {
+      claims.push(await bring(world, place))
+    }
     await switchTo(world)
     for (const [index, claim] of claims.entries()) {
       const next = nextOf(claim)
       assert.deepEqual(await (index % 2 === 0 ? world.store.insert(next) : world.store.confirm(next)), { kind: 'won', attempt: 1 })
       assert.equal(await world.store.look(claim.id), null)
-      for (const result of [await world.store.take(seenOf(claim), rivalOf(claim), true), await world.store.insert(rivalOf(claim))]) assert.deepEqual(result, { kind: 'moved' })
+      for (const result of [await world.store.take(seenOf(claim), rivalOf(claim), true), await world.store.insert(rivalOf(claim))]) {
+        assert.deepEqual(result, { kind: 'moved' })
+      }
     }
   })
 
-  test('a claim that was refused leaves what is past under the earlier id', async t => {
+  test('a claim that was refused leaves what is past under the earlier id', async (t) => {
     const world = await open(t)
     const past = await bring(world, 'pastCompleted')
     assert.deepEqual(await world.store.insert(nextOf(past)), { kind: 'moved' })
     assert.equal((await rowAt(world.store, past.id)).past, true)
   })
 
-  test('what is past begins no new life by a scheme that claims no more; what was taken before goes before a claim by the next one', async t => {
+  test('what is past begins no new life by a scheme that claims no more; what was taken before goes before a claim by the next one', async (t) => {
     const world = await open(t)
     const [past, taken] = [await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted')]
     assert.deepEqual(await world.store.take(seenOf(taken), rivalOf(taken), false), { kind: 'won', attempt: 1 })
@@ -95,7 +122,7 @@ export function schemes (open: OpenStore): void {
     assert.deepEqual(await world.store.insert(nextOf(taken)), { kind: 'moved' })
   })
 
-  test('what stands under its own id goes first, whichever scheme claims and whatever stands under the earlier one', async t => {
+  test('what stands under its own id goes first, whichever scheme claims and whatever stands under the earlier one', async (t) => {
     const world = await open(t)
     const [old, other] = [claimOf(), claimOf()]
     await world.store.insert(other)
@@ -105,7 +132,9 @@ export function schemes (open: OpenStore): void {
     // A failover had lost it, and its owner puts the outcome back.
     assert.equal((await world.store.settleLost(settlementOf(tokenOf(old), 'completed'), old, 0)).kind, 'settled')
     const second = rivalOf(next)
-    for (const result of [await world.store.insert(second), await world.store.confirm(second)]) assert.deepEqual(result.kind === 'seen' && result.row.owner, next.owner)
+    for (const result of [await world.store.insert(second), await world.store.confirm(second)]) {
+      assert.deepEqual(result.kind === 'seen' && result.row.owner, next.owner)
+    }
     assert.deepEqual(await world.store.confirm(next), { kind: 'won', attempt: 1 })
     await world.store.settle(settlementOf(tokenOf(next), 'completed', { keepMs: SHORT_MS }))
     await untilPast(world, next)
@@ -115,7 +144,7 @@ export function schemes (open: OpenStore): void {
     assert.deepEqual(late.kind === 'seen' && late.row.owner, other.owner)
   })
 
-  test('a claim that was won goes on under its id: it is confirmed, renewed, settled and taken again', async t => {
+  test('a claim that was won goes on under its id: it is confirmed, renewed, settled and taken again', async (t) => {
     const world = await open(t)
     const [claim, released] = [claimOf(), await bring(world, 'released')]
     await world.store.insert(claim)
@@ -126,11 +155,11 @@ export function schemes (open: OpenStore): void {
     assert.deepEqual(await world.store.take(seenOf(released), rivalOf(released), false), { kind: 'won', attempt: 2 })
   })
 
-  test('of the claims of one request that meet a switch exactly one wins', async t => {
+  test('of the claims of one request that meet a switch exactly one wins', async (t) => {
     const world = await open(t)
     const second = await world.reopen?.() ?? world.store
     const [olds, results] = [Array.from({ length: REQUESTS }, () => claimOf()), new Map<Claim, string[]>()]
-    const nexts = olds.map(old => nextOf(old))
+    const nexts = olds.map((old) => nextOf(old))
     const ask = async (claims: readonly Claim[], store: typeof second): Promise<void> => {
       await Promise.all(claims.map(async (claim, index) => {
         const { kind } = await store.insert(claim)
@@ -140,16 +169,22 @@ export function schemes (open: OpenStore): void {
     }
     await Promise.all([ask(olds.slice(0, REQUESTS / 2), world.store), switchTo(world), ask(nexts, second), ask(olds, second)])
     await ask(nexts, world.store)
-    for (const old of olds) assert.equal(results.get(old)?.filter(kind => kind === 'won').length, 1, String(results.get(old)))
+    for (const old of olds) assert.equal(results.get(old)?.filter((kind) => kind === 'won').length, 1, String(results.get(old)))
   })
 
-  test('the database says which scheme claims, and which one is still looked for', async t => {
+  test('the database says which scheme claims, and which one is still looked for', async (t) => {
     const world = await open(t)
     const first = await world.store.schemes()
     assert.deepEqual([first.current?.number, first.earlier], [FIRST_SCHEME, null])
     await bring(world, 'completed')
     const result = await switchTo(world, NEXT_NAME, { isLost: true })
-    assert.deepEqual(result, { kind: 'switched', number: NEXT_SCHEME, from: first.current?.name, to: NEXT_NAME, rows: { records: 1, messages: 0, marks: 0 } })
+    assert.deepEqual(result, {
+      kind: 'switched',
+      number: NEXT_SCHEME,
+      from: first.current?.name,
+      to: NEXT_NAME,
+      rows: { records: 1, messages: 0, marks: 0 }
+    })
     await pass(world, SHORT_MS)
     const { current, earlier } = await (await world.reopen?.() ?? world.store).schemes()
     assert.deepEqual(current, { number: NEXT_SCHEME, name: NEXT_NAME })
@@ -159,19 +194,23 @@ export function schemes (open: OpenStore): void {
     assert.equal((await world.store.beat(SIGN)).scheme, NEXT_SCHEME)
   })
 
-  test('the scheme that claims is not begun again, and one that is only counted is not begun', async t => {
+  test('the scheme that claims is not begun again, and one that is only counted is not begun', async (t) => {
     const world = await open(t)
     const name = (await world.store.schemes()).current?.name ?? assert.fail('nobody has chosen')
     await bring(world, 'live')
     await bring(world, 'pastCompleted')
     assert.deepEqual(await switchTo(world, name), { kind: 'same', number: FIRST_SCHEME })
     const rows = { records: 1, messages: 0, marks: 0 }
-    assert.deepEqual(await switchTo(world, NEXT_NAME, { dryRun: true }), { kind: 'switched', number: NEXT_SCHEME, from: name, to: NEXT_NAME, rows }, 'what is past does not live')
+    assert.deepEqual(
+      await switchTo(world, NEXT_NAME, { dryRun: true }),
+      { kind: 'switched', number: NEXT_SCHEME, from: name, to: NEXT_NAME, rows },
+      'what is past does not live'
+    )
     assert.deepEqual(await world.store.schemes(), { current: { number: FIRST_SCHEME, name }, earlier: null })
     assert.deepEqual(await world.store.insert(claimOf()), { kind: 'won', attempt: 1 })
   })
 
-  test('the secret of the one before may be lost after the switch, too: that is said once, and its records stay', async t => {
+  test('the secret of the one before may be lost after the switch, too: that is said once, and its records stay', async (t) => {
     const world = await open(t)
     const name = (await world.store.schemes()).current?.name ?? assert.fail('nobody has chosen')
     const claim = await bring(world, 'completed')
@@ -189,7 +228,7 @@ export function schemes (open: OpenStore): void {
     assert.equal(await world.store.mayBeLost({ lost: FIRST_SCHEME, route, key: 'any', fingerprints: [fingerprint] }), true)
   })
 
-  test('of a scheme whose secret is lost nothing is taken again: another gateway\'s fingerprint would hide it', async t => {
+  test('of a scheme whose secret is lost nothing is taken again: another gateway\'s fingerprint would hide it', async (t) => {
     for (const isLost of [false, true]) {
       const world = await open(t)
       const claim = await bring(world, 'released')
@@ -199,7 +238,7 @@ export function schemes (open: OpenStore): void {
     }
   })
 
-  test('while anything of the scheme before is left, it is looked for, and no third one begins', async t => {
+  test('while anything of the scheme before is left, it is looked for, and no third one begins', async (t) => {
     const world = await open(t)
     const name = (await world.store.schemes()).current?.name
     await bring(world, 'completed')
@@ -212,7 +251,7 @@ export function schemes (open: OpenStore): void {
     assert.equal((await world.store.schemes()).current?.number, NEXT_SCHEME)
   })
 
-  test('once none of it is left it has ended, and there may be a third, also one whose ids are the first one\'s', async t => {
+  test('once none of it is left it has ended, and there may be a third, also one whose ids are the first one\'s', async (t) => {
     const world = await open(t)
     const name = (await world.store.schemes()).current?.name ?? assert.fail('nobody has chosen')
     const old = await bring(world, 'pastCompleted')

@@ -3,26 +3,58 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreRejected } from '../../src/errors.ts'
 import { SIGN } from '../harness/sign.ts'
-import { bring, claimOf, detailAt, LONG_MS, pass, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, snapshot, tokenOf, until, untilPast } from './record-world.ts'
+import {
+  bring,
+  claimOf,
+  detailAt,
+  LONG_MS,
+  pass,
+  resolutionOf,
+  rivalOf,
+  rowAt,
+  seenOf,
+  settlementOf,
+  SHORT_MS,
+  snapshot,
+  tokenOf,
+  until,
+  untilPast
+} from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
 import type { Claim } from '../../src/core/record.ts'
 
 const audit = { action: 'delete', who: 'ops@example.com', why: 'asked to' } as const
 
 export function settling (open: OpenStore): void {
-  test('a settled answer is kept byte for byte, for as long as the settlement says', async t => {
+  test('a settled answer is kept byte for byte, for as long as the settlement says', async (t) => {
     const { store } = await open(t)
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
     const claim = claimOf()
     await store.insert(claim)
-    const result = await store.settle(settlementOf(tokenOf(claim), 'completed', { status: 207, headers: bytes, body: Buffer.concat([bytes, bytes]), keepMs: 80_000 }))
+    const result = await store.settle(settlementOf(tokenOf(claim), 'completed', {
+      status: 207,
+      headers: bytes,
+      body: Buffer.concat([bytes, bytes]),
+      keepMs: 80_000
+    }))
     assert.ok(result.kind === 'settled' && result.keepLeftMs > 70_000 && result.keepLeftMs <= 80_000)
     const { state, status, headers, body, settledBy, reason, leaseLeftMs } = await rowAt(store, claim.id)
-    assert.deepEqual({ state, status, headers, body, settledBy, reason, leaseLeftMs }, { state: 'completed', status: 207, headers: bytes, body: Buffer.concat([bytes, bytes]), settledBy: 'owner', reason: null, leaseLeftMs: null })
+    assert.deepEqual(
+      { state, status, headers, body, settledBy, reason, leaseLeftMs },
+      {
+        state: 'completed',
+        status: 207,
+        headers: bytes,
+        body: Buffer.concat([bytes, bytes]),
+        settledBy: 'owner',
+        reason: null,
+        leaseLeftMs: null
+      }
+    )
     assert.ok(Buffer.isBuffer(headers) && Buffer.isBuffer(body))
   })
 
-  test('a body of a mebibyte and an empty one are both bodies', async t => {
+  test('a body of a mebibyte and an empty one are both bodies', async (t) => {
     const { store } = await open(t)
     for (const body of [Buffer.alloc(1_048_576, 'onceway'), Buffer.alloc(0)]) {
       const claim = claimOf()
@@ -34,7 +66,7 @@ export function settling (open: OpenStore): void {
     }
   })
 
-  test('an unknown outcome keeps its reason and the status that was seen', async t => {
+  test('an unknown outcome keeps its reason and the status that was seen', async (t) => {
     const { store } = await open(t)
     const claim = claimOf()
     await store.insert(claim)
@@ -43,7 +75,7 @@ export function settling (open: OpenStore): void {
     assert.deepEqual({ status, reason, settledBy }, { status: 504, reason: { stage: 'hop', code: '504' }, settledBy: 'owner' })
   })
 
-  test('an owner takes its own tombstone back, with its question, and nobody else\'s', async t => {
+  test('an owner takes its own tombstone back, with its question, and nobody else\'s', async (t) => {
     const world = await open(t)
     const { store } = world
     const claim = claimOf({ question: Buffer.from('what became of it?') })
@@ -53,8 +85,16 @@ export function settling (open: OpenStore): void {
     const back = settlementOf(tokenOf(claim), 'indeterminate', { status: 201, question: claim.question })
     assert.equal((await store.settle(back)).kind, 'settled')
     const { state, status, reason, settledBy } = await rowAt(store, claim.id)
-    assert.deepEqual({ state, status, reason, settledBy }, { state: 'indeterminate', status: 201, reason: { stage: 'during', code: 'ECONNRESET' }, settledBy: 'owner' })
-    assert.deepEqual((await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 })).map(({ question }) => question), [claim.question])
+    assert.deepEqual({ state, status, reason, settledBy }, {
+      state: 'indeterminate',
+      status: 201,
+      reason: { stage: 'during', code: 'ECONNRESET' },
+      settledBy: 'owner'
+    })
+    assert.deepEqual(
+      (await store.takeProbes({ routes: [claim.about.route], withinMs: SHORT_MS, limit: 10 })).map(({ question }) => question),
+      [claim.question]
+    )
     // Somebody has found out since: the same statement, delivered once more, changes nothing.
     await store.resolve(resolutionOf(tokenOf(claim), 'consumed'))
     assert.equal((await store.settle(back)).kind, 'refused')
@@ -62,7 +102,7 @@ export function settling (open: OpenStore): void {
     for (const token of [tokenOf(rivalOf(claim)), tokenOf(claim, 2)]) assert.equal((await store.settle({ ...back, token })).kind, 'refused')
   })
 
-  test('a refused settle is answered with the row that stands there', async t => {
+  test('a refused settle is answered with the row that stands there', async (t) => {
     const world = await open(t)
     const first = await bring(world, 'indeterminate')
     const second = rivalOf(first)
@@ -73,7 +113,7 @@ export function settling (open: OpenStore): void {
     assert.deepEqual(await world.store.settle(settlementOf(tokenOf(claimOf()), 'completed')), { kind: 'refused', row: null })
   })
 
-  test('a settle whose reply was lost finds its own outcome when it is sent again', async t => {
+  test('a settle whose reply was lost finds its own outcome when it is sent again', async (t) => {
     const { store } = await open(t)
     const claim = claimOf()
     await store.insert(claim)
@@ -83,7 +123,7 @@ export function settling (open: OpenStore): void {
     assert.deepEqual([again.row?.state, again.row?.owner, again.row?.body], ['completed', claim.owner, Buffer.from('body')])
   })
 
-  test('the true answer of an owner wins over a release by hand, until somebody has claimed since', async t => {
+  test('the true answer of an owner wins over a release by hand, until somebody has claimed since', async (t) => {
     const world = await open(t)
     const [slow, late] = [await bring(world, 'releasedByHand'), await bring(world, 'releasedByHand')]
     assert.equal((await world.store.settle(settlementOf(tokenOf(slow), 'completed'))).kind, 'settled')
@@ -93,19 +133,22 @@ export function settling (open: OpenStore): void {
     assert.ok(result.kind === 'refused' && result.row?.owner.equals(next.owner))
   })
 
-  test('an outcome whose row vanished is inserted whole, and never over somebody else\'s row', async t => {
+  test('an outcome whose row vanished is inserted whole, and never over somebody else\'s row', async (t) => {
     const world = await open(t)
     const mine = claimOf()
     const result = await world.store.settleLost(settlementOf(tokenOf(mine, 3), 'completed', { keepMs: 50_000 }), mine, 0)
     assert.ok(result.kind === 'settled' && result.keepLeftMs > 40_000 && result.keepLeftMs <= 50_000)
     const { state, owner, attempt, fingerprint, body, about } = await detailAt(world.store, mine.id)
-    assert.deepEqual({ state, owner, attempt, fingerprint, body, about }, { state: 'completed', owner: mine.owner, attempt: 3, fingerprint: mine.fingerprint, body: Buffer.from('body'), about: mine.about })
+    assert.deepEqual(
+      { state, owner, attempt, fingerprint, body, about },
+      { state: 'completed', owner: mine.owner, attempt: 3, fingerprint: mine.fingerprint, body: Buffer.from('body'), about: mine.about }
+    )
     const theirs = await bring(world, 'live')
     const refused = await world.store.settleLost(settlementOf(tokenOf(rivalOf(theirs)), 'completed'), rivalOf(theirs), 0)
     assert.ok(refused.kind === 'refused' && refused.row?.owner.equals(theirs.owner))
   })
 
-  test('an outcome whose row was deleted by hand and swept is not brought back, only one that vanished without a word', async t => {
+  test('an outcome whose row was deleted by hand and swept is not brought back, only one that vanished without a word', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'completed', { leaseMs: 500 })
     await world.store.expire(tokenOf(claim), audit)
@@ -117,18 +160,18 @@ export function settling (open: OpenStore): void {
     assert.equal((await world.store.settleLost(late, claim, 0)).kind, 'settled')
   })
 
-  test('a settlement that the store can never accept fails alone and changes nothing', async t => {
+  test('a settlement that the store can never accept fails alone and changes nothing', async (t) => {
     const world = await open(t)
     const [poisoned, ...others] = await Promise.all([1, 2, 3, 4].map(() => bring(world, 'live'))) as [Claim, ...Claim[]]
     const before = await snapshot(world.store, poisoned.id)
     const poison = assert.rejects(world.store.settle(settlementOf(tokenOf(poisoned), 'completed', { body: null })), StoreRejected)
-    const results = await Promise.all(others.map(claim => world.store.settle(settlementOf(tokenOf(claim), 'completed'))))
+    const results = await Promise.all(others.map((claim) => world.store.settle(settlementOf(tokenOf(claim), 'completed'))))
     await poison
     assert.deepEqual(results.map(({ kind }) => kind), ['settled', 'settled', 'settled'])
     assert.deepEqual(await snapshot(world.store, poisoned.id), before)
   })
 
-  test('what is settled in one process is read in another', async t => {
+  test('what is settled in one process is read in another', async (t) => {
     const world = await open(t)
     const second = await world.reopen?.() ?? world.store
     const claim = await bring(world, 'completed')
@@ -137,44 +180,55 @@ export function settling (open: OpenStore): void {
 }
 
 export function operators (open: OpenStore): void {
-  test('a release by hand is refused until the quarantine is over', async t => {
+  test('a release by hand is refused until the quarantine is over', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'indeterminate', { quarantineMs: 1_500 })
     const early = await world.store.resolve(resolutionOf(tokenOf(claim), 'released'))
     assert.ok(early.kind === 'refused' && early.quarantineLeftMs !== null && early.quarantineLeftMs > 0 && early.quarantineLeftMs <= 1_500)
     assert.equal(early.row?.state, 'indeterminate')
     await world.advance?.(1_500)
-    await until(async () => (await world.store.resolve(resolutionOf(tokenOf(claim), 'released'))).kind === 'done', 'the quarantine to be over')
+    await until(async () =>
+      (await world.store.resolve(resolutionOf(tokenOf(claim), 'released'))).kind === 'done', 'the quarantine to be over')
     const { state, settledBy } = await rowAt(world.store, claim.id)
     assert.deepEqual({ state, settledBy }, { state: 'released', settledBy: 'operator' })
   })
 
-  test('a known outcome needs no quarantine, and only the quarantine is told as time left', async t => {
+  test('a known outcome needs no quarantine, and only the quarantine is told as time left', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'indeterminate', { quarantineMs: LONG_MS })
     const wrong = await world.store.resolve(resolutionOf(tokenOf(claim, 2), 'released'))
     assert.ok(wrong.kind === 'refused' && wrong.quarantineLeftMs === null)
     const done = await world.store.resolve(resolutionOf(tokenOf(claim), 'completed', { by: 'probe', body: Buffer.from('found') }))
     assert.ok(done.kind === 'done')
-    assert.deepEqual([done.row.state, done.row.settledBy, done.row.body, done.row.status], ['completed', 'probe', Buffer.from('found'), 201])
+    assert.deepEqual(
+      [done.row.state, done.row.settledBy, done.row.body, done.row.status],
+      ['completed', 'probe', Buffer.from('found'), 201]
+    )
     const late = await world.store.settle(settlementOf(tokenOf(claim), 'completed'))
     assert.ok(late.kind === 'refused', 'an owner never overwrites what was resolved')
     assert.deepEqual(late.row?.body, Buffer.from('found'))
   })
 
-  test('resolving what is not there is refused without a row', async t => {
+  test('resolving what is not there is refused without a row', async (t) => {
     const { store } = await open(t)
-    assert.deepEqual(await store.resolve(resolutionOf(tokenOf(claimOf()), 'released')), { kind: 'refused', row: null, quarantineLeftMs: null })
+    assert.deepEqual(await store.resolve(resolutionOf(tokenOf(claimOf()), 'released')), {
+      kind: 'refused',
+      row: null,
+      quarantineLeftMs: null
+    })
   })
 
-  test('a deleted record expires in two leases, and nothing else is deleted', async t => {
+  test('a deleted record expires in two leases, and nothing else is deleted', async (t) => {
     const world = await open(t)
     for (const place of ['completed', 'consumed', 'released', 'releasedByHand'] as const) {
       const claim = await bring(world, place, { leaseMs: 10_000 })
       const refused = await world.store.expire(tokenOf(rivalOf(claim)), audit)
       assert.equal(refused.kind, 'refused')
       const done = await world.store.expire(tokenOf(claim), audit)
-      assert.ok(done.kind === 'done' && done.row.keepLeftMs !== null && done.row.keepLeftMs > 15_000 && done.row.keepLeftMs <= 20_000, place)
+      assert.ok(
+        done.kind === 'done' && done.row.keepLeftMs !== null && done.row.keepLeftMs > 15_000 && done.row.keepLeftMs <= 20_000,
+        place
+      )
     }
     for (const place of ['none', 'live', 'over', 'indeterminate'] as const) {
       const claim = await bring(world, place)
@@ -184,7 +238,7 @@ export function operators (open: OpenStore): void {
     }
   })
 
-  test('a delete begins a new generation, and what is refused begins none', async t => {
+  test('a delete begins a new generation, and what is refused begins none', async (t) => {
     const world = await open(t)
     const [claim, other] = [await bring(world, 'completed'), await bring(world, 'completed')]
     const generation = async (): Promise<number> => (await world.store.beat(SIGN)).generation
@@ -199,7 +253,7 @@ export function operators (open: OpenStore): void {
     assert.ok(await generation() > second)
   })
 
-  test('a deleted record still replays until then, and its key starts a new life after', async t => {
+  test('a deleted record still replays until then, and its key starts a new life after', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'completed', { leaseMs: 500 })
     await world.store.expire(tokenOf(claim), audit)
@@ -208,14 +262,14 @@ export function operators (open: OpenStore): void {
     assert.deepEqual(await world.store.take(seenOf(claim), rivalOf(claim), false), { kind: 'won', attempt: 1 })
   })
 
-  test('a delete never makes a record live longer', async t => {
+  test('a delete never makes a record live longer', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'pastCompleted')
     await world.store.expire(tokenOf(claim), audit)
     assert.equal((await rowAt(world.store, claim.id)).past, true)
   })
 
-  test('what operators do is written down', async t => {
+  test('what operators do is written down', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'indeterminate')
     await world.store.resolve(resolutionOf(tokenOf(claim, 2), 'consumed'))
@@ -227,7 +281,7 @@ export function operators (open: OpenStore): void {
     ])
   })
 
-  test('unresolved records are counted, with the age of the oldest', async t => {
+  test('unresolved records are counted, with the age of the oldest', async (t) => {
     const world = await open(t)
     assert.deepEqual(await world.store.unresolved(), { count: 0, oldestMs: null })
     await bring(world, 'indeterminate')
@@ -240,7 +294,7 @@ export function operators (open: OpenStore): void {
     assert.ok(oldestMs !== null && oldestMs >= SHORT_MS - 5, `${oldestMs} ms`)
   })
 
-  test('records are listed newest first, by id, key, route and state', async t => {
+  test('records are listed newest first, by id, key, route and state', async (t) => {
     const world = await open(t)
     const claims: Claim[] = []
     for (const route of ['charges', 'refunds', 'charges']) {
@@ -256,8 +310,14 @@ export function operators (open: OpenStore): void {
     assert.deepEqual(await listed({ limit: 10, state: 'claimed' }), [newest.id, middle.id])
     assert.deepEqual(await listed({ limit: 10, route: 'charges', state: 'completed' }), [oldest.id])
     assert.deepEqual(await listed({ limit: 10, keyHashes: [middle.about.keyHash] }), [middle.id])
-    assert.deepEqual(await listed({ limit: 10, keyHashes: [oldest, middle, claimOf()].map(({ about: { keyHash } }) => keyHash) }), [middle.id, oldest.id])
-    assert.deepEqual(await listed({ limit: 10, route: 'refunds', keyHashes: [oldest, middle].map(({ about: { keyHash } }) => keyHash) }), [middle.id])
+    assert.deepEqual(
+      await listed({ limit: 10, keyHashes: [oldest, middle, claimOf()].map(({ about: { keyHash } }) => keyHash) }),
+      [middle.id, oldest.id]
+    )
+    assert.deepEqual(
+      await listed({ limit: 10, route: 'refunds', keyHashes: [oldest, middle].map(({ about: { keyHash } }) => keyHash) }),
+      [middle.id]
+    )
     assert.deepEqual(await listed({ limit: 10, keyHashes: [] }), [])
     assert.deepEqual(await listed({ limit: 10, id: oldest.id }), [oldest.id])
     assert.deepEqual(await listed({ limit: 10, route: 'none' }), [])

@@ -15,10 +15,14 @@ import type { OpenStore } from './record-world.ts'
 import { SIGN } from '../harness/sign.ts'
 
 /** `schemes` false: worlds that cannot switch from one to another. */
-export function recordStoreConformance (name: string, open: OpenStore, { schemes: switches = true }: { readonly schemes?: boolean } = {}): void {
+export function recordStoreConformance (
+  name: string,
+  open: OpenStore,
+  { schemes: switches = true }: { readonly schemes?: boolean } = {}
+): void {
   describe(`${name}: every cell of the protocol's table`, () => {
     for (const cell of CASES) {
-      test(cell.event, async t => {
+      test(cell.event, async (t) => {
         const world = await open(t)
         assert.deepEqual(await drive(world, cell), expected(world, cell))
       })
@@ -34,10 +38,12 @@ export function recordStoreConformance (name: string, open: OpenStore, { schemes
 }
 
 function itself (open: OpenStore): void {
-  test('the sweeper removes what is past, counted by state, and never a claimed record', async t => {
+  test('the sweeper removes what is past, counted by state, and never a claimed record', async (t) => {
     const world = await open(t)
-    const past = await Promise.all((['pastCompleted', 'pastCompleted', 'pastConsumed', 'pastReleased', 'pastIndeterminate'] as const).map(place => bring(world, place)))
-    const kept = await Promise.all((['over', 'live', 'completed', 'indeterminate'] as const).map(place => bring(world, place)))
+    const past = await Promise.all(
+      (['pastCompleted', 'pastCompleted', 'pastConsumed', 'pastReleased', 'pastIndeterminate'] as const).map((place) => bring(world, place))
+    )
+    const kept = await Promise.all((['over', 'live', 'completed', 'indeterminate'] as const).map((place) => bring(world, place)))
     const counts = new Map<string, number>()
     for (const limit of [2, 10, 10]) {
       const swept = await world.store.sweep(limit)
@@ -49,14 +55,17 @@ function itself (open: OpenStore): void {
     for (const claim of kept) assert.notEqual(await world.store.look(claim.id), null)
   })
 
-  test('a swept record is claimed as if it had never been', async t => {
+  test('a swept record is claimed as if it had never been', async (t) => {
     const world = await open(t)
     const claim = await bring(world, 'pastCompleted')
     await world.store.sweep(10)
-    assert.deepEqual(await world.store.insert(rivalOf(claim, { fingerprint: { alg: 1, value: Buffer.alloc(32) } })), { kind: 'won', attempt: 1 })
+    assert.deepEqual(await world.store.insert(rivalOf(claim, { fingerprint: { alg: 1, value: Buffer.alloc(32) } })), {
+      kind: 'won',
+      attempt: 1
+    })
   })
 
-  test('a row whose state this build does not know is said to be undecodable', async t => {
+  test('a row whose state this build does not know is said to be undecodable', async (t) => {
     const world = await open(t)
     if (world.corrupt === null) {
       assert.equal(world.store.name, 'memory', 'a store that can hold such a row must be tried with one')
@@ -67,13 +76,13 @@ function itself (open: OpenStore): void {
     assert.deepEqual({ state, owner, fingerprint }, { state: 'undecodable', owner: claim.owner, fingerprint: claim.fingerprint })
   })
 
-  test('the installation is one name for all who open the database', async t => {
+  test('the installation is one name for all who open the database', async (t) => {
     const world = await open(t)
     assert.ok(world.store.installation.length >= 16)
     assert.equal((await world.reopen?.() ?? world.store).installation, world.store.installation)
   })
 
-  test('a store that is closed says so at once, and closing twice is harmless', async t => {
+  test('a store that is closed says so at once, and closing twice is harmless', async (t) => {
     const { store } = await open(t)
     await store.beat(SIGN)
     await store.close()

@@ -19,7 +19,10 @@ export interface StoreWorld {
   readonly reopen?: () => Promise<RecordStore>
   /** Gives the row a state that this build does not know, behind the store's back. null: a store of objects, which can hold none. */
   readonly corrupt: ((id: Buffer) => Promise<void> | void) | null
-  /** Another scheme claims from now on, by an order that says nothing else but what `over` does. Absent: several databases make this store up, and an earlier id may be in another one. */
+  /**
+   * Another scheme claims from now on, by an order that says nothing else but what `over` does. Absent: several
+   * databases make this store up, and an earlier id may be in another one.
+   */
   readonly switchScheme?: SwitchScheme
   /** Audit rows, oldest first. */
   readonly audits: () => Promise<ReadonlyArray<{ action: string, who: string, why: string }>>

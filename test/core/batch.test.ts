@@ -14,7 +14,7 @@ function split (headers: readonly string[], body: string | Buffer): Batch {
 /** The bodies of the items, or what was said instead. */
 function bodiesOf (headers: readonly string[], body: string | Buffer): readonly string[] | string {
   const batch = split(headers, body)
-  if (batch.kind === 'batch') return batch.items.map(item => item.body.toString())
+  if (batch.kind === 'batch') return batch.items.map((item) => item.body.toString())
   return batch.kind === 'bad' ? batch.detail : batch.kind
 }
 
@@ -29,7 +29,10 @@ describe('what is taken apart', () => {
     const batch = split(EVENTS, ` [ ${ONE} ,\n${TWO}\t]\r\n`)
     assert.equal(batch.kind, 'batch')
     assert.equal(batch.format, 'cloudevents')
-    assert.deepEqual(batch.items.map(({ body, contentType }) => [body.toString(), contentType]), [ONE, TWO].map(body => [body, 'application/cloudevents+json; charset=UTF-8']))
+    assert.deepEqual(
+      batch.items.map(({ body, contentType }) => [body.toString(), contentType]),
+      [ONE, TWO].map((body) => [body, 'application/cloudevents+json; charset=UTF-8'])
+    )
     assert.deepEqual(bodiesOf(['content-type', 'Application/CloudEvents-Batch+JSON'], `[${ONE}]`), [ONE])
   })
 
@@ -39,17 +42,30 @@ describe('what is taken apart', () => {
   })
 
   test('an Event Grid array under any media type, or none: its header says what it is', () => {
-    for (const type of [['Content-Type', 'text/plain'], ['Content-Type', 'application/octet-stream'], []]) assert.deepEqual(bodiesOf([...type, 'aeg-event-type', 'Notification'], `[${ONE},${TWO}]`), [`[${ONE}]`, `[${TWO}]`])
+    for (const type of [['Content-Type', 'text/plain'], ['Content-Type', 'application/octet-stream'], []]) {
+      assert.deepEqual(bodiesOf([...type, 'aeg-event-type', 'Notification'], `[${ONE},${TWO}]`), [`[${ONE}]`, `[${TWO}]`])
+    }
   })
 
   test('Records of SQS and its like: each as Records of one', () => {
-    for (const body of [`{"Records":[${ONE},${TWO}]}`, ` {\n"Records" : [ ${ONE} , ${TWO} ] } `]) assert.deepEqual(bodiesOf(JSON_TYPE, body), [`{"Records":[${ONE}]}`, `{"Records":[${TWO}]}`])
+    for (const body of [`{"Records":[${ONE},${TWO}]}`, ` {\n"Records" : [ ${ONE} , ${TWO} ] } `]) {
+      assert.deepEqual(bodiesOf(JSON_TYPE, body), [`{"Records":[${ONE}]}`, `{"Records":[${TWO}]}`])
+    }
     assert.equal(bodiesOf(JSON_TYPE, `{"Records":[${ONE}]}`), 'single')
   })
 
   test('Records under any media type, or none, however they are spelled: SNS and those who post a form say something else than JSON', () => {
-    const spelled = [`{"Records":[${ONE},${TWO}]}`, `\n{"\\u0052ecord\\u0073":[${ONE},${TWO}]}`, `${' '.repeat(5_000)}{"Records":[${ONE},${TWO}]}`]
-    for (const type of [['Content-Type', 'text/plain; charset=UTF-8'], ['Content-Type', 'application/x-www-form-urlencoded'], ['Content-Type', 'application/octet-stream'], []]) {
+    const spelled = [
+      `{"Records":[${ONE},${TWO}]}`,
+      `\n{"\\u0052ecord\\u0073":[${ONE},${TWO}]}`,
+      `${' '.repeat(5_000)}{"Records":[${ONE},${TWO}]}`
+    ]
+    for (const type of [
+      ['Content-Type', 'text/plain; charset=UTF-8'],
+      ['Content-Type', 'application/x-www-form-urlencoded'],
+      ['Content-Type', 'application/octet-stream'],
+      []
+    ]) {
       for (const body of spelled) assert.deepEqual(bodiesOf(type, body), [`{"Records":[${ONE}]}`, `{"Records":[${TWO}]}`])
       assert.equal(bodiesOf(type, `{"Records":[${ONE}]}`), 'single')
     }
@@ -60,7 +76,9 @@ describe('what is taken apart', () => {
   })
 
   test('any other array of objects: each object alone', () => {
-    for (const type of ['application/json', 'text/json; charset=utf-8', 'application/vnd.shop+json']) assert.deepEqual(bodiesOf(['Content-Type', type], `[${ONE},${TWO}]`), [ONE, TWO])
+    for (const type of ['application/json', 'text/json; charset=utf-8', 'application/vnd.shop+json']) {
+      assert.deepEqual(bodiesOf(['Content-Type', type], `[${ONE},${TWO}]`), [ONE, TWO])
+    }
     assert.deepEqual(bodiesOf(JSON_TYPE, `[${ONE}]`), [ONE])
   })
 })
@@ -98,7 +116,12 @@ describe('what is refused', () => {
     ['a list of numbers', JSON_TYPE, '[1,2]', /^Item 0 of the batch is no object\.$/],
     ['a record that is no object', JSON_TYPE, `{"Records":[${ONE},null]}`, /^Item 1 of the batch is no object\.$/],
     ['Records with something beside them', JSON_TYPE, `{"Records":[${ONE},${TWO}],"page":1}`, /something beside its Records/],
-    ['Records with something beside them, in a text', ['Content-Type', 'text/plain'], `{"Records":[${ONE},${TWO}],"page":1}`, /something beside its Records/],
+    [
+      'Records with something beside them, in a text',
+      ['Content-Type', 'text/plain'],
+      `{"Records":[${ONE},${TWO}],"page":1}`,
+      /something beside its Records/
+    ],
     ['Records twice', JSON_TYPE, `{"Records":[${ONE}],"Records":[${TWO}]}`, /Records twice/],
     ['Records twice, spelled in two ways', JSON_TYPE, `{"Records":[${ONE}],"\\u0052ecords":[${TWO}]}`, /Records twice/],
     ['an empty batch of CloudEvents', EVENTS, '[]', /^The batch is empty\.$/],
@@ -112,7 +135,12 @@ describe('what is refused', () => {
     ['too many bytes of an array', JSON_TYPE, long, /larger than 1048576 bytes/],
     ['too many bytes of CloudEvents', EVENTS, long, /larger than 1048576 bytes/],
     ['too many bytes of Records', JSON_TYPE, `{ "Records": ${long}}`, /larger than 1048576 bytes/],
-    ['too many bytes of Records, in a text', ['Content-Type', 'text/plain'], `${' '.repeat(5_000)}{ "Records": ${long}}`, /larger than 1048576 bytes/]
+    [
+      'too many bytes of Records, in a text',
+      ['Content-Type', 'text/plain'],
+      `${' '.repeat(5_000)}{ "Records": ${long}}`,
+      /larger than 1048576 bytes/
+    ]
   ]
   for (const [what, headers, body, said] of BAD) test(what, () => { assert.match(String(bodiesOf(headers, body)), said) })
 

@@ -9,7 +9,8 @@ const canonical = (text: string) => canonicalJson(Buffer.from(text))
 /** A JSON value that has a canonical form: finite safe numbers, well-formed text. */
 const value = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof({ maxDepth: 4, withCrossShrink: true },
-    fc.constantFrom(null, true, false), fc.maxSafeInteger(), fc.double({ noNaN: true, noDefaultInfinity: true }).filter((n) => !Number.isInteger(n) || Number.isSafeInteger(n)),
+    fc.constantFrom(null, true, false), fc.maxSafeInteger(), fc.double({ noNaN: true, noDefaultInfinity: true }).filter((n) =>
+      !Number.isInteger(n) || Number.isSafeInteger(n)),
     fc.string({ unit: 'binary' }), fc.array(tie('value'), { maxLength: 4 }),
     fc.array(fc.tuple(fc.string({ unit: 'binary', maxLength: 4 }), tie('value')), { maxLength: 4 }).map((members) => new Map(members)))
 })).value
@@ -17,7 +18,9 @@ const value = fc.letrec<{ value: unknown }>((tie) => ({
 /** The same value, spelled at random: order, space, escapes, number notation. */
 function spelled (it: unknown, chance: () => number): string {
   const space = () => [' ', '\n', '\t', '\r', '', ''][Math.floor(chance() * 6)] ?? ''
-  const text = (one: string) => chance() < 0.5 ? JSON.stringify(one) : `"${[...one].map((char) => [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0').toUpperCase()}`).join('')).join('')}"`
+  const text = (one: string) => chance() < 0.5
+    ? JSON.stringify(one)
+    : `"${[...one].map((char) => [...Array(char.length).keys()].map((at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0').toUpperCase()}`).join('')).join('')}"`
   const wrap = (one: string) => space() + one + space()
   if (typeof it === 'string') return wrap(text(it))
   if (typeof it === 'number') return wrap(chance() < 0.5 ? JSON.stringify(it) : it.toExponential())
@@ -39,7 +42,9 @@ test('every spelling of a value has one canonical form, and it is a spelling of 
 
 /** Maps and objects alike as sorted entries; zero without a sign. */
 function plain (it: unknown): unknown {
-  if (it instanceof Map) return { members: [...it].map(([name, member]) => [name, plain(member)]).sort((a, b) => String(a[0]) < String(b[0]) ? -1 : 1) }
+  if (it instanceof Map) {
+    return { members: [...it].map(([name, member]) => [name, plain(member)]).sort((a, b) => String(a[0]) < String(b[0]) ? -1 : 1) }
+  }
   if (Array.isArray(it)) return it.map(plain)
   if (it !== null && typeof it === 'object') return plain(new Map(Object.entries(it)))
   return it === 0 ? 0 : it
@@ -63,8 +68,11 @@ test('the examples of RFC 8785', () => {
 })
 
 test('what is not one value to every reader has no canonical form', () => {
-  const not = ['', ' ', '{"a":1,"a":1}', '{"a":1,"\\u0061":2}', '9007199254740993', '9007199254740992', '-9007199254740993', '1e400', '-1e400', '1e-400', '0.10000000000000000001',
-    '1e20', '"\\ud800"', '{"\\udc00":1}', '01', '+1', '.5', '1.', '1e', '-', 'NaN', 'Infinity', '[1,]', '{"a":1,}', '{a:1}', "'a'", '"\t"', '"\\x"', '"a', '[', '{', '{"a"', '{"a":', '1 2', 'nul', 'truex', '[1 2]', '\ufeff1', '\u00a01', '// c\n1']
+  const not = ['', ' ', '{"a":1,"a":1}', '{"a":1,"\\u0061":2}', '9007199254740993', '9007199254740992', '-9007199254740993', '1e400',
+    '-1e400', '1e-400', '0.10000000000000000001',
+    '1e20', '"\\ud800"', '{"\\udc00":1}', '01', '+1', '.5', '1.', '1e', '-', 'NaN', 'Infinity', '[1,]', '{"a":1,}',
+    '{a:1}', "'a'", '"\t"', '"\\x"', '"a', '[', '{', '{"a"', '{"a":', '1 2', 'nul', 'truex', '[1 2]', '\ufeff1',
+    '\u00a01', '// c\n1']
   for (const text of not) assert.equal(canonical(text), null, JSON.stringify(text))
   assert.equal(canonicalJson(Buffer.from([0x22, 0xff, 0x22])), null)
 })

@@ -14,14 +14,16 @@ import { callerWith, SECOND_RULES } from '../harness/caller.ts'
 
 const CREDENTIAL_POLICY: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 const PUBLIC: CredentialPolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
-const [STABLE, ROTATING, SELECTORS] = (['stable', 'rotating', 'selector'] as const).map(each => CARRIERS.filter(carrier => carrier.class === each)) as [Carrier[], Carrier[], Carrier[]]
+const [STABLE, ROTATING, SELECTORS] = (['stable', 'rotating', 'selector'] as const).map((each) => CARRIERS.filter((carrier) =>
+  carrier.class === each)) as [Carrier[], Carrier[], Carrier[]]
 /** Drawn once, so that a failure can be looked at again. */
 const SEED = 20260112
 const TRIPLES = 20_000
 
 type Line = readonly [name: string, value: string]
 
-const asked = (lines: readonly Line[], policy = CREDENTIAL_POLICY): ScopeResult => scopeOf(callerWith(lines.flat(), { forwarded: { host: null, trusted: true } }), policy, null, SECOND_RULES)
+const asked = (lines: readonly Line[], policy = CREDENTIAL_POLICY): ScopeResult =>
+  scopeOf(callerWith(lines.flat(), { forwarded: { host: null, trusted: true } }), policy, null, SECOND_RULES)
 const lineOf = ({ name, what }: Carrier, value = 'one'): Line => [name, what === CREDENTIAL ? `Bearer ${value}` : value]
 
 function scope (lines: readonly Line[], policy = CREDENTIAL_POLICY): string {
@@ -38,8 +40,8 @@ function detail (lines: readonly Line[], policy = CREDENTIAL_POLICY): string {
 
 /** x-api-key as clients spell it. */
 const SPELLINGS: ReadonlyArray<(name: string) => string> = [
-  name => name.toUpperCase(),
-  name => name.replace(/(?:^|-)[a-z]/g, letter => letter.toUpperCase())
+  (name) => name.toUpperCase(),
+  (name) => name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase())
 ]
 
 test('the table has every name once, in lower case and with dashes, and finds it in either spelling', () => {
@@ -48,9 +50,13 @@ test('the table has every name once, in lower case and with dashes, and finds it
     assert.match(carrier.name, /^[a-z0-9]+(?:-[a-z0-9]+)*$/)
     assert.equal(carrierOf(carrier.name), carrier)
     assert.equal(carrierOf(carrier.name.replaceAll('-', '_')), carrier)
-    for (const spelled of [carrier.name, carrier.name.toUpperCase(), carrier.name.replaceAll('-', '_')]) assert.ok(mayBeCarrier(spelled), spelled)
+    for (const spelled of [carrier.name, carrier.name.toUpperCase(), carrier.name.replaceAll('-', '_')]) {
+      assert.ok(mayBeCarrier(spelled), spelled)
+    }
   }
-  for (const word of new Set(CARRIERS.map(({ what }) => what))) assert.equal(new Set(CARRIERS.filter(({ what }) => what === word).map(each => each.class)).size, 1, `${word} is of one class`)
+  for (const word of new Set(CARRIERS.map(({ what }) => what))) {
+    assert.equal(new Set(CARRIERS.filter(({ what }) => what === word).map((each) => each.class)).size, 1, `${word} is of one class`)
+  }
   assert.ok(STABLE.length > 100 && ROTATING.length > 50 && SELECTORS.length > 50)
 })
 
@@ -76,7 +82,10 @@ test('a stable carrier or a selector on two lines is nobody, also when they are 
     const [name, value] = lineOf(carrier)
     const spelled = name.replaceAll('-', '_')
     for (const second of [lineOf(carrier, 'two'), lineOf(carrier), [name.toUpperCase(), value], [spelled, value]] as const) {
-      assert.match(detail([[name, value], ['X-Api-Key', 'k'], second].slice(name === 'x-api-key' ? 1 : 0) as Line[], PUBLIC), /^The request has two [A-Z][A-Za-z0-9-]* headers; send one\.$/)
+      assert.match(
+        detail([[name, value], ['X-Api-Key', 'k'], second].slice(name === 'x-api-key' ? 1 : 0) as Line[], PUBLIC),
+        /^The request has two [A-Z][A-Za-z0-9-]* headers; send one\.$/
+      )
     }
   }
 })
@@ -84,9 +93,12 @@ test('a stable carrier or a selector on two lines is nobody, also when they are 
 test('a stable carrier spelled with underscores goes no further: alone it names nobody, and beside another one nobody gets another\'s scope by it', () => {
   for (const carrier of STABLE.filter(({ name }) => name.includes('-'))) {
     const [name, value] = lineOf(carrier)
-    const [spelled, beside]: [Line, Line] = [[name.replaceAll('-', '_'), value], name === 'x-api-key' ? ['X-Auth-Token', 't'] : ['X-Api-Key', 'k']]
+    const [spelled, beside]: [Line, Line] = [
+      [name.replaceAll('-', '_'), value],
+      name === 'x-api-key' ? ['X-Auth-Token', 't'] : ['X-Api-Key', 'k']
+    ]
     assert.match(detail([spelled], PUBLIC), /takes that field away/, name)
-    assert.equal(new Set([[spelled, beside], [[name, value], beside], [beside]].map(lines => scope(lines as Line[]))).size, 3, name)
+    assert.equal(new Set([[spelled, beside], [[name, value], beside], [beside]].map((lines) => scope(lines as Line[]))).size, 3, name)
   }
 })
 
@@ -109,7 +121,11 @@ test('of every two stable carriers one more never equals one less, whatever thei
       const [a, b] = [lineOf(one), lineOf(other)]
       const both = scope([a, b])
       assert.equal(scope([b, a]), both)
-      assert.equal(new Set([both, scope([a]), scope([b]), scope([a, lineOf(other, 'two')]), scope([lineOf(one, 'two'), b])]).size, 5, `${one.name} and ${other.name}`)
+      assert.equal(
+        new Set([both, scope([a]), scope([b]), scope([a, lineOf(other, 'two')]), scope([lineOf(one, 'two'), b])]).size,
+        5,
+        `${one.name} and ${other.name}`
+      )
     }
   }
 })
@@ -120,8 +136,8 @@ test(`of every three one more never equals one less, whatever order and spelling
   const draw = (): Carrier => counting[Math.floor(random.float() * counting.length)] as Carrier
   for (let round = 0; round < TRIPLES; round++) {
     const three = new Set([draw(), draw(), draw()])
-    if (three.size < 3 || !Array.from(three).some(carrier => carrier.class === 'stable')) continue
-    const lines = Array.from(three, carrier => lineOf(carrier))
+    if (three.size < 3 || !Array.from(three).some((carrier) => carrier.class === 'stable')) continue
+    const lines = Array.from(three, (carrier) => lineOf(carrier))
     const whole = scope(lines)
     const spell = SPELLINGS[round % SPELLINGS.length] as (name: string) => string
     assert.equal(scope(lines.toReversed().map(([name, value]) => [spell(name), `${value} `])), whole)
@@ -158,39 +174,57 @@ test('a rotating carrier alone is nobody, on a public route too, and beside a se
 test('a selector beside a stable carrier tells accounts apart, an empty one included, and names nobody by itself', () => {
   const token: Line = ['Authorization', 'Bearer one']
   for (const { name } of SELECTORS) {
-    assert.equal(new Set([scope([token]), scope([token, [name, '']]), scope([token, [name, 'a']]), scope([[name, 'b'], token])]).size, 4, name)
+    assert.equal(
+      new Set([scope([token]), scope([token, [name, '']]), scope([token, [name, 'a']]), scope([[name, 'b'], token])]).size,
+      4,
+      name
+    )
     assert.match(detail([[name, 'a']]), /shows no credential/)
   }
 })
 
 test('callers who show nothing share one scope where that is allowed, and one for each account that they select', () => {
   assert.equal(scope([], PUBLIC), 'anonymous')
-  const scopes = SELECTORS.flatMap(({ name }) => ['a', 'b', ''].map(value => scope([[name, value]], PUBLIC)))
+  const scopes = SELECTORS.flatMap(({ name }) => ['a', 'b', ''].map((value) => scope([[name, value]], PUBLIC)))
   assert.equal(new Set([...scopes, 'anonymous']).size, scopes.length + 1)
-  assert.ok(scopes.every(each => each.startsWith('anonymous,')))
+  assert.ok(scopes.every((each) => each.startsWith('anonymous,')))
 })
 
 const LOOK_ALIKES = [
-  'x-acme-token', 'acme-access-token', 'x-acmetoken', 'x-acme-secret', 'acme-api-key', 'x-acme-apikey', 'x-acme-key', 'x-my-auth', 'x-acme-authorization', 'x-authn', 'x-acme-password', 'x-acme-session',
-  'x-acme-jwt', 'x-acme-assertion', 'acme-signature', 'x-acme-signature-256', 'x-acme-hmac', 'x-acme-principal', 'x-acme-user', 'user', 'acme-user-name', 'x-acme-account', 'x-acme-tenant-id', 'x-forwarded-acme-user',
+  'x-acme-token', 'acme-access-token', 'x-acmetoken', 'x-acme-secret', 'acme-api-key', 'x-acme-apikey', 'x-acme-key',
+  'x-my-auth', 'x-acme-authorization', 'x-authn', 'x-acme-password', 'x-acme-session',
+  'x-acme-jwt', 'x-acme-assertion', 'acme-signature', 'x-acme-signature-256', 'x-acme-hmac', 'x-acme-principal',
+  'x-acme-user', 'user', 'acme-user-name', 'x-acme-account', 'x-acme-tenant-id', 'x-forwarded-acme-user',
   'x-acme-credentials', 'x-acme-login'
 ]
 
 const OTHERS = [
-  'user-agent', 'x-user-agent', 'x-amz-user-agent', 'x-useragent', 'x-my-csrf-token', 'x-xsrf', 'author', 'x-author', 'x-authority', 'x-requested-with', 'idempotency-key', 'x-idempotency-key', 'idempotency-token', 'i-twilio-idempotency-token', 'x-vercel-oidc-token',
-  'onceway-key', 'traceparent', 'tracestate', 'x-request-id', 'x-correlation-id', 'accept', 'accept-encoding', 'accept-signature', 'content-type', 'content-digest', 'if-match', 'www-authenticate', 'authentication-info',
-  'sec-websocket-key', 'sec-fetch-user', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port', 'forwarded', 'via', 'x-amzn-trace-id', 'x-cloud-trace-context', 'x-datadog-trace-id',
-  'x-b3-traceid', 'host', 'date', 'origin', 'referer', 'postman-token', 'upgrade-insecure-requests', 'surrogate-key', 'ce-subject', 'x-real-ip', 'keep-alive', 'x-usercentrics', 'x-keyboard'
+  'user-agent', 'x-user-agent', 'x-amz-user-agent', 'x-useragent', 'x-my-csrf-token', 'x-xsrf', 'author', 'x-author',
+  'x-authority', 'x-requested-with', 'idempotency-key', 'x-idempotency-key', 'idempotency-token',
+  'i-twilio-idempotency-token', 'x-vercel-oidc-token',
+  'onceway-key', 'traceparent', 'tracestate', 'x-request-id', 'x-correlation-id', 'accept', 'accept-encoding',
+  'accept-signature', 'content-type', 'content-digest', 'if-match', 'www-authenticate', 'authentication-info',
+  'sec-websocket-key', 'sec-fetch-user', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port',
+  'forwarded', 'via', 'x-amzn-trace-id', 'x-cloud-trace-context', 'x-datadog-trace-id',
+  'x-b3-traceid', 'host', 'date', 'origin', 'referer', 'postman-token', 'upgrade-insecure-requests', 'surrogate-key',
+  'ce-subject', 'x-real-ip', 'keep-alive', 'x-usercentrics', 'x-keyboard'
 ]
 
 test('a header that is in no table, and by its name may name a caller, is told where the scope would be anonymous', () => {
   for (const name of LOOK_ALIKES) {
     assert.equal(carrierOf(name), undefined, name)
     for (const policy of [CREDENTIAL_POLICY, PUBLIC]) {
-      assert.match(detail([[name.toUpperCase(), 's3cr3t']], policy), new RegExp(`^The request may name its caller by ${name.toUpperCase()}, `))
+      assert.match(
+        detail([[name.toUpperCase(), 's3cr3t']], policy),
+        new RegExp(`^The request may name its caller by ${name.toUpperCase()}, `)
+      )
       assert.ok(!detail([[name, 's3cr3t']], policy).includes('s3cr3t'))
     }
-    assert.equal(scope([[name, 'one'], ['X-Api-Key', 'k']]), scope([['X-Api-Key', 'k']]), `${name}: beside a credential its name is nobody's business`)
+    assert.equal(
+      scope([[name, 'one'], ['X-Api-Key', 'k']]),
+      scope([['X-Api-Key', 'k']]),
+      `${name}: beside a credential its name is nobody's business`
+    )
   }
 })
 

@@ -4,13 +4,21 @@ import fc from 'fast-check'
 import { decodeAnswer, decodeHeaders, encodeAnswer, encodeHeaders } from '../../src/core/codec.ts'
 
 const name = fc.stringMatching(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,20}$/)
-const value = fc.array(fc.oneof(fc.constant(9), fc.integer({ min: 0x20, max: 0x7e }), fc.integer({ min: 0x80, max: 0xff })), { maxLength: 30 }).map((codes) => String.fromCharCode(...codes))
+const value = fc.array(fc.oneof(fc.constant(9), fc.integer({ min: 0x20, max: 0x7e }), fc.integer({ min: 0x80, max: 0xff })), {
+  maxLength: 30
+}).map((codes) => String.fromCharCode(...codes))
 const headers = fc.array(fc.tuple(name, value), { maxLength: 8 }).map((lines) => lines.flat())
-const answer = fc.record({ status: fc.integer({ min: 100, max: 599 }), headers, body: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)) })
+const answer = fc.record({
+  status: fc.integer({ min: 100, max: 599 }),
+  headers,
+  body: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))
+})
 
 test('any header list of HTTP comes back as it was: order, repetition, case, every byte', () => {
   fc.assert(fc.property(headers, (list) => assert.deepEqual(decodeHeaders(encodeHeaders(list)), list)))
-  assert.deepEqual(decodeHeaders(encodeHeaders(['Set-Cookie', 'a', 'set-cookie', '', 'Link', '\xe9'])), ['Set-Cookie', 'a', 'set-cookie', '', 'Link', '\xe9'])
+  assert.deepEqual(decodeHeaders(encodeHeaders(['Set-Cookie', 'a', 'set-cookie', '', 'Link', '\xe9'])), [
+    'Set-Cookie', 'a', 'set-cookie', '', 'Link', '\xe9'
+  ])
 })
 
 test('any answer comes back byte for byte', () => {
@@ -39,7 +47,19 @@ test('any bytes decode to a valid list or to nothing', () => {
 })
 
 test('a stored row cannot write header lines', () => {
-  for (const bad of [['a', 'b\r\nX-Evil: 1'], ['a', 'b\nc'], ['a\r\n', 'b'], ['a b', 'c'], ['', 'x'], ['a:', 'x'], ['a', '\x01'], ['a', '\x7f'], ['é', 'x'], ['a', 'b\0c'], ['a\0b\0c', 'd']]) {
+  for (const bad of [
+    ['a', 'b\r\nX-Evil: 1'],
+    ['a', 'b\nc'],
+    ['a\r\n', 'b'],
+    ['a b', 'c'],
+    ['', 'x'],
+    ['a:', 'x'],
+    ['a', '\x01'],
+    ['a', '\x7f'],
+    ['é', 'x'],
+    ['a', 'b\0c'],
+    ['a\0b\0c', 'd']
+  ]) {
     assert.equal(decodeHeaders(encodeHeaders(bad)), null, JSON.stringify(bad))
   }
 })
@@ -58,5 +78,7 @@ test('a status that is none is not decoded', () => {
 })
 
 test('a list that cannot have come off the wire is not encoded', () => {
-  for (const bad of [['a'], ['a', '\u0161'], Array.from({ length: 2 * 65536 }, () => 'a')]) assert.throws(() => encodeHeaders(bad), RangeError)
+  for (const bad of [['a'], ['a', '\u0161'], Array.from({ length: 2 * 65536 }, () => 'a')]) {
+    assert.throws(() => encodeHeaders(bad), RangeError)
+  }
 })

@@ -19,7 +19,9 @@ const allow = (origin: string, ...more: string[]) => ['X-Custom', 'kept', 'Acces
 const WITH_CREDENTIALS = ['access-control-allow-credentials', 'true'] as const
 
 test('whom a replay allows to read it: whom the upstream has allowed, or the operator, and nobody else', () => {
-  const rows: ReadonlyArray<readonly [why: string, kept: readonly string[], origin: string | null, preflighted: boolean, cors: CorsPolicy | null, expected: string]> = [
+  const rows: ReadonlyArray<
+    readonly [why: string, kept: readonly string[], origin: string | null, preflighted: boolean, cors: CorsPolicy | null, expected: string]
+  > = [
     ['the same origin', allow(A, ...WITH_CREDENTIALS), A, true, null, `${A}+credentials`],
     ['the same origin, without a preflight', allow(A), A, false, null, A],
     ['another one, whose preflight the upstream has allowed', allow(A, ...WITH_CREDENTIALS), B, true, null, `${B}+credentials+vary`],
@@ -40,11 +42,25 @@ test('whom a replay allows to read it: whom the upstream has allowed, or the ope
     ['`null` was allowed, and this one was asked about', allow('null'), B, true, null, `${B}+vary`],
     ['`null` was allowed, and this one was not asked about', allow('null'), B, false, null, '-+vary'],
     ['the first was sent by a server', ['X-Custom', 'kept'], B, true, null, '-'],
-    ['the first was sent by a server, and the operator lists the origin', ['X-Custom', 'kept'], B, true, listing(B, true), `${B}+credentials+vary`],
+    [
+      'the first was sent by a server, and the operator lists the origin',
+      ['X-Custom', 'kept'],
+      B,
+      true,
+      listing(B, true),
+      `${B}+credentials+vary`
+    ],
     ['a stray permission without an origin is not taken over', ['X-Custom', 'kept', ...WITH_CREDENTIALS], B, true, listing(B), `${B}+vary`],
     ['the first was sent by a server, and nobody is listed', ['X-Custom', 'kept'], B, true, ANYONE, '-'],
     ['the first was sent by a server, and so is this', ['X-Custom', 'kept'], null, true, listing(B), '-'],
-    ['two origins: browsers refuse it, and so it stays', allow(A, 'Access-Control-Allow-Origin', 'https://c.example'), B, true, null, '-+vary'],
+    [
+      'two origins: browsers refuse it, and so it stays',
+      allow(A, 'Access-Control-Allow-Origin', 'https://c.example'),
+      B,
+      true,
+      null,
+      '-+vary'
+    ],
     ['a list of origins is none', allow(`${A}, ${B}`), B, true, null, '-+vary']
   ]
   for (const [why, kept, origin, preflighted, cors, expected] of rows) {
@@ -57,9 +73,14 @@ test('whom a replay allows to read it: whom the upstream has allowed, or the ope
 test('a replay to the same origin is the same fields, in their places, and Vary is said once', () => {
   const kept = ['Vary', 'Accept, origin', 'ACCESS-Control-Allow-Origin', A, 'A', 'b', 'Access-Control-Expose-Headers', 'A']
   assert.deepEqual(replayedHeaders(kept, { origin: A, preflighted: true, cors: null }), kept)
-  assert.deepEqual(replayedHeaders(kept, { origin: B, preflighted: true, cors: null }), kept.map(value => value === A ? B : value))
-  assert.deepEqual(replayedHeaders(['vary', '*', 'Access-Control-Allow-Origin', A], { origin: B, preflighted: true, cors: null }), ['vary', '*', 'Access-Control-Allow-Origin', B])
-  assert.deepEqual(replayedHeaders(['Vary', 'Origins', 'Access-Control-Allow-Origin', A], { origin: B, preflighted: true, cors: null }), ['Vary', 'Origins', 'Access-Control-Allow-Origin', B, 'Vary', 'Origin'])
+  assert.deepEqual(replayedHeaders(kept, { origin: B, preflighted: true, cors: null }), kept.map((value) => value === A ? B : value))
+  assert.deepEqual(
+    replayedHeaders(['vary', '*', 'Access-Control-Allow-Origin', A], { origin: B, preflighted: true, cors: null }),
+    ['vary', '*', 'Access-Control-Allow-Origin', B]
+  )
+  assert.deepEqual(replayedHeaders(['Vary', 'Origins', 'Access-Control-Allow-Origin', A], { origin: B, preflighted: true, cors: null }), [
+    'Vary', 'Origins', 'Access-Control-Allow-Origin', B, 'Vary', 'Origin'
+  ])
 })
 
 test('which requests no browser sends without asking first', () => {
@@ -88,8 +109,21 @@ test('which requests no browser sends without asking first', () => {
 })
 
 test('an origin that cannot be named is none', () => {
-  for (const origin of [A, 'http://localhost:3000', 'null', 'capacitor://localhost', 'http://[::1]:8080']) assert.equal(originOf(['Origin', origin]), origin)
-  for (const raw of [[], ['Origin', ''], ['Origin', A, 'origin', B], ['Origin', `${A}, ${B}`], ['Origin', `${A} ${B}`], ['Origin', `${A}/x`], ['Origin', '*'], ['Origin', 'a.example']]) assert.equal(originOf(raw), null, raw.join(' '))
+  for (const origin of [A, 'http://localhost:3000', 'null', 'capacitor://localhost', 'http://[::1]:8080']) {
+    assert.equal(originOf(['Origin', origin]), origin)
+  }
+  for (const raw of [
+    [],
+    ['Origin', ''],
+    ['Origin', A, 'origin', B],
+    ['Origin', `${A}, ${B}`],
+    ['Origin', `${A} ${B}`],
+    ['Origin', `${A}/x`],
+    ['Origin', '*'],
+    ['Origin', 'a.example']
+  ]) {
+    assert.equal(originOf(raw), null, raw.join(' '))
+  }
 })
 
 test('the gateway\'s own answers are for the origins that the file names, and without the block nothing is said', () => {
@@ -98,11 +132,14 @@ test('the gateway\'s own answers are for the origins that the file names, and wi
   assert.deepEqual(ownCors(listing(A, true), B), ['Vary', 'Origin'])
   for (const origin of [null, 'null']) assert.equal(shown(ownCors(listing(A), origin)), '-+vary')
   for (const origin of [A, 'null', null]) assert.equal(shown(ownCors(ANYONE, origin)), '*')
-  for (const name of ['Idempotency-Status', 'Retry-After', 'X-Request-Id', 'Link', 'Location']) assert.ok(headerLines(ownCors(ANYONE, null), 'access-control-expose-headers').join().split(', ').includes(name), name)
+  for (const name of ['Idempotency-Status', 'Retry-After', 'X-Request-Id', 'Link', 'Location']) {
+    assert.ok(headerLines(ownCors(ANYONE, null), 'access-control-expose-headers').join().split(', ').includes(name), name)
+  }
 })
 
 test('what the gateway adds to an upstream\'s answer is exposed to whom the upstream allows, with the block alone', () => {
-  const exposed = (cors: CorsPolicy | null, ...fields: string[]) => headerLines(exposedFields(cors, fields), 'access-control-expose-headers').length > 0
+  const exposed = (cors: CorsPolicy | null, ...fields: string[]) =>
+    headerLines(exposedFields(cors, fields), 'access-control-expose-headers').length > 0
   assert.equal(exposed(null, ...allow(A)), false)
   assert.equal(exposed(listing(A), 'X-Custom', 'x'), false)
   assert.equal(exposed(listing(A), ...allow(B)), true)
@@ -116,11 +153,26 @@ test('what the gateway adds to an upstream\'s answer is exposed to whom the upst
 test('a preflight of what no upstream answers is answered for allowed origins, with what it asks for', () => {
   const asks = ['Origin', A, 'Access-Control-Request-Method', 'POST', 'Access-Control-Request-Headers', 'authorization,x-b']
   assert.equal(preflightMethod('OPTIONS', asks), 'POST')
-  for (const [method, raw] of [['POST', asks], ['OPTIONS', asks.slice(2)], ['OPTIONS', asks.slice(0, 2)]] as const) assert.equal(preflightMethod(method, raw), null)
+  for (const [method, raw] of [['POST', asks], ['OPTIONS', asks.slice(2)], ['OPTIONS', asks.slice(0, 2)]] as const) {
+    assert.equal(preflightMethod(method, raw), null)
+  }
   assert.deepEqual(preflightAnswer(listing(A, true), asks, ['POST']), [
-    'Access-Control-Allow-Origin', A, 'Access-Control-Allow-Credentials', 'true', 'Access-Control-Allow-Methods', 'POST', 'Access-Control-Allow-Headers', 'authorization,x-b', 'Access-Control-Max-Age', '600',
+    'Access-Control-Allow-Origin', A, 'Access-Control-Allow-Credentials', 'true', 'Access-Control-Allow-Methods',
+    'POST', 'Access-Control-Allow-Headers', 'authorization,x-b', 'Access-Control-Max-Age', '600',
     'Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'
   ])
-  assert.deepEqual(preflightAnswer(ANYONE, asks.slice(0, 4), ['GET', 'HEAD'])?.slice(0, 4), ['Access-Control-Allow-Origin', '*', 'Access-Control-Allow-Methods', 'GET, HEAD'])
-  for (const [cors, raw] of [[null, asks], [listing(B), asks], [listing(A), [...asks, 'Access-Control-Request-Headers', 'a:b']], [listing(A), [...asks, 'Access-Control-Request-Headers', 'x'.repeat(5000)]]] as const) assert.equal(preflightAnswer(cors, raw, ['POST']), null)
+  assert.deepEqual(preflightAnswer(ANYONE, asks.slice(0, 4), ['GET', 'HEAD'])?.slice(0, 4), [
+    'Access-Control-Allow-Origin',
+    '*',
+    'Access-Control-Allow-Methods',
+    'GET, HEAD'
+  ])
+  for (const [cors, raw] of [
+    [null, asks],
+    [listing(B), asks],
+    [listing(A), [...asks, 'Access-Control-Request-Headers', 'a:b']],
+    [listing(A), [...asks, 'Access-Control-Request-Headers', 'x'.repeat(5000)]]
+  ] as const) {
+    assert.equal(preflightAnswer(cors, raw, ['POST']), null)
+  }
 })

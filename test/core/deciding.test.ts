@@ -14,7 +14,7 @@ function keyFrom (from: string | readonly string[]): IdempotencyPolicy['key'] {
   return { ...apiPolicy().key, sources: read.value, header: keyHeaderOf(read.value) }
 }
 
-const byHeaders = (...names: readonly string[]): ScopePolicy => ({ kind: 'parts', parts: names.map(name => ({ kind: 'header', name })) })
+const byHeaders = (...names: readonly string[]): ScopePolicy => ({ kind: 'parts', parts: names.map((name) => ({ kind: 'header', name })) })
 const alike = (policy: Partial<IdempotencyPolicy>, name: string): boolean => isLookAlike(name, plainName(name), rulesOf(apiPolicy(policy)))
 
 test('names fold as servers fold them', () => {
@@ -30,10 +30,23 @@ test('everything that the configuration reads decides: key, scope, order, signat
     verify: { scheme: 'hmac', secrets: ['s'], toleranceMs: 1, hmac: { header: 'x-sum', algorithm: 'sha256', encoding: 'hex', prefix: '' } }
   })
   const { kept, once } = rulesOf(policy)
-  for (const name of ['x-event', 'x-a', 'x-b', 'x-amz-sns-message-id', 'x-amz-sns-message-type', 'ce-source', 'ce-id', 'x-tenant-code', 'x-order', 'x-sum', 'idempotency-key', ...CARRIERS_DECIDE, ...COMPARED]) assert.ok(kept.has(name), name)
-  for (const name of ['host', 'content-length', 'transfer-encoding', 'x-custom', ...HOP_BY_HOP]) assert.equal(kept.has(name), name === 'proxy-authorization', name)
+  for (const name of [
+    'x-event', 'x-a', 'x-b', 'x-amz-sns-message-id', 'x-amz-sns-message-type', 'ce-source', 'ce-id', 'x-tenant-code',
+    'x-order', 'x-sum', 'idempotency-key', ...CARRIERS_DECIDE, ...COMPARED
+  ]) {
+    assert.ok(kept.has(name), name)
+  }
+  for (const name of ['host', 'content-length', 'transfer-encoding', 'x-custom', ...HOP_BY_HOP]) {
+    assert.equal(kept.has(name), name === 'proxy-authorization', name)
+  }
   assert.ok(once.includes('x-amz-sns-message-type') && once.includes('content-encoding'))
-  for (const [scheme, name] of [['stripe', 'stripe-signature'], ['github', 'x-hub-signature-256'], ['shopify', 'x-shopify-hmac-sha256'], ['standard-webhooks', 'webhook-signature'], ['standard-webhooks', 'svix-id']] as const) {
+  for (const [scheme, name] of [
+    ['stripe', 'stripe-signature'],
+    ['github', 'x-hub-signature-256'],
+    ['shopify', 'x-shopify-hmac-sha256'],
+    ['standard-webhooks', 'webhook-signature'],
+    ['standard-webhooks', 'svix-id']
+  ] as const) {
     assert.ok(rulesOf(apiPolicy({ verify: { scheme, secrets: ['s'], toleranceMs: 1, hmac: null } })).kept.has(name), name)
   }
 })
@@ -45,7 +58,12 @@ test('the rules of a policy are made once', () => {
 
 test('another spelling of what decides is a look-alike, and of what does not is a field like any other', () => {
   const policy = { scope: byHeaders('x-user-code') }
-  for (const name of ['x_user_code', 'x-user_code', 'x.user.code', 'content_length', 'transfer_encoding', 'keep_alive', 'idempotency_key', 'proxy_authorization', 'x_api_key']) assert.ok(alike(policy, name), name)
+  for (const name of [
+    'x_user_code', 'x-user_code', 'x.user.code', 'content_length', 'transfer_encoding', 'keep_alive', 'idempotency_key',
+    'proxy_authorization', 'x_api_key'
+  ]) {
+    assert.ok(alike(policy, name), name)
+  }
   for (const name of ['x-user-code', 'x_other', 'x-usercode', 'authorization', 'content-length']) assert.ok(!alike(policy, name), name)
 })
 
@@ -56,30 +74,61 @@ test('where the configuration writes an underscore, the name without is the look
   }
   // Two that differ in nothing else are both meant.
   const both = { key: keyFrom('header:X-User-Code'), scope: byHeaders('x_user_code') }
-  assert.deepEqual(['x-user-code', 'x_user_code', 'x.user-code'].map(name => alike(both, name)), [false, false, true])
+  assert.deepEqual(['x-user-code', 'x_user_code', 'x.user-code'].map((name) => alike(both, name)), [false, false, true])
   // A carrier that is read under its own name stays itself; where the scope reads the other spelling alone, it does not.
-  assert.deepEqual(['x-api-key', 'x_api_key'].map(name => alike({ key: keyFrom('header:X_Api_Key') }, name)), [false, false])
-  assert.deepEqual(['x-api-key', 'x_api_key'].map(name => alike({ scope: byHeaders('x_api_key') }, name)), [true, false])
+  assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ key: keyFrom('header:X_Api_Key') }, name)), [false, false])
+  assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ scope: byHeaders('x_api_key') }, name)), [true, false])
 })
 
 test('what passes through is looked at with what decides on any route to the same upstream', () => {
   const rules = rulesOfAll([apiPolicy({ scope: byHeaders('x-one') }), apiPolicy({ key: keyFrom('header:X_Two') })])
-  const alikeThere = ['x_one', 'x-one', 'x-two', 'x_two', 'x_three'].map(name => isLookAlike(name, plainName(name), rules))
+  const alikeThere = ['x_one', 'x-one', 'x-two', 'x_two', 'x_three'].map((name) => isLookAlike(name, plainName(name), rules))
   assert.deepEqual(alikeThere, [true, false, true, false, false])
 })
 
-const add = { record: null, requestId: 'r', keyHeader: 'idempotency-key', forwardKey: true, host: 'upstream', extra: [], forwarded: { for: '10.0.0.1', proto: 'http', host: null, trusted: false } } as const
+const add = {
+  record: null,
+  requestId: 'r',
+  keyHeader: 'idempotency-key',
+  forwardKey: true,
+  host: 'upstream',
+  extra: [],
+  forwarded: { for: '10.0.0.1', proto: 'http', host: null, trusted: false }
+} as const
 
 test('what Connection lists is removed, unless something was decided by it', () => {
   const rules = rulesOf(apiPolicy({ scope: byHeaders('x-user-code') }))
-  const sent = guardedRequestHeaders(['Connection', 'X-User-Code, X-Hop, Stripe-Account, Proxy-Authorization', 'X-Hop', '1', 'x-USER-code', '2', 'Stripe-Account', '3', 'Proxy-Authorization', '4'], { ...add, rules })
-  assert.deepEqual(['x-hop', 'x-user-code', 'stripe-account', 'proxy-authorization', 'connection'].map(name => headerLines(sent, name)), [[], ['2'], ['3'], ['4'], []])
+  const sent = guardedRequestHeaders(
+    [
+      'Connection',
+      'X-User-Code, X-Hop, Stripe-Account, Proxy-Authorization',
+      'X-Hop',
+      '1',
+      'x-USER-code',
+      '2',
+      'Stripe-Account',
+      '3',
+      'Proxy-Authorization',
+      '4'
+    ],
+    { ...add, rules }
+  )
+  assert.deepEqual(
+    ['x-hop', 'x-user-code', 'stripe-account', 'proxy-authorization', 'connection'].map((name) => headerLines(sent, name)),
+    [[], ['2'], ['3'], ['4'], []]
+  )
 })
 
 test('Proxy-Authorization goes on, and nothing else of a connection does', () => {
-  const came = [...HOP_BY_HOP].flatMap(name => [name, 'v'])
-  assert.deepEqual(guardedRequestHeaders(came, { ...add, rules: rulesOf(apiPolicy()) }).filter((_, at, all) => all[at + 1] === 'v'), ['proxy-authorization'])
-  assert.deepEqual(passthroughRequestHeaders(came, { ...add, contentLength: null }).filter((_, at, all) => all[at + 1] === 'v'), ['proxy-authorization'])
+  const came = [...HOP_BY_HOP].flatMap((name) => [name, 'v'])
+  assert.deepEqual(
+    guardedRequestHeaders(came, { ...add, rules: rulesOf(apiPolicy()) }).filter((_, at, all) => all[at + 1] === 'v'),
+    ['proxy-authorization']
+  )
+  assert.deepEqual(
+    passthroughRequestHeaders(came, { ...add, contentLength: null }).filter((_, at, all) => all[at + 1] === 'v'),
+    ['proxy-authorization']
+  )
 })
 
 test('a request that is decided by what its upstream would read otherwise is refused without a word of the value', () => {

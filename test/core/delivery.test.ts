@@ -18,7 +18,10 @@ const API: Promised = { profile: 'api', unknown: 'hold' }
 const API_RETRIES: Promised = { profile: 'api', unknown: 'retry' }
 const API_PROBES: Promised = { profile: 'api', unknown: 'probe' }
 
-const answer = (status: number, headers: readonly string[] = []): Sent => ({ kind: 'answer', answer: { status, headers, body: Buffer.from('said') } })
+const answer = (status: number, headers: readonly string[] = []): Sent => ({
+  kind: 'answer',
+  answer: { status, headers, body: Buffer.from('said') }
+})
 const LOST: Sent = { kind: 'lost', code: 'ECONNRESET' }
 const UNSENT: Sent = { kind: 'unsent', code: 'ECONNREFUSED' }
 
@@ -52,7 +55,7 @@ test('a message is delivered by an answer that takes it, and by nothing else, wh
     [UNSENT, 'again', 'again', 'again', 'again']
   ]
   for (const [sent, ...wanted] of table) {
-    assert.deepEqual([RELAY, RELAY_HOLDS, API, API_RETRIES].map(promised => fate(sent, promised).kind), wanted, JSON.stringify(sent))
+    assert.deepEqual([RELAY, RELAY_HOLDS, API, API_RETRIES].map((promised) => fate(sent, promised).kind), wanted, JSON.stringify(sent))
     assert.equal(fate(sent, API_PROBES).kind, wanted[2], 'what is asked about executions holds a delivery')
   }
 })
@@ -84,9 +87,19 @@ test('what is given up says why, and has its last answer', () => {
 
 test('one whose tries are over, and whose last worker could not say so, is not sent again', () => {
   const beyond = INBOX.attemptsMax + 1
-  assert.deepEqual(fateBefore({ tries: beyond, lastError: 'WORKER_LOST' }, INBOX), { kind: 'dead', status: null, error: 'ATTEMPTS_SPENT WORKER_LOST', answer: null, counts: false })
+  assert.deepEqual(fateBefore({ tries: beyond, lastError: 'WORKER_LOST' }, INBOX), {
+    kind: 'dead',
+    status: null,
+    error: 'ATTEMPTS_SPENT WORKER_LOST',
+    answer: null,
+    counts: false
+  })
   assert.equal(fateBefore({ tries: INBOX.attemptsMax, lastError: 'WORKER_LOST' }, INBOX), null)
-  assert.equal(fateBefore({ tries: beyond, lastError: 'HTTP_503' }, INBOX), null, 'a reload has lowered the number: it is asked once more, and says why')
+  assert.equal(
+    fateBefore({ tries: beyond, lastError: 'HTTP_503' }, INBOX),
+    null,
+    'a reload has lowered the number: it is asked once more, and says why'
+  )
 })
 
 test('the last attempt that is taken is a delivery, and one that is lost is held', () => {
@@ -102,14 +115,17 @@ test('an answer that was not read to its end is kept by its head', () => {
 })
 
 test('the next one waits anywhere up to a bound that doubles; the consumer\'s own word makes it longer, up to the longest', () => {
-  const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map(tries => backoffMs({ tries, chance: 1 }, INBOX))
+  const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map((tries) => backoffMs({ tries, chance: 1 }, INBOX))
   assert.deepEqual(bounds, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
   assert.equal(backoffMs({ tries: 9, chance: 0 }, INBOX), 10, 'a pause of nothing would be a loop')
   const waits = (after: string) => {
     const made = fate(answer(503, ['Retry-After', after]), RELAY)
     return made.kind === 'again' ? made.inMs : null
   }
-  assert.deepEqual(['0', '7', '86400', 'Sat, 21 Nov 2026 12:00:20 GMT', 'Sat, 21 Nov 2020 12:00:20 GMT', 'soon', '-5', '1e3'].map(waits), [500, 7_000, 30_000, 20_000, 500, 500, 500, 500])
+  assert.deepEqual(
+    ['0', '7', '86400', 'Sat, 21 Nov 2026 12:00:20 GMT', 'Sat, 21 Nov 2020 12:00:20 GMT', 'soon', '-5', '1e3'].map(waits),
+    [500, 7_000, 30_000, 20_000, 500, 500, 500, 500]
+  )
   assert.deepEqual(['99999999999', '9'.repeat(400)].map(waits), [30_000, 30_000], 'longer than any number is as long as the longest')
   assert.equal(retryAfterMs({ status: 503, headers: [], body: Buffer.alloc(0) }, NOW), null)
 })

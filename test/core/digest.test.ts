@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { framedDigest, framedHmac } from '../../src/core/digest.ts'
 
 function framed (parts: ReadonlyArray<string | Buffer>): Buffer {
-  return Buffer.concat(parts.flatMap(part => {
+  return Buffer.concat(parts.flatMap((part) => {
     const bytes = Buffer.from(part)
     const length = Buffer.alloc(6)
     length.writeUIntBE(bytes.length, 0, 6)

@@ -9,7 +9,13 @@ const PARTS = ['method', 'target', 'mediaType', 'body'] as const satisfies reado
 const RULES = [1, 2] as const
 const all = (body: FingerprintBody): FingerprintPolicy => ({ of: PARTS, body })
 interface Asking { readonly method?: string, readonly target?: string, readonly contentType?: string | null, readonly body?: Buffer }
-const asked = ({ contentType = 'application/json', ...over }: Asking = {}): Asked => ({ method: 'POST', target: '/v1/charges?a=1', rawHeaders: contentType === null ? [] : ['Content-Type', contentType], body: Buffer.from('{"a":1}'), ...over })
+const asked = ({ contentType = 'application/json', ...over }: Asking = {}): Asked => ({
+  method: 'POST',
+  target: '/v1/charges?a=1',
+  rawHeaders: contentType === null ? [] : ['Content-Type', contentType],
+  body: Buffer.from('{"a":1}'),
+  ...over
+})
 const upload = (boundary: string, content = 'x', end = '') => asked({
   contentType: `multipart/form-data; boundary=${boundary}`,
   body: Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="f"\r\n\r\n${content}\r\n--${boundary}--\r\n${end}`)
@@ -37,7 +43,12 @@ test('the fingerprint separates any two different requests', () => {
 
 test('only what the policy names counts', () => {
   const one = asked()
-  const differing: Record<typeof PARTS[number], Asked> = { method: asked({ method: 'PATCH' }), target: asked({ target: '/x' }), mediaType: asked({ contentType: 'text/plain' }), body: asked({ body: Buffer.from('other') }) }
+  const differing: Record<typeof PARTS[number], Asked> = {
+    method: asked({ method: 'PATCH' }),
+    target: asked({ target: '/x' }),
+    mediaType: asked({ contentType: 'text/plain' }),
+    body: asked({ body: Buffer.from('other') })
+  }
   for (const part of PARTS) {
     assert.equal(same(one, differing[part], { of: PARTS.filter((other) => other !== part), body: 'bytes' }), 'same', part)
     assert.equal(same(one, differing[part], { of: [part], body: 'bytes' }), 'different', part)
@@ -64,7 +75,10 @@ test('a difference outside the parts of an upload is a difference', () => {
 })
 
 test('the parts of an upload are framed by their lengths', () => {
-  const two = (first: string, second: string) => asked({ contentType: 'multipart/form-data; boundary=b', body: Buffer.from(`--b\r\n${first}\r\n--b\r\n${second}\r\n--b--`) })
+  const two = (first: string, second: string) => asked({
+    contentType: 'multipart/form-data; boundary=b',
+    body: Buffer.from(`--b\r\n${first}\r\n--b\r\n${second}\r\n--b--`)
+  })
   assert.equal(same(two('ab', 'c'), two('a', 'bc'), all('auto')), 'different')
 })
 
@@ -88,7 +102,12 @@ test('a request whose body cannot be read as the row was is another request', ()
 })
 
 test('a row is compared under its own algorithm, whatever the policy and the rules say now', () => {
-  const policies = (['auto', 'bytes', 'json', 'none'] as const).map(all).concat({ of: ['body'], body: 'bytes' }, { of: [], body: 'none' }, { of: [...PARTS, 'host', 'semantics'], body: 'auto' }, { of: ['target'], body: 'none', query: 'unordered' })
+  const policies = (['auto', 'bytes', 'json', 'none'] as const).map(all).concat(
+    { of: ['body'], body: 'bytes' },
+    { of: [], body: 'none' },
+    { of: [...PARTS, 'host', 'semantics'], body: 'auto' },
+    { of: ['target'], body: 'none', query: 'unordered' }
+  )
   const kinds = policies.flatMap((policy) => RULES.map((rules) => ({ policy, rules })))
   for (const before of kinds) {
     for (const now of kinds) {
@@ -96,7 +115,10 @@ test('a row is compared under its own algorithm, whatever the policy and the rul
         const theirs = fingerprintOf(request, before.policy, before.rules)
         assert.equal(sameRequest(request, fingerprintOf(request, now.policy, now.rules), theirs), 'same')
         const other = asked({ target: '/else', contentType: 'text/csv', body: Buffer.from('else'), method: 'PUT' })
-        assert.equal(sameRequest(other, fingerprintOf(other, now.policy, now.rules), theirs), before.policy.of.length === 0 ? 'same' : 'different')
+        assert.equal(
+          sameRequest(other, fingerprintOf(other, now.policy, now.rules), theirs),
+          before.policy.of.length === 0 ? 'same' : 'different'
+        )
       }
     }
   }
@@ -114,13 +136,33 @@ test('under version 1 of the rules a row is written that the release before can 
   const GOLDEN: ReadonlyArray<readonly [request: Asked, policy: FingerprintPolicy, alg: number, value: string]> = [
     [asked(), all('bytes'), 0x117, 'x0yTSmf9fZ1UNX3b2t_8UQProTo7LBchQG5ZqtMEzJU'],
     [asked(), all('auto'), 0x117, 'x0yTSmf9fZ1UNX3b2t_8UQProTo7LBchQG5ZqtMEzJU'],
-    [text('Application/JSON; charset=utf-8', ' {"b":1e0, "a":[2.0]}', { method: 'PATCH', target: 'http://h:81/v1/charges?a=1' }), all('json'), 0x137, 'ZY2ARp5YLebqJ5mrd_Pjm4EBU33sa2SMxwTuL04veLQ'],
+    [
+      text('Application/JSON; charset=utf-8', ' {"b":1e0, "a":[2.0]}', { method: 'PATCH', target: 'http://h:81/v1/charges?a=1' }),
+      all('json'),
+      0x137,
+      'ZY2ARp5YLebqJ5mrd_Pjm4EBU33sa2SMxwTuL04veLQ'
+    ],
     [{ ...upload('one'), target: '/f' }, all('auto'), 0x127, '2IUQcC6pL4fuF8AJo-nwDRjAkNB5h1JtzF0JVteYmeg'],
     [text(null, 'x', { target: '/v1' }), all('none'), 0x107, 'bg21RyMH91S93ew0wk1LzTaPnu-wZ28FYEGNOQs9U4A'],
-    [text('application/json', '{}', { target: '/hooks?x' }), { of: ['method', 'target'], body: 'none' }, 0x103, 'NVuHgPp1k0bSjX7VkjQe9GUsY7YwrjeAIff_rScFWJY'],
-    [text('text/plain', 'x', { target: '/hooks?x' }), { of: ['body'], body: 'bytes' }, 0x110, 'jFsffm6jQjhCN4by-L7Mt-kBd038a3rYsi2qGX3huG8'],
+    [
+      text('application/json', '{}', { target: '/hooks?x' }),
+      { of: ['method', 'target'], body: 'none' },
+      0x103,
+      'NVuHgPp1k0bSjX7VkjQe9GUsY7YwrjeAIff_rScFWJY'
+    ],
+    [
+      text('text/plain', 'x', { target: '/hooks?x' }),
+      { of: ['body'], body: 'bytes' },
+      0x110,
+      'jFsffm6jQjhCN4by-L7Mt-kBd038a3rYsi2qGX3huG8'
+    ],
     [text('text/plain', 'x', { target: '/hooks?x' }), { of: [], body: 'none' }, 0x100, 'pyIztw9fmkSIM2u3pIcX8qwng_NzrXu8WCQVXtrKdo8'],
-    [text('', '', { target: '*' }), { of: ['body', 'mediaType', 'target', 'method'], body: 'auto' }, 0x117, '5-GB4-MIXrtiCnOZ56iNGw9XoLNCuNuIkZ96WXde6oA'],
+    [
+      text('', '', { target: '*' }),
+      { of: ['body', 'mediaType', 'target', 'method'], body: 'auto' },
+      0x117,
+      '5-GB4-MIXrtiCnOZ56iNGw9XoLNCuNuIkZ96WXde6oA'
+    ],
     [text('application/json', '{"a":1,"a":1}', { target: '/a' }), all('json'), 0x117, 'dZIxgQWk6oYF4oSUjh9juYUBijwpdMcygaIL_RtUrPo']
   ]
   const fields = ['Host', 'h', 'Content-Encoding', 'gzip', 'X-HTTP-Method-Override', 'PUT']

@@ -32,13 +32,26 @@ test('a key is one that a header may carry, bare and quoted, with the longest of
   const { key } = makeIssuedKey(longest, { scope: SCOPE, nowMs: NOW_MS, random: randomBytes(KEY_RANDOM_BYTES) })
   assert.match(key, /^[A-Za-z0-9_.-]+$/)
   assert.ok(key.length <= KEY_CHARS_MAX, String(key.length))
-  for (const line of [key, `"${key}"`]) assert.deepEqual(parseKey(['Idempotency-Key', line], { header: 'idempotency-key', syntax: 'lenient' }), { kind: 'key', key })
+  for (const line of [key, `"${key}"`]) {
+    assert.deepEqual(parseKey(['Idempotency-Key', line], { header: 'idempotency-key', syntax: 'lenient' }), { kind: 'key', key })
+  }
 })
 
 test('what is signed is the version, the scope, the secret\'s id, both times and the chance, each behind its length', () => {
-  const message = framedDigest(['onceway:issued-key', 'owk1', SCOPE, 'one', String(NOW_MS), String(expiresAtMs), random.toString('base64url')])
+  const message = framedDigest([
+    'onceway:issued-key',
+    'owk1',
+    SCOPE,
+    'one',
+    String(NOW_MS),
+    String(expiresAtMs),
+    random.toString('base64url')
+  ])
   assert.equal(signed, createHmac('sha256', 'first '.repeat(8)).update(message).digest('base64url'))
-  assert.deepEqual([version, id, issued, expires, chance], ['owk1', 'one', String(NOW_MS), String(expiresAtMs), random.toString('base64url')])
+  assert.deepEqual(
+    [version, id, issued, expires, chance],
+    ['owk1', 'one', String(NOW_MS), String(expiresAtMs), random.toString('base64url')]
+  )
 })
 
 const FORGED: ReadonlyArray<readonly [what: string, key: string]> = [
@@ -86,7 +99,10 @@ test('the key of another caller is as forged as any, and its scope cannot be rea
 })
 
 test('two keys of one moment are two keys', () => {
-  const more = Array.from({ length: 100 }, () => makeIssuedKey(POLICY, { scope: SCOPE, nowMs: NOW_MS, random: randomBytes(KEY_RANDOM_BYTES) }).key)
+  const more = Array.from(
+    { length: 100 },
+    () => makeIssuedKey(POLICY, { scope: SCOPE, nowMs: NOW_MS, random: randomBytes(KEY_RANDOM_BYTES) }).key
+  )
   assert.equal(new Set(more).size, 100)
 })
 
@@ -96,7 +112,11 @@ test('every secret of the ring verifies, the first signs, and one that is gone v
   assert.equal(judge(KEY, { policy: turned }), 'good')
   assert.equal(makeIssuedKey(turned, { scope: SCOPE, nowMs: NOW_MS, random }).key.split('.')[1], 'two')
   assert.equal(judge(KEY, { policy: { ...POLICY, secrets: [two] } }), 'forged')
-  assert.equal(judge(KEY, { policy: { ...POLICY, secrets: [{ id: 'one', secret: two.secret }] } }), 'forged', 'another secret under the same id')
+  assert.equal(
+    judge(KEY, { policy: { ...POLICY, secrets: [{ id: 'one', secret: two.secret }] } }),
+    'forged',
+    'another secret under the same id'
+  )
 })
 
 test('a lifetime that has become shorter holds for keys that are out, a longer one does not', () => {

@@ -13,9 +13,18 @@ function policyOf (...from: string[]): KeyPolicy {
   return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text', windowMs: 86_400_000 }
 }
 
-interface Asked { readonly headers?: readonly string[], readonly target?: string, readonly path?: string, readonly body?: string | Buffer | null, readonly at?: string }
+interface Asked {
+  readonly headers?: readonly string[]
+  readonly target?: string
+  readonly path?: string
+  readonly body?: string | Buffer | null
+  readonly at?: string
+}
 
-function find (from: string | readonly string[], { headers = [], target = '/', path = '/', body = null, at = '2026-11-21T18:00:00Z' }: Asked = {}): FoundKey {
+function find (
+  from: string | readonly string[],
+  { headers = [], target = '/', path = '/', body = null, at = '2026-11-21T18:00:00Z' }: Asked = {}
+): FoundKey {
   const keyed = { rawHeaders: headers, target, match: { path }, nowMs: () => Date.parse(at) }
   return findKey(policyOf(...[from].flat()), keyed, body === null ? null : Buffer.from(body))
 }
@@ -42,7 +51,10 @@ describe('one value', () => {
     assert.equal(keyOf('query:id', { target: '/x?a=1&id=a%2Fb+c' }), 'a/b c')
     assert.equal(saidOf('query:id', { target: '/x' }), 'absent')
     assert.equal(saidOf('query:id', { target: '/x?id=' }), 'absent')
-    assert.match(saidOf('query:id', { target: '/x?id=1&id=1' }), /^invalid: The key is to be the query's id, which is there more than once\.$/)
+    assert.match(
+      saidOf('query:id', { target: '/x?id=1&id=1' }),
+      /^invalid: The key is to be the query's id, which is there more than once\.$/
+    )
   })
 
   test('a value of the body; numbers keep their digits', () => {
@@ -57,7 +69,15 @@ describe('one value', () => {
     assert.equal(keyOf(['header:X', 'json:/id'], { headers: ['X', 'abc'] }), 'abc')
   })
 
-  for (const [why, body] of [['no JSON', 'id=1'], ['nothing', ''], ['cut off', '{"id":"a"'], ['not UTF-8', Buffer.from([0x22, 0xff, 0x22])], ['without it', '{"other":1}'], ['null there', '{"id":null}'], ['empty there', '{"id":""}']] as const) {
+  for (const [why, body] of [
+    ['no JSON', 'id=1'],
+    ['nothing', ''],
+    ['cut off', '{"id":"a"'],
+    ['not UTF-8', Buffer.from([0x22, 0xff, 0x22])],
+    ['without it', '{"other":1}'],
+    ['null there', '{"id":null}'],
+    ['empty there', '{"id":""}']
+  ] as const) {
     test(`a body that is ${why}: the pointer is named, the payload is not`, () => {
       assert.equal(saidOf('json:/id', { body }), 'missing: The key is to be the body\'s value at /id, which is not there.')
     })
@@ -80,7 +100,12 @@ describe('one value', () => {
 
 describe('several values in one', () => {
   const template = 'template:{json:/type}:{header:X-Topic}-{query:v}/{path:id}@{date:day}'
-  const asked: Asked = { headers: ['X-Topic', 'orders'], target: '/v1/things/7%2F8/done?v=2', path: '/v1/things/:id/done', body: '{"type":"made"}' }
+  const asked: Asked = {
+    headers: ['X-Topic', 'orders'],
+    target: '/v1/things/7%2F8/done?v=2',
+    path: '/v1/things/:id/done',
+    body: '{"type":"made"}'
+  }
 
   test('each behind its length', () => {
     assert.equal(keyOf(template, asked), '4:made:6:orders-1:2/3:7/8@10:2026-11-21')
@@ -89,16 +114,24 @@ describe('several values in one', () => {
   })
 
   test('no two lists of values are one key, whatever stands between them', () => {
-    const key = (a: string, b: string): string | undefined => keyOf('template:{query:a}|{query:b}', { target: `/?${new URLSearchParams({ a, b }).toString()}` })
+    const key = (a: string, b: string): string | undefined => keyOf('template:{query:a}|{query:b}', {
+      target: `/?${new URLSearchParams({ a, b }).toString()}`
+    })
     assert.notEqual(key('a', 'bc'), key('ab', 'c'))
     assert.notEqual(key('a|1:b', 'c'), key('a', 'b|1:c'))
   })
 
   test('a part that is not there is named', () => {
-    assert.match(saidOf(template, { ...asked, headers: [] }), /^missing: A part of the key is to be the x-topic header, which is not there\.$/)
+    assert.match(
+      saidOf(template, { ...asked, headers: [] }),
+      /^missing: A part of the key is to be the x-topic header, which is not there\.$/
+    )
     assert.match(saidOf(template, { ...asked, body: '{}' }), /the body's value at \/type/)
     assert.match(saidOf(template, { ...asked, target: '/v1/things' }), /the query's v/)
-    assert.match(saidOf(template, { ...asked, headers: ['X-Topic', 'a', 'X-Topic', 'b'] }), /^invalid: .*x-topic header, which is there more than once/)
+    assert.match(
+      saidOf(template, { ...asked, headers: ['X-Topic', 'a', 'X-Topic', 'b'] }),
+      /^invalid: .*x-topic header, which is there more than once/
+    )
     assert.match(saidOf('template:{path:id}', { target: '/%ff', path: '/:id' }), /^invalid: .*is not percent-encoded UTF-8/)
   })
 
@@ -128,7 +161,10 @@ describe('the content', () => {
 describe('several sources', () => {
   test('are tried in their order, and the first that yields wins', () => {
     const from = ['header:Idempotency-Key', 'json:/id', 'hash:body']
-    const source = (asked: Asked): string => { const found = find(from, asked); return found.kind === 'key' && found.source !== undefined ? keySourceText(found.source) : found.kind }
+    const source = (asked: Asked): string => {
+      const found = find(from, asked)
+      return found.kind === 'key' && found.source !== undefined ? keySourceText(found.source) : found.kind
+    }
     assert.equal(source({ headers: ['Idempotency-Key', 'k'], body: '{"id":1}' }), 'header:idempotency-key')
     assert.equal(source({ body: '{"id":1}' }), 'json:/id')
     assert.equal(source({ body: 'no json' }), 'hash:body')
@@ -146,14 +182,25 @@ describe('several sources', () => {
 })
 
 describe('as they are written', () => {
-  for (const text of ['header:x-event', 'query:id', 'json:/a~1b/0', 'template:{json:/a}:{header:x}-{query:v}/{path:id}@{date:day}', 'hash:body', 'hash:/a,/b/c']) {
+  for (const text of [
+    'header:x-event',
+    'query:id',
+    'json:/a~1b/0',
+    'template:{json:/a}:{header:x}-{query:v}/{path:id}@{date:day}',
+    'hash:body',
+    'hash:/a,/b/c'
+  ]) {
     test(text, () => { assert.equal(keySourceText(policyOf(text).sources[0] ?? assert.fail()), text) })
   }
 
   for (const [text, said] of [
-    ['header:', /names no header/], ['header:a b', /names no header/], ['query:', /names nothing/], ['json:id', /is no JSON pointer/], ['json:', /is no JSON pointer/],
-    ['template:', /the same for every request/], ['template:{date:day}', /the same for every request/], ['template:{id}', /has \{id\}; write/], ['template:{json:x}', /is no JSON pointer/],
-    ['template:{query:a}}', /has a brace/], ['template:{date:year}', /write \{date:day\}/], ['hash:', /neither hash:body nor/], ['hash:/a,b', /neither hash:body nor/], ['Idempotency-Key', /is no key source/], ['', /is no key source/]
+    ['header:', /names no header/], ['header:a b', /names no header/], ['query:', /names nothing/],
+    ['json:id', /is no JSON pointer/], ['json:', /is no JSON pointer/],
+    ['template:', /the same for every request/], ['template:{date:day}', /the same for every request/],
+    ['template:{id}', /has \{id\}; write/], ['template:{json:x}', /is no JSON pointer/],
+    ['template:{query:a}}', /has a brace/], ['template:{date:year}', /write \{date:day\}/],
+    ['hash:', /neither hash:body nor/], ['hash:/a,b', /neither hash:body nor/], ['Idempotency-Key', /is no key source/],
+    ['', /is no key source/]
   ] as const) {
     test(`refused: ${JSON.stringify(text)}`, () => {
       const read = readKeySources(text)
@@ -177,13 +224,17 @@ test('a target with scheme and host before it is the same request, part by part'
 })
 
 test('bytes of the query that are no UTF-8 are no key: others would become the same', () => {
-  for (const target of ['/x?id=%ff', '/x?id=%fe', '/x?id=%zz']) assert.match(saidOf('query:id', { target }), /^invalid: .+is not percent-encoded UTF-8/, target)
+  for (const target of ['/x?id=%ff', '/x?id=%fe', '/x?id=%zz']) {
+    assert.match(saidOf('query:id', { target }), /^invalid: .+is not percent-encoded UTF-8/, target)
+  }
   assert.equal(keyOf('query:id', { target: '/x?%69d=%C3%BC' }), 'ü')
   assert.match(saidOf('query:id', { target: '/x?id=1&%69d=2' }), /more than once/)
 })
 
 test('what moves a terminal is in no key', () => {
-  for (const text of ['\u009b31m', '\u0085', '\u202e', '\u2028', '\u2066']) assert.match(saidOf('json:/id', { body: `{"id":"x${text}"}` }), /^invalid: .+characters that no key may have/)
+  for (const text of ['\u009b31m', '\u0085', '\u202e', '\u2028', '\u2066']) {
+    assert.match(saidOf('json:/id', { body: `{"id":"x${text}"}` }), /^invalid: .+characters that no key may have/)
+  }
 })
 
 test('two senders on one route may draw the same id', () => {
@@ -195,5 +246,8 @@ test('two senders on one route may draw the same id', () => {
 test('Event Grid beside others takes nothing that does not say it is its own', () => {
   const batch = '[{"id":"1"},{"id":"2"}]'
   assert.equal(keyOf(['eventgrid', 'standard-webhooks'], { headers: ['webhook-id', 'w'], body: batch }), 'standard-webhooks:w')
-  assert.equal(find(['eventgrid', 'standard-webhooks'], { headers: ['webhook-id', 'w', 'aeg-event-type', 'Notification'], body: batch }).kind, 'passes')
+  assert.equal(
+    find(['eventgrid', 'standard-webhooks'], { headers: ['webhook-id', 'w', 'aeg-event-type', 'Notification'], body: batch }).kind,
+    'passes'
+  )
 })

@@ -5,7 +5,14 @@ import { parseItem } from 'structured-headers'
 import { KEY_CHARS_MAX, parseKey } from '../../src/core/key.ts'
 import type { KeyPolicy } from '../../src/core/policy.ts'
 
-const lenient: KeyPolicy = { sources: [], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 }
+const lenient: KeyPolicy = {
+  sources: [],
+  header: 'idempotency-key',
+  required: false,
+  syntax: 'lenient',
+  store: 'hash',
+  windowMs: 86_400_000
+}
 const strict: KeyPolicy = { ...lenient, syntax: 'strict' }
 
 const read = (value: string, policy = lenient) => parseKey(['Host', 'a', 'Idempotency-Key', value], policy)
@@ -19,7 +26,11 @@ test('a request without the header has no key', () => {
 })
 
 test('the quoted and the bare form of one key are one key', () => {
-  const visible = fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)), minLength: 1, maxLength: KEY_CHARS_MAX })
+  const visible = fc.string({
+    unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
+    minLength: 1,
+    maxLength: KEY_CHARS_MAX
+  })
     .filter((key) => !key.startsWith('"') && !key.includes(','))
   fc.assert(fc.property(visible, (key) => {
     const quoted = `"${key.replace(/[\\"]/g, '\\$&')}"`
@@ -39,7 +50,12 @@ test('what the SDKs send is a key', () => {
 })
 
 test('a value in quotation marks is read exactly as RFC 9651 says', () => {
-  const near = fc.array(fc.constantFrom('"', '"', '\\', '\\"', 'a', 'Z', ' ', ';', '; ', '=', 'a=1', ';a', ';a="b"', ';b=:aGk=:', ';c=?1', ';d=1.5', ';e=tok/en', ';*f', ';g=-7', 'é', '\t', '\x7f', '.', '1')).map((parts) => `"${parts.join('')}`)
+  const near = fc.array(
+    fc.constantFrom(
+      '"', '"', '\\', '\\"', 'a', 'Z', ' ', ';', '; ', '=', 'a=1', ';a', ';a="b"', ';b=:aGk=:', ';c=?1', ';d=1.5',
+      ';e=tok/en', ';*f', ';g=-7', 'é', '\t', '\x7f', '.', '1'
+    )
+  ).map((parts) => `"${parts.join('')}`)
   fc.assert(fc.property(near, (value) => {
     let expected: string
     try {
@@ -60,14 +76,22 @@ test('parameters may hold any bare item, dates and display strings included', ()
 test('a bare key with a comma is refused, with a blank behind it and without: two lines that a hop has joined look like that', () => {
   for (const value of ['SECRET,b', 'SECRET, b', 'SECRET ,b', 'SECRET,', ',SECRET', '{"SECRET",1}']) {
     const result = read(value)
-    assert.ok(result.kind === 'invalid' && /has a comma .* one that has a comma is sent in quotation marks/.test(result.detail) && !result.detail.includes('SECRET'), value)
+    assert.ok(
+      result.kind === 'invalid' &&
+        /has a comma .* one that has a comma is sent in quotation marks/.test(result.detail) &&
+        !result.detail.includes('SECRET'),
+      value
+    )
   }
   assert.equal(keyOf('"a,b"'), 'a,b')
   assert.equal(keyOf('"a, b"'), 'a, b')
 })
 
 test('malformed keys are refused', () => {
-  const malformed = ['', '  ', '\t', '"', '""', '"a', '"a\\', '"a\\n"', '"a"b', '"a" ;x', '"a";', '"a";X', '"a", "b"', '"é"', '"a\tb"', 'a b', 'a, b', 'é', 'a\x7f', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`]
+  const malformed = [
+    '', '  ', '\t', '"', '""', '"a', '"a\\', '"a\\n"', '"a"b', '"a" ;x', '"a";', '"a";X', '"a", "b"', '"é"', '"a\tb"',
+    'a b', 'a, b', 'é', 'a\x7f', 'a\0', 'x'.repeat(256), `"${'x'.repeat(256)}"`
+  ]
   for (const value of malformed) assert.equal(read(value).kind, 'invalid', JSON.stringify(value))
 })
 
@@ -81,7 +105,10 @@ test('two header lines are refused, whatever their case and content', () => {
 })
 
 test('another header can carry the key', () => {
-  assert.deepEqual(parseKey(['Idempotency-Key', 'a', 'X-Request-Token', 'b'], { ...lenient, header: 'x-request-token' }), { kind: 'key', key: 'b' })
+  assert.deepEqual(parseKey(['Idempotency-Key', 'a', 'X-Request-Token', 'b'], { ...lenient, header: 'x-request-token' }), {
+    kind: 'key',
+    key: 'b'
+  })
 })
 
 test('the refusal never repeats the key', () => {

@@ -17,8 +17,8 @@ test('alone a holder has its share of the bound; of two who want everything each
   const alone = new Limit(1_000, 0.75)
   assert.equal(takeAll(alone, caller('a')), 750)
   assert.equal(alone.refusal(1, caller('a')), 'caller')
-  const shares = ['b', 'c', 'd', 'e'].map(name => takeAll(alone, caller(name)))
-  assert.ok(shares.every(share => share > 0), shares.join())
+  const shares = ['b', 'c', 'd', 'e'].map((name) => takeAll(alone, caller(name)))
+  assert.ok(shares.every((share) => share > 0), shares.join())
   assert.ok(!alone.full)
 })
 
@@ -37,7 +37,11 @@ test('a peer has one share whatever its callers are called, and a caller one fro
 })
 
 test('who cannot be told apart, and everybody where there are no shares, is bound by the whole alone', () => {
-  for (const [limit, by] of [[new Limit(10, 0.5), NOBODY], [new Limit(10), caller('a', 'p')], [new Limit(10, 1), caller('a', 'p')]] as const) {
+  for (const [limit, by] of [
+    [new Limit(10, 0.5), NOBODY],
+    [new Limit(10), caller('a', 'p')],
+    [new Limit(10, 1), caller('a', 'p')]
+  ] as const) {
     assert.equal(takeAll(limit, by), 10)
     assert.equal(limit.refusal(1, by), 'full')
   }
@@ -74,7 +78,12 @@ test('what is held already stays held when the bound shrinks, and stops what com
 })
 
 test('whatever is taken and given back in whatever order: never more than the bound, and nothing is left behind', () => {
-  const step = fc.record({ who: fc.constantFrom('a', 'b', 'c', null), peer: fc.constantFrom('p', 'q', null), amount: fc.integer({ min: 1, max: 40 }), gives: fc.boolean() })
+  const step = fc.record({
+    who: fc.constantFrom('a', 'b', 'c', null),
+    peer: fc.constantFrom('p', 'q', null),
+    amount: fc.integer({ min: 1, max: 40 }),
+    gives: fc.boolean()
+  })
   fc.assert(fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(0.05, 0.5, 0.75, 1), (steps, share) => {
     const limit = new Limit(100, share)
     const held: Array<[number, Holder]> = []

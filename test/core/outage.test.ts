@@ -5,9 +5,9 @@ import { Outage, retryInMs } from '../../src/core/outage.ts'
 const MINUTE_MS = 60_000
 
 test('the first try comes again at once, the pauses double, and none is longer than five seconds', () => {
-  const latest = [1, 2, 3, 4, 5, 6, 1_000].map(failures => retryInMs(failures, 1))
+  const latest = [1, 2, 3, 4, 5, 6, 1_000].map((failures) => retryInMs(failures, 1))
   assert.deepEqual(latest, [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000])
-  const soonest = [1, 2, 1_000].map(failures => retryInMs(failures, 0))
+  const soonest = [1, 2, 1_000].map((failures) => retryInMs(failures, 0))
   assert.deepEqual(soonest, [125, 250, 2_500], 'half of each pause is drawn')
 })
 

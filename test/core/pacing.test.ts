@@ -68,7 +68,11 @@ test('Retry-After pauses the route until then, at most for backoff.longest', () 
     assert.deepEqual(room, inMs === null ? { places: 4, inMs } : { places: 0, inMs })
   }
   const paused = ended(startPace(INBOX, NOW), { sign: 'down', pauseMs: 30_000 }, INBOX, NOW)
-  assert.equal(roomOf(ended(paused, { sign: 'took', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).places, 0, 'a success that was under way does not end it')
+  assert.equal(
+    roomOf(ended(paused, { sign: 'took', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).places,
+    0,
+    'a success that was under way does not end it'
+  )
 })
 
 test('the rate: no second has more than its own and a tenth, however long nothing began', () => {
@@ -85,11 +89,17 @@ test('the rate: no second has more than its own and a tenth, however long nothin
   assert.equal(roomOf(idle, 0, inbox, 3_600_000).places, 5)
   const slow = { ...INBOX, ratePerSecond: 1 }
   const spent = begun(startPace(slow, 0), 1, slow, 0)
-  assert.deepEqual([roomOf(spent, 0, slow, 0), roomOf(spent, 0, slow, 400), roomOf(spent, 0, slow, 1_000)], [{ places: 0, inMs: 1_000 }, { places: 0, inMs: 600 }, { places: 1, inMs: null }])
+  assert.deepEqual(
+    [roomOf(spent, 0, slow, 0), roomOf(spent, 0, slow, 400), roomOf(spent, 0, slow, 1_000)],
+    [{ places: 0, inMs: 1_000 }, { places: 0, inMs: 600 }, { places: 1, inMs: null }]
+  )
 })
 
 test('what a delivery says of its consumer', () => {
-  const answer = (status: number, retryAfter?: string): Sent => ({ kind: 'answer', answer: { status, headers: retryAfter === undefined ? [] : ['Retry-After', retryAfter], body: Buffer.alloc(0) } })
+  const answer = (status: number, retryAfter?: string): Sent => ({
+    kind: 'answer',
+    answer: { status, headers: retryAfter === undefined ? [] : ['Retry-After', retryAfter], body: Buffer.alloc(0) }
+  })
   const again: Fate = { kind: 'again', inMs: 1, status: null, error: 'X' }
   const table: ReadonlyArray<readonly [Sent, Fate, Sign, number | null]> = [
     [answer(204), { kind: 'delivered', status: 204, answer: null }, 'took', null],

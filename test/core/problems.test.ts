@@ -32,8 +32,14 @@ test('an error is of the type that SDKs make their class of: about the key, abou
   const types = Object.fromEntries(codes.map((code) => [code, typeOf(problem(code, context).body)]))
   const ofType = (type: string): string[] => codes.filter((code) => types[code] === type).sort()
   assert.deepEqual(ofType('idempotency_error'), ['answer-not-kept', 'in-flight', 'key-reused'])
-  assert.deepEqual(ofType('api_error'), ['draining', 'outcome-unknown', 'overloaded', 'scope-unavailable', 'store-unavailable', 'upstream-failed', 'upstream-timeout', 'upstream-unreachable'])
-  assert.deepEqual(ofType('invalid_request_error'), codes.filter((code) => PROBLEMS[code].status.api < 500 && types[code] !== 'idempotency_error').sort())
+  assert.deepEqual(ofType('api_error'), [
+    'draining', 'outcome-unknown', 'overloaded', 'scope-unavailable', 'store-unavailable', 'upstream-failed',
+    'upstream-timeout', 'upstream-unreachable'
+  ])
+  assert.deepEqual(
+    ofType('invalid_request_error'),
+    codes.filter((code) => PROBLEMS[code].status.api < 500 && types[code] !== 'idempotency_error').sort()
+  )
 })
 
 test('what is about the key is so under every status that a route gives it; all else goes by the status that is sent', () => {
@@ -48,7 +54,13 @@ test('a 401 says what would be an answer to it, and no other problem does', () =
   const challenges = Object.fromEntries(codes.map((code) => [code, headerValue(problem(code, context).headers, 'www-authenticate')]))
   assert.deepEqual(codes.filter((code) => challenges[code] !== null), codes.filter((code) => PROBLEMS[code].status.api === 401))
   assert.deepEqual([challenges['signature-invalid'], challenges['token-invalid']], ['Signature', 'Bearer error="invalid_token"'])
-  assert.equal(headerValue(problem('token-invalid', { ...context, challenge: 'Bearer error="invalid_token", error_description="Why."' }).headers, 'www-authenticate'), 'Bearer error="invalid_token", error_description="Why."')
+  assert.equal(
+    headerValue(
+      problem('token-invalid', { ...context, challenge: 'Bearer error="invalid_token", error_description="Why."' }).headers,
+      'www-authenticate'
+    ),
+    'Bearer error="invalid_token", error_description="Why."'
+  )
 })
 
 test('the statuses are those of the contract', () => {
@@ -83,16 +95,30 @@ test('the statuses are those of the contract', () => {
 })
 
 test('status, detail, Retry-After and members are the caller\'s to give; standard members are not', () => {
-  const { status, headers, body } = problem('outcome-unknown', { ...context, status: 502, detail: 'Broken.', retryAfterSeconds: 7, members: { originalStatus: 201, code: 'spoof' } })
+  const { status, headers, body } = problem('outcome-unknown', {
+    ...context,
+    status: 502,
+    detail: 'Broken.',
+    retryAfterSeconds: 7,
+    members: { originalStatus: 201, code: 'spoof' }
+  })
   assert.equal(status, 502)
   assert.equal(headerValue(headers, 'retry-after'), '7')
   const members = read(body)
-  assert.deepEqual([members['status'], members['detail'], members['originalStatus'], members['code']], [502, 'Broken.', 201, 'outcome-unknown'])
+  assert.deepEqual(
+    [members['status'], members['detail'], members['originalStatus'], members['code']],
+    [502, 'Broken.', 201, 'outcome-unknown']
+  )
 })
 
 test('hints say which problems are worth a retry', () => {
-  const retryable = codes.filter((code) => headerValue(problem(code, { ...context, hints: true }).headers, 'stripe-should-retry') === 'true').sort()
-  assert.deepEqual(retryable, ['draining', 'in-flight', 'overloaded', 'request-timeout', 'scope-unavailable', 'store-unavailable', 'too-many-in-flight', 'too-many-records', 'upstream-unreachable'])
+  const retryable = codes
+    .filter((code) => headerValue(problem(code, { ...context, hints: true }).headers, 'stripe-should-retry') === 'true')
+    .sort()
+  assert.deepEqual(retryable, [
+    'draining', 'in-flight', 'overloaded', 'request-timeout', 'scope-unavailable', 'store-unavailable',
+    'too-many-in-flight', 'too-many-records', 'upstream-unreachable'
+  ])
   const { headers } = problem('in-flight', { ...context, hints: true, retryAfterSeconds: 2 })
   assert.deepEqual([headerValue(headers, 'retry-after-ms'), headerValue(headers, 'x-should-retry')], ['2000', 'true'])
   assert.equal(headerValue(problem('key-reused', { ...context, hints: true }).headers, 'x-should-retry'), 'false')

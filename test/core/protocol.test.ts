@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { COLUMNS, decide, lockAfter, transition, TRANSITIONS, type Event, type EventName, type SameRequest, type Step } from '../../src/core/protocol.ts'
+import {
+  COLUMNS,
+  decide,
+  lockAfter,
+  transition,
+  TRANSITIONS,
+  type Event,
+  type EventName,
+  type SameRequest,
+  type Step
+} from '../../src/core/protocol.ts'
 import { claimedRow, rowOf, violation, type Stored } from '../../src/core/stored.ts'
 import { RECORD_STATES, type Claim, type Seen, type SettledState } from '../../src/core/record.ts'
 import { claimOf, resolutionOf, seenOf, settlementOf } from '../conformance/record-world.ts'
@@ -50,23 +60,23 @@ const ROW_NAMES = Object.keys(ROWS) as RowName[]
 
 const EVENTS: Readonly<Record<EventName, (token: Seen, claim: Claim) => Event>> = {
   insert: (_, claim) => ({ kind: 'insert', claim }),
-  take: seen => ({ kind: 'take', seen, claim: theirs, mayRetry: false }),
-  takeRetry: seen => ({ kind: 'take', seen, claim: theirs, mayRetry: true }),
+  take: (seen) => ({ kind: 'take', seen, claim: theirs, mayRetry: false }),
+  takeRetry: (seen) => ({ kind: 'take', seen, claim: theirs, mayRetry: true }),
   confirm: (_, claim) => ({ kind: 'confirm', claim }),
-  renew: token => ({ kind: 'renew', token }),
+  renew: (token) => ({ kind: 'renew', token }),
   lapse: () => ({ kind: 'lapse', running: [] }),
-  'settle:completed': token => ({ kind: 'settle', settlement: settlementOf(token, 'completed') }),
-  'settle:consumed': token => ({ kind: 'settle', settlement: settlementOf(token, 'consumed') }),
-  'settle:released': token => ({ kind: 'settle', settlement: settlementOf(token, 'released') }),
-  'settle:indeterminate': token => ({ kind: 'settle', settlement: settlementOf(token, 'indeterminate') }),
+  'settle:completed': (token) => ({ kind: 'settle', settlement: settlementOf(token, 'completed') }),
+  'settle:consumed': (token) => ({ kind: 'settle', settlement: settlementOf(token, 'consumed') }),
+  'settle:released': (token) => ({ kind: 'settle', settlement: settlementOf(token, 'released') }),
+  'settle:indeterminate': (token) => ({ kind: 'settle', settlement: settlementOf(token, 'indeterminate') }),
   'settleLost:completed': (token, claim) => ({ kind: 'settleLost', claim, settlement: settlementOf(token, 'completed') }),
   'settleLost:consumed': (token, claim) => ({ kind: 'settleLost', claim, settlement: settlementOf(token, 'consumed') }),
   'settleLost:released': (token, claim) => ({ kind: 'settleLost', claim, settlement: settlementOf(token, 'released') }),
   'settleLost:indeterminate': (token, claim) => ({ kind: 'settleLost', claim, settlement: settlementOf(token, 'indeterminate') }),
-  'resolve:completed': token => ({ kind: 'resolve', resolution: resolutionOf(token, 'completed') }),
-  'resolve:consumed': token => ({ kind: 'resolve', resolution: resolutionOf(token, 'consumed') }),
-  'resolve:released': token => ({ kind: 'resolve', resolution: resolutionOf(token, 'released') }),
-  expire: token => ({ kind: 'expire', token }),
+  'resolve:completed': (token) => ({ kind: 'resolve', resolution: resolutionOf(token, 'completed') }),
+  'resolve:consumed': (token) => ({ kind: 'resolve', resolution: resolutionOf(token, 'consumed') }),
+  'resolve:released': (token) => ({ kind: 'resolve', resolution: resolutionOf(token, 'released') }),
+  expire: (token) => ({ kind: 'expire', token }),
   sweep: () => ({ kind: 'sweep' })
 }
 const EVENT_NAMES = Object.keys(EVENTS) as EventName[]
@@ -96,7 +106,7 @@ resolve:consumed         ·    ·    ·    ·         ·        ·        ·    
 resolve:released         ·    ·    ·    ·         ·        ·        ·       ·          rel           ·           ·             ·            ·            ·              rel          ·
 expire                   ·    ·    ·    soon      soon     soon     soon    soon       ·             ·           soon          soon         soon         soon           ·            ·
 sweep                    ·    ·    ·    ·         ·        ·        ·       ·          ·             ·           gone          gone         gone         gone           gone         gone
-`.trim().split('\n').map(line => line.trim().split(/\s+/))
+`.trim().split('\n').map((line) => line.trim().split(/\s+/))
 
 function outcomeOf (row: Stored | null, event: Event): string {
   const change = transition(row, event, NOW_MS)
@@ -104,7 +114,9 @@ function outcomeOf (row: Stored | null, event: Event): string {
   if (change.kind === 'removed') return 'gone'
   const after = change.row
   if (after.state === 'claimed') return `c${after.attempt}`
-  if (after.state === row?.state && event.kind === 'expire') return (after.expiresAtMs ?? Infinity) <= NOW_MS + 2 * mine.leaseMs ? 'soon' : 'late'
+  if (after.state === row?.state && event.kind === 'expire') {
+    return (after.expiresAtMs ?? Infinity) <= NOW_MS + 2 * mine.leaseMs ? 'soon' : 'late'
+  }
   assert.equal(after.attempt, 2)
   return { completed: 'comp', consumed: 'cons', released: 'rel', indeterminate: 'ind', undecodable: '?' }[after.state]
 }
@@ -115,7 +127,7 @@ describe('the transition table', () => {
     test(`${event}: every column`, () => {
       const line = lines.find(([name]) => name === event)
       const expected = Object.fromEntries((heads ?? []).map((head, index) => [head, line?.[index + 1]]))
-      const actual = Object.fromEntries(ROW_NAMES.map(name => [name, outcomeOf(ROWS[name], EVENTS[event](token, mine))]))
+      const actual = Object.fromEntries(ROW_NAMES.map((name) => [name, outcomeOf(ROWS[name], EVENTS[event](token, mine))]))
       assert.deepEqual(actual, expected)
     })
   }
@@ -127,10 +139,10 @@ describe('the transition table', () => {
   })
 
   /** insert and settleLost meet no row that they change; lapse and sweep act for nobody. */
-  const fenced = EVENT_NAMES.filter(name => !/^(insert|lapse|sweep|settleLost)/.test(name))
+  const fenced = EVENT_NAMES.filter((name) => !/^(insert|lapse|sweep|settleLost)/.test(name))
   for (const event of fenced) {
     test(`${event}: a token that is not the row's changes nothing`, () => {
-      for (const name of ROW_NAMES.filter(name => ROWS[name] !== null)) {
+      for (const name of ROW_NAMES.filter((name) => ROWS[name] !== null)) {
         assert.equal(outcomeOf(ROWS[name], EVENTS[event](seenOf(theirs, 2), theirs)), '·', `${name}, another owner`)
         if (event !== 'confirm') assert.equal(outcomeOf(ROWS[name], EVENTS[event](seenOf(mine, 1), mine)), '·', `${name}, an older attempt`)
       }
@@ -139,7 +151,8 @@ describe('the transition table', () => {
 })
 
 describe('conditions on top of the table', () => {
-  const take = (row: Stored, fingerprint: Claim['fingerprint'], claim = theirs) => transition(row, { kind: 'take', seen: { ...token, fingerprint }, claim, mayRetry: true }, NOW_MS)
+  const take = (row: Stored, fingerprint: Claim['fingerprint'], claim = theirs) =>
+    transition(row, { kind: 'take', seen: { ...token, fingerprint }, claim, mayRetry: true }, NOW_MS)
   const different = { ...mine.fingerprint, value: Buffer.alloc(32, 9) }
 
   test('a fingerprint belongs to a life: a take needs to have seen it until the row is past', () => {
@@ -156,7 +169,10 @@ describe('conditions on top of the table', () => {
   })
 
   test('a process never lapses what it runs itself', () => {
-    assert.deepEqual(transition(ROWS.over, { kind: 'lapse', running: [theirs.owner, mine.owner] }, NOW_MS), { kind: 'refused', why: 'running' })
+    assert.deepEqual(transition(ROWS.over, { kind: 'lapse', running: [theirs.owner, mine.owner] }, NOW_MS), {
+      kind: 'refused',
+      why: 'running'
+    })
     assert.equal(transition(ROWS.over, { kind: 'lapse', running: [theirs.owner] }, NOW_MS).kind, 'written')
   })
 
@@ -186,7 +202,7 @@ describe('conditions on top of the table', () => {
       stale: fc.boolean(),
       waitMs: fc.constantFrom(0, 400, 1_100, 4_000, 20_000)
     })
-    fc.assert(fc.property(fc.array(step, { maxLength: 40 }), steps => {
+    fc.assert(fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       let row: Stored | null = null
       let nowMs = NOW_MS
       for (const { name, owner, stale, waitMs } of steps) {
@@ -201,14 +217,26 @@ describe('conditions on top of the table', () => {
         assert.equal(violation(row), null)
         if (before === null || rowOf(before, nowMs).past) continue
         assert.ok(row.attempt === before.attempt || row.attempt === before.attempt + 1)
-        const isTakenBack: boolean = name === 'settle:indeterminate' && before.state === 'consumed' && before.settledBy === 'owner' && before.owner.equals(named.owner) && before.attempt === named.attempt
-        if (before.state === 'completed' || before.state === 'consumed') assert.equal(row.state, isTakenBack ? 'indeterminate' : before.state)
+        const isTakenBack: boolean = name === 'settle:indeterminate' &&
+          before.state === 'consumed' &&
+          before.settledBy === 'owner' &&
+          before.owner.equals(named.owner) &&
+          before.attempt === named.attempt
+        if (before.state === 'completed' || before.state === 'consumed') {
+          assert.equal(row.state, isTakenBack ? 'indeterminate' : before.state)
+        }
       }
     }))
   })
 })
 
-interface Look { readonly row: RowName, readonly own: boolean, readonly same: SameRequest, readonly unknown: 'hold' | 'retry', readonly mayLapse: boolean }
+interface Look {
+  readonly row: RowName
+  readonly own: boolean
+  readonly same: SameRequest
+  readonly unknown: 'hold' | 'retry'
+  readonly mayLapse: boolean
+}
 
 const fresh = (row: RowName) => !row.startsWith('past')
 const is = (...rows: RowName[]) => ({ row }: Look) => rows.includes(row)
@@ -218,24 +246,26 @@ const RULES: ReadonlyArray<readonly [step: string, fits: (look: Look) => boolean
   ['insert', is('none')],
   ['take', is('pastCompleted', 'pastConsumed', 'pastReleased', 'pastByOperator', 'pastIndeterm')],
   ['unknown', is('pastUndecod')],
-  ['mismatch', look => look.row !== 'none' && fresh(look.row) && look.same === 'different'],
-  ['in-flight', look => is('live', 'over')(look) && look.same === 'unknown'],
-  ['unknown', look => !is('none', 'live', 'over')(look) && fresh(look.row) && look.same === 'unknown'],
-  ['execute 2', look => is('live', 'over')(look) && look.same === 'same' && look.own],
-  ['in-flight', look => is('live')(look) && look.same === 'same' && !look.own],
-  ['in-flight', look => is('over')(look) && look.same === 'same' && !look.own && !look.mayLapse],
-  ['lapse', look => is('over')(look) && look.same === 'same' && !look.own && look.mayLapse],
-  ['replay', look => is('completed')(look) && look.same === 'same'],
-  ['not-kept', look => is('consumed')(look) && look.same === 'same'],
-  ['take', look => is('released', 'byProbe', 'byOperator')(look) && look.same === 'same'],
-  ['release-own', look => is('indeterminate')(look) && look.same === 'same' && look.own],
-  ['unknown', look => is('indeterminate')(look) && look.same === 'same' && !look.own && look.unknown === 'hold'],
-  ['take, may retry', look => is('indeterminate')(look) && look.same === 'same' && !look.own && look.unknown === 'retry'],
-  ['unknown', look => is('undecodable')(look) && look.same === 'same']
+  ['mismatch', (look) => look.row !== 'none' && fresh(look.row) && look.same === 'different'],
+  ['in-flight', (look) => is('live', 'over')(look) && look.same === 'unknown'],
+  ['unknown', (look) => !is('none', 'live', 'over')(look) && fresh(look.row) && look.same === 'unknown'],
+  ['execute 2', (look) => is('live', 'over')(look) && look.same === 'same' && look.own],
+  ['in-flight', (look) => is('live')(look) && look.same === 'same' && !look.own],
+  ['in-flight', (look) => is('over')(look) && look.same === 'same' && !look.own && !look.mayLapse],
+  ['lapse', (look) => is('over')(look) && look.same === 'same' && !look.own && look.mayLapse],
+  ['replay', (look) => is('completed')(look) && look.same === 'same'],
+  ['not-kept', (look) => is('consumed')(look) && look.same === 'same'],
+  ['take', (look) => is('released', 'byProbe', 'byOperator')(look) && look.same === 'same'],
+  ['release-own', (look) => is('indeterminate')(look) && look.same === 'same' && look.own],
+  ['unknown', (look) => is('indeterminate')(look) && look.same === 'same' && !look.own && look.unknown === 'hold'],
+  ['take, may retry', (look) => is('indeterminate')(look) && look.same === 'same' && !look.own && look.unknown === 'retry'],
+  ['unknown', (look) => is('undecodable')(look) && look.same === 'same']
 ]
 
-const LOOKS: Look[] = ROW_NAMES.flatMap(row => [true, false].flatMap(own => (['same', 'different', 'unknown'] as const).flatMap(same =>
-  (['hold', 'retry'] as const).flatMap(unknown => [true, false].map(mayLapse => ({ row, own, same, unknown, mayLapse }))))))
+const LOOKS: Look[] = ROW_NAMES.flatMap(
+  (row) => [true, false].flatMap((own) => (['same', 'different', 'unknown'] as const).flatMap((same) =>
+    (['hold', 'retry'] as const).flatMap((unknown) => [true, false].map((mayLapse) => ({ row, own, same, unknown, mayLapse })))))
+)
 
 function decided ({ row, own, same, unknown, mayLapse }: Look): Step {
   const stored = ROWS[row]
@@ -264,7 +294,7 @@ describe('what a gateway does after a look', () => {
   })
 
   test('the steps are of the protocol\'s states and no other', () => {
-    const seen = new Set(ROW_NAMES.map(name => ROWS[name]?.state ?? 'none'))
+    const seen = new Set(ROW_NAMES.map((name) => ROWS[name]?.state ?? 'none'))
     for (const state of RECORD_STATES) assert.ok(seen.has(state))
   })
 })

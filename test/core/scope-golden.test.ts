@@ -23,17 +23,44 @@ const POLICIES = {
 } as const satisfies Record<string, ScopePolicy>
 
 /** null: scope-missing. Printed by the code of 0.1.0 as it was before there were second rules. */
-const GOLDEN: ReadonlyArray<readonly [policy: keyof typeof POLICIES, rawHeaders: readonly string[], claims: Readonly<Record<string, unknown>> | null, scope: string | null]> = [
+const GOLDEN: ReadonlyArray<
+  readonly [
+    policy: keyof typeof POLICIES,
+    rawHeaders: readonly string[],
+    claims: Readonly<Record<string, unknown>> | null,
+    scope: string | null
+  ]
+> = [
   ['credential', ['Authorization', 'Bearer abc'], null, 'bearer:4tDPjTWmULtgzUr59EPo6iyHnkBtYh2BzS60lw1cMsU'],
   ['credential', ['authorization', 'bearer   abc '], null, 'bearer:4tDPjTWmULtgzUr59EPo6iyHnkBtYh2BzS60lw1cMsU'],
   ['credential', ['Authorization', 'Basic dTpw'], null, 'basic:0DqNYcYZ6IWvNSK_r2G6DrhQOCLyIIyZiuv_8z3bWy8'],
   ['credential', ['Authorization', 'Token abc'], null, 'authorization:sL6O4Rxlu0oc3RL4QshK30ZEDVPNYdx63rwOrIuXJ8U'],
   ['credential', ['Authorization', 'JustAToken'], null, 'authorization:yOVZ7OO3goc_V713kDZrQkpKT_vswO0FfFVaYapBdkc'],
-  ['credential', ['Authorization', 'AWS4-HMAC-SHA256 Credential=AKID/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa'], null, 'aws4:HMcOg65RcvGqaj2Pv4AZguea-gB5fbERXQHozrb_ru0'],
-  ['credential', ['Authorization', 'Signature keyId="k1",algorithm="hs2019",signature="a=="'], null, 'signature:Lxa2fOzrgy052SSGNBmfUvBfeadtUL0cEMJa48AjlVU'],
+  [
+    'credential',
+    ['Authorization', 'AWS4-HMAC-SHA256 Credential=AKID/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa'],
+    null,
+    'aws4:HMcOg65RcvGqaj2Pv4AZguea-gB5fbERXQHozrb_ru0'
+  ],
+  [
+    'credential',
+    ['Authorization', 'Signature keyId="k1",algorithm="hs2019",signature="a=="'],
+    null,
+    'signature:Lxa2fOzrgy052SSGNBmfUvBfeadtUL0cEMJa48AjlVU'
+  ],
   ['credential', ['Authorization', 'Hawk id="h", ts="1", mac="x"'], null, 'hawk:SWgD7T0JofOXUO75C_mAuTHnxBOPFnm5Qq5lXd2glQw'],
-  ['credential', ['Authorization', 'Digest username="u", realm="r", response="1"'], null, 'digest:-hTEKm233m3H-vYS0n26u6IUHns0w3EBGHqzy4OTy74'],
-  ['credential', ['Authorization', 'OAuth oauth_consumer_key="c", oauth_token="t", oauth_nonce="1"'], null, 'oauth:PJOgi1lnNYlnucuaVJl0VwFa8YO4Xqz7jvbnCTtZLhI'],
+  [
+    'credential',
+    ['Authorization', 'Digest username="u", realm="r", response="1"'],
+    null,
+    'digest:-hTEKm233m3H-vYS0n26u6IUHns0w3EBGHqzy4OTy74'
+  ],
+  [
+    'credential',
+    ['Authorization', 'OAuth oauth_consumer_key="c", oauth_token="t", oauth_nonce="1"'],
+    null,
+    'oauth:PJOgi1lnNYlnucuaVJl0VwFa8YO4Xqz7jvbnCTtZLhI'
+  ],
   ['credential', ['Authorization', 'OAuth plain'], null, null],
   ['credential', ['Authorization', 'SharedKey account:sig'], null, 'authorization:VFbxeovuz4oYXpwt_AbpQaAJu0tuvIG3nloMD91Bjg4'],
   ['credential', ['Authorization', 'DPoP tok'], null, 'authorization:12I9NDxPou9bLWnYREud6uDLcVwgZrtKedi1ptQ3aEI'],
@@ -53,7 +80,12 @@ const GOLDEN: ReadonlyArray<readonly [policy: keyof typeof POLICIES, rawHeaders:
   ['tenant', ['X-Tenant', ' t1 '], null, 'header:x-tenant:5zkbwlHunkiArfCVaBW1GSf2z2PJVWk6KJy1izHHPXg'],
   ['tenant', ['X-Tenant', ''], null, null],
   ['tenant', ['X-Tenant', 'a', 'x-tenant', 'a'], null, null],
-  ['tenant+sid', ['X-Tenant', 't1', 'Cookie', 'a=1; Sid="q"; sid=2'], null, 'header:x-tenant,cookie:Sid:3EFajP6m9hU7nmlxr-LBkw-OxDgvA1kKJUf2_4pFm1Q'],
+  [
+    'tenant+sid',
+    ['X-Tenant', 't1', 'Cookie', 'a=1; Sid="q"; sid=2'],
+    null,
+    'header:x-tenant,cookie:Sid:3EFajP6m9hU7nmlxr-LBkw-OxDgvA1kKJUf2_4pFm1Q'
+  ],
   ['sub', [], { sub: 'u1' }, 'jwt:sub:O_qBTjasLCY3etExrZiLlnMsPYWhxfsuwVyUjAsleVk'],
   ['sub', [], { sub: 1 }, 'jwt:sub:etEzaC_7eolgGuHjVAQhppVIyDkavSrn7vAVEz1Z-k8'],
   ['sub', [], {}, null],

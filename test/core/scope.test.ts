@@ -11,7 +11,8 @@ const shared: ScopePolicy = { kind: 'credential', anonymous: true, cookies: 'ign
 
 const CERTIFICATE = 'AB:CD'
 
-const of = (rawHeaders: string[], policy: ScopePolicy = credential, clientCertificate: string | null = null) => scopeOf(callerWith(rawHeaders, { clientCertificate }), policy, null, FIRST_RULES)
+const of = (rawHeaders: string[], policy: ScopePolicy = credential, clientCertificate: string | null = null) =>
+  scopeOf(callerWith(rawHeaders, { clientCertificate }), policy, null, FIRST_RULES)
 const auth = (value: string) => {
   const result = of(['Authorization', value])
   return result.kind === 'scope' ? result.scope : result.kind
@@ -27,11 +28,31 @@ test('a scheme has no case and may be followed by several spaces; the token is e
 
 test('a signing scheme is told apart by its stable id, not by its signature', () => {
   const same: Array<[label: string, one: string, again: string, other: string]> = [
-    ['aws4', 'AWS4-HMAC-SHA256 Credential=AKID/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa', 'AWS4-HMAC-SHA256 Credential=AKID/20240102/eu/s3/aws4_request,SignedHeaders=host;date,Signature=bb', 'AWS4-HMAC-SHA256 Credential=AKIE/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa'],
-    ['signature', 'Signature keyId="k1",algorithm="hs2019",signature="a=="', 'signature keyid="k1", signature="b,c=="', 'Signature keyId="k2",signature="a=="'],
+    [
+      'aws4',
+      'AWS4-HMAC-SHA256 Credential=AKID/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa',
+      'AWS4-HMAC-SHA256 Credential=AKID/20240102/eu/s3/aws4_request,SignedHeaders=host;date,Signature=bb',
+      'AWS4-HMAC-SHA256 Credential=AKIE/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature=aa'
+    ],
+    [
+      'signature',
+      'Signature keyId="k1",algorithm="hs2019",signature="a=="',
+      'signature keyid="k1", signature="b,c=="',
+      'Signature keyId="k2",signature="a=="'
+    ],
     ['hawk', 'Hawk id="h", ts="1", mac="x"', 'Hawk id="h", ts="2", mac="y"', 'Hawk id="i", ts="1", mac="x"'],
-    ['digest', 'Digest username="u", realm="r", response="1"', 'Digest realm="r", username="u", response="2"', 'Digest username="u", realm="s", response="1"'],
-    ['oauth', 'OAuth oauth_consumer_key="c", oauth_token="t", oauth_nonce="1"', 'OAuth oauth_nonce="2",oauth_token="t",oauth_consumer_key="c"', 'OAuth oauth_consumer_key="c", oauth_token="u"']
+    [
+      'digest',
+      'Digest username="u", realm="r", response="1"',
+      'Digest realm="r", username="u", response="2"',
+      'Digest username="u", realm="s", response="1"'
+    ],
+    [
+      'oauth',
+      'OAuth oauth_consumer_key="c", oauth_token="t", oauth_nonce="1"',
+      'OAuth oauth_nonce="2",oauth_token="t",oauth_consumer_key="c"',
+      'OAuth oauth_consumer_key="c", oauth_token="u"'
+    ]
   ]
   for (const [label, one, again, other] of same) {
     assert.ok(auth(one).startsWith(`${label}:`), auth(one))
@@ -41,7 +62,11 @@ test('a signing scheme is told apart by its stable id, not by its signature', ()
 })
 
 test('a signing scheme without a readable id cannot be told apart', () => {
-  for (const value of ['Signature signature="a"', 'Signature keyId="k', 'Signature keyId="a",keyId="b"', 'Hawk', 'Hawk mac="x"', 'Digest realm="r"', 'OAuth oauth_token="t"', 'AWS4-HMAC-SHA256 Signature=aa', 'AWS4-HMAC-SHA256 Credential=/x', 'Bearer', 'Bearer  ', '']) {
+  for (const value of [
+    'Signature signature="a"', 'Signature keyId="k', 'Signature keyId="a",keyId="b"', 'Hawk', 'Hawk mac="x"',
+    'Digest realm="r"', 'OAuth oauth_token="t"', 'AWS4-HMAC-SHA256 Signature=aa', 'AWS4-HMAC-SHA256 Credential=/x',
+    'Bearer', 'Bearer  ', ''
+  ]) {
     assert.equal(auth(value), 'missing', value)
   }
 })
@@ -90,7 +115,14 @@ test('a scope of parts needs each of them once', () => {
   assert.ok(one.kind === 'scope' && one.scope.startsWith('header:x-tenant,cookie:sid:'))
   assert.deepEqual(of(['Cookie', 'a=1', 'Cookie', 'sid=abc', 'X-TENANT', 't'], policy), one)
   assert.notDeepEqual(of(['x-tenant', 't', 'Cookie', 'sid=abd'], policy), one)
-  for (const raw of [['x-tenant', 't'], ['Cookie', 'sid=abc'], ['x-tenant', '', 'Cookie', 'sid=abc'], ['x-tenant', 't', 'X-Tenant', 'u', 'Cookie', 'sid=a'], ['x-tenant', 't', 'Cookie', 'sid=a; sid=b'], ['x-tenant', 't', 'Cookie', 'SID=a']]) {
+  for (const raw of [
+    ['x-tenant', 't'],
+    ['Cookie', 'sid=abc'],
+    ['x-tenant', '', 'Cookie', 'sid=abc'],
+    ['x-tenant', 't', 'X-Tenant', 'u', 'Cookie', 'sid=a'],
+    ['x-tenant', 't', 'Cookie', 'sid=a; sid=b'],
+    ['x-tenant', 't', 'Cookie', 'SID=a']
+  ]) {
     assert.equal(of(raw, policy).kind, 'missing', raw.join())
   }
 })
@@ -100,7 +132,9 @@ test('a claim is read from verified claims only, text and number apart', () => {
   const by = (claims: Record<string, unknown> | null) => scopeOf(callerWith([]), policy, claims, FIRST_RULES)
   assert.equal(by({ sub: 'u1' }).kind, 'scope')
   assert.notDeepEqual(by({ sub: '1' }), by({ sub: 1 }))
-  for (const claims of [null, {}, { sub: '' }, { sub: null }, { sub: {} }, { sub: true }, { sub: NaN }]) assert.equal(by(claims).kind, 'missing')
+  for (const claims of [null, {}, { sub: '' }, { sub: null }, { sub: {} }, { sub: true }, { sub: NaN }]) {
+    assert.equal(by(claims).kind, 'missing')
+  }
   assert.equal(by(Object.create({ sub: 'inherited' }) as Record<string, unknown>).kind, 'missing')
 })
 
@@ -128,5 +162,12 @@ test('a scope never contains a credential', () => {
 
 test('the bearer token of exactly one line', () => {
   assert.equal(bearerToken(['authorization', 'bearer  a.b.c']), 'a.b.c')
-  for (const raw of [[], ['Authorization', 'Basic x'], ['Authorization', 'Bearer '], ['Authorization', 'Bearer a', 'Authorization', 'Bearer a']]) assert.equal(bearerToken(raw), null)
+  for (const raw of [
+    [],
+    ['Authorization', 'Basic x'],
+    ['Authorization', 'Bearer '],
+    ['Authorization', 'Bearer a', 'Authorization', 'Bearer a']
+  ]) {
+    assert.equal(bearerToken(raw), null)
+  }
 })

@@ -22,7 +22,11 @@ function verify (scheme: VerifyPolicy['scheme'], headers: RawHeaders, { now = NO
   return verifySignature({ scheme, secrets: [CURRENT, PREVIOUS], toleranceMs: TOLERANCE_MS, hmac: null, ...policy }, headers, body, now)
 }
 
-const WHY: ReadonlyArray<readonly [RegExp, string]> = [[/is missing\.$/, 'missing'], [/too old|from the future/, 'untimely'], [/not that of this body/, 'wrong']]
+const WHY: ReadonlyArray<readonly [RegExp, string]> = [
+  [/is missing\.$/, 'missing'],
+  [/too old|from the future/, 'untimely'],
+  [/not that of this body/, 'wrong']
+]
 
 function refused (verified: Verified, why: RegExp): void {
   assert.equal(verified.kind, 'bad')
@@ -39,7 +43,10 @@ function standard (secret = CURRENT, { family = 'webhook', atMs = NOW_MS, id = '
 }
 
 function stripes (secret = CURRENT, atMs = NOW_MS): string[] {
-  return ['Stripe-Signature', stripe.webhooks.generateTestHeaderString({ payload: BODY.toString(), secret, timestamp: Math.floor(atMs / 1000) })]
+  return [
+    'Stripe-Signature',
+    stripe.webhooks.generateTestHeaderString({ payload: BODY.toString(), secret, timestamp: Math.floor(atMs / 1000) })
+  ]
 }
 
 const TIMED = { 'standard-webhooks': standard, stripe: (secret = CURRENT, { atMs = NOW_MS } = {}) => stripes(secret, atMs) } as const
@@ -63,8 +70,10 @@ for (const scheme of ['standard-webhooks', 'stripe'] as const) {
   test(`${scheme}: a header that is not there, is there twice, or has a look-alike`, () => {
     const headers = sign()
     refused(verify(scheme, ['X-Other', '1']), /is missing/)
-    for (const name of [headers.at(-2) ?? '', (headers.at(-2) ?? '').replaceAll('-', '_')]) refused(verify(scheme, [...headers, name, headers.at(-1) ?? '']), /more than once/)
-    refused(verify(scheme, headers.map(text => text.replaceAll(/^([A-Za-z]+)-/g, '$1_'))), /is missing/)
+    for (const name of [headers.at(-2) ?? '', (headers.at(-2) ?? '').replaceAll('-', '_')]) {
+      refused(verify(scheme, [...headers, name, headers.at(-1) ?? '']), /more than once/)
+    }
+    refused(verify(scheme, headers.map((text) => text.replaceAll(/^([A-Za-z]+)-/g, '$1_'))), /is missing/)
   })
 }
 
@@ -86,21 +95,39 @@ test('standard-webhooks: one of several signatures is enough, of those whose ver
 })
 
 test('standard-webhooks: id and time are what is signed, and nothing near it', () => {
-  for (const [at, text] of [[1, ''], [3, '1e9'], [3, ''], [3, '+1767225600'], [3, '1767225600.0']] as const) refused(verify('standard-webhooks', standard().with(at, text)), /malformed/)
+  for (const [at, text] of [[1, ''], [3, '1e9'], [3, ''], [3, '+1767225600'], [3, '1767225600.0']] as const) {
+    refused(verify('standard-webhooks', standard().with(at, text)), /malformed/)
+  }
   refused(verify('standard-webhooks', standard().with(1, 'msg_2')), /not that of this body/)
   refused(verify('standard-webhooks', standard().slice(2)), /webhook-id header is missing/)
 })
 
 test('standard-webhooks: the example of the specification\'s own library', () => {
-  const headers = ['webhook-id', 'msg_p5jXN8AQM9LWM0D4loKWxJek', 'webhook-timestamp', '1614265330', 'webhook-signature', 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=']
-  assert.deepEqual(verify('standard-webhooks', headers, { secrets: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], body: Buffer.from('{"test": 2432232314}'), now: 1_614_265_330_000 }), { kind: 'good', secret: 'current' })
+  const headers = [
+    'webhook-id',
+    'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    'webhook-timestamp',
+    '1614265330',
+    'webhook-signature',
+    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
+  ]
+  assert.deepEqual(
+    verify('standard-webhooks', headers, {
+      secrets: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+      body: Buffer.from('{"test": 2432232314}'),
+      now: 1_614_265_330_000
+    }),
+    { kind: 'good', secret: 'current' }
+  )
 })
 
 test('stripe: several v1, none of v0, and one time', () => {
   const [name = '', value = ''] = stripes()
   assert.equal(verify('stripe', [name, value.replace(',v1=', `,v1=${'00'.repeat(32)},v1=`)]).kind, 'good')
   refused(verify('stripe', [name, value.replace('v1=', 'v0=')]), /no signature of a version/)
-  for (const text of [`t=1,${value}`, value.slice(value.indexOf(',') + 1), value.replace('t=', 't=-'), '']) refused(verify('stripe', [name, text]), /Stripe-Signature header is malformed/)
+  for (const text of [`t=1,${value}`, value.slice(value.indexOf(',') + 1), value.replace('t=', 't=-'), '']) {
+    refused(verify('stripe', [name, text]), /Stripe-Signature header is malformed/)
+  }
 })
 
 test('github: the example of its documentation', () => {
@@ -112,7 +139,10 @@ test('github: the example of its documentation', () => {
   refused(verify('github', ['X-Hub-Signature-256', `sha256=${digest.slice(1)}`], policy), /malformed/)
   refused(verify('github', ['X-Hub-Signature-256', 'sha256='], policy), /malformed/)
   // The digest of old is no signature here.
-  refused(verify('github', ['X-Hub-Signature', `sha1=${createHmac('sha1', policy.secrets[0] ?? '').update(policy.body).digest('hex')}`], policy), /is missing/)
+  refused(
+    verify('github', ['X-Hub-Signature', `sha1=${createHmac('sha1', policy.secrets[0] ?? '').update(policy.body).digest('hex')}`], policy),
+    /is missing/
+  )
 })
 
 /** Test case 2 of RFC 2202 and RFC 4231. */
@@ -135,8 +165,14 @@ for (const algorithm of ['sha1', 'sha256', 'sha512'] as const) {
     const digest = Buffer.from(DIGESTS[algorithm], 'hex')
     for (const encoding of ['hex', 'base64'] as const) {
       const hmac = { header: 'x-signature', algorithm, encoding, prefix: 'mac ' }
-      assert.deepEqual(verify('hmac', ['X-Signature', `mac ${digest.toString(encoding)}`], { ...RFC, hmac }), { kind: 'good', secret: 'current' })
-      assert.deepEqual(verify('hmac', ['X-Signature', `mac ${digest.toString(encoding)}`], { ...RFC, secrets: ['Jeff', 'Jefe'], hmac }), { kind: 'good', secret: 'previous' })
+      assert.deepEqual(verify('hmac', ['X-Signature', `mac ${digest.toString(encoding)}`], { ...RFC, hmac }), {
+        kind: 'good',
+        secret: 'current'
+      })
+      assert.deepEqual(verify('hmac', ['X-Signature', `mac ${digest.toString(encoding)}`], { ...RFC, secrets: ['Jeff', 'Jefe'], hmac }), {
+        kind: 'good',
+        secret: 'previous'
+      })
       refused(verify('hmac', ['X-Signature', digest.toString(encoding)], { ...RFC, hmac }), /x-signature header is malformed/)
       refused(verify('hmac', ['X-Signature', 'mac '], { ...RFC, hmac }), /Signature|signature/)
       refused(verify('hmac', [], { ...RFC, hmac }), /x-signature header is missing/)
@@ -147,6 +183,14 @@ for (const algorithm of ['sha1', 'sha256', 'sha512'] as const) {
 test('nobody but the gateway says that a signature was good', () => {
   assert.deepEqual(verifiedField({ scheme: 'github' }), ['Onceway-Verified', 'github'])
   const forwarded = { for: '127.0.0.1', proto: 'http', host: 'h', trusted: true }
-  const sent = guardedRequestHeaders(['Onceway-Verified', 'github', 'onceway_verified', 'github'], { requestId: 'r', forwarded, host: 'upstream', extra: [], record: null, keyHeader: 'idempotency-key', forwardKey: true })
+  const sent = guardedRequestHeaders(['Onceway-Verified', 'github', 'onceway_verified', 'github'], {
+    requestId: 'r',
+    forwarded,
+    host: 'upstream',
+    extra: [],
+    record: null,
+    keyHeader: 'idempotency-key',
+    forwardKey: true
+  })
   assert.ok(!sent.join().toLowerCase().includes('verified'))
 })

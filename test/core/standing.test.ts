@@ -3,7 +3,14 @@ import { test } from 'node:test'
 import { ABOUT_WEAKNESS, readStandbyNames, STRICT, standingOf, told, weakestOf, WEAKNESSES } from '../../src/core/standing.ts'
 import type { DurabilitySettings, Weakness } from '../../src/core/standing.ts'
 
-const SOUND: DurabilitySettings = { fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on', synchronous_standby_names: '', standbys: [], away: [] }
+const SOUND: DurabilitySettings = {
+  fsync: 'on',
+  full_page_writes: 'on',
+  synchronous_commit: 'on',
+  synchronous_standby_names: '',
+  standbys: [],
+  away: []
+}
 
 test('a primary alone that keeps what it acknowledges is strict', () => {
   assert.deepEqual(standingOf(SOUND), STRICT)
@@ -20,7 +27,10 @@ test('each setting that lets a commit be lost is a reason of its own', () => {
     [{ away: ['a'] }, ['asynchronous-standby']],
     [{ standbys: ['a'], synchronous_standby_names: '*', synchronous_commit: 'local' }, ['asynchronous-standby']],
     [{ synchronous_standby_names: '*', synchronous_commit: 'local' }, ['asynchronous-standby']],
-    [{ fsync: 'off', synchronous_commit: 'off', standbys: ['a', 'b'], synchronous_standby_names: 'a' }, ['fsync-off', 'synchronous-commit-off', 'asynchronous-standby']]
+    [
+      { fsync: 'off', synchronous_commit: 'off', standbys: ['a', 'b'], synchronous_standby_names: 'a' },
+      ['fsync-off', 'synchronous-commit-off', 'asynchronous-standby']
+    ]
   ]
   for (const [settings, reasons] of weak) assert.deepEqual(standingOf({ ...SOUND, ...settings }), { reasons }, JSON.stringify(settings))
 })
@@ -50,9 +60,11 @@ const COVERED: ReadonlyArray<readonly [names: string, standbys: readonly string[
 /** One of them may lack what was acknowledged. */
 const NOT_COVERED: ReadonlyArray<readonly [names: string, standbys: readonly string[], away: readonly string[]]> = [
   // Not named at all: there, or away.
-  ['a', ['a', 'b'], []], ['a', ['a'], ['b']], ['a', ['b'], []], ['a', [], ['b']], ['FIRST 2 (a, b)', ['a', 'b', 'c'], []], ['ANY 2 (a, b)', ['a', 'b'], ['c']],
+  ['a', ['a', 'b'], []], ['a', ['a'], ['b']], ['a', ['b'], []], ['a', [], ['b']],
+  ['FIRST 2 (a, b)', ['a', 'b', 'c'], []], ['ANY 2 (a, b)', ['a', 'b'], ['c']],
   // Behind the first n, or passed over while others answer.
-  ['a, b', ['a', 'b'], []], ['FIRST 1 (a, b)', ['b'], ['a']], ['FIRST 1 (a, b)', ['a'], []], ['FIRST 2 (a, b, c)', ['a', 'b', 'c'], []], ['FIRST 1 (*)', ['a', 'b'], []], ['*', ['a'], ['b']],
+  ['a, b', ['a', 'b'], []], ['FIRST 1 (a, b)', ['b'], ['a']], ['FIRST 1 (a, b)', ['a'], []],
+  ['FIRST 2 (a, b, c)', ['a', 'b', 'c'], []], ['FIRST 1 (*)', ['a', 'b'], []], ['*', ['a'], ['b']],
   // Two with one name: one of them is waited for.
   ['a', ['a', 'a'], []],
   // Any n, and there are more.
@@ -63,8 +75,20 @@ const NOT_COVERED: ReadonlyArray<readonly [names: string, standbys: readonly str
 
 test('it is strict where each commit waits for each standby that could be promoted, there or away, and only there', () => {
   for (const commits of ['on', 'remote_apply', 'remote_write']) {
-    for (const [names, standbys, away] of COVERED) assert.deepEqual(standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }), STRICT, `${names}: ${standbys.join()} ${away.join()}`)
-    for (const [names, standbys, away] of NOT_COVERED) assert.deepEqual(standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }).reasons, ['asynchronous-standby'], `${names}: ${standbys.join()} ${away.join()}`)
+    for (const [names, standbys, away] of COVERED) {
+      assert.deepEqual(
+        standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }),
+        STRICT,
+        `${names}: ${standbys.join()} ${away.join()}`
+      )
+    }
+    for (const [names, standbys, away] of NOT_COVERED) {
+      assert.deepEqual(
+        standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }).reasons,
+        ['asynchronous-standby'],
+        `${names}: ${standbys.join()} ${away.join()}`
+      )
+    }
   }
 })
 
@@ -75,7 +99,11 @@ test('what Redis does to speed is a remark and no reason', () => {
 test('of several processes the weakest counts, each reason once', () => {
   assert.equal(weakestOf([]), null)
   const weak = told({ reasons: ['asynchronous-standby', 'fsync-off'] }, [])
-  assert.deepEqual(weakestOf([told(STRICT, ['redis-evicts']), weak, weak]), { promise: 'weakened', reasons: ['fsync-off', 'asynchronous-standby'], remarks: ['redis-evicts'] })
+  assert.deepEqual(weakestOf([told(STRICT, ['redis-evicts']), weak, weak]), {
+    promise: 'weakened',
+    reasons: ['fsync-off', 'asynchronous-standby'],
+    remarks: ['redis-evicts']
+  })
 })
 
 test('every weakness has a sentence that says what to do', () => {

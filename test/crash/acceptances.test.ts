@@ -34,10 +34,26 @@ const AFTERMATH_MS = 12_000
 const MONOTONIC_APART_MS = 1_000_000
 
 type Way = 'accepted' | 'executed'
-interface Case { readonly ways: readonly Way[], readonly apartMs: number, readonly fault: { readonly at: number, readonly kind: Fault } | null }
+interface Case {
+  readonly ways: readonly Way[]
+  readonly apartMs: number
+  readonly fault: { readonly at: number, readonly kind: Fault } | null
+}
 interface Ran { readonly executions: number, readonly messages: number, readonly told: readonly string[], readonly calls: readonly Call[] }
 
-const ROUTE = guardedRoute('http://upstream.test', { leaseMs: LEASE_MS, retentionMs: 120_000, unknownRetentionMs: 1_200_000, answerWithinMs: 8_000, unknown: 'hold', inboxFor: 'asked', inbox: inboxPolicy() }, { timeoutMs: UPSTREAM_TIMEOUT_MS })
+const ROUTE = guardedRoute(
+  'http://upstream.test',
+  {
+    leaseMs: LEASE_MS,
+    retentionMs: 120_000,
+    unknownRetentionMs: 1_200_000,
+    answerWithinMs: 8_000,
+    unknown: 'hold',
+    inboxFor: 'asked',
+    inbox: inboxPolicy()
+  },
+  { timeoutMs: UPSTREAM_TIMEOUT_MS }
+)
 
 /** The fault is that of the first process. Nobody delivers: what the upstream sees was executed. */
 async function run ({ ways, apartMs, fault }: Case): Promise<Ran> {
@@ -45,10 +61,23 @@ async function run ({ ways, apartMs, fault }: Case): Promise<Ran> {
   const clock = { nowMs: () => timeline.wallMs }
   const [records, locks, inbox] = [new MemoryStore(clock), new MemoryLocks(clock), new MemoryInbox(clock)]
   let executions = 0
-  const upstream = new SimulatedUpstream(timeline, ({ kind }) => { if (kind === 'sent') executions++ }, () => ({ kind: 'answer', status: 201, afterMs: WORK_MS, means: 'keep' }))
+  const upstream = new SimulatedUpstream(
+    timeline,
+    ({ kind }) => { if (kind === 'sent') executions++ },
+    () => ({ kind: 'answer', status: 201, afterMs: WORK_MS, means: 'keep' })
+  )
   const seats = ways.map((_, number) => {
     const plan = number === 0 && fault !== null ? ({ number: at }: Call) => at === fault.at ? fault.kind : null : NO_FAULT
-    const process = new CrashingProcess({ name: `gateway-${number}`, timeline, records, locks, inbox, upstream, plan, originMs: number * MONOTONIC_APART_MS })
+    const process = new CrashingProcess({
+      name: `gateway-${number}`,
+      timeline,
+      records,
+      locks,
+      inbox,
+      upstream,
+      plan,
+      originMs: number * MONOTONIC_APART_MS
+    })
     return { process, gateway: gatewayOf(process) }
   })
   const told: string[] = []
@@ -58,7 +87,10 @@ async function run ({ ways, apartMs, fault }: Case): Promise<Ran> {
       const { process, gateway } = seats[number]?.process.alive === true ? seats[number] : seats[1] as typeof seats[number]
       const request = requestOf({ key: 'k', scope: 'Bearer alice', body: 'one', startsAtMs: 0 }, ROUTE, `call-${number}-${tries}`)
       const wish = way === 'accepted' ? ['Prefer', 'respond-async'] : []
-      const kind = await Promise.race([handle(gateway, { ...request, rawHeaders: [...request.rawHeaders, ...wish] }).then(outcome => outcome.kind), process.death.then(() => 'cut' as const)])
+      const kind = await Promise.race([
+        handle(gateway, { ...request, rawHeaders: [...request.rawHeaders, ...wish] }).then((outcome) => outcome.kind),
+        process.death.then(() => 'cut' as const)
+      ])
       told.push(kind)
       if (kind === 'accepted' || kind === 'executed' || kind === 'replayed') return
       await timeline.sleep(RETRY_MS)
@@ -92,7 +124,15 @@ function gatewayOf (process: CrashingProcess): Gateway {
     log: recordingLog(),
     deliveryLog: { note: () => {} },
     instance: process.name,
-    limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 1024 * 1024 },
+    limits: {
+      share: 1,
+      executions: 100,
+      waiters: 100,
+      inFlightPerScope: 0,
+      bufferedBytes: 1024 * 1024,
+      unsettledBytes: 64 * 1024,
+      recentBytes: 1024 * 1024
+    },
     claimWithinMs: 2_000,
     longestLeaseMs: LEASE_MS,
     probed: new Map(),
@@ -108,12 +148,12 @@ function gatewayOf (process: CrashingProcess): Gateway {
 function wrong ({ executions, messages, told }: Ran): string | null {
   if (executions + messages > 1) return `executed ${executions} times, and ${messages} messages`
   if (told.includes('accepted') && messages !== 1) return 'a 202 without its message'
-  if (told.some(kind => kind === 'executed' || kind === 'replayed') && executions !== 1) return 'an answer that nobody gave'
+  if (told.some((kind) => kind === 'executed' || kind === 'replayed') && executions !== 1) return 'an answer that nobody gave'
   return null
 }
 
 for (const ways of [['accepted', 'executed'], ['executed', 'accepted'], ['accepted', 'accepted']] as const) {
-  test(`${ways[0]} by a process that dies or is misled at any call, ${ways[1]} by another: one of both, and every 202 has its message`, async t => {
+  test(`${ways[0]} by a process that dies or is misled at any call, ${ways[1]} by another: one of both, and every 202 has its message`, async (t) => {
     const failures: string[] = []
     let count = 0
     // At the same moment; while the first is under way; when it is over.
@@ -125,7 +165,9 @@ for (const ways of [['accepted', 'executed'], ['executed', 'accepted'], ['accept
           count++
           const ran = await run({ ways, apartMs, fault: { at, kind } })
           const said = wrong(ran)
-          if (said !== null) failures.push(`${kind} ${port}.${operation} (call ${at}), ${apartMs} ms apart: ${said}; told ${ran.told.join(', ')}`)
+          if (said !== null) {
+            failures.push(`${kind} ${port}.${operation} (call ${at}), ${apartMs} ms apart: ${said}; told ${ran.told.join(', ')}`)
+          }
         }
       }
     }

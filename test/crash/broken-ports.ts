@@ -1,4 +1,7 @@
-/** Ports that do not keep their word, and the invariants that each breaks: broken.test.ts runs them, and docs/reference/rules.md names them. */
+/**
+ * Ports that do not keep their word, and the invariants that each breaks: broken.test.ts runs them, and
+ * docs/reference/rules.md names them.
+ */
 import type { Row } from '../../src/core/record.ts'
 import type { LockStore, RecordStore } from '../../src/ports.ts'
 import type { Invariant } from '../harness/checker.ts'
@@ -16,16 +19,57 @@ export interface Told {
 }
 
 export const BROKEN: readonly Told[] = [
-  { name: 'a claim that is granted and not written', scenario: 'contest', broken: { records: claimsUnwritten }, breaks: ['I1', 'I2'], locks: 'none' },
-  { name: 'a settle that asks nobody whose record it is', scenario: 'stalled', broken: { records: settlesUnfenced }, breaks: ['I3', 'I11'] },
-  { name: 'an answer that is called stored and was released', scenario: 'keep', broken: { records: records => settlesAs(records, 'completed', 'released') }, breaks: ['I4', 'I10', 'I11'], locks: 'none' },
-  { name: 'an answer that is called stored and was not written', scenario: 'keep', broken: { records: settlesUnwritten }, breaks: ['I7', 'I11'], locks: 'none' },
+  {
+    name: 'a claim that is granted and not written',
+    scenario: 'contest',
+    broken: { records: claimsUnwritten },
+    breaks: ['I1', 'I2'],
+    locks: 'none'
+  },
+  {
+    name: 'a settle that asks nobody whose record it is',
+    scenario: 'stalled',
+    broken: { records: settlesUnfenced },
+    breaks: ['I3', 'I11']
+  },
+  {
+    name: 'an answer that is called stored and was released',
+    scenario: 'keep',
+    broken: { records: (records) => settlesAs(records, 'completed', 'released') },
+    breaks: ['I4', 'I10', 'I11'],
+    locks: 'none'
+  },
+  {
+    name: 'an answer that is called stored and was not written',
+    scenario: 'keep',
+    broken: { records: settlesUnwritten },
+    breaks: ['I7', 'I11'],
+    locks: 'none'
+  },
   { name: 'copies that do not know whose they are', scenario: 'mismatch', broken: { locks: locksOfOneId }, breaks: ['I5'] },
-  { name: 'fingerprints that are all alike', scenario: 'mismatch-elsewhere', broken: { records: fingerprintsAlike }, breaks: ['I6'], locks: 'none' },
+  {
+    name: 'fingerprints that are all alike',
+    scenario: 'mismatch-elsewhere',
+    broken: { records: fingerprintsAlike },
+    breaks: ['I6'],
+    locks: 'none'
+  },
   { name: 'timers that never end', scenario: 'silence', broken: { longestTimerMs: 1_000 }, breaks: ['I8'] },
   { name: 'leases that nobody lapses', scenario: 'keep', broken: { records: neverLapses }, breaks: ['I9'], diesAfter: 'send' },
-  { name: 'an unknown outcome that is released', scenario: 'unknown-hold', broken: { records: records => settlesAs(records, 'indeterminate', 'released') }, breaks: ['I1', 'I10'] },
-  { name: 'a dead process whose claim is released', scenario: 'keep', broken: { records: lapsesToReleased }, breaks: ['I1', 'I10'], diesAfter: 'send', locks: 'none' }
+  {
+    name: 'an unknown outcome that is released',
+    scenario: 'unknown-hold',
+    broken: { records: (records) => settlesAs(records, 'indeterminate', 'released') },
+    breaks: ['I1', 'I10']
+  },
+  {
+    name: 'a dead process whose claim is released',
+    scenario: 'keep',
+    broken: { records: lapsesToReleased },
+    breaks: ['I1', 'I10'],
+    diesAfter: 'send',
+    locks: 'none'
+  }
 ]
 
 function claimsUnwritten (records: RecordStore): RecordStore {
@@ -39,7 +83,7 @@ function settlesUnwritten (records: RecordStore): RecordStore {
 function settlesUnfenced (records: RecordStore): RecordStore {
   return {
     ...passing(records),
-    settle: async settlement => {
+    settle: async (settlement) => {
       const row = await records.look(settlement.token.id)
       return records.settle({ ...settlement, token: row ?? settlement.token })
     }
@@ -49,7 +93,8 @@ function settlesUnfenced (records: RecordStore): RecordStore {
 function settlesAs (records: RecordStore, from: string, to: 'released'): RecordStore {
   return {
     ...passing(records),
-    settle: async settlement => records.settle(settlement.outcome === from ? { ...settlement, outcome: to, status: null, headers: null, body: null } : settlement)
+    settle: async (settlement) =>
+      records.settle(settlement.outcome === from ? { ...settlement, outcome: to, status: null, headers: null, body: null } : settlement)
   }
 }
 
@@ -60,9 +105,11 @@ function neverLapses (records: RecordStore): RecordStore {
 function lapsesToReleased (records: RecordStore): RecordStore {
   return {
     ...passing(records),
-    lapse: async order => {
+    lapse: async (order) => {
       for (const row of await records.list({ limit: 10, state: 'claimed' })) {
-        if (row.lapsed) await records.settle({ token: row, outcome: 'released', keepMs: 60_000, status: null, headers: null, body: null, reason: null })
+        if (row.lapsed) {
+          await records.settle({ token: row, outcome: 'released', keepMs: 60_000, status: null, headers: null, body: null, reason: null })
+        }
       }
       return records.lapse(order)
     }
@@ -72,7 +119,7 @@ function lapsesToReleased (records: RecordStore): RecordStore {
 function fingerprintsAlike (records: RecordStore): RecordStore {
   return {
     ...passing(records),
-    insert: async claim => {
+    insert: async (claim) => {
       const result = await records.insert(claim)
       if (result.kind !== 'seen') return result
       const row: Row = { ...result.row, fingerprint: claim.fingerprint }
@@ -88,7 +135,10 @@ function locksOfOneId (locks: LockStore): LockStore {
     get: (target, property) => {
       const member: unknown = Reflect.get(target, property, target)
       if (typeof member !== 'function') return member
-      return (first: unknown, ...rest: unknown[]) => Reflect.apply(member, target, [first instanceof Buffer ? ONE_ID : first, ...rest]) as unknown
+      return (first: unknown, ...rest: unknown[]) => Reflect.apply(member, target, [
+        first instanceof Buffer ? ONE_ID : first,
+        ...rest
+      ]) as unknown
     }
   })
 }

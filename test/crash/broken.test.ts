@@ -15,6 +15,6 @@ for (const { name, scenario, broken, breaks, locks = 'kept', diesAfter } of BROK
     const at = first.calls[0]?.find(({ operation }) => operation === diesAfter)?.number
     const { history } = await run({ ...sound, broken, fault: at === undefined ? null : { gateway: 0, at, kind: 'after' } })
     const broke = new Set(violationsOf(history).map(({ invariant }) => invariant))
-    assert.deepEqual(breaks.filter(invariant => !broke.has(invariant)), [], `only ${Array.from(broke).join(', ')} broke`)
+    assert.deepEqual(breaks.filter((invariant) => !broke.has(invariant)), [], `only ${Array.from(broke).join(', ')} broke`)
   })
 }

@@ -43,8 +43,10 @@ const FAILURES_SHOWN = 6
 
 function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
   const times = history.events.filter(({ kind }) => kind !== 'asked' && kind !== 'told').map(({ atMs }) => atMs)
-  return calls.flatMap((made, gateway) => apart(made, times).flatMap(call => {
-    return kinds.filter(kind => isFelt(call, kind)).map(kind => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: call.number, kind }))
+  return calls.flatMap((made, gateway) => apart(made, times).flatMap((call) => {
+    return kinds
+      .filter((kind) => isFelt(call, kind))
+      .map((kind) => ({ gateway: gateway === 0 ? 0 as const : 1 as const, at: call.number, kind }))
   }))
 }
 
@@ -66,7 +68,7 @@ function apart (calls: readonly Call[], times: readonly number[]): Call[] {
   const seen = new Set<string>()
   return calls.filter(({ operation, atMs }) => {
     if (!BACKGROUND.has(operation)) return true
-    const pause = `${operation} ${times.filter(time => time <= atMs).length}`
+    const pause = `${operation} ${times.filter((time) => time <= atMs).length}`
     return !seen.has(pause) && seen.add(pause)
   })
 }
@@ -84,9 +86,15 @@ function failuresOf (theCase: Case, done: Run): string[] {
   const { fault } = theCase
   const met = fault === null ? undefined : done.calls[fault.gateway]?.[fault.at - 1]
   const where = met === undefined ? '' : ` (${fault?.kind} ${met.port}.${met.operation} at ${met.atMs} ms)`
-  const said = [...violationsOf(done.history).map(({ invariant, detail }) => `${invariant}: ${detail}`), ...unknownUnsent(theCase, done), ...done.trouble]
+  const said = [
+    ...violationsOf(done.history).map(({ invariant, detail }) => `${invariant}: ${detail}`),
+    ...unknownUnsent(theCase, done),
+    ...done.trouble
+  ]
   if (said.length === 0) return []
-  const events = process.env['CRASH_CASE'] === undefined ? '' : `\n${done.history.events.map(lineOf).join('\n')}\n${JSON.stringify(done.history.rows)}`
+  const events = process.env['CRASH_CASE'] === undefined
+    ? ''
+    : `\n${done.history.events.map(lineOf).join('\n')}\n${JSON.stringify(done.history.rows)}`
   return [`${said.join('; ')}${where}\n  again: CRASH_CASE=${nameOf(theCase)} node --test test/crash/${theCase.store === 'memory' ? 'memory' : 'sqlite'}.test.ts${events}`]
 }
 
@@ -96,7 +104,9 @@ function failuresOf (theCase: Case, done: Run): string[] {
  */
 function unknownUnsent ({ fault }: Case, { history: { events } }: Run): string[] {
   if (fault?.kind === 'before' || fault?.kind === 'after' || events.some(({ kind }) => kind === 'sent')) return []
-  return events.some(event => event.kind === 'told' && event.told.kind === 'unknown') ? ['a client was told that the outcome is not known, and nothing was ever sent'] : []
+  return events.some((event) => event.kind === 'told' && event.told.kind === 'unknown')
+    ? ['a client was told that the outcome is not known, and nothing was ever sent']
+    : []
 }
 
 function lineOf (event: HistoryEvent): string {

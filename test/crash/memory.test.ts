@@ -7,12 +7,12 @@ import { SCENARIOS } from './scenarios.ts'
 const runAll = sweeper()
 
 for (const scenario of SCENARIOS) {
-  test(`${scenario.name}: whatever call the process dies at or loses, the invariants hold and every client gets its answer`, async t => {
+  test(`${scenario.name}: whatever call the process dies at or loses, the invariants hold and every client gets its answer`, async (t) => {
     const cases = await runAll({ scenario, store: 'memory', locks: 'kept', faults: FAULTS })
     t.diagnostic(`${cases} cases`)
   })
   // Dying before a call is dying after the one before it, nearly; here once is enough.
-  test(`${scenario.name}: and so they do if Redis loses everything when the process dies`, async t => {
+  test(`${scenario.name}: and so they do if Redis loses everything when the process dies`, async (t) => {
     const cases = await runAll({ scenario, store: 'memory', locks: 'flushed', faults: ['after'] })
     t.diagnostic(`${cases} cases`)
   })

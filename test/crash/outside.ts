@@ -20,7 +20,13 @@ import type { Page } from './pages.ts'
 
 /** What the upstream does with one sending. `means`: what the answer says on the scenario's route. */
 export type Behaviour =
-  | { readonly kind: 'answer', readonly status: number, readonly afterMs: number, readonly means: Disposition, readonly headers?: RawHeaders }
+  | {
+    readonly kind: 'answer'
+    readonly status: number
+    readonly afterMs: number
+    readonly means: Disposition
+    readonly headers?: RawHeaders
+  }
   /** Larger than may be kept: the head first. */
   | { readonly kind: 'stream', readonly afterMs: number }
   /** No connection: nothing is executed. */
@@ -33,7 +39,13 @@ export type Behaviour =
 
 /** What it keeps of what it did, for who asks later. */
 export interface Bookkeeper {
-  readonly enter: (record: string, execution: number, behaviour: Exclude<Behaviour, { kind: 'refuse' }>, answer: Answer, nowMs: number) => void
+  readonly enter: (
+    record: string,
+    execution: number,
+    behaviour: Exclude<Behaviour, { kind: 'refuse' }>,
+    answer: Answer,
+    nowMs: number
+  ) => void
   readonly answer: (record: string, nowMs: number) => UpstreamResult
 }
 
@@ -50,7 +62,12 @@ export class SimulatedUpstream implements Upstream {
   readonly answers = new Map<number, Answer>()
   #executions = 0
 
-  constructor (timeline: Timeline, note: (event: HistoryEvent) => void, script: (turn: number) => Behaviour, books: Bookkeeper | null = null) {
+  constructor (
+    timeline: Timeline,
+    note: (event: HistoryEvent) => void,
+    script: (turn: number) => Behaviour,
+    books: Bookkeeper | null = null
+  ) {
     this.#timeline = timeline
     this.#note = note
     this.#script = script
@@ -75,7 +92,10 @@ export class SimulatedUpstream implements Upstream {
     return { result: result.promise, cancel }
   }
 
-  /** A connection is there: the last point before sending is now. `wireMs`: from there to the upstream; what is returned makes it arrive at once. */
+  /**
+   * A connection is there: the last point before sending is now. `wireMs`: from there to the upstream; what is returned
+   * makes it arrive at once.
+   */
   begin (request: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void, wireMs = 0): () => void {
     if (request.method === 'GET') return this.#asked(request, maySend, tell)
     const behaviour = this.#behaviour(request)
@@ -87,8 +107,16 @@ export class SimulatedUpstream implements Upstream {
 
   /** What became of a record: said at once, from the books. */
   #asked ({ headers }: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void): () => void {
-    if (!maySend()) tell({ kind: 'unsent', code: 'LEASE' })
-    else tell(this.#books?.answer(headerValue(headers, 'onceway-key') ?? '', this.#timeline.nowMs) ?? { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
+    if (!maySend()) {
+      tell({ kind: 'unsent', code: 'LEASE' })
+    } else {
+      tell(this.#books?.answer(headerValue(headers, 'onceway-key') ?? '', this.#timeline.nowMs) ?? {
+        kind: 'lost',
+        code: 'ECONNRESET',
+        timedOut: false,
+        status: null
+      })
+    }
     return () => {}
   }
 
@@ -114,7 +142,16 @@ export class SimulatedUpstream implements Upstream {
   #execute (request: UpstreamRequest, behaviour: Exclude<Behaviour, { kind: 'refuse' }>, tell: (result: UpstreamResult) => void): void {
     const execution = ++this.#executions
     const field = (name: string): string => headerValue(request.headers, name) ?? ''
-    this.#note({ kind: 'sent', atMs: this.#timeline.nowMs, execution, call: field('x-request-id'), record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), scope: callerIn(request.headers), asked: request.body.toString() })
+    this.#note({
+      kind: 'sent',
+      atMs: this.#timeline.nowMs,
+      execution,
+      call: field('x-request-id'),
+      record: field('onceway-key'),
+      attempt: Number(field('idempotency-attempt')),
+      scope: callerIn(request.headers),
+      asked: request.body.toString()
+    })
     const body = Buffer.from(JSON.stringify({ execution, bytes: 'ÿ\0' }))
     const headers = [...ANSWER_HEADERS, 'Location', `/things/${execution}`, ...behaviour.kind === 'answer' ? behaviour.headers ?? [] : []]
     this.#books?.enter(field('onceway-key'), execution, behaviour, { status: 201, headers, body }, this.#timeline.nowMs)
@@ -122,8 +159,22 @@ export class SimulatedUpstream implements Upstream {
     this.#timeline.after(behaviour.afterMs, () => {
       if (behaviour.kind === 'break') return tell({ kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null })
       this.#note({ kind: 'replied', atMs: this.#timeline.nowMs, execution, means: meansOf(behaviour) })
-      if (behaviour.kind === 'stream') return tell({ kind: 'stream', status: 201, headers: ANSWER_HEADERS, body: streamOf([body, body]), taken: Promise.resolve(), over: Promise.resolve(null) })
-      if (behaviour.kind === 'page') return tell({ kind: 'answer', answer: { status: behaviour.page.status, headers: behaviour.page.headers, body: Buffer.from(behaviour.page.body) } })
+      if (behaviour.kind === 'stream') {
+        return tell({
+          kind: 'stream',
+          status: 201,
+          headers: ANSWER_HEADERS,
+          body: streamOf([body, body]),
+          taken: Promise.resolve(),
+          over: Promise.resolve(null)
+        })
+      }
+      if (behaviour.kind === 'page') {
+        return tell({
+          kind: 'answer',
+          answer: { status: behaviour.page.status, headers: behaviour.page.headers, body: Buffer.from(behaviour.page.body) }
+        })
+      }
       const answer: Answer = { status: behaviour.status, headers, body }
       this.answers.set(execution, answer)
       tell({ kind: 'answer', answer })
@@ -138,7 +189,10 @@ function meansOf (behaviour: Extract<Behaviour, { kind: 'answer' | 'stream' | 'p
 }
 
 /** Some that are kept, repeated ones among them, and some that are not. */
-const ANSWER_HEADERS = ['Content-Type', 'application/json', 'Link', '</a>', 'Link', '</b>', 'Date', 'Thu, 01 Jan 2026 00:00:00 GMT', 'Set-Cookie', 's=1'] as const
+const ANSWER_HEADERS = [
+  'Content-Type', 'application/json', 'Link', '</a>', 'Link', '</b>', 'Date', 'Thu, 01 Jan 2026 00:00:00 GMT',
+  'Set-Cookie', 's=1'
+] as const
 
 function streamOf (chunks: readonly Buffer[]): Extract<UpstreamResult, { kind: 'stream' }>['body'] {
   return {
@@ -164,7 +218,12 @@ export interface Client {
 }
 
 /** `gone`: when the client has hung up; never, unless told. */
-export function requestOf (client: Omit<Client, 'gateway'>, route: GuardedRoute, call: string, gone: Promise<void> = new Promise(() => {})): GuardedRequest {
+export function requestOf (
+  client: Omit<Client, 'gateway'>,
+  route: GuardedRoute,
+  call: string,
+  gone: Promise<void> = new Promise(() => {})
+): GuardedRequest {
   const body = Buffer.from(client.body)
   const rawHeaders = headersOf(client)
   return {
@@ -198,7 +257,16 @@ export function hostOf ({ host = USUAL_HOST }: Pick<Client, 'host'>): string {
 }
 
 export function headersOf ({ key, scope, besides = [], host }: Pick<Client, 'key' | 'scope' | 'besides' | 'host'>): RawHeaders {
-  return ['Host', hostOf({ host }), 'Content-Type', 'text/plain', ...scope === '' ? [] : ['Authorization', scope], ...besides, 'Idempotency-Key', key]
+  return [
+    'Host',
+    hostOf({ host }),
+    'Content-Type',
+    'text/plain',
+    ...scope === '' ? [] : ['Authorization', scope],
+    ...besides,
+    'Idempotency-Key',
+    key
+  ]
 }
 
 const NAMING = ['authorization', 'x-api-key', 'x-tenant'] as const
@@ -206,7 +274,7 @@ const NAMING = ['authorization', 'x-api-key', 'x-tenant'] as const
 /** Everything in a request that may say whose it is, and that whoever gets it can see. */
 export function callerIn (headers: RawHeaders): string {
   const host = headerValue(headers, 'host') ?? USUAL_HOST
-  return [...NAMING.flatMap(name => headerValue(headers, name) ?? []), ...host === USUAL_HOST ? [] : [`at ${host}`]].join(' ')
+  return [...NAMING.flatMap((name) => headerValue(headers, name) ?? []), ...host === USUAL_HOST ? [] : [`at ${host}`]].join(' ')
 }
 
 /** What the outcome tells the client, in the checker's words. Reads a stream to its end, as a client does. */

@@ -37,12 +37,16 @@ const SWEPT_MS = 5_000
 
 export const SCENARIOS: readonly Scenario[] = [
   scenario('keep', { clients: [client(), client({ startsAtMs: 20 })] }),
-  scenario('release', { script: turn => turn === 1 ? answer(429, 'release') : answer(201, 'keep'), executions: 2 }),
+  scenario('release', { script: (turn) => turn === 1 ? answer(429, 'release') : answer(201, 'keep'), executions: 2 }),
   scenario('unknown-hold', { script: () => ({ kind: 'break', afterMs: QUICK_MS }) }),
-  scenario('unknown-retry', { policy: { unknown: 'retry' }, script: turn => turn === 1 ? { kind: 'break', afterMs: QUICK_MS } : answer(201, 'keep'), executions: 2 }),
-  scenario('hop', { script: turn => turn === 1 ? answer(504, 'unknown') : answer(201, 'keep') }),
+  scenario('unknown-retry', {
+    policy: { unknown: 'retry' },
+    script: (turn) => turn === 1 ? { kind: 'break', afterMs: QUICK_MS } : answer(201, 'keep'),
+    executions: 2
+  }),
+  scenario('hop', { script: (turn) => turn === 1 ? answer(504, 'unknown') : answer(201, 'keep') }),
   scenario('silence', { script: () => ({ kind: 'silence' }) }),
-  scenario('refused', { script: turn => turn === 1 ? { kind: 'refuse' } : answer(201, 'keep') }),
+  scenario('refused', { script: (turn) => turn === 1 ? { kind: 'refuse' } : answer(201, 'keep') }),
   scenario('oversize', { clients: [client(), client({ startsAtMs: 20 })], script: () => ({ kind: 'stream', afterMs: QUICK_MS }) }),
   scenario('no-body', { script: () => answer(201, 'keep', ['Idempotency-Policy', 'no-body']) }),
   scenario('renewed', {
@@ -52,7 +56,11 @@ export const SCENARIOS: readonly Scenario[] = [
     script: () => answer(201, 'keep', [], LONG_MS)
   }),
   scenario('settle-in-doubt', { trouble: () => once('settle', 'lost') }),
-  scenario('settle-outage', { gateways: 2, clients: [client(), client({ startsAtMs: 500, gateway: 1 })], trouble: () => outage(30, 4_500) }),
+  scenario('settle-outage', {
+    gateways: 2,
+    clients: [client(), client({ startsAtMs: 500, gateway: 1 })],
+    trouble: () => outage(30, 4_500)
+  }),
   scenario('claim-in-doubt', { trouble: () => once('insert', 'lost') }),
   scenario('wait-then-replay', {
     policy: { inFlight: { waitMs: 3_000, status: 503 } },
@@ -65,15 +73,15 @@ export const SCENARIOS: readonly Scenario[] = [
     gateways: 2,
     clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
     script: () => answer(201, 'keep', [], LONG_MS),
-    trouble: gateway => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
+    trouble: (gateway) => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
     executions: 2
   }),
   scenario('overtaken', {
     policy: { unknown: 'retry', leaseMs: SHORT_LEASE_MS },
     gateways: 2,
     clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
-    script: turn => answer(201, 'keep', [], turn === 1 ? LONG_MS : QUICK_MS),
-    trouble: gateway => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
+    script: (turn) => answer(201, 'keep', [], turn === 1 ? LONG_MS : QUICK_MS),
+    trouble: (gateway) => gateway === 0 ? always('renew', 'refused') : NO_FAULT,
     executions: 2
   }),
   scenario('outage-beyond-lease', {
@@ -82,17 +90,28 @@ export const SCENARIOS: readonly Scenario[] = [
     clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
     script: () => answer(201, 'keep', [], LONG_MS),
     // The one that executes is the last to be reached again: whoever took its lease at once would send a second time.
-    trouble: gateway => outage(PATIENT_MS + 100, PATIENT_MS + (gateway === 0 ? 5_500 : 3_500), ['records', 'locks'])
+    trouble: (gateway) => outage(PATIENT_MS + 100, PATIENT_MS + (gateway === 0 ? 5_500 : 3_500), ['records', 'locks'])
   }),
   scenario('contest', { policy: { unknown: 'retry' }, gateways: 2, clients: [client(), client({ gateway: 1 })] }),
-  scenario('mismatch', { clients: [client(), client({ body: 'two', startsAtMs: 20 }), client({ scope: 'Bearer b', startsAtMs: 25 })], executions: 2 }),
+  scenario('mismatch', {
+    clients: [client(), client({ body: 'two', startsAtMs: 20 }), client({ scope: 'Bearer b', startsAtMs: 25 })],
+    executions: 2
+  }),
   scenario('mismatch-elsewhere', { gateways: 2, clients: [client(), client({ body: 'two', startsAtMs: 500, gateway: 1 })] }),
-  scenario('new-life', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ startsAtMs: SHORT_RETENTION_MS + UNSWEPT_MS })], executions: 2 }),
-  scenario('new-life-of-another', { policy: { retentionMs: SHORT_RETENTION_MS }, clients: [client(), client({ body: 'two', startsAtMs: SHORT_RETENTION_MS + SWEPT_MS })], executions: 2 })
+  scenario('new-life', {
+    policy: { retentionMs: SHORT_RETENTION_MS },
+    clients: [client(), client({ startsAtMs: SHORT_RETENTION_MS + UNSWEPT_MS })],
+    executions: 2
+  }),
+  scenario('new-life-of-another', {
+    policy: { retentionMs: SHORT_RETENTION_MS },
+    clients: [client(), client({ body: 'two', startsAtMs: SHORT_RETENTION_MS + SWEPT_MS })],
+    executions: 2
+  })
 ]
 
 export function scenarioNamed (name: string): Scenario {
-  const found = SCENARIOS.find(each => each.name === name)
+  const found = SCENARIOS.find((each) => each.name === name)
   if (found === undefined) throw new Error(`there is no scenario ${name}`)
   return found
 }
@@ -112,7 +131,7 @@ function answer (status: number, means: 'keep' | 'release' | 'unknown', headers:
 /** The first call of this operation in each process fails like this. */
 function once (operation: string, fault: Fault): Plan {
   let done = false
-  return call => {
+  return (call) => {
     if (done || call.operation !== operation) return null
     done = true
     return fault
@@ -121,7 +140,7 @@ function once (operation: string, fault: Fault): Plan {
 
 /** Every call of this operation fails like this. */
 function always (operation: string, fault: Fault): Plan {
-  return call => call.operation === operation ? fault : null
+  return (call) => call.operation === operation ? fault : null
 }
 
 /** A store cannot be reached for a while. */

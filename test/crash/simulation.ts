@@ -107,7 +107,17 @@ class Simulation {
     this.#case = theCase
     this.#timeline = timeline
     this.#durable = durable
-    this.#route = guardedRoute('http://upstream.test', { leaseMs: LEASE_MS, answerWithinMs: ANSWER_WITHIN_MS, retentionMs: RETENTION_MS, unknownRetentionMs: 10 * RETENTION_MS, ...theCase.scenario.policy }, { timeoutMs: UPSTREAM_TIMEOUT_MS })
+    this.#route = guardedRoute(
+      'http://upstream.test',
+      {
+        leaseMs: LEASE_MS,
+        answerWithinMs: ANSWER_WITHIN_MS,
+        retentionMs: RETENTION_MS,
+        unknownRetentionMs: 10 * RETENTION_MS,
+        ...theCase.scenario.policy
+      },
+      { timeoutMs: UPSTREAM_TIMEOUT_MS }
+    )
     this.#upstream = new SimulatedUpstream(timeline, this.#note, theCase.scenario.script)
     this.#locks = this.#newLocks()
   }
@@ -119,7 +129,7 @@ class Simulation {
     const firsts = this.#seats.map(({ process }) => process)
     await this.#serve(clients, CLIENT_PATIENCE_MS)
     await this.#timeline.pass(() => false, AFTERWARDS_MS)
-    const calls = firsts.map(process => process.calls.slice())
+    const calls = firsts.map((process) => process.calls.slice())
     const executions = this.#events.filter(({ kind }) => kind === 'sent').length
     await this.#timeline.pass(() => false, AFTERMATH_MS)
     await this.#claimsEnd()
@@ -140,7 +150,7 @@ class Simulation {
   #planOf (gateway: number): Plan {
     const { fault, scenario } = this.#case
     const troubled = scenario.trouble?.(gateway)
-    return call => fault?.gateway === gateway && call.number === fault.at ? fault.kind : troubled?.(call) ?? null
+    return (call) => fault?.gateway === gateway && call.number === fault.at ? fault.kind : troubled?.(call) ?? null
   }
 
   #start (number: number, plan: Plan): Seat {
@@ -169,10 +179,21 @@ class Simulation {
       clock: this.#clockOf(process),
       random: process.random,
       meter: countingMeter(),
-      log: { ...log, error: (fields, message) => { if (message === 'background work failed') this.#trouble.push(`${name}: ${JSON.stringify(fields)}`) } },
+      log: {
+        ...log,
+        error: (fields, message) => { if (message === 'background work failed') this.#trouble.push(`${name}: ${JSON.stringify(fields)}`) }
+      },
       deliveryLog: { note: () => {} },
       instance: name,
-      limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 64 * 1024, recentBytes: 32 * 1024 * 1024 },
+      limits: {
+        share: 1,
+        executions: 100,
+        waiters: 100,
+        inFlightPerScope: 0,
+        bufferedBytes: 1024 * 1024,
+        unsettledBytes: 64 * 1024,
+        recentBytes: 32 * 1024 * 1024
+      },
       claimWithinMs: CLAIM_WITHIN_MS,
       longestLeaseMs: LEASE_MS,
       probed: new Map(),
@@ -214,10 +235,14 @@ class Simulation {
   async #serve (clients: readonly Client[], patienceMs: number): Promise<void> {
     let waiting = clients.length
     for (const client of clients) {
-      void this.#ask(client, patienceMs).catch((error: unknown) => { this.#trouble.push(`a client has no final answer: ${String(error)}`) }).finally(() => { waiting-- })
+      void this.#ask(client, patienceMs)
+        .catch((error: unknown) => { this.#trouble.push(`a client has no final answer: ${String(error)}`) })
+        .finally(() => { waiting-- })
     }
     const longestMs = patienceMs + 2 * ANSWER_WITHIN_MS + Math.max(...clients.map(({ startsAtMs }) => startsAtMs))
-    if (!await this.#timeline.pass(() => waiting === 0, longestMs)) this.#trouble.push(`${waiting} of ${clients.length} clients still wait after ${longestMs} ms`)
+    if (!await this.#timeline.pass(() => waiting === 0, longestMs)) {
+      this.#trouble.push(`${waiting} of ${clients.length} clients still wait after ${longestMs} ms`)
+    }
   }
 
   async #ask (client: Client, patienceMs: number): Promise<void> {
@@ -239,7 +264,7 @@ class Simulation {
     while (!this.#seat(client).process.alive) await this.#timeline.sleep(RESTART_MS / 4)
     const { process, gateway } = this.#seat(client)
     this.#note({ kind: 'asked', atMs: this.#timeline.nowMs, call, record: this.#recordOf(client), scope: client.scope, asked: client.body })
-    const answered = handle(gateway, requestOf(client, this.#route, call)).then(async outcome => toldBy(outcome, this.#route))
+    const answered = handle(gateway, requestOf(client, this.#route, call)).then(async (outcome) => toldBy(outcome, this.#route))
     const told = await Promise.race([answered, process.death.then(() => null)])
     if (told === null) this.#note({ kind: 'cut', atMs: this.#timeline.nowMs, call })
     else this.#note({ kind: 'told', atMs: this.#timeline.nowMs, call, told })
@@ -262,12 +287,14 @@ class Simulation {
   /** Gives claims that nobody will settle the time in which they must end (I9). */
   async #claimsEnd (): Promise<void> {
     const endsAtMs = this.#timeline.nowMs + HARD_END_MS
-    while (this.#timeline.nowMs < endsAtMs && (await this.#rows()).some(({ state }) => state === 'claimed')) await this.#timeline.pass(() => false, LEASE_MS / 2)
+    while (this.#timeline.nowMs < endsAtMs && (await this.#rows()).some(({ state }) => state === 'claimed')) {
+      await this.#timeline.pass(() => false, LEASE_MS / 2)
+    }
   }
 
   async #rows (): Promise<NonNullable<History['rows']>> {
     const details = await this.#store().list({ limit: 100 })
-    return details.map(row => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
+    return details.map((row) => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
   }
 
   #history (rows: History['rows']): History {
@@ -289,5 +316,5 @@ function isFinal (told: Told | null): boolean {
 
 /** One of each request. */
 function distinct (clients: readonly Client[]): Client[] {
-  return Array.from(new Map(clients.map(client => [`${client.scope} ${client.key} ${client.body}`, client])).values())
+  return Array.from(new Map(clients.map((client) => [`${client.scope} ${client.key} ${client.body}`, client])).values())
 }

@@ -12,13 +12,13 @@ const runAll = sweeper()
 const ALONE = SCENARIOS.filter(({ name, gateways }) => gateways === 1 && name !== 'new-life')
 
 for (const scenario of ALONE) {
-  test(`${scenario.name}, in one file: whatever call the process dies at, the next one finds what it needs`, async t => {
+  test(`${scenario.name}, in one file: whatever call the process dies at, the next one finds what it needs`, async (t) => {
     const cases = await runAll({ scenario, store: 'sqlite', locks: 'none', faults: ['before', 'after'] })
     t.diagnostic(`${cases} cases`)
   })
 }
 
-test('keep, behind the worker that serves it: whatever call the process dies at, the next one finds what it needs', async t => {
+test('keep, behind the worker that serves it: whatever call the process dies at, the next one finds what it needs', async (t) => {
   const [keep] = ALONE
   if (keep === undefined) throw new Error('there is no scenario')
   const cases = await runAll({ scenario: keep, store: 'sqlite-worker', locks: 'none', faults: ['after'] })

@@ -12,22 +12,40 @@ import type { HistoryEvent } from '../harness/history.ts'
  * `owners`: who claimed which record last; outlives the store's closing. `settled`: records that were settled since they were
  * claimed: a claim under the same owner is then another one.
  */
-export function watched (records: RecordStore, owners: Map<string, Claim>, note: (event: HistoryEvent) => void, nowMs: () => number, settled = new Set<string>()): RecordStore {
+export function watched (
+  records: RecordStore,
+  owners: Map<string, Claim>,
+  note: (event: HistoryEvent) => void,
+  nowMs: () => number,
+  settled = new Set<string>()
+): RecordStore {
   const noteClaim = (claim: Claim, attempt: number): void => {
     const record = nameOf(claim.id)
     const known = owners.get(record)
     owners.set(record, claim)
-    if (settled.delete(record) || known?.owner.equals(claim.owner) !== true) note({ kind: 'claimed', atMs: nowMs(), record, owner: nameOf(claim.owner), attempt })
+    if (settled.delete(record) || known?.owner.equals(claim.owner) !== true) {
+      note({ kind: 'claimed', atMs: nowMs(), record, owner: nameOf(claim.owner), attempt })
+    }
   }
   const noteSettle = (settlement: Settlement, result: SettleResult): void => {
     const { token, outcome } = settlement
     if (result.kind !== 'settled') return
     settled.add(nameOf(token.id))
-    note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by: 'owner', keepMs: result.keepLeftMs, print: printOfSettled(settlement) })
+    note({
+      kind: 'settled',
+      atMs: nowMs(),
+      record: nameOf(token.id),
+      owner: nameOf(token.owner),
+      attempt: token.attempt,
+      outcome,
+      by: 'owner',
+      keepMs: result.keepLeftMs,
+      print: printOfSettled(settlement)
+    })
   }
   return {
     ...passing(records),
-    insert: async claim => {
+    insert: async (claim) => {
       const result = await records.insert(claim)
       if (result.kind === 'won') noteClaim(claim, result.attempt)
       return result
@@ -37,12 +55,12 @@ export function watched (records: RecordStore, owners: Map<string, Claim>, note:
       if (result.kind === 'won') noteClaim(claim, result.attempt)
       return result
     },
-    confirm: async claim => {
+    confirm: async (claim) => {
       const result = await records.confirm(claim)
       if (result.kind === 'won') noteClaim(claim, result.attempt)
       return result
     },
-    settle: async settlement => {
+    settle: async (settlement) => {
       const result = await records.settle(settlement)
       noteSettle(settlement, result)
       return result
@@ -53,15 +71,25 @@ export function watched (records: RecordStore, owners: Map<string, Claim>, note:
       return result
     },
     // Only what a probe says comes this way; an operator of a simulation writes down himself what he did.
-    resolve: async resolution => {
+    resolve: async (resolution) => {
       const result = await records.resolve(resolution)
       if (result.kind !== 'done') return result
       const { token, outcome, keepMs, by } = resolution
       settled.add(nameOf(token.id))
-      note({ kind: 'settled', atMs: nowMs(), record: nameOf(token.id), owner: nameOf(token.owner), attempt: token.attempt, outcome, by, keepMs, print: printOfSettled(resolution) })
+      note({
+        kind: 'settled',
+        atMs: nowMs(),
+        record: nameOf(token.id),
+        owner: nameOf(token.owner),
+        attempt: token.attempt,
+        outcome,
+        by,
+        keepMs,
+        print: printOfSettled(resolution)
+      })
       return result
     },
-    lapse: async order => {
+    lapse: async (order) => {
       const lapsed = await records.lapse(order)
       for (const each of lapsed) {
         settled.add(nameOf(each.id))
@@ -75,7 +103,17 @@ export function watched (records: RecordStore, owners: Map<string, Claim>, note:
 /** What a lapse wrote. `claim`: the one that lapsed, as far as it is known. */
 export function lapseOf ({ id, attempt }: Lapsed, atMs: number, claim?: Claim): HistoryEvent {
   const owner = claim === undefined ? 'unknown' : nameOf(claim.owner)
-  return { kind: 'settled', atMs, record: nameOf(id), owner, attempt, outcome: 'indeterminate', by: 'lease', keepMs: claim?.unknownKeepMs ?? 0, print: null }
+  return {
+    kind: 'settled',
+    atMs,
+    record: nameOf(id),
+    owner,
+    attempt,
+    outcome: 'indeterminate',
+    by: 'lease',
+    keepMs: claim?.unknownKeepMs ?? 0,
+    print: null
+  }
 }
 
 /** Every method of the port as it is, to be replaced one by one. */
@@ -83,26 +121,26 @@ export function passing (records: RecordStore): RecordStore {
   return {
     name: records.name,
     installation: records.installation,
-    insert: claim => records.insert(claim),
+    insert: (claim) => records.insert(claim),
     take: (seen, claim, mayRetry) => records.take(seen, claim, mayRetry),
-    confirm: claim => records.confirm(claim),
-    look: id => records.look(id),
+    confirm: (claim) => records.confirm(claim),
+    look: (id) => records.look(id),
     schemes: () => records.schemes(),
     lostAlgorithms: (lost, route) => records.lostAlgorithms(lost, route),
-    mayBeLost: question => records.mayBeLost(question),
+    mayBeLost: (question) => records.mayBeLost(question),
     endEarlierScheme: () => records.endEarlierScheme(),
-    renew: tokens => records.renew(tokens),
-    settle: settlement => records.settle(settlement),
+    renew: (tokens) => records.renew(tokens),
+    settle: (settlement) => records.settle(settlement),
     settleLost: (settlement, claim, ageMs) => records.settleLost(settlement, claim, ageMs),
-    lapse: order => records.lapse(order),
-    sweep: limit => records.sweep(limit),
-    takeProbes: order => records.takeProbes(order),
-    noteProbe: note => records.noteProbe(note),
+    lapse: (order) => records.lapse(order),
+    sweep: (limit) => records.sweep(limit),
+    takeProbes: (order) => records.takeProbes(order),
+    noteProbe: (note) => records.noteProbe(note),
     unresolved: () => records.unresolved(),
-    list: filter => records.list(filter),
-    resolve: resolution => records.resolve(resolution),
+    list: (filter) => records.list(filter),
+    resolve: (resolution) => records.resolve(resolution),
     expire: (token, audit) => records.expire(token, audit),
-    beat: sign => records.beat(sign),
+    beat: (sign) => records.beat(sign),
     close: () => records.close()
   }
 }

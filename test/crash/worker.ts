@@ -6,5 +6,8 @@ import { scenarioNamed } from './scenarios.ts'
 
 parentPort?.on('message', ({ scenario, ...sweep }: AsideSweep) => {
   const tell = (swept: Swept): void => { parentPort?.postMessage(swept) }
-  runAll({ scenario: scenarioNamed(scenario), ...sweep }).then(count => { tell({ count, wrong: null }) }, (error: unknown) => { tell({ count: 0, wrong: error instanceof Error ? error.message : String(error) }) })
+  runAll({ scenario: scenarioNamed(scenario), ...sweep }).then(
+    (count) => { tell({ count, wrong: null }) },
+    (error: unknown) => { tell({ count: 0, wrong: error instanceof Error ? error.message : String(error) }) }
+  )
 })

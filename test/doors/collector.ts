@@ -10,7 +10,11 @@ export const INSPECTED = { NODE_OPTIONS: '--inspect=127.0.0.1:0', MALLOC_MMAP_TH
 
 const COLLECT = 'HeapProfiler.collectGarbage'
 
-interface Told { readonly id?: number, readonly method?: string, readonly params?: { readonly sessionId?: string, readonly message?: string } }
+interface Told {
+  readonly id?: number
+  readonly method?: string
+  readonly params?: { readonly sessionId?: string, readonly message?: string }
+}
 
 export class Collector {
   readonly #socket: WebSocket
@@ -35,7 +39,7 @@ export class Collector {
   }
 
   async collect (): Promise<void> {
-    await Promise.all([null, ...this.#threads].map(async thread => { await this.#ask(thread, COLLECT) }))
+    await Promise.all([null, ...this.#threads].map(async (thread) => { await this.#ask(thread, COLLECT) }))
   }
 
   close (): void {
@@ -48,7 +52,13 @@ export class Collector {
     const answered = Promise.withResolvers<undefined>()
     this.#asked.set(`${thread ?? ''} ${id}`, () => { answered.resolve(undefined) })
     const question = JSON.stringify({ id, method, params })
-    this.#socket.send(thread === null ? question : JSON.stringify({ id: ++this.#questions, method: 'NodeWorker.sendMessageToWorker', params: { sessionId: thread, message: question } }))
+    this.#socket.send(thread === null
+      ? question
+      : JSON.stringify({
+        id: ++this.#questions,
+        method: 'NodeWorker.sendMessageToWorker',
+        params: { sessionId: thread, message: question }
+      }))
     await answered.promise
   }
 

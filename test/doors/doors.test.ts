@@ -14,7 +14,7 @@ const SPELLED = 40_000
 
 describe('doors', needs('nginx', 'haproxy'), () => {
   for (const door of ['direct', 'nginx', 'haproxy'] as const satisfies readonly Door[]) {
-    test(`${door}: no two hops differ on what a request is, and nothing is executed behind an answer that ends its connection`, async t => {
+    test(`${door}: no two hops differ on what a request is, and nothing is executed behind an answer that ends its connection`, async (t) => {
       const { violations, arrived, changes } = await playFraming(t, { door, seed: SEED, requests: FRAMED })
       assert.deepEqual(violations, [])
       // Enough of them went through for the rest to have been a search.
@@ -22,7 +22,7 @@ describe('doors', needs('nginx', 'haproxy'), () => {
     })
   }
 
-  test('peers that stop, are silent or want too much are ended, others are served meanwhile, and memory stays bounded', async t => {
+  test('peers that stop, are silent or want too much are ended, others are served meanwhile, and memory stays bounded', async (t) => {
     const { violations } = await playPeers(t, { seed: SEED })
     assert.deepEqual(violations, [])
   })
@@ -37,7 +37,10 @@ test('no spelling of a guarded path or host that some server undoes is unguarded
 const wire = (text: string): Buffer => Buffer.from(text, 'latin1')
 const request = (target: string, fields = '', body = ''): string => `POST ${target} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`
 const answer = (fields = ''): string => `HTTP/1.1 200 OK\r\n${fields}Content-Length: 2\r\n\r\nok`
-const arrivedOf = (text: string): Parameters<typeof judge>[1] => readRequests(wire(text)).messages.map(message => ({ ...message, bad: false }))
+const arrivedOf = (text: string): Parameters<typeof judge>[1] => readRequests(wire(text)).messages.map((message) => ({
+  ...message,
+  bad: false
+}))
 
 test('the judge sees a request that was smuggled, one that was sent twice, one behind the end, and one whose key nobody saw', () => {
   const hidden = request('/open/hidden')
@@ -50,13 +53,17 @@ test('the judge sees a request that was smuggled, one that was sent twice, one b
   assert.deepEqual(judge(closed, arrivedOf(request('/open/a')), false), [])
   assert.match(judge(closed, arrivedOf(request('/open/a') + request('/open/b')), false).join(), /a request that nobody made/)
   const keyed = request('/guarded/a', 'Idempotency_Key: k\r\n')
-  assert.match(judge([{ sent: wire(keyed), answered: wire(answer()) }], arrivedOf(keyed), false).join(), /a key that the gateway did not see/)
+  assert.match(
+    judge([{ sent: wire(keyed), answered: wire(answer()) }], arrivedOf(keyed), false).join(),
+    /a key that the gateway did not see/
+  )
   assert.match(judge([], [{ bad: true, bytes: wire('x') }], false).join(), /no request/)
 })
 
 test('the judge sees an answer that is another request\'s, and one that cannot be read', () => {
   const asked = request('/open/a', 'X-Door: 1\r\n') + request('/open/b', 'X-Door: 2\r\n')
-  const told = (first: string, second: string): Buffer => wire(answer(`X-Door-Answer: ${first}\r\n`) + answer(`X-Door-Answer: ${second}\r\n`))
+  const told = (first: string, second: string): Buffer =>
+    wire(answer(`X-Door-Answer: ${first}\r\n`) + answer(`X-Door-Answer: ${second}\r\n`))
   assert.deepEqual(judge([{ sent: wire(asked), answered: told('1', '2') }], arrivedOf(asked), true), [])
   assert.match(judge([{ sent: wire(asked), answered: told('2', '1') }], arrivedOf(asked), true).join(), /was given the answer to 2/)
   assert.match(judge([{ sent: wire(asked), answered: wire('HTTP/1.1 200 OK\nX: y\n\n') }], [], false).join(), /cannot be read/)

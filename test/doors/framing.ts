@@ -52,7 +52,10 @@ export async function playFraming (t: Cleanups, { door, seed, requests }: Framin
   const origin = await startOrigin()
   t.after(origin.close)
   const route = guardedRoute(`http://127.0.0.1:${origin.port}`)
-  const routes = [{ ...route, match: { ...route.match, path: `${GUARDED}/*`, methods: [] } }, { ...route, name: 'open', match: { ...route.match, path: '/*', methods: [] }, idempotency: null }]
+  const routes = [
+    { ...route, match: { ...route.match, path: `${GUARDED}/*`, methods: [] } },
+    { ...route, name: 'open', match: { ...route.match, path: '/*', methods: [] }, idempotency: null }
+  ]
   const gateway = await startGateway(t, { routes, server: { requestBodyMs: 2_000, clientIdleMs: 2_000 } })
   const tap = door === 'direct' ? null : await startTap(Number(new URL(gateway.url).port))
   if (tap !== null) t.after(tap.close)
@@ -74,7 +77,9 @@ export async function playFraming (t: Cleanups, { door, seed, requests }: Framin
     // A proxy's connections go on over many batches: those of a batch are read when it is over.
     const passed = tap === null ? exchanges : tap.take()
     for (const each of passed) for (const status of statusesOf(each)) count(statuses, status)
-    violations.push(...judge(passed, seen, door !== 'direct').map(what => `seed ${seed}, requests ${from} to ${from + drawn.length - 1}: ${what}`))
+    violations.push(
+      ...judge(passed, seen, door !== 'direct').map((what) => `seed ${seed}, requests ${from} to ${from + drawn.length - 1}: ${what}`)
+    )
   }
   return { door, version: front?.version ?? null, requests, arrived, changes, statuses, violations: violations.slice(0, VIOLATIONS_MAX) }
 }
@@ -85,7 +90,7 @@ function count (of: Map<string, number>, what: string): void {
 
 async function idle ({ gateway, held }: TestGateway): Promise<void> {
   await eventually(() => gateway.underWay === 0 && held().passing === 0, 'all of them are over', OVER_WITHIN_MS)
-  await new Promise(resolve => setTimeout(resolve, SETTLED_MS))
+  await new Promise((resolve) => setTimeout(resolve, SETTLED_MS))
 }
 
 async function sendAll (drawn: readonly Drawn[], port: number): Promise<Passed[]> {
@@ -101,7 +106,7 @@ async function sendAll (drawn: readonly Drawn[], port: number): Promise<Passed[]
 async function send ({ bytes, number }: Drawn, port: number): Promise<Passed> {
   const { messages, end } = readRequests(bytes)
   const methods = messages.map(({ start: [method] }) => method)
-  return new Promise(resolve => {
+  return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.0.${1 + number % ADDRESSES}` })
     const chunks: Buffer[] = []
     const done = (): void => {
@@ -155,7 +160,9 @@ export function judge (exchanges: readonly Passed[], seen: ReadonlyArray<Arrived
     if (left === 0) wrong.push(`the origin was sent a request that nobody made, or made once:\n${one.start.join(' ')}\n${one.headers.join('\n')}\n${one.body.toString('latin1')}`)
     owned.set(name, left - 1)
     if (!/^(?:\/|\*$)/.test(one.start[1])) wrong.push(`the origin was sent ${one.start[1]}`)
-    if (isUnguarded(one)) wrong.push(`the origin was sent a key that the gateway did not see:\n${one.start.join(' ')}\n${one.headers.join('\n')}`)
+    if (isUnguarded(one)) {
+      wrong.push(`the origin was sent a key that the gateway did not see:\n${one.start.join(' ')}\n${one.headers.join('\n')}`)
+    }
   }
   return wrong
 }
@@ -171,7 +178,7 @@ function statusesOf ({ sent, answered }: Passed): string[] {
 }
 
 function closes ({ headers }: WireMessage): boolean {
-  return valuesOf(headers, 'connection').some(value => /(?:^|,)\s*close\s*(?:,|$)/i.test(value))
+  return valuesOf(headers, 'connection').some((value) => /(?:^|,)\s*close\s*(?:,|$)/i.test(value))
 }
 
 /** The origin's answers say whose they are; a replay says whose it was. */
@@ -180,7 +187,9 @@ function misdirected (requests: readonly WireMessage[], finals: readonly WireMes
     const [door] = valuesOf(headers, 'x-door-answer')
     const asked = requests[at]
     if (door === undefined || asked === undefined || valuesOf(headers, 'idempotent-replayed').length > 0) return []
-    return valuesOf(asked.headers, DOOR).join() === door ? [] : [`request ${valuesOf(asked.headers, DOOR).join()} was given the answer to ${door}`]
+    return valuesOf(asked.headers, DOOR).join() === door
+      ? []
+      : [`request ${valuesOf(asked.headers, DOOR).join()} was given the answer to ${door}`]
   })
 }
 

@@ -25,16 +25,27 @@ export async function startFront (name: FrontName, to: number): Promise<Front> {
   const config = join(directory.path, 'front.conf')
   writeFileSync(config, name === 'nginx' ? nginx(directory.path, port, to) : haproxy(port, to))
   const args = name === 'nginx' ? ['-c', config, '-p', directory.path, '-g', 'daemon off;'] : ['-db', '-f', config]
-  const launched = launch({ file: join(source.directory, name), args, directory: directory.path, log: join(directory.path, 'log'), endSignal: 'SIGKILL' })
+  const launched = launch({
+    file: join(source.directory, name),
+    args,
+    directory: directory.path,
+    log: join(directory.path, 'log'),
+    endSignal: 'SIGKILL'
+  })
   for (const endsAt = performance.now() + STARTS_WITHIN_MS; !await answers(port);) {
     if (performance.now() > endsAt || !launched.running()) throw new Error(`${name} does not start:\n${launched.lastLog()}`)
-    await new Promise(resolve => setTimeout(resolve, LOOK_EVERY_MS))
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
   }
-  return { name, version: versionOf(join(source.directory, name), name), port, stop: async () => { await launched.killAll(); directory.remove() } }
+  return {
+    name,
+    version: versionOf(join(source.directory, name), name),
+    port,
+    stop: async () => { await launched.killAll(); directory.remove() }
+  }
 }
 
 async function answers (port: number): Promise<boolean> {
-  return new Promise(resolve => {
+  return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
     socket.once('connect', () => { socket.destroy(); resolve(true) })
     socket.once('error', () => { resolve(false) })

@@ -21,7 +21,10 @@ export interface PeersPlay {
   readonly peers: number
   /** Requests of others meanwhile, each answered as it should be. */
   readonly served: number
-  /** What the process' resident memory rose by, at most, each time behind a collection: what it holds, not what it has not cleared away yet. */
+  /**
+   * What the process' resident memory rose by, at most, each time behind a collection: what it holds, not what it has
+   * not cleared away yet.
+   */
   readonly roseBytes: number
 }
 
@@ -70,8 +73,14 @@ const attackerAt = ({ gateway }: World, number: number): Socket => {
 }
 
 /** Kept alive, a connection that was answered would be held for its own time. */
-const head = (line: string, ...fields: string[]): string => `${[line, 'Host: gateway', ...fields.includes(UPGRADE[0]) ? [] : ['Connection: close'], ...fields].join('\r\n')}\r\n\r\n`
-const UPGRADE = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='] as const
+const head = (line: string, ...fields: string[]): string =>
+  `${[line, 'Host: gateway', ...fields.includes(UPGRADE[0]) ? [] : ['Connection: close'], ...fields].join('\r\n')}\r\n\r\n`
+const UPGRADE = [
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+] as const
 
 /** Writes for as long as it is taken. */
 function pour (socket: Duplex, bytes: number, piece = Buffer.alloc(MIB / 4, 'x')): void {
@@ -99,7 +108,10 @@ const stoppedUpload = (path: string): Peer => (world, number) => {
 
 const stoppedReader = (path: string, ...fields: string[]): Peer => (world, number) => {
   const socket = attackerAt(world, number)
-  socket.write(head(`${fields.length === 0 ? 'GET' : 'POST'} ${path}/${number} HTTP/1.1`, ...fields.map(field => field.replaceAll('*', String(number)))))
+  socket.write(head(
+    `${fields.length === 0 ? 'GET' : 'POST'} ${path}/${number} HTTP/1.1`,
+    ...fields.map((field) => field.replaceAll('*', String(number)))
+  ))
   // Nothing is read, and so the end of it is not seen either: it is looked for.
   return socket.pause()
 }
@@ -136,14 +148,26 @@ const asking: Peer = (world, number) => {
 const SCENARIOS: readonly Scenario[] = [
   { name: 'uploads that stop, guarded', count: PEERS.many, peer: stoppedUpload('/guarded/sized') },
   { name: 'uploads that stop, passed through', count: PEERS.many, peer: stoppedUpload('/open') },
-  { name: 'readers that stop, guarded', count: PEERS.many, peer: stoppedReader('/guarded/large', 'Idempotency-Key: large-*', 'Content-Length: 0') },
+  {
+    name: 'readers that stop, guarded',
+    count: PEERS.many,
+    peer: stoppedReader('/guarded/large', 'Idempotency-Key: large-*', 'Content-Length: 0')
+  },
   { name: 'readers that stop, passed through', count: PEERS.many, peer: stoppedReader('/endless') },
   { name: 'pipelined requests whose answers nobody reads', count: PEERS.few, peer: pipelining },
   { name: 'an upstream that is silent', count: PEERS.many, peer: asking },
   { name: 'an upstream that does not read', count: PEERS.few, peer: greedyUpload },
   { name: 'tunnels whose upstream does not read', count: PEERS.few, peer: tunnel('/tunnel-deaf', true) },
   { name: 'tunnels whose client does not read', count: PEERS.few, peer: tunnel('/tunnel-endless', false) },
-  { name: 'tunnels in which nothing moves', count: PEERS.many, peer: (world, number) => { const socket = attackerAt(world, number); socket.write(head(`GET /tunnel-deaf/${number} HTTP/1.1`, ...UPGRADE)); return socket.resume() } }
+  {
+    name: 'tunnels in which nothing moves',
+    count: PEERS.many,
+    peer: (world, number) => {
+      const socket = attackerAt(world, number)
+      socket.write(head(`GET /tunnel-deaf/${number} HTTP/1.1`, ...UPGRADE))
+      return socket.resume()
+    }
+  }
 ]
 
 export async function playPeers (t: Cleanups, { seed }: { readonly seed: number }): Promise<PeersResult> {
@@ -168,7 +192,7 @@ export async function playPeers (t: Cleanups, { seed }: { readonly seed: number 
     for (const socket of sockets) socket.destroy()
     const { served, roseBytes, wrong } = await watch.stop()
     plays.push({ name, peers, served, roseBytes })
-    violations.push(...wrong.map(what => `seed ${seed}: ${name}: ${what}`))
+    violations.push(...wrong.map((what) => `seed ${seed}: ${name}: ${what}`))
     if (roseBytes > ROSE_MAX) violations.push(`seed ${seed}: ${name}: memory rose by ${Math.round(roseBytes / MIB)} MiB`)
     if (served === 0) violations.push(`seed ${seed}: ${name}: nobody else was served`)
   }
@@ -177,7 +201,7 @@ export async function playPeers (t: Cleanups, { seed }: { readonly seed: number 
 
 /** Until the gateway holds no more of them than of whoever asks beside. */
 async function endedAll (gateway: ProcessGateway, peers: readonly Socket[]): Promise<void> {
-  await Promise.all(peers.map(async peer => { await connected(peer) }))
+  await Promise.all(peers.map(async (peer) => { await connected(peer) }))
   let now = Number.NaN
   let looks = 0
   for (const endsAt = performance.now() + ENDED_WITHIN_MS; performance.now() < endsAt; looks++) {
@@ -185,7 +209,7 @@ async function endedAll (gateway: ProcessGateway, peers: readonly Socket[]): Pro
     now = metrics('onceway_connections')
     // Before the first look is answered, the gateway has accepted all that were there.
     if (looks > 0 && now <= OTHERS && metrics('onceway_tunnels') === 0 && metrics('onceway_passing') <= OTHERS) return
-    await new Promise(resolve => setTimeout(resolve, LOOK_EVERY_MS))
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
   }
   throw new Error(`${now} connections are still held after ${ENDED_WITHIN_MS} ms`)
 }
@@ -193,7 +217,7 @@ async function endedAll (gateway: ProcessGateway, peers: readonly Socket[]): Pro
 /** By the kernel at least; or ended again already. */
 async function connected (peer: Socket): Promise<void> {
   if (!peer.connecting) return
-  await new Promise<void>(resolve => { peer.once('connect', () => { resolve() }).once('close', () => { resolve() }) })
+  await new Promise<void>((resolve) => { peer.once('connect', () => { resolve() }).once('close', () => { resolve() }) })
 }
 
 /** Connections of those that are to be served. */
@@ -201,10 +225,14 @@ const OTHERS = 4
 
 async function metricsOf (gateway: ProcessGateway): Promise<(name: string) => number> {
   const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
-  return name => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
+  return (name) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
 }
 
-function watchOver (gateway: ProcessGateway, collector: Collector, name: string): { readonly stop: () => Promise<{ readonly served: number, readonly roseBytes: number, readonly wrong: string[] }> } {
+function watchOver (
+  gateway: ProcessGateway,
+  collector: Collector,
+  name: string
+): { readonly stop: () => Promise<{ readonly served: number, readonly roseBytes: number, readonly wrong: string[] }> } {
   let [served, least, most] = [0, Infinity, 0]
   const watch = { over: false }
   const wrong: string[] = []
@@ -217,7 +245,7 @@ function watchOver (gateway: ProcessGateway, collector: Collector, name: string)
       const said = await askBoth(gateway, `beside-${name}-${number}`)
       if (said === '200 201') served++
       else wrong.push(`another client was answered ${said}`)
-      await new Promise(resolve => setTimeout(resolve, LOOK_EVERY_MS))
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
     }
   })()
   return {
@@ -237,7 +265,11 @@ async function askBoth ({ url }: ProcessGateway, key: string): Promise<string> {
 
 async function ask (url: string, method: string, path: string, key?: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const request = httpRequest(`${url}${path}`, { method, agent: false, headers: key === undefined ? {} : { 'Idempotency-Key': key } }, answer => {
+    const request = httpRequest(`${url}${path}`, {
+      method,
+      agent: false,
+      headers: key === undefined ? {} : { 'Idempotency-Key': key }
+    }, (answer) => {
       answer.resume()
       answer.on('end', () => { resolve(answer.statusCode ?? 0) })
       answer.on('error', reject)
@@ -255,7 +287,9 @@ async function startPeerOrigin (t: Cleanups): Promise<string> {
   const server = createServer((request, response) => { answer(request, response) })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => {})
-    const accept = createHash('sha1').update(`${request.headers['sec-websocket-key'] ?? ''}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
+    const accept = createHash('sha1').update(`${request.headers['sec-websocket-key'] ?? ''}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest(
+      'base64'
+    )
     socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`)
     socket.pause()
     if (request.url?.startsWith('/tunnel-endless/') === true) pour(socket, GREEDY_BYTES)

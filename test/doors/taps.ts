@@ -10,7 +10,7 @@ export interface Listener { readonly port: number, close: () => Promise<void> }
 /** On a free port of 127.0.0.1; an HTTP server too. Its end is that of its connections. */
 export async function listening (server: Server): Promise<Listener> {
   const sockets = new Set<Socket>()
-  server.on('connection', socket => {
+  server.on('connection', (socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
@@ -43,7 +43,7 @@ export const DOOR = 'x-door'
 /** Answers every request with its own X-Door, and a body when it may have one. */
 export async function startOrigin (): Promise<Origin> {
   let arrived: Array<Arrived | Garbage> = []
-  const server = createServer(socket => {
+  const server = createServer((socket) => {
     let rest: Buffer = Buffer.alloc(0)
     socket.on('data', (chunk: Buffer) => {
       rest = Buffer.concat([rest, chunk])
@@ -76,7 +76,7 @@ export interface Tap extends Listener { readonly take: () => Passed[] }
 /** Relays bytes; what has gone by on each connection since the last look is taken when nothing is under way. */
 export async function startTap (to: number): Promise<Tap> {
   const open = new Set<{ readonly sent: Buffer[], readonly answered: Buffer[], over: boolean }>()
-  const server = createServer({ allowHalfOpen: true }, socket => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
     const seen = { sent: [] as Buffer[], answered: [] as Buffer[], over: false }
     open.add(seen)
     const onward = connect({ port: to, host: '127.0.0.1', allowHalfOpen: true })
@@ -94,7 +94,7 @@ export async function startTap (to: number): Promise<Tap> {
   })
   const listener = await listening(server)
   const take = (): Passed[] => {
-    const taken = Array.from(open, seen => {
+    const taken = Array.from(open, (seen) => {
       const sent = Buffer.concat(seen.sent.splice(0))
       const { end, bytes } = readRequests(sent)
       // Its rest may come.

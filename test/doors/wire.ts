@@ -62,7 +62,9 @@ function read (bytes: Buffer, startLine: RegExp, framing: (head: Omit<WireMessag
   const ended = (end: WireRead['end'], bytes: number): WireRead => ({ messages, end, bytes })
   for (;;) {
     const from = at
-    for (let empty = 0; empty < EMPTY_LINES_MAX && (text.startsWith('\r\n', at) || text.startsWith('\n', at)); empty++) at += text.startsWith('\n', at) ? 1 : 2
+    for (let empty = 0; empty < EMPTY_LINES_MAX && (text.startsWith('\r\n', at) || text.startsWith('\n', at)); empty++) {
+      at += text.startsWith('\n', at) ? 1 : 2
+    }
     if (at >= text.length) return ended('whole', at)
     const headEnd = text.indexOf('\r\n\r\n', at)
     const head = headOf(headEnd === -1 ? text.slice(at) : text.slice(at, headEnd), startLine, headEnd === -1)

@@ -57,7 +57,7 @@ export class Balancer {
   constructor (targets: readonly Target[], options: BalancerOptions) {
     this.#targets = targets
     this.#options = options
-    this.#polls = targets.map(async target => this.#poll(target))
+    this.#polls = targets.map(async (target) => this.#poll(target))
   }
 
   /** Rejects as the connection does. */
@@ -98,7 +98,7 @@ export class Balancer {
   async #pick (): Promise<Target> {
     let picked: Target | undefined
     const look = (): boolean => {
-      const ready = this.#targets.filter(target => this.isReady(target))
+      const ready = this.#targets.filter((target) => this.isReady(target))
       picked = ready[this.#next++ % Math.max(1, ready.length)]
       return picked !== undefined
     }
@@ -110,13 +110,18 @@ export class Balancer {
     while (!this.#stopped) {
       const sentAtMs = performance.now()
       try {
-        const { status } = await exchange(this.#agent, target.adminUrl, { method: 'GET', path: '/readyz', headers: {}, timeoutMs: PROBE_MS_MAX })
+        const { status } = await exchange(this.#agent, target.adminUrl, {
+          method: 'GET',
+          path: '/readyz',
+          headers: {},
+          timeoutMs: PROBE_MS_MAX
+        })
         if (status === 200) this.#readyAtMs.set(target, sentAtMs)
         else this.#readyAtMs.delete(target)
       } catch {
         this.#readyAtMs.delete(target)
       }
-      await new Promise(resolve => { setTimeout(resolve, this.#options.pollEveryMs) })
+      await new Promise((resolve) => { setTimeout(resolve, this.#options.pollEveryMs) })
     }
   }
 }
@@ -129,11 +134,15 @@ interface Exchange {
   readonly timeoutMs?: number
 }
 
-async function exchange (agent: Agent, base: string, { method, path, headers, body, timeoutMs }: Exchange): Promise<Omit<Answered, 'from'>> {
+async function exchange (
+  agent: Agent,
+  base: string,
+  { method, path, headers, body, timeoutMs }: Exchange
+): Promise<Omit<Answered, 'from'>> {
   const { hostname, port } = new URL(base)
   return new Promise((resolve, reject) => {
     const signal = timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(timeoutMs) }
-    const request = httpRequest({ hostname, port, method, path, headers, agent, ...signal }, response => {
+    const request = httpRequest({ hostname, port, method, path, headers, agent, ...signal }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)

@@ -41,21 +41,22 @@ describe('what is counted', () => {
   })
 
   test('memory that climbs with every sample is not flat, and what filled in the first third is', () => {
-    const of = (rss: (index: number) => number): ReturnType<typeof flatness> => flatness(Array.from({ length: 20 }, (_, index) => ({ rss: rss(index) * MIB, heap: 0 })), 'rss')
-    assert.equal(of(index => 150 + 5 * index).flat, false)
-    assert.equal(of(index => Math.min(200, 100 + 20 * index)).flat, true)
+    const of = (rss: (index: number) => number): ReturnType<typeof flatness> =>
+      flatness(Array.from({ length: 20 }, (_, index) => ({ rss: rss(index) * MIB, heap: 0 })), 'rss')
+    assert.equal(of((index) => 150 + 5 * index).flat, false)
+    assert.equal(of((index) => Math.min(200, 100 + 20 * index)).flat, true)
   })
 })
 
 test('memory that every wave of waiters needs anew is back, and what each one keeps is not', () => {
   const memory = (mib: number) => ({ rss: mib * MIB, heap: mib * MIB, external: 0 })
-  const waves = (after: (wave: number) => number) => [0, 1, 2, 3].map(wave => ({ waiting: memory(400), after: memory(after(wave)) }))
+  const waves = (after: (wave: number) => number) => [0, 1, 2, 3].map((wave) => ({ waiting: memory(400), after: memory(after(wave)) }))
   assert.equal(isBack(waves(() => 60)), true)
-  assert.equal(isBack(waves(wave => wave % 2 === 0 ? 60 : 200)), true)
-  assert.equal(isBack(waves(wave => 60 + 30 * wave)), false)
+  assert.equal(isBack(waves((wave) => wave % 2 === 0 ? 60 : 200)), true)
+  assert.equal(isBack(waves((wave) => 60 + 30 * wave)), false)
 })
 
-test('the upstream counts what is executed twice, and what was never to be executed', async t => {
+test('the upstream counts what is executed twice, and what was never to be executed', async (t) => {
   const upstream = await Upstream.start()
   t.after(() => upstream.stop())
   const ask = async (key: string): Promise<void> => {
@@ -69,7 +70,7 @@ test('the upstream counts what is executed twice, and what was never to be execu
   assert.equal(wrongExecutions(counts).length, 2)
 })
 
-test('a client on no gateway at all finds every answer wrong', async t => {
+test('a client on no gateway at all finds every answer wrong', async (t) => {
   const upstream = await Upstream.start()
   t.after(() => upstream.stop())
   const client = new Client(upstream.url, 1)
@@ -90,7 +91,7 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
       say: quiet
     })
     assert.deepEqual(result.wrong, [])
-    assert.deepEqual(result.sizes?.tables.map(table => table.records), [0, records])
+    assert.deepEqual(result.sizes?.tables.map((table) => table.records), [0, records])
     // Of each size: after a checkpoint, and first requests and replays at each concurrency.
     assert.equal(result.sizes?.cells.length, 2 * 5)
     for (const { work, measured, operations, walPerRequest } of result.sizes?.cells ?? []) {
@@ -102,8 +103,13 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
     const [sweep] = result.sweeps
     assert.ok(sweep !== undefined && sweep.before.all.requests > 0 && sweep.after.all.requests > 0)
     // What was swept is gone; what was asked meanwhile came on top.
-    assert.ok(sweep.sizes.before.records === 2 * records + 1 && sweep.sizes.swept.records >= records && sweep.sizes.swept.records < 2 * records)
-    assert.deepEqual(result.churn.map(({ atEnd, rewritten, vacuums }) => [atEnd.records >= records, rewritten.total <= atEnd.total, vacuums > 0]), [[true, true, true]])
+    assert.ok(
+      sweep.sizes.before.records === 2 * records + 1 && sweep.sizes.swept.records >= records && sweep.sizes.swept.records < 2 * records
+    )
+    assert.deepEqual(
+      result.churn.map(({ atEnd, rewritten, vacuums }) => [atEnd.records >= records, rewritten.total <= atEnd.total, vacuums > 0]),
+      [[true, true, true]]
+    )
     assert.equal(result.variants?.shapes.length, 4)
     assert.match(growthReport(result, []), /every answer right/)
   })
@@ -120,7 +126,7 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
     assert.deepEqual(result.wrong, [])
     assert.ok(result.upstream.keys === result.upstream.executions && result.upstream.executions > 2 * (requests + waves * keys))
     assert.deepEqual(result.requests.map(({ samples }) => samples.length), [samples, samples])
-    assert.deepEqual(result.waiting.map(wait => wait.waves.length), [waves, waves])
+    assert.deepEqual(result.waiting.map((wait) => wait.waves.length), [waves, waves])
     for (const { samples } of result.requests) assert.ok(samples.every(({ rss, heap }) => rss > heap && heap > 0))
     // Whether it is flat, so few requests cannot say.
     assert.match(memoryReport(result, []), /first requests, embedded[^]*clients that wait for 3 keys/)

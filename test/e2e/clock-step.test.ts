@@ -25,7 +25,10 @@ const MOVED_CLOCK = pathToFileURL(fileURLToPath(new URL('../harness/moved-clock.
 
 interface Answer { readonly status: number, readonly headers: Readonly<Record<string, unknown>> }
 
-const ask = async (gateway: { readonly url: string }, key: string, path = '/things') => call(gateway.url, path, { headers: { 'Idempotency-Key': key }, body: 'one' })
+const ask = async (gateway: { readonly url: string }, key: string, path = '/things') => call(gateway.url, path, {
+  headers: { 'Idempotency-Key': key },
+  body: 'one'
+})
 const outcomeOf = ({ headers }: Answer): unknown => headers['idempotency-status']
 
 async function readiness ({ adminUrl }: ProcessGateway): Promise<{ readonly status: string, readonly degraded: readonly string[] }> {
@@ -33,7 +36,11 @@ async function readiness ({ adminUrl }: ProcessGateway): Promise<{ readonly stat
 }
 
 async function untilAhead (gateway: ProcessGateway, is: boolean): Promise<void> {
-  await eventually(async () => (await readiness(gateway)).degraded.includes('clock') === is, `its clock is ${is ? '' : 'not '}called ahead`, 30_000)
+  await eventually(
+    async () => (await readiness(gateway)).degraded.includes('clock') === is,
+    `its clock is ${is ? '' : 'not '}called ahead`,
+    30_000
+  )
 }
 
 describe('the clock of the database steps ahead', needs('postgres'), () => {
@@ -52,7 +59,7 @@ describe('the clock of the database steps ahead', needs('postgres'), () => {
     return { witness, release: release.resolve, config, step: database.step, start: async () => startProcess(t, { config }) }
   }
 
-  test('by more than a lease: nobody lapses the living owner, and what it does is done once', async t => {
+  test('by more than a lease: nobody lapses the living owner, and what it does is done once', async (t) => {
     const { witness, release, step, start } = await world(t, ', unknown: retry')
     const [one, two] = await Promise.all([start(), start()])
     const first = ask(one, 'slow', '/slow')
@@ -68,7 +75,7 @@ describe('the clock of the database steps ahead', needs('postgres'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
-  test('by more than a retention: what is kept is replayed, also by a gateway that starts behind it, until an operator says that the time is right', async t => {
+  test('by more than a retention: what is kept is replayed, also by a gateway that starts behind it, until an operator says that the time is right', async (t) => {
     const { witness, config, step, start } = await world(t)
     const [one, two] = await Promise.all([start(), start()])
     assert.equal(outcomeOf(await ask(one, 'kept')), 'executed')
@@ -79,7 +86,8 @@ describe('the clock of the database steps ahead', needs('postgres'), () => {
     for (const each of [two, late]) assert.equal(outcomeOf(await ask(each, 'kept')), 'replayed')
     assert.equal(witness.seen.length, 1)
     assert.equal((await readiness(one)).status, 'degraded')
-    const { aheadMs } = await one.logged(line => line.level === 'error' && /the clock of the store has stepped ahead/.test(line.msg ?? ''))
+    const { aheadMs } = await one.logged((line) =>
+      line.level === 'error' && /the clock of the store has stepped ahead/.test(line.msg ?? ''))
     assert.ok(Math.abs(Number(aheadMs) - 25 * 3_600_000) < 10_000)
     const metrics = await metricsOf(one.adminUrl)
     assert.ok(totalOf(metrics, 'onceway_clock_ahead_seconds') > 24 * 3_600)
@@ -92,7 +100,7 @@ describe('the clock of the database steps ahead', needs('postgres'), () => {
     assert.equal(outcomeOf(await ask(late, 'kept')), 'executed', 'its retention is over by a time that is right')
   })
 
-  test('back, and a gateway starts: it serves nothing until the time is right, or somebody says that it is', async t => {
+  test('back, and a gateway starts: it serves nothing until the time is right, or somebody says that it is', async (t) => {
     const { witness, config, step, start } = await world(t)
     const before = await start()
     assert.equal(outcomeOf(await ask(before, 'one')), 'executed')
@@ -101,7 +109,10 @@ describe('the clock of the database steps ahead', needs('postgres'), () => {
     await step(-DAY_MS)
     const late = await start()
     await eventually(async () => (await readiness(late)).status === 'blocked', 'it is blocked')
-    assert.match(JSON.stringify(await readiness(late)), /The clock of postgres at .* says .*: set the clock, or say that it is right with `onceway clock confirm --why TEXT`/)
+    assert.match(
+      JSON.stringify(await readiness(late)),
+      /The clock of postgres at .* says .*: set the clock, or say that it is right with `onceway clock confirm --why TEXT`/
+    )
     assert.equal((await ask(late, 'two')).status, 503)
     const other = await start()
     await eventually(async () => (await readiness(other)).status === 'blocked', 'it is blocked')
@@ -144,7 +155,11 @@ routes:
     return {
       set: (ms: number) => { writeFileSync(file, String(ms)) },
       at: ['--data-dir', join(directory, 'store')],
-      start: async () => startProcess(t, { config, args: ['--data-dir', join(directory, 'store')], env: { NODE_OPTIONS: `--import ${MOVED_CLOCK}`, MOVED_CLOCK: file } })
+      start: async () => startProcess(t, {
+        config,
+        args: ['--data-dir', join(directory, 'store')],
+        env: { NODE_OPTIONS: `--import ${MOVED_CLOCK}`, MOVED_CLOCK: file }
+      })
     }
   }
 
@@ -153,7 +168,7 @@ routes:
     await gateway.exited
   }
 
-  test('a machine that boots a month behind and is set right executes no key twice, after a restart neither', async t => {
+  test('a machine that boots a month behind and is set right executes no key twice, after a restart neither', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const { set, at, start } = machine(t, witness)
@@ -174,7 +189,7 @@ routes:
     await untilAhead(restarted, false)
   })
 
-  test('a machine whose clock is behind the last time that the store has seen is not served from, until it is set or confirmed', async t => {
+  test('a machine whose clock is behind the last time that the store has seen is not served from, until it is set or confirmed', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const { set, at, start } = machine(t, witness)
@@ -183,7 +198,10 @@ routes:
     assert.equal(outcomeOf(await ask(first, 'K')), 'executed')
     await end(first)
     set(0)
-    await assert.rejects(start(), /onceway: The clock of .*onceway\.db says .*: set the clock, or say that it is right with `onceway clock confirm --why TEXT`/)
+    await assert.rejects(
+      start(),
+      /onceway: The clock of .*onceway\.db says .*: set the clock, or say that it is right with `onceway clock confirm --why TEXT`/
+    )
     assert.equal((await say(['clock', 'confirm', '--why', 'it was a month ahead', ...at])).exitCode, 0)
     assert.equal(outcomeOf(await ask(await start(), 'K')), 'replayed')
   })

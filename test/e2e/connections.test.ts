@@ -34,14 +34,16 @@ const SOCKETS_GONE_WITHIN_MS = 30_000
 const ASK_EVERY_MS = 500
 
 describe('connections that only hold on', { concurrency: 2 }, () => {
-  test('slow heads, slow bodies and readers that stop are ended in time, claim nothing, and hold nobody up', { timeout: 2 * ENDED_WITHIN_MS }, async t => {
+  test('slow heads, slow bodies and readers that stop are ended in time, claim nothing, and hold nobody up', {
+    timeout: 2 * ENDED_WITHIN_MS
+  }, async (t) => {
     const { gateway, witness, ask } = await startWorld(t)
     const sockets = await socketsOf(gateway)
     const held = await Promise.all([
       ...many('silent', async () => silent(gateway.url)),
-      ...many('head', async key => slowHead(gateway.url, key)),
-      ...many('second-head', async key => slowSecondHead(gateway.url, key)),
-      ...many('body', async key => slowBody(gateway.url, key))
+      ...many('head', async (key) => slowHead(gateway.url, key)),
+      ...many('second-head', async (key) => slowSecondHead(gateway.url, key)),
+      ...many('body', async (key) => slowBody(gateway.url, key))
     ])
     const readers = [await stalledReader(gateway.url, 'kept', KEPT_BYTES), await stalledReader(gateway.url, 'streamed', STREAMED_BYTES)]
     const answers = inTime(Promise.all(held.map(async ({ ended }) => ended)), 'every slow client is refused')
@@ -55,15 +57,20 @@ describe('connections that only hold on', { concurrency: 2 }, () => {
     await largeAnswersAreSettled(ask)
   })
 
-  test('ten thousand idle connections are held at once, guarded requests are answered beside them, and nothing is left when they close', needsOpenFiles(IDLE_CONNECTIONS + OTHER_FILES), async t => {
+  test('ten thousand idle connections are held at once, guarded requests are answered beside them, and nothing is left when they close', needsOpenFiles(
+    IDLE_CONNECTIONS + OTHER_FILES
+  ), async (t) => {
     const { gateway, witness, ask } = await startWorld(t)
     await firstAndReplay(ask, 'before')
     const before = await metricsOf(gateway.adminUrl)
     const sockets = await socketsOf(gateway)
     const idlers = await openIdle(gateway.url)
     const during = await metricsOf(gateway.adminUrl)
-    const perConnection = (totalOf(during, 'process_resident_memory_bytes') - totalOf(before, 'process_resident_memory_bytes')) / IDLE_CONNECTIONS
-    t.diagnostic(`${IDLE_CONNECTIONS} idle connections: ${Math.round(perConnection)} bytes of resident memory each, answered requests included`)
+    const perConnection = (totalOf(during, 'process_resident_memory_bytes') -
+      totalOf(before, 'process_resident_memory_bytes')) / IDLE_CONNECTIONS
+    t.diagnostic(
+      `${IDLE_CONNECTIONS} idle connections: ${Math.round(perConnection)} bytes of resident memory each, answered requests included`
+    )
     assert.ok(await socketsOf(gateway) >= sockets + IDLE_CONNECTIONS, 'all of them are open in the gateway')
     for (let turn = 0; turn < SLOW_CLIENTS; turn++) await firstAndReplay(ask, `beside-${turn}`)
     assert.ok(idlers.every(({ socket }) => !socket.closed), 'none of them was closed for it')
@@ -82,7 +89,11 @@ async function startWorld (t: TestContext): Promise<World> {
   const witness = await startWitness(sized)
   t.after(() => witness.close())
   const gateway = await startProcess(t, { config: configOf(witness.url) })
-  return { gateway, witness, ask: async key => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key, Connection: 'close' } }) }
+  return {
+    gateway,
+    witness,
+    ask: async (key) => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key, Connection: 'close' } })
+  }
 }
 
 /** As many bytes as the request says, and the number of the execution in front. */
@@ -122,7 +133,7 @@ async function askWhile (ask: AskKey, over: Promise<unknown>): Promise<number> {
   let asked = 0
   while (!state.over) {
     await firstAndReplay(ask, `beside-${asked++}`)
-    await new Promise(resolve => { setTimeout(resolve, ASK_EVERY_MS) })
+    await new Promise((resolve) => { setTimeout(resolve, ASK_EVERY_MS) })
   }
   await settled
   return asked
@@ -193,5 +204,9 @@ async function socketsOf (gateway: ProcessGateway): Promise<number> {
 
 async function socketsBack (gateway: ProcessGateway, sockets: number, withinMs: number): Promise<void> {
   let last = 0
-  await eventually(async () => (last = await socketsOf(gateway)) <= sockets, () => `${last} sockets are open where there were ${sockets}`, withinMs)
+  await eventually(
+    async () => (last = await socketsOf(gateway)) <= sockets,
+    () => `${last} sockets are open where there were ${sockets}`,
+    withinMs
+  )
 }

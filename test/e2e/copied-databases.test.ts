@@ -19,7 +19,10 @@ import { metricsOf, totalOf } from './metrics.ts'
 import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
-const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', {
+  headers: { 'Idempotency-Key': key },
+  body: 'one'
+})
 
 const withRedis = async (gateway: ProcessGateway): Promise<boolean> => {
   const { json } = await call(gateway.adminUrl, '/readyz', { method: 'GET' })
@@ -40,7 +43,9 @@ describe('a copy of the database', needs('own postgres', 'own redis', 'postgres 
   const gatewayOn = (t: TestContext, database: string, { url }: Witness): Promise<ProcessGateway> =>
     startProcess(t, { config: configOf({ database, redis: servers.redis.url, upstream: url }) })
 
-  async function production (t: TestContext): Promise<{ readonly database: string, readonly witness: Witness, readonly gateway: ProcessGateway }> {
+  async function production (
+    t: TestContext
+  ): Promise<{ readonly database: string, readonly witness: Witness, readonly gateway: ProcessGateway }> {
     const [database, witness] = [await servers.postgres.createDatabase('production'), await witnessOf(t, 'production')]
     const gateway = await gatewayOn(t, database, witness)
     await eventually(() => withRedis(gateway), 'production uses Redis')
@@ -56,22 +61,28 @@ describe('a copy of the database', needs('own postgres', 'own redis', 'postgres 
     }
   }
 
-  test('under another name on the same server gets an installation of its own, and says so once', async t => {
+  test('under another name on the same server gets an installation of its own, and says so once', async (t) => {
     const { database, witness, gateway } = await production(t)
     const name = new URL(database).pathname.slice(1)
     gateway.signal('SIGTERM')
     await gateway.exited
     await query(servers.postgres.url, `create database "${name}_copy" template "${name}"`)
     const again = await gatewayOn(t, database, witness)
-    const copies = await Promise.all([1, 2].map(async () => gatewayOn(t, database.replace(name, `${name}_copy`), await witnessOf(t, 'staging'))))
+    const copies = await Promise.all(
+      [1, 2].map(async () => gatewayOn(t, database.replace(name, `${name}_copy`), await witnessOf(t, 'staging')))
+    )
     const [copy] = copies as [ProcessGateway, ProcessGateway]
     for (const each of [again, ...copies]) await eventually(() => withRedis(each), 'all of them use Redis')
     await assertApart(again, copy)
-    assert.equal((await ask(copies[1] as ProcessGateway, 'a')).headers['idempotency-status'], 'replayed', 'the two that share the copy share its answers')
+    assert.equal(
+      (await ask(copies[1] as ProcessGateway, 'a')).headers['idempotency-status'],
+      'replayed',
+      'the two that share the copy share its answers'
+    )
     assert.deepEqual([again, ...copies].map(({ output }) => output().split('this database is a copy').length - 1).sort(), [0, 0, 1])
   })
 
-  test('of the whole server, with every name alike, stays away from the Redis that production uses', async t => {
+  test('of the whole server, with every name alike, stays away from the Redis that production uses', async (t) => {
     const { database, gateway } = await production(t)
     const server: PostgresServer = await snapshotOf(servers.postgres.port)
     t.after(() => server.stop())
@@ -92,7 +103,7 @@ describe('Redis out of the past', needs('own postgres', 'own redis'), () => {
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  test('an answer that an operator has deleted since Redis was saved is not replayed, and does not stand in front', async t => {
+  test('an answer that an operator has deleted since Redis was saved is not replayed, and does not stand in front', async (t) => {
     const [database, witness] = [await servers.postgres.createDatabase('past'), await witnessOf(t, 'upstream')]
     const config = configOf({ database, redis: servers.redis.url, upstream: witness.url })
     const [one, two] = await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
@@ -114,7 +125,7 @@ describe('Redis out of the past', needs('own postgres', 'own redis'), () => {
     assert.equal((await ask(one, 'K')).text, 'upstream 2')
     await servers.redis.kill()
     await servers.redis.restart()
-    assert.deepEqual((await kindsIn(redis)).filter(kind => kind === 'G').length, 1, 'the old copy is back')
+    assert.deepEqual((await kindsIn(redis)).filter((kind) => kind === 'G').length, 1, 'the old copy is back')
     for (const each of [one, two]) await eventually(() => withRedis(each), 'both use Redis again')
     for (const each of [two, one]) assert.equal((await ask(each, 'K')).text, 'upstream 2')
     assert.equal(witness.seen.length, 2)
@@ -124,6 +135,6 @@ describe('Redis out of the past', needs('own postgres', 'own redis'), () => {
 
 /** The kinds of all values but beats. */
 async function kindsIn (redis: Redis): Promise<string[]> {
-  const keys = (await redis.keys('*')).filter(key => !key.includes(':mirror:'))
-  return Promise.all(keys.map(async key => redis.getrange(key, 0, 0)))
+  const keys = (await redis.keys('*')).filter((key) => !key.includes(':mirror:'))
+  return Promise.all(keys.map(async (key) => redis.getrange(key, 0, 0)))
 }

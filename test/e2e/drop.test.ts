@@ -20,33 +20,50 @@ describe('mode drop in two gateway processes', needs('postgres', 'redis'), () =>
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  async function twoGateways (t: TestContext, witness: Witness, drop: string, upstreamTimeout = '20s'): Promise<[ProcessGateway, ProcessGateway]> {
+  async function twoGateways (
+    t: TestContext,
+    witness: Witness,
+    drop: string,
+    upstreamTimeout = '20s'
+  ): Promise<[ProcessGateway, ProcessGateway]> {
     const database = await servers.postgres.createDatabase('drop')
-    const config = configOf({ database, redis: servers.redis.url, upstream: witness.url, idempotency: `, profile: relay, mode: drop, drop: ${drop}` })
+    const config = configOf({
+      database,
+      redis: servers.redis.url,
+      upstream: witness.url,
+      idempotency: `, profile: relay, mode: drop, drop: ${drop}`
+    })
       .replace('timeout: 20s', `timeout: ${upstreamTimeout}`).replace(/(postgres: \{ url: "[^"]*")/, '$1, claimTimeout: 500ms')
     return Promise.all([startProcess(t, { config }), startProcess(t, { config })])
   }
 
-  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body: 'one'
+  })
 
   for (const store of ['database', 'redis', 'bloom']) {
-    test(`of many at once one goes through, and all others are told so, with marks in ${store}`, async t => {
+    test(`of many at once one goes through, and all others are told so, with marks in ${store}`, async (t) => {
       const witness = await startWitness()
       t.after(() => witness.close())
       const gateways = await twoGateways(t, witness, `{ store: ${store} }`)
       // Redis is reached a moment after the start.
-      await eventually(async () => (await ask(gateways[0], 'probe')).status < 500 && (await ask(gateways[1], 'probe')).status < 500, 'both serve')
+      await eventually(async () =>
+        (await ask(gateways[0], 'probe')).status < 500 && (await ask(gateways[1], 'probe')).status < 500, 'both serve')
       const before = witness.seen.length
       // A filter knows nothing that runs: those at the other process come when it is done.
       const first = store === 'bloom' ? [await ask(gateways[0], 'event')] : []
-      const answers = [...first, ...await Promise.all(Array.from({ length: SIMULTANEOUS }, (_, index) => ask(gateways[index % 2] as ProcessGateway, 'event')))]
+      const answers = [
+        ...first,
+        ...await Promise.all(Array.from({ length: SIMULTANEOUS }, (_, index) => ask(gateways[index % 2] as ProcessGateway, 'event')))
+      ]
       const told = Map.groupBy(answers, ({ headers }) => headers['idempotency-status'])
       assert.deepEqual([told.get('executed')?.length, told.get('duplicate')?.length], [1, answers.length - 1])
       assert.equal(witness.seen.length - before, 1)
     })
   }
 
-  test('what a killed process forwarded goes through again when its mark has ended, and not before', async t => {
+  test('what a killed process forwarded goes through again when its mark has ended, and not before', async (t) => {
     const witness = await startWitness((seen, response, socket, count) => { if (count > 1) return CREATED(seen, response, socket, count) })
     t.after(() => witness.close())
     const [one, two] = await twoGateways(t, witness, '{ store: database }', '1s')
@@ -56,19 +73,25 @@ describe('mode drop in two gateway processes', needs('postgres', 'redis'), () =>
     assert.equal(await cut, 'cut')
     assert.equal(witness.seen.length, 1)
     const answers: Called[] = []
-    await eventually(async () => { answers.push(await ask(two, 'event')); return answers.at(-1)?.status === 201 }, 'the event goes through', 20_000)
+    await eventually(async () => {
+      answers.push(await ask(two, 'event'))
+      return answers.at(-1)?.status === 201
+    }, 'the event goes through', 20_000)
     assert.ok(answers.slice(0, -1).every(({ status, json }) => status === 503 && json.code === 'in-flight'))
     assert.equal((await ask(two, 'event')).headers['idempotency-status'], 'duplicate')
     assert.equal(witness.seen.length, 2)
   })
 
-  test('a process that is told to end lets its event through and marks it first', async t => {
+  test('a process that is told to end lets its event through and marks it first', async (t) => {
     const letGo = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => { await letGo.promise; await CREATED(...args) })
     t.after(() => witness.close())
     const [one, two] = await twoGateways(t, witness, '{ store: database }')
     const asked = ask(one, 'event')
-    await Promise.race([witness.reached(1), asked.then(answer => { throw new Error(`answered ${answer.status} before it was sent: ${answer.text}`) })])
+    await Promise.race([
+      witness.reached(1),
+      asked.then((answer) => { throw new Error(`answered ${answer.status} before it was sent: ${answer.text}`) })
+    ])
     one.signal('SIGTERM')
     await one.logged(({ msg }) => msg === 'draining')
     letGo.resolve()

@@ -19,18 +19,25 @@ describe('wake-ups between gateways without Redis', needs('own postgres'), () =>
   before(async () => { postgres = await startPostgres() })
   after(async () => { await postgres.stop() })
 
-  test('a message that finds no place where it was accepted goes out elsewhere, and the one who was full has said so', async t => {
+  test('a message that finds no place where it was accepted goes out elsewhere, and the one who was full has said so', async (t) => {
     const witness = await startWitness((_seen, response, _socket, count) => {
       // The first is never answered: its gateway has no place for the next.
       if (count > 1) response.writeHead(204).end()
     })
     t.after(() => witness.close())
     const database = await postgres.createDatabase('wakes')
-    const config = configOf({ database, redis: null, upstream: witness.url, idempotency: ', mode: inbox, profile: relay, inbox: { concurrency: 1 }' })
+    const config = configOf({
+      database,
+      redis: null,
+      upstream: witness.url,
+      idempotency: ', mode: inbox, profile: relay, inbox: { concurrency: 1 }'
+    })
     const gateway = () => startProcess(t, { config })
     const full = await gateway()
-    const count = async (adminUrl: string, operation: string) => totalOf(await metricsOf(adminUrl), `${STORE_COUNT}{store="postgres",operation="${operation}"}`)
-    const listens = async (adminUrl: string) => eventually(async () => await count(adminUrl, 'message_listen') === 1, 'it listens', WITHIN_MS)
+    const count = async (adminUrl: string, operation: string) =>
+      totalOf(await metricsOf(adminUrl), `${STORE_COUNT}{store="postgres",operation="${operation}"}`)
+    const listens = async (adminUrl: string) =>
+      eventually(async () => await count(adminUrl, 'message_listen') === 1, 'it listens', WITHIN_MS)
     const send = async (key: string) => (await call(full.url, '/things', { headers: { 'Idempotency-Key': key }, body: key })).status
     await listens(full.adminUrl)
     assert.equal(await send('first'), 202)

@@ -9,7 +9,7 @@ import { makeDirectory } from '../harness/directory.ts'
 import { startWitness } from '../harness/witness.ts'
 import { fileOf, startReloadable } from './reload-world.ts'
 
-test('a secret is turned while the gateway runs: old keys are good until their secret goes, and no secret is in any log', async t => {
+test('a secret is turned while the gateway runs: old keys are good until their secret goes, and no secret is in any log', async (t) => {
   const secrets = makeDirectory('secrets')
   t.after(() => { secrets.remove() })
   const secretFile = (id: string): string => join(secrets.path, id)
@@ -20,12 +20,15 @@ test('a secret is turned while the gateway runs: old keys are good until their s
   const file = (...ids: string[]): string => fileOf({
     upstream: witness.url,
     idempotency: ', key: { issued: required }',
-    more: `issuedKeys: { scope: public, lifetime: 1h, secrets: [${ids.map(id => `{ id: ${id}, secretFile: ${JSON.stringify(secretFile(id))} }`).join(', ')}] }`
+    more: `issuedKeys: { scope: public, lifetime: 1h, secrets: [${ids.map((id) => `{ id: ${id}, secretFile: ${JSON.stringify(secretFile(id))} }`).join(', ')}] }`
   })
   const gateway = await startReloadable(t, file('old'))
   const authorization = { Authorization: 'Bearer alice' }
   const issue = async (): Promise<string> => (await call(gateway.url, ISSUED_KEYS_PATH, { headers: authorization })).json.key
-  const use = async (key: string): Promise<Called> => call(gateway.url, '/things', { headers: { ...authorization, 'Idempotency-Key': key }, body: 'same' })
+  const use = async (key: string): Promise<Called> => call(gateway.url, '/things', {
+    headers: { ...authorization, 'Idempotency-Key': key },
+    body: 'same'
+  })
 
   const [used, kept] = [await issue(), await issue()]
   const first = await use(used)
@@ -33,7 +36,7 @@ test('a secret is turned while the gateway runs: old keys are good until their s
 
   assert.deepEqual((await gateway.reload(file('new', 'old'))).changed, ['issuedKeys.secrets'])
   const fresh = await issue()
-  assert.deepEqual([used, fresh].map(key => key.split('.')[1]), ['old', 'new'])
+  assert.deepEqual([used, fresh].map((key) => key.split('.')[1]), ['old', 'new'])
   assert.equal((await use(used)).text, first.text)
   assert.equal((await use(kept)).headers['idempotency-status'], 'executed')
   assert.equal((await use(fresh)).headers['idempotency-status'], 'executed')

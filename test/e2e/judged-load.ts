@@ -39,7 +39,16 @@ export async function startJudgedWitness (): Promise<Witness & { readonly lines:
     }
     books.set(field('onceway-key'), execution)
     const body = createHash('sha256').update(seen.body).digest('base64url')
-    lines.push({ execution, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), call: field('x-request-id'), atMs: Date.now(), scope: field('authorization'), target: seen.target, body })
+    lines.push({
+      execution,
+      record: field('onceway-key'),
+      attempt: Number(field('idempotency-attempt')),
+      call: field('x-request-id'),
+      atMs: Date.now(),
+      scope: field('authorization'),
+      target: seen.target,
+      body
+    })
     setTimeout(() => {
       lines.push({ execution, repliedMs: Date.now(), status: 201 })
       response.writeHead(201, { 'Content-Type': 'application/json' }).end(JSON.stringify({ execution }))
@@ -106,7 +115,7 @@ export class JudgedLoad {
       const sentAtMs = performance.now()
       const told = this.ledger.answered(ask, await this.#door.ask(ask), performance.now() - sentAtMs)
       if (FINAL.has(told)) return
-      await new Promise(resolve => { setTimeout(resolve, PAUSE_MS) })
+      await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS) })
     }
   }
 }

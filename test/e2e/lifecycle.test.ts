@@ -29,13 +29,19 @@ routes:
 `
 
 function serveOnce (args: readonly string[], env: Record<string, string> = {}): { status: number | null, stderr: string } {
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, 'serve', ...args], { encoding: 'utf8', timeout: 60_000, env: { ...bareEnv(), ...env } })
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, 'serve', ...args], {
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...bareEnv(), ...env }
+  })
   return { status, stderr }
 }
 
 /** Resolves when new connections are no longer taken: from now on only what runs is waited for. */
 async function refused (url: string): Promise<void> {
-  while (await call(url, '/things', { method: 'GET' }).then(() => true, () => false)) await new Promise(resolve => setTimeout(resolve, 50))
+  while (await call(url, '/things', { method: 'GET' }).then(() => true, () => false)) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
 }
 
 function directoryFor (t: TestContext): string {
@@ -45,7 +51,7 @@ function directoryFor (t: TestContext): string {
 }
 
 describe('the life of a process', () => {
-  test('SIGTERM: not ready at once, Connection: close on every answer, executions finished, exit 0', async t => {
+  test('SIGTERM: not ready at once, Connection: close on every answer, executions finished, exit 0', async (t) => {
     const release = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => { await release.promise; await CREATED(...args) })
     t.after(() => witness.close())
@@ -53,7 +59,7 @@ describe('the life of a process', () => {
     const running = call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'drain' }, body: 'x' })
     await witness.reached(1)
     gateway.signal('SIGTERM')
-    await gateway.logged(line => line.msg === 'draining')
+    await gateway.logged((line) => line.msg === 'draining')
     const ready = await call(gateway.adminUrl, '/readyz', { method: 'GET' })
     assert.equal(ready.status, 503)
     assert.equal(ready.json.status, 'draining')
@@ -66,7 +72,7 @@ describe('the life of a process', () => {
     assert.equal(await gateway.exited, 0)
   })
 
-  test('an execution that outlasts the drain is settled as unknown and its client is told, before the exit', async t => {
+  test('an execution that outlasts the drain is settled as unknown and its client is told, before the exit', async (t) => {
     const witness = await startWitness(() => {})
     t.after(() => witness.close())
     const gateway = await startProcess(t, { config: FILE(witness.url, '{ delay: 0s, timeout: 500ms }') })
@@ -79,18 +85,18 @@ describe('the life of a process', () => {
     assert.equal(await gateway.exited, 0)
   })
 
-  test('a second signal ends it at once', async t => {
+  test('a second signal ends it at once', async (t) => {
     const witness = await startWitness(() => {})
     t.after(() => witness.close())
     const gateway = await startProcess(t, { config: FILE(witness.url, '{ delay: 30s, timeout: 30s }') })
     gateway.signal('SIGTERM')
-    await gateway.logged(line => line.msg === 'draining')
-    await new Promise(resolve => setTimeout(resolve, 600))
+    await gateway.logged((line) => line.msg === 'draining')
+    await new Promise((resolve) => setTimeout(resolve, 600))
     gateway.signal('SIGTERM')
     assert.equal(await gateway.exited, 1)
   })
 
-  test('the embedded store survives kill -9: what was stored replays, what was under way is unknown, and nothing runs twice', async t => {
+  test('the embedded store survives kill -9: what was stored replays, what was under way is unknown, and nothing runs twice', async (t) => {
     const witness = await startWitness((seen, ...rest) => { if (seen.body.toString() === 'quick') void CREATED(seen, ...rest) })
     t.after(() => witness.close())
     const dataDir = join(directoryFor(t), 'store')
@@ -115,17 +121,20 @@ describe('the life of a process', () => {
 })
 
 describe('what keeps it from starting is one sentence', () => {
-  test('a data directory that another process uses: exit 1, once a drain would be over', async t => {
+  test('a data directory that another process uses: exit 1, once a drain would be over', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const dataDir = join(directoryFor(t), 'store')
     await startProcess(t, { config: FILE(witness.url, '{ delay: 0s }'), args: ['--data-dir', dataDir] })
-    const { status, stderr } = serveOnce(['--upstream', witness.url, '--port', '0', '--data-dir', dataDir], { ONCEWAY_DRAIN_DELAY: '0s', ONCEWAY_DRAIN_TIMEOUT: '0s' })
+    const { status, stderr } = serveOnce(
+      ['--upstream', witness.url, '--port', '0', '--data-dir', dataDir],
+      { ONCEWAY_DRAIN_DELAY: '0s', ONCEWAY_DRAIN_TIMEOUT: '0s' }
+    )
     assert.equal(status, 1)
     assert.match(stderr, /^onceway: another onceway[^\n]* waiting up to \d+ s[^\n]*\nonceway: Another onceway serves from[^\n]*\n$/)
   })
 
-  test('a port in use: exit 1', async t => {
+  test('a port in use: exit 1', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1')
     await once(taken, 'listening')
     t.after(() => { taken.close() })
@@ -143,7 +152,7 @@ describe('what keeps it from starting is one sentence', () => {
     assert.match(stderr, /^onceway: [^\n]*\/proc\/onceway[^\n]*\n$/)
   })
 
-  test('a broken configuration: exit 2, before listening', t => {
+  test('a broken configuration: exit 2, before listening', (t) => {
     const config = join(directoryFor(t), 'c.yaml')
     writeFileSync(config, FILE('http://127.0.0.1:1', '{ delya: 0s }', ', answerWithin: soon'))
     const { status, stderr } = serveOnce(['--config', config])
@@ -154,7 +163,7 @@ describe('what keeps it from starting is one sentence', () => {
 })
 
 describe('a wrong database password', needs('own postgres'), () => {
-  test('is one sentence and exit 1', async t => {
+  test('is one sentence and exit 1', async (t) => {
     const postgres = await startPostgres()
     t.after(() => postgres.stop())
     const url = new URL(postgres.url)

@@ -1,4 +1,7 @@
-/** A route's mode is changed while requests of it are under way, and while another gateway still has the old one: a key is executed or accepted, never both. */
+/**
+ * A route's mode is changed while requests of it are under way, and while another gateway still has the old one: a key
+ * is executed or accepted, never both.
+ */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, before, describe, test } from 'node:test'
@@ -26,13 +29,16 @@ describe('a change of the mode', needs('postgres'), () => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const database = await server.createDatabase('mode')
-    return [witness, mode => configOf({ database, redis: null, upstream: witness.url, idempotency: `, mode: ${mode}, unknown: hold` })]
+    return [witness, (mode) => configOf({ database, redis: null, upstream: witness.url, idempotency: `, mode: ${mode}, unknown: hold` })]
   }
 
-  const ask = async ({ url }: { readonly url: string }, key: string): Promise<Called> => call(url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+  const ask = async ({ url }: { readonly url: string }, key: string): Promise<Called> => call(url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body: 'one'
+  })
   const keysOf = ({ seen }: Witness): string[] => seen.map(({ headers }) => String(headers['idempotency-key']))
 
-  test('a body that comes late, under the mode of before: its request has been accepted, and is not executed', async t => {
+  test('a body that comes late, under the mode of before: its request has been accepted, and is not executed', async (t) => {
     const [witness, config] = await startWorld(t)
     const gateway = await startReloadable(t, config('enforce'))
     await ask(gateway, 'ready')
@@ -50,21 +56,25 @@ describe('a change of the mode', needs('postgres'), () => {
     assert.match(told, /^HTTP\/1\.1 202 /)
     assert.match(told, new RegExp(`Location: ${String(accepted.headers.location)}`, 'i'))
     await eventually(() => keysOf(witness).includes('k'), 'the message to be delivered')
-    assert.deepEqual(keysOf(witness).filter(key => key === 'k'), ['k'])
+    assert.deepEqual(keysOf(witness).filter((key) => key === 'k'), ['k'])
   })
 
-  test('two gateways, of which one has the new mode: of many keys that come to both at once each is one operation', async t => {
+  test('two gateways, of which one has the new mode: of many keys that come to both at once each is one operation', async (t) => {
     const [witness, config] = await startWorld(t)
     const [old, fresh] = await Promise.all([startProcess(t, { config: config('enforce') }), startProcess(t, { config: config('inbox') })])
     await ask(old, 'ready')
     const keys = Array.from({ length: KEYS }, (_, index) => `k${index}`)
-    const answers = await Promise.all(keys.map(async (key, index) => Promise.all((index % 2 === 0 ? [old, fresh] : [fresh, old]).map(async gateway => ask(gateway, key)))))
-    const last = await Promise.all(keys.map(async key => Promise.all([old, fresh].map(async gateway => ask(gateway, key)))))
+    const answers = await Promise.all(
+      keys.map(async (key, index) => Promise.all((index % 2 === 0 ? [old, fresh] : [fresh, old]).map(async (gateway) => ask(gateway, key))))
+    )
+    const last = await Promise.all(keys.map(async (key) => Promise.all([old, fresh].map(async (gateway) => ask(gateway, key)))))
     for (const [index, [one, other]] of last.entries()) {
       assert.equal(one?.status, other?.status, keys[index])
-      for (const { status } of answers[index] ?? []) assert.ok(status === one?.status || status === 409, `${keys[index]}: ${status}, then ${one?.status}`)
+      for (const { status } of answers[index] ?? []) {
+        assert.ok(status === one?.status || status === 409, `${keys[index]}: ${status}, then ${one?.status}`)
+      }
     }
-    await eventually(() => keys.every(key => keysOf(witness).includes(key)), 'all of them to reach the upstream')
+    await eventually(() => keys.every((key) => keysOf(witness).includes(key)), 'all of them to reach the upstream')
     assert.deepEqual(keysOf(witness).toSorted(), ['ready', ...keys].toSorted(), 'each of them once')
     assert.equal(old.logLines().filter(({ aspect }) => aspect === 'scope').length, 0)
     old.signal('SIGTERM')

@@ -35,7 +35,7 @@ async function shedOf (adminUrl: string, limit: string): Promise<number> {
   return Number(new RegExp(`^onceway_shed_total\\{limit="${limit}",by="full"\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
 }
 
-test('what has come in behind a stall gets 503 overloaded and is not sent; the limit is the one of the last reload', async t => {
+test('what has come in behind a stall gets 503 overloaded and is not sent; the limit is the one of the last reload', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const file = (delay: string): string => fileOf({ upstream: witness.url, more: `limits: { eventLoopDelay: ${delay} }` })
@@ -57,10 +57,14 @@ test('what has come in behind a stall gets 503 overloaded and is not sent; the l
   assert.equal(await shedOf(gateway.adminUrl, 'eventLoopDelay'), 2)
   const { count, delayMsMax } = await gateway.logged(({ limit }) => limit === 'eventLoopDelay')
   assert.deepEqual([count, delayMsMax], [1, STALL_MS / 10])
-  await eventually(async () => (await call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' } })).headers['idempotency-status'] === 'executed', 'it is served, and has not been executed before', RECOVERED_WITHIN_MS)
+  await eventually(
+    async () => (await call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' } })).headers['idempotency-status'] === 'executed',
+    'it is served, and has not been executed before',
+    RECOVERED_WITHIN_MS
+  )
 })
 
-test('connections beyond limits.connections are closed and counted; the limit is the one of the last reload, and the admin port has none', async t => {
+test('connections beyond limits.connections are closed and counted; the limit is the one of the last reload, and the admin port has none', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const file = (connections: number): string => fileOf({ upstream: witness.url, more: `limits: { connections: ${connections} }` })

@@ -1,4 +1,7 @@
-/** A message that its consumer refuses for ever: it ends dead with the last answer, and its group goes on or stops, until an operator says so. */
+/**
+ * A message that its consumer refuses for ever: it ends dead with the last answer, and its group goes on or stops,
+ * until an operator says so.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -42,7 +45,13 @@ routes:${route('skipping', 'skip')}${route('stopping', 'stop-group')}
 `
 }
 
-interface Told { readonly state: string, readonly attempts: number, readonly lastError: string | null, readonly answer: { readonly code: number, readonly body: string } | null, readonly nextAttemptAt: string | null }
+interface Told {
+  readonly state: string
+  readonly attempts: number
+  readonly lastError: string | null
+  readonly answer: { readonly code: number, readonly body: string } | null
+  readonly nextAttemptAt: string | null
+}
 
 class Desk {
   /** In the consumer's order. */
@@ -73,7 +82,11 @@ class Desk {
 
   async until (name: string, state: string, more: (told: Told) => boolean = () => true): Promise<Told> {
     let told = await this.told(name)
-    await eventually(async () => { told = await this.told(name); return told.state === state && more(told) }, () => `${name} is ${JSON.stringify(told)}, not ${state}`, LONGEST_MS)
+    await eventually(
+      async () => { told = await this.told(name); return told.state === state && more(told) },
+      () => `${name} is ${JSON.stringify(told)}, not ${state}`,
+      LONGEST_MS
+    )
     return told
   }
 
@@ -108,7 +121,7 @@ async function startDesk (t: TestContext, database: string | null): Promise<Desk
 }
 
 function poisonMessages (databaseOf: () => Promise<string | null>): void {
-  test('a poison message ends dead with its last answer; its group goes on, or stops until an operator retries or discards it', async t => {
+  test('a poison message ends dead with its last answer; its group goes on, or stops until an operator retries or discards it', async (t) => {
     const desk = await startDesk(t, await databaseOf())
     await endsDead(desk)
     await isSeen(desk)
@@ -123,24 +136,38 @@ async function endsDead (desk: Desk): Promise<void> {
   }
   for (const group of ['s', 'r', 'd']) {
     const { attempts, lastError, answer, nextAttemptAt } = await desk.until(`poison-${group}`, 'dead')
-    assert.deepEqual([attempts, lastError, answer?.code, answer?.body, nextAttemptAt], [ATTEMPTS_MAX, 'ATTEMPTS_SPENT HTTP_422', 422, `no such order: poison-${group}`, null])
+    assert.deepEqual(
+      [attempts, lastError, answer?.code, answer?.body, nextAttemptAt],
+      [ATTEMPTS_MAX, 'ATTEMPTS_SPENT HTTP_422', 422, `no such order: poison-${group}`, null]
+    )
   }
   await desk.until('next-s', 'delivered')
   // Whoever passes over a group that stands still has come by it.
   await desk.send('stopping', 'another', 'one-of-another')
   await desk.until('one-of-another', 'delivered')
-  for (const group of ['r', 'd']) assert.deepEqual([(await desk.told(`next-${group}`)).state, (await desk.told(`next-${group}`)).nextAttemptAt], ['waiting', null])
+  for (const group of ['r', 'd']) {
+    assert.deepEqual([(await desk.told(`next-${group}`)).state, (await desk.told(`next-${group}`)).nextAttemptAt], ['waiting', null])
+  }
   assert.deepEqual(desk.taken.toSorted(), ['next-s', 'one-of-another'])
   // To its sender a dead message is one that was accepted.
   assert.equal((await desk.send('stopping', 'r', 'poison-r')).headers['idempotency-status'], 'accepted')
 }
 
 async function isSeen (desk: Desk): Promise<void> {
-  const listed = (await desk.operator('list', '--state', 'dead', '--json')).split('\n').map(line => (JSON.parse(line) as { id: string }).id)
-  assert.deepEqual(listed, ['poison-s', 'poison-r', 'poison-d'].map(name => desk.idOf(name)))
+  const listed = (await desk.operator('list', '--state', 'dead', '--json')).split('\n').map((line) =>
+    (JSON.parse(line) as { id: string }).id)
+  assert.deepEqual(listed, ['poison-s', 'poison-r', 'poison-d'].map((name) => desk.idOf(name)))
   const shown = await desk.operator('show', desk.idOf('poison-r'))
-  for (const line of [/^state: +dead$/m, /^error: +ATTEMPTS_SPENT HTTP_422$/m, /^last status: +422$/m, /^answer: +422, body of 23 bytes$/m]) assert.match(shown, line)
-  await eventually(async () => await desk.metric('onceway_inbox_messages{route="stopping",state="dead"}') === 2, 'the dead are counted', LONGEST_MS)
+  for (const line of [
+    /^state: +dead$/m,
+    /^error: +ATTEMPTS_SPENT HTTP_422$/m,
+    /^last status: +422$/m,
+    /^answer: +422, body of 23 bytes$/m
+  ]) {
+    assert.match(shown, line)
+  }
+  await eventually(async () =>
+    await desk.metric('onceway_inbox_messages{route="stopping",state="dead"}') === 2, 'the dead are counted', LONGEST_MS)
   assert.equal(await desk.metric('onceway_inbox_deliveries_total{route="stopping",result="dead"}'), 2)
   assert.equal(await desk.metric('onceway_inbox_deliveries_total{route="skipping",result="dead"}'), 1)
 }
@@ -156,8 +183,9 @@ async function goesOn (desk: Desk): Promise<void> {
   await desk.operator('retry', '--all', '--state', 'dead', '--route', 'stopping', ...WHY)
   await desk.until('next-r', 'delivered')
   assert.equal((await desk.told('poison-r')).state, 'delivered')
-  assert.deepEqual(desk.taken.filter(text => text.endsWith('-r')), ['poison-r', 'next-r'])
-  await eventually(async () => await desk.metric('onceway_inbox_messages{route="stopping",state="dead"}') === 0, 'none of them is dead any more', LONGEST_MS)
+  assert.deepEqual(desk.taken.filter((text) => text.endsWith('-r')), ['poison-r', 'next-r'])
+  await eventually(async () =>
+    await desk.metric('onceway_inbox_messages{route="stopping",state="dead"}') === 0, 'none of them is dead any more', LONGEST_MS)
 }
 
 describe('on the embedded store', () => {

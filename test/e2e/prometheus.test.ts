@@ -21,7 +21,10 @@ import type { Servers } from './world.ts'
 
 /** It shares the processors with other tests. */
 const LONGEST_MS = 60_000
-/** Nothing but a request makes these: the others begin with the gateway, and one that fails on a machine short of time is counted rightly. */
+/**
+ * Nothing but a request makes these: the others begin with the gateway, and one that fails on a machine short of time
+ * is counted rightly.
+ */
 const OF_REQUESTS = /operation="(claim_insert|claim_look|insert|look|settle|lock|write)"/
 const RULES = fileURLToPath(new URL('../../deploy/prometheus/alerts.yml', import.meta.url))
 
@@ -79,22 +82,29 @@ async function traffic (gateway: ProcessGateway, witness: Witness): Promise<void
 
 /** Selectors of series in the rules' expressions, with their labels as they are written. */
 function selectors (): Array<{ readonly name: string, readonly labels: readonly string[] }> {
-  const { groups } = parse(readFileSync(RULES, 'utf8')) as { readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly expr: string }> }> }
-  return groups.flatMap(({ rules }) => rules).flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({ name, labels: labels === '' ? [] : labels.split(/, */) })))
+  const { groups } = parse(readFileSync(RULES, 'utf8')) as {
+    readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly expr: string }> }>
+  }
+  return groups
+    .flatMap(({ rules }) => rules)
+    .flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({
+      name,
+      labels: labels === '' ? [] : labels.split(/, */)
+    })))
 }
 
 /** Those of counters are 0. */
 async function series (gateway: ProcessGateway): Promise<void> {
   const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
-  const lines = text.split('\n').filter(line => !line.startsWith('#'))
+  const lines = text.split('\n').filter((line) => !line.startsWith('#'))
   const asked = selectors()
   assert.ok(asked.length > 10)
   for (const { name, labels } of asked) {
-    const those = lines.filter(line => new RegExp(`^${name}[{ ]`).test(line) && labels.every(label => line.includes(label)))
+    const those = lines.filter((line) => new RegExp(`^${name}[{ ]`).test(line) && labels.every((label) => line.includes(label)))
     assert.ok(those.length > 0, `${name}{${labels.join()}} is not there`)
-    const untouched = name === 'onceway_store_errors_total' ? those.filter(line => OF_REQUESTS.test(line)) : those
+    const untouched = name === 'onceway_store_errors_total' ? those.filter((line) => OF_REQUESTS.test(line)) : those
     assert.ok(untouched.length > 0, `${name} has nothing of requests`)
-    if (name.endsWith('_total')) assert.deepEqual(untouched.filter(line => !line.endsWith(' 0')), [], 'each is 0')
+    if (name.endsWith('_total')) assert.deepEqual(untouched.filter((line) => !line.endsWith(' 0')), [], 'each is 0')
   }
 }
 
@@ -105,14 +115,19 @@ describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {
   after(async () => { await Promise.all([servers.stop(), witness.close()]) })
 
   async function readyOn (t: { after: (end: () => Promise<void>) => void }, how: string, dataDir: string): Promise<ProcessGateway> {
-    const stores = how === 'the embedded store' ? '' : `stores: { postgres: { url: "${await servers.postgres.createDatabase('metrics')}" }, redis: { url: "${servers.redis.url}" } }`
-    const gateway = await startProcess(t, { config: fileOf(witness.url, `${stores}${how === 'two workers' ? '\nworkers: 2' : ''}`), args: ['--data-dir', dataDir] })
+    const stores = how === 'the embedded store'
+      ? ''
+      : `stores: { postgres: { url: "${await servers.postgres.createDatabase('metrics')}" }, redis: { url: "${servers.redis.url}" } }`
+    const gateway = await startProcess(t, {
+      config: fileOf(witness.url, `${stores}${how === 'two workers' ? '\nworkers: 2' : ''}`),
+      args: ['--data-dir', dataDir]
+    })
     await eventually(async () => (await call(gateway.adminUrl, '/readyz', { method: 'GET' })).status === 200, 'it is ready', LONGEST_MS)
     return gateway
   }
 
   for (const how of ['the embedded store', 'Postgres and Redis', 'two workers']) {
-    test(`every series of an alert is there from the start, and promtool has nothing to say before any request and after traffic in every mode: ${how}`, async t => {
+    test(`every series of an alert is there from the start, and promtool has nothing to say before any request and after traffic in every mode: ${how}`, async (t) => {
       const gateway = await readyOn(t, how, directory(t))
       await series(gateway)
       await lint(gateway)
@@ -130,9 +145,9 @@ test('the rules of deploy/prometheus are such as Prometheus takes', needs('promt
   assert.match(promtool(['check', 'rules', RULES]).said, /SUCCESS: \d+ rules found/)
 })
 
-test('the queries of docs/reference/metrics.md are such as Prometheus takes', needs('promtool'), t => {
+test('the queries of docs/reference/metrics.md are such as Prometheus takes', needs('promtool'), (t) => {
   const page = readFileSync(new URL('../../docs/reference/metrics.md', import.meta.url), 'utf8')
-  const queries = /```promql\n([\s\S]*?)```/.exec(page)?.[1]?.split('\n').filter(line => line !== '' && !line.startsWith('#')) ?? []
+  const queries = /```promql\n([\s\S]*?)```/.exec(page)?.[1]?.split('\n').filter((line) => line !== '' && !line.startsWith('#')) ?? []
   assert.equal(queries.length, 3)
   const file = join(directory(t), 'rules.json')
   writeFileSync(file, JSON.stringify({ groups: [{ name: 'page', rules: queries.map((expr, at) => ({ record: `query:${at}`, expr })) }] }))

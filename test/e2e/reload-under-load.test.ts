@@ -21,7 +21,14 @@ const PROGRESS_WITHIN_MS = 30_000
 const SLOWLY: Behaviour = async (...args) => { await pause(UPSTREAM_MS); await CREATED(...args) }
 
 /** One request and its answer; `from`, `until`: the last configuration that was taken before it, and before its end. */
-interface Asked { readonly name: string, readonly keyed: boolean, readonly from: number, readonly until: number, readonly status: number, readonly mark: string | undefined }
+interface Asked {
+  readonly name: string
+  readonly keyed: boolean
+  readonly from: number
+  readonly until: number
+  readonly status: number
+  readonly mark: string | undefined
+}
 
 /** A client on a connection of its own, which it keeps. */
 class Client {
@@ -56,8 +63,12 @@ class Client {
 
   async #ask (name: string): Promise<{ status: number, mark: string | undefined }> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-    const asking = request(`${this.#url}/things`, { method: 'POST', agent: this.agent, headers: this.#keyed ? { 'Idempotency-Key': name } : {} }, resolve)
-    asking.on('socket', socket => { this.sockets.add(socket) })
+    const asking = request(
+      `${this.#url}/things`,
+      { method: 'POST', agent: this.agent, headers: this.#keyed ? { 'Idempotency-Key': name } : {} },
+      resolve
+    )
+    asking.on('socket', (socket) => { this.sockets.add(socket) })
     asking.on('error', reject)
     asking.end(name)
     const response = await promise
@@ -67,9 +78,9 @@ class Client {
 }
 
 describe('a reload under load', () => {
-  test('fails no request, drops no connection, and sends every request once, by one configuration as a whole', async t => {
+  test('fails no request, drops no connection, and sends every request once, by one configuration as a whole', async (t) => {
     const witnesses = await Promise.all([startWitness(SLOWLY), startWitness(SLOWLY)])
-    t.after(async () => { await Promise.all(witnesses.map(async witness => witness.close())) })
+    t.after(async () => { await Promise.all(witnesses.map(async (witness) => witness.close())) })
     // Upstream, its connections, its headers, the route's policy and a limit change together.
     const file = (generation: number): string => fileOf({
       upstream: (witnesses[generation % 2] as typeof witnesses[0]).url,
@@ -81,10 +92,11 @@ describe('a reload under load', () => {
     let generation = 0
     let stopped = false
     const clients = Array.from({ length: KEYED_CLIENTS + KEYLESS_CLIENTS }, (_, id) => new Client(gateway.url, id < KEYED_CLIENTS, id))
-    const running = clients.map(async client => client.run(() => generation, () => stopped))
+    const running = clients.map(async (client) => client.run(() => generation, () => stopped))
     const served = async (): Promise<void> => {
       const before = clients.map(({ asked }) => asked.length)
-      await eventually(() => clients.every(({ asked, errors }, index) => errors.length > 0 || asked.length >= (before[index] ?? 0) + ROUNDS), 'everybody is served', PROGRESS_WITHIN_MS)
+      await eventually(() => clients.every(({ asked, errors }, index) =>
+        errors.length > 0 || asked.length >= (before[index] ?? 0) + ROUNDS), 'everybody is served', PROGRESS_WITHIN_MS)
     }
     await served()
     for (let next = 1; next <= RELOADS; next++) {
@@ -96,21 +108,24 @@ describe('a reload under load', () => {
     stopped = true
     await Promise.all(running)
 
-    const asked = clients.flatMap(client => client.asked)
-    assert.deepEqual(clients.flatMap(client => client.errors), [])
+    const asked = clients.flatMap((client) => client.asked)
+    assert.deepEqual(clients.flatMap((client) => client.errors), [])
     assert.deepEqual(asked.filter(({ status }) => status !== 201), [])
     assert.deepEqual(asked.filter(({ keyed, mark }) => mark !== (keyed ? 'executed' : undefined)), [])
     assert.deepEqual(clients.map(({ sockets }) => sockets.size), clients.map(() => 1), 'connections')
-    const seen = witnesses.flatMap((witness, parity) => witness.seen.map(one => ({ ...sightingOf(one), parity })))
+    const seen = witnesses.flatMap((witness, parity) => witness.seen.map((one) => ({ ...sightingOf(one), parity })))
     assert.deepEqual(seen.map(({ name }) => name).sort(), asked.map(({ name }) => name).sort(), 'once each')
-    const byName = new Map(seen.map(one => [one.name, one]))
+    const byName = new Map(seen.map((one) => [one.name, one]))
     // A reload counts for the test a moment after it counts for the gateway: a request of that moment may be by the next.
     const wrong = asked.filter(({ name, from, until }) => {
       const { by = -1, parity } = byName.get(name) ?? {}
       return by < from || by > until + 1 || by % 2 !== parity
     })
     assert.deepEqual(wrong, [])
-    assert.deepEqual(Array.from(new Set(seen.map(({ by }) => by))).sort((a, b) => a - b), Array.from({ length: RELOADS + 1 }, (_, by) => by))
+    assert.deepEqual(
+      Array.from(new Set(seen.map(({ by }) => by))).sort((a, b) => a - b),
+      Array.from({ length: RELOADS + 1 }, (_, by) => by)
+    )
     t.diagnostic(`${asked.length} requests, ${RELOADS} reloads`)
   })
 })

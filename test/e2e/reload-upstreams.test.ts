@@ -20,7 +20,7 @@ async function startServer (t: TestContext): Promise<Server> {
   const sockets = new Set<Socket>()
   const responses: ServerResponse[] = []
   const server = createServer((_request, response) => { responses.push(response) })
-  server.on('connection', socket => {
+  server.on('connection', (socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
   })
@@ -31,7 +31,18 @@ async function startServer (t: TestContext): Promise<Server> {
 }
 
 function send (upstream: UndiciUpstream, policy: UpstreamPolicy, maySend = true): Sending {
-  return upstream.send({ upstream: policy, method: 'POST', target: '/', headers: ['Host', 'upstream'], body: Buffer.from('x'), responseBytesMax: 1024, reserve: () => true }, () => maySend)
+  return upstream.send(
+    {
+      upstream: policy,
+      method: 'POST',
+      target: '/',
+      headers: ['Host', 'upstream'],
+      body: Buffer.from('x'),
+      responseBytesMax: 1024,
+      reserve: () => true
+    },
+    () => maySend
+  )
 }
 
 async function kindOf (result: Promise<UpstreamResult>): Promise<string> {
@@ -49,7 +60,7 @@ async function start (t: TestContext): Promise<{ server: Server, old: UpstreamPo
   return { server, old, upstream }
 }
 
-test('an idle connection of an upstream that the reload took away is closed at once; one that it kept stays', async t => {
+test('an idle connection of an upstream that the reload took away is closed at once; one that it kept stays', async (t) => {
   const { server, old, upstream } = await start(t)
   const result = send(upstream, old).result
   await eventually(() => server.responses.length === 1, 'sent')
@@ -62,7 +73,7 @@ test('an idle connection of an upstream that the reload took away is closed at o
   assert.equal(upstream.pools, 0)
 })
 
-test('an exchange under way ends as if nothing had happened; then its connections go', async t => {
+test('an exchange under way ends as if nothing had happened; then its connections go', async (t) => {
   const { server, old, upstream } = await start(t)
   const results = [send(upstream, old).result, send(upstream, old).result]
   await eventually(() => server.responses.length === 2, 'sent')
@@ -76,7 +87,7 @@ test('an exchange under way ends as if nothing had happened; then its connection
   assert.equal(upstream.pools, 0)
 })
 
-test('a stream outlives the reload, and the connections outlive neither it nor an exchange that broke', async t => {
+test('a stream outlives the reload, and the connections outlive neither it nor an exchange that broke', async (t) => {
   const { server, old, upstream } = await start(t)
   const streaming = send(upstream, old).result
   const breaking = send(upstream, old).result
@@ -95,7 +106,7 @@ test('a stream outlives the reload, and the connections outlive neither it nor a
   assert.equal(upstream.pools, 0)
 })
 
-test('a request that was let in before the reload is sent after it, on connections that last as long as it', async t => {
+test('a request that was let in before the reload is sent after it, on connections that last as long as it', async (t) => {
   const { server, old, upstream } = await start(t)
   upstream.become([])
   const result = send(upstream, old).result
@@ -106,7 +117,7 @@ test('a request that was let in before the reload is sent after it, on connectio
   await eventually(() => server.sockets.size === 0 && upstream.pools === 0, 'closed')
 })
 
-test('after the end nothing is sent any more', async t => {
+test('after the end nothing is sent any more', async (t) => {
   const { server, old, upstream } = await start(t)
   await upstream.close()
   assert.equal(await kindOf(send(upstream, old).result), 'unsent')

@@ -21,7 +21,12 @@ export interface Reloadable extends ProcessGateway {
   readonly reloadQuietly: (config: string, result: 'ok' | 'refused') => Promise<void>
 }
 
-export async function startReloadable (t: TestContext, config: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<Reloadable> {
+export async function startReloadable (
+  t: TestContext,
+  config: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {}
+): Promise<Reloadable> {
   const directory = makeDirectory('reload')
   t.after(() => { directory.remove() })
   const file = join(directory.path, 'onceway.yaml')
@@ -31,7 +36,7 @@ export async function startReloadable (t: TestContext, config: string, args: rea
   return {
     ...gateway,
     file,
-    reload: async text => {
+    reload: async (text) => {
       const before = outcomes().length
       writeFileSync(file, text ?? readFileSync(file))
       gateway.signal('SIGHUP')
@@ -65,7 +70,13 @@ export interface FileOptions {
 }
 
 /** One guarded route `things` (POST of everything); the rest passes through. */
-export function fileOf ({ upstream, idempotency = '', upstreamMore = '', more = '', listen = '{ host: 127.0.0.1, port: 0 }' }: FileOptions): string {
+export function fileOf ({
+  upstream,
+  idempotency = '',
+  upstreamMore = '',
+  more = '',
+  listen = '{ host: 127.0.0.1, port: 0 }'
+}: FileOptions): string {
   return `
 version: 1
 listen: ${listen}

@@ -32,7 +32,7 @@ async function ask (url: string, key: string): Promise<Called> {
 
 async function twoWitnesses (t: TestContext, first = CREATED, second = CREATED): Promise<[Witness, Witness]> {
   const witnesses = await Promise.all([startWitness(first), startWitness(second)])
-  t.after(async () => { await Promise.all(witnesses.map(async witness => witness.close())) })
+  t.after(async () => { await Promise.all(witnesses.map(async (witness) => witness.close())) })
   return witnesses
 }
 
@@ -42,7 +42,7 @@ function rememberedHours ({ headers }: Called): number {
 }
 
 describe('which configuration a request meets', () => {
-  test('what is under way ends as it began: upstream, headers, retention; what comes after the reload meets the new one', async t => {
+  test('what is under way ends as it began: upstream, headers, retention; what comes after the reload meets the new one', async (t) => {
     const { answer, open: release } = slow()
     const connections = new Set<unknown>()
     const [one, two] = await twoWitnesses(t, answer, async (seen, response, socket, count) => {
@@ -53,7 +53,11 @@ describe('which configuration a request meets', () => {
     const running = ask(gateway.url, 'before')
     const passing = call(gateway.url, '/read', { method: 'GET' })
     await one.reached(2)
-    const line = await gateway.reload(fileOf({ upstream: two.url, idempotency: ', retention: 5h, forwardKey: false', upstreamMore: ', requestHeaders: { X-New: "yes" }' }))
+    const line = await gateway.reload(fileOf({
+      upstream: two.url,
+      idempotency: ', retention: 5h, forwardKey: false',
+      upstreamMore: ', requestHeaders: { X-New: "yes" }'
+    }))
     assert.deepEqual(line['changed'], ['upstreams.witness', 'routes.things'])
     const after = await ask(gateway.url, 'after')
     assert.equal(rememberedHours(after), 5)
@@ -71,10 +75,14 @@ describe('which configuration a request meets', () => {
     assert.deepEqual([replay.headers['idempotent-replayed'], replay.text], ['true', before.text])
   })
 
-  test('a request that was let in before the reload and is whole after it is sent where it was let in for', async t => {
+  test('a request that was let in before the reload and is whole after it is sent where it was let in for', async (t) => {
     const [one, two] = await twoWitnesses(t)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
-    const upload = request(`${gateway.url}/things`, { method: 'POST', agent: false, headers: { 'Idempotency-Key': 'half', 'Content-Length': '4', Expect: '100-continue' } })
+    const upload = request(`${gateway.url}/things`, {
+      method: 'POST',
+      agent: false,
+      headers: { 'Idempotency-Key': 'half', 'Content-Length': '4', Expect: '100-continue' }
+    })
     const answered = once(upload, 'response') as Promise<[IncomingMessage]>
     upload.flushHeaders()
     await once(upload, 'continue')
@@ -86,7 +94,7 @@ describe('which configuration a request meets', () => {
     assert.deepEqual([one.seen.length, two.seen.length], [1, 0])
   })
 
-  test('limits, problem URIs, trusted proxies and the drain count from the reload on', async t => {
+  test('limits, problem URIs, trusted proxies and the drain count from the reload on', async (t) => {
     const { answer, open: release } = slow()
     const [one] = await twoWitnesses(t, answer)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
@@ -105,7 +113,7 @@ describe('which configuration a request meets', () => {
     assert.equal((await gateway.logged(({ msg }) => msg === 'draining'))['timeoutMs'], 4_000)
   })
 
-  test('the level of the log counts from the reload on', async t => {
+  test('the level of the log counts from the reload on', async (t) => {
     const [one] = await twoWitnesses(t)
     const file = (level: string): string => fileOf({ upstream: one.url, more: `log: { level: ${level} }` })
     const gateway = await startReloadable(t, file('info'))
@@ -118,7 +126,7 @@ describe('which configuration a request meets', () => {
     assert.equal(gateway.logLines().filter(({ outcome }) => outcome === 'executed').length, 1)
   })
 
-  test('of several signals in a row the last file wins', async t => {
+  test('of several signals in a row the last file wins', async (t) => {
     const [one] = await twoWitnesses(t)
     const file = (number: number): string => fileOf({ upstream: one.url, upstreamMore: `, requestHeaders: { X-Number: "${number}" }` })
     const gateway = await startReloadable(t, file(0))
@@ -134,7 +142,7 @@ describe('which configuration a request meets', () => {
     assert.deepEqual((await gateway.reload())['changed'], [], 'and nothing came after it')
   })
 
-  test('a key set in a file is read again', async t => {
+  test('a key set in a file is read again', async (t) => {
     const [one] = await twoWitnesses(t)
     const directory = makeDirectory('reload-keys')
     t.after(() => { directory.remove() })
@@ -147,7 +155,8 @@ describe('which configuration a request meets', () => {
     const old = await signer()
     const file = fileOf({ upstream: one.url }).replace('scope: public', `scope: ["jwt:sub"], jwt: { jwks: "${jwks}" }`)
     const gateway = await startReloadable(t, file)
-    const status = async (key: string, token: string): Promise<number> => (await call(gateway.url, '/things', { headers: { 'Idempotency-Key': key, Authorization: `Bearer ${token}` } })).status
+    const status = async (key: string, token: string): Promise<number> =>
+      (await call(gateway.url, '/things', { headers: { 'Idempotency-Key': key, Authorization: `Bearer ${token}` } })).status
     assert.equal(await status('one', old), 201)
     const rotated = await signer()
     await gateway.reload()
@@ -155,7 +164,7 @@ describe('which configuration a request meets', () => {
     await gateway.logged(({ outcome, reason }) => outcome === 'token-invalid' && reason === 'TOKEN_BAD_SIGNATURE')
   })
 
-  test('records that retries no longer find are named in a warning', async t => {
+  test('records that retries no longer find are named in a warning', async (t) => {
     const [one] = await twoWitnesses(t)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
     await gateway.reload(fileOf({ upstream: one.url }).replace('name: things', 'name: stuff'))
@@ -165,12 +174,13 @@ describe('which configuration a request meets', () => {
 })
 
 describe('while the database is away', needs('own postgres'), () => {
-  test('a reload is taken; a readiness that has become strict counts at the next probe', async t => {
+  test('a reload is taken; a readiness that has become strict counts at the next probe', async (t) => {
     const postgres = await startPostgres()
     t.after(() => postgres.stop())
     const [one] = await twoWitnesses(t)
     const stores = `stores: { postgres: { url: "${postgres.url}" } }`
-    const file = (readiness: string): string => fileOf({ upstream: one.url, more: stores }).replace('admin: { ', `admin: { readiness: ${readiness}, `)
+    const file = (readiness: string): string =>
+      fileOf({ upstream: one.url, more: stores }).replace('admin: { ', `admin: { readiness: ${readiness}, `)
     const gateway = await startReloadable(t, file('lenient'))
     const ready = async (): Promise<[number, string]> => {
       const { status, json } = await call(gateway.adminUrl, '/readyz', { method: 'GET' })
@@ -186,7 +196,7 @@ describe('while the database is away', needs('own postgres'), () => {
 })
 
 describe('what is refused', () => {
-  test('a wrong file: every mistake is logged as check prints it, and the old one serves', async t => {
+  test('a wrong file: every mistake is logged as check prints it, and the old one serves', async (t) => {
     const [one, two] = await twoWitnesses(t)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
     const wrong = fileOf({ upstream: two.url, idempotency: ', answerWithin: soon', more: 'limts: {}' })
@@ -203,24 +213,32 @@ describe('what is refused', () => {
     assert.equal(two.seen.length, 1, 'and once it is mended it is taken')
   })
 
-  test('a file that is gone, or no YAML at all', async t => {
+  test('a file that is gone, or no YAML at all', async (t) => {
     const [one] = await twoWitnesses(t)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
     assert.match(String((await gateway.reload('routes: ['))['mistakes']), /onceway\.yaml:\d+:\d+/)
     await rm(gateway.file)
     gateway.signal('SIGHUP')
-    await gateway.logged(line => /There is no configuration file/.test(String(line['mistakes'])))
+    await gateway.logged((line) => /There is no configuration file/.test(String(line['mistakes'])))
     assert.equal((await ask(gateway.url, 'k')).status, 201)
   })
 
-  test('a change that needs a restart refuses the whole file, with one sentence for each setting', async t => {
+  test('a change that needs a restart refuses the whole file, with one sentence for each setting', async (t) => {
     const [one, two] = await twoWitnesses(t)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
-    const file = fileOf({ upstream: two.url, listen: '{ host: 127.0.0.1, port: 1 }', more: 'stores: { postgres: { url: "postgres://app:secret@db/app" } }' })
+    const file = fileOf({
+      upstream: two.url,
+      listen: '{ host: 127.0.0.1, port: 1 }',
+      more: 'stores: { postgres: { url: "postgres://app:secret@db/app" } }'
+    })
     const line = await gateway.reload(file.replace('lease: 5s', 'lease: 4s'))
     assert.equal(line.level, 'error')
     const mistakes = line['mistakes'] as string[]
-    assert.deepEqual(mistakes.map(sentence => sentence.split(' ')[0]), ['listen.port', 'stores.postgres', 'routes.things.idempotency.lease'])
+    assert.deepEqual(mistakes.map((sentence) => sentence.split(' ')[0]), [
+      'listen.port',
+      'stores.postgres',
+      'routes.things.idempotency.lease'
+    ])
     for (const sentence of mistakes) assert.match(sentence, /start it again/)
     assert.ok(!gateway.output().includes('secret'))
     assert.equal((await ask(gateway.url, 'k')).status, 201)
@@ -246,7 +264,7 @@ async function whileRead (pipe: string, text: string, first = (): void => {}): P
 }
 
 describe('the signal never ends the process', () => {
-  test('without a file it is logged', async t => {
+  test('without a file it is logged', async (t) => {
     const [one] = await twoWitnesses(t)
     const gateway = await startProcess(t, { args: ['--upstream', one.url, '--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0' } })
     gateway.signal('SIGHUP')
@@ -254,7 +272,7 @@ describe('the signal never ends the process', () => {
     assert.equal((await call(gateway.url, '/read', { method: 'GET' })).status, 201)
   })
 
-  test('while draining nothing is reloaded, and the drain goes on', async t => {
+  test('while draining nothing is reloaded, and the drain goes on', async (t) => {
     const { answer, open: release } = slow()
     const [one, two] = await twoWitnesses(t, answer)
     const gateway = await startReloadable(t, fileOf({ upstream: one.url }))
@@ -270,13 +288,17 @@ describe('the signal never ends the process', () => {
     assert.equal(await gateway.exited, 0)
   })
 
-  test('while it starts, the reload waits until it has started', async t => {
+  test('while it starts, the reload waits until it has started', async (t) => {
     const [one, two] = await twoWitnesses(t)
     const directory = makeDirectory('reload-start')
     const file = join(directory.path, 'onceway.yaml')
     // Reading a pipe waits for a writer: the process is held where it reads its configuration.
     assert.equal(spawnSync('mkfifo', [file]).status, 0)
-    const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'inherit'], env: bareEnv() })
+    const child = spawn(
+      process.execPath,
+      [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')],
+      { stdio: ['ignore', 'pipe', 'inherit'], env: bareEnv() }
+    )
     const ended = once(child, 'exit')
     t.after(async () => { child.kill('SIGKILL'); await ended; directory.remove() })
     let output = ''

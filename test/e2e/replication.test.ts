@@ -42,11 +42,17 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     pairs.push(pair)
     const config = configOf({ database: await pair.createDatabase('replicated'), redis: redis.url, upstream: witness.url })
     const [one, two] = await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
-    for (const gateway of [one, two]) await eventually(async () => (await call(gateway.adminUrl, '/readyz', { method: 'GET' })).text.includes('"ready"'), 'both are ready', FAILED_OVER_WITHIN_MS)
+    for (const gateway of [one, two]) {
+      await eventually(async () =>
+        (await call(gateway.adminUrl, '/readyz', { method: 'GET' })).text.includes('"ready"'), 'both are ready', FAILED_OVER_WITHIN_MS)
+    }
     return { pair, witness, one, two }
   }
 
-  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body: 'one'
+  })
 
   /** As a client that retries: the stored answer of this key. */
   async function final (gateway: ProcessGateway, key: string): Promise<Called> {
@@ -60,7 +66,11 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
 
   /** Nothing that is written from now on reaches the standby. */
   async function holdStream (pair: Pair): Promise<void> {
-    await eventually(async () => (await query(pair.primary().url, 'select 1 from pg_stat_replication where replay_lsn = pg_current_wal_lsn()')).length > 0, 'the standby has caught up')
+    await eventually(async () =>
+      (await query(
+        pair.primary().url,
+        'select 1 from pg_stat_replication where replay_lsn = pg_current_wal_lsn()'
+      )).length > 0, 'the standby has caught up')
     pair.holdStream()
   }
 
@@ -78,15 +88,17 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     return counts
   }
 
-  test('synchronous: under load every key is sent once at most, and every stored answer is replayed by the new primary', async t => {
+  test('synchronous: under load every key is sent once at most, and every stored answer is replayed by the new primary', async (t) => {
     const { pair, witness, one, two } = await start(t, true, await startWitness())
     const answered = new Map<string, Buffer>()
     const load = { over: false }
     const clients = Promise.all(Array.from({ length: CLIENTS }, async (_, client) => {
       for (let turn = 0; !load.over; turn++) {
         const key = `${client}-${turn}`
-        const both = await Promise.all([ask(one, key), ask(two, key)].map(async each => each.catch(() => null)))
-        for (const answer of both) if (answer?.status === 201 && answer.headers['idempotency-stored'] !== 'false') answered.set(key, answer.body)
+        const both = await Promise.all([ask(one, key), ask(two, key)].map(async (each) => each.catch(() => null)))
+        for (const answer of both) {
+          if (answer?.status === 201 && answer.headers['idempotency-stored'] !== 'false') answered.set(key, answer.body)
+        }
       }
     }))
     await eventually(() => answered.size > CLIENTS * 5, 'some load', FAILED_OVER_WITHIN_MS)
@@ -104,13 +116,16 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
       assert.equal(replay.status, 201, `${key}: ${replay.text}`)
       assert.deepEqual(replay.body, body)
     }
-    assert.deepEqual(Array.from(sentTimes(witness).values()).filter(times => times > 1), [])
+    assert.deepEqual(Array.from(sentTimes(witness).values()).filter((times) => times > 1), [])
     t.diagnostic(`${answered.size} answers, ${before} of them before the failover; ${witness.seen.length} sendings`)
   })
 
-  test('asynchronous, the claimed row lost: its lock in Redis keeps duplicates in flight, and its owner puts the outcome back', async t => {
+  test('asynchronous, the claimed row lost: its lock in Redis keeps duplicates in flight, and its owner puts the outcome back', async (t) => {
     const release = Promise.withResolvers<void>()
-    const { pair, witness, one, two } = await start(t, false, await startWitness(async (...args) => { await release.promise; await CREATED(...args) }))
+    const { pair, witness, one, two } = await start(t, false, await startWitness(async (...args) => {
+      await release.promise
+      await CREATED(...args)
+    }))
     await holdStream(pair)
     const first = ask(one, 'claimed')
     await witness.reached(1)
@@ -119,7 +134,7 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     for (const endsAt = performance.now() + 3_000; performance.now() < endsAt;) {
       const duplicate = await ask(two, 'claimed')
       assert.ok(duplicate.status === 409 || duplicate.status === 503, `${duplicate.status} ${duplicate.text}`)
-      await new Promise(resolve => { setTimeout(resolve, 100) })
+      await new Promise((resolve) => { setTimeout(resolve, 100) })
     }
     release.resolve()
     const answer = await first
@@ -130,7 +145,7 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     assert.equal(witness.seen.length, 1)
   })
 
-  test('asynchronous, the answered row lost: the copy in Redis is replayed while it stands', async t => {
+  test('asynchronous, the answered row lost: the copy in Redis is replayed while it stands', async (t) => {
     const { pair, witness, one, two } = await start(t, false, await startWitness())
     await holdStream(pair)
     const answer = await ask(one, 'answered')
@@ -141,7 +156,7 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     assert.equal(witness.seen.length, 1)
   })
 
-  test('asynchronous, outside the promise: the row lost and nothing of it in Redis, the request is sent again', async t => {
+  test('asynchronous, outside the promise: the row lost and nothing of it in Redis, the request is sent again', async (t) => {
     const { pair, witness, one, two } = await start(t, false, await startWitness())
     await holdStream(pair)
     await ask(one, 'forgotten')
@@ -153,8 +168,10 @@ describe('when Postgres fails over', needs('postgres tools', 'own redis'), () =>
     assert.equal(witness.seen.length, 2, 'nobody was left who knew')
   })
 
-  test('asynchronous, outside the promise: the claimed row lost and its gateway too, a duplicate that meets the lock keeps it from being sent again', async t => {
-    const { pair, witness, one, two } = await start(t, false, await startWitness(async (seen, response, socket, count) => { if (count > 1) await CREATED(seen, response, socket, count) }))
+  test('asynchronous, outside the promise: the claimed row lost and its gateway too, a duplicate that meets the lock keeps it from being sent again', async (t) => {
+    const { pair, witness, one, two } = await start(t, false, await startWitness(async (seen, response, socket, count) => {
+      if (count > 1) await CREATED(seen, response, socket, count)
+    }))
     await holdStream(pair)
     ask(one, 'orphaned').catch(() => {})
     await witness.reached(1)

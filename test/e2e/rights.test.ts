@@ -1,4 +1,7 @@
-/** What a gateway's role may do in the database: looked at before it serves, told with the SQL that mends it, and the SQL of the documents. */
+/**
+ * What a gateway's role may do in the database: looked at before it serves, told with the SQL that mends it, and the
+ * SQL of the documents.
+ */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -39,7 +42,11 @@ async function readiness ({ adminUrl }: ProcessGateway): Promise<Ready> {
 
 async function becomes (gateway: ProcessGateway, status: string): Promise<Ready> {
   let last = await readiness(gateway)
-  await eventually(async () => (last = await readiness(gateway)).status === status, () => `it is ${JSON.stringify(last)}, not ${status}`, LONGEST_MS)
+  await eventually(
+    async () => (last = await readiness(gateway)).status === status,
+    () => `it is ${JSON.stringify(last)}, not ${status}`,
+    LONGEST_MS
+  )
   return last
 }
 
@@ -71,8 +78,12 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
   const post = (gateway: ProcessGateway, key: string) => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
 
   for (const migrate of ['check', 'auto']) {
-    test(`a role that may only read is not ready but blocked, is told the GRANT, and serves by itself when that was run (migrate: ${migrate})`, async t => {
-      const { witness, database, role, start } = await roleOn(t, to => `grant usage on schema onceway to ${to}; grant select on all tables in schema onceway to ${to}`, migrate)
+    test(`a role that may only read is not ready but blocked, is told the GRANT, and serves by itself when that was run (migrate: ${migrate})`, async (t) => {
+      const { witness, database, role, start } = await roleOn(
+        t,
+        (to) => `grant usage on schema onceway to ${to}; grant select on all tables in schema onceway to ${to}`,
+        migrate
+      )
       const gateway = await start()
       const { httpStatus, status, reason } = await readiness(gateway)
       assert.deepEqual([httpStatus, status], [503, 'blocked'])
@@ -84,12 +95,12 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
       await query(database, grants)
       await becomes(gateway, 'ready')
       assert.equal((await post(gateway, 'early')).status, 201)
-      assert.equal(gateway.logLines().filter(line => JSON.stringify(line).includes('GRANT ')).length, 1, 'said once')
+      assert.equal(gateway.logLines().filter((line) => JSON.stringify(line).includes('GRANT ')).length, 1, 'said once')
       assert.ok(!gateway.output().includes(PASSWORD))
     })
   }
 
-  test('a role that may do nothing is told all of it, and it is enough to serve; a command that needs more says where the rest is', async t => {
+  test('a role that may do nothing is told all of it, and it is enough to serve; a command that needs more says where the rest is', async (t) => {
     const { database, url, start } = await roleOn(t, () => '')
     // Whoever may use the schema may use this sequence (migrations/postgres/0005_inbox.sql), unless somebody has taken that away.
     await query(database, 'revoke usage on sequence onceway.message_numbers from public')
@@ -102,12 +113,21 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await becomes(gateway, 'ready')
     assert.equal((await post(gateway, 'first')).status, 201)
 
-    const records = async (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, 'records', ...args], { env: { ...bareEnv(), DATABASE_URL: url } })
-    const { id, owner, attempt } = JSON.parse((await records('list', '--json')).stdout) as { readonly id: string, readonly owner: string, readonly attempt: number }
-    await assert.rejects(records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'), /audit; docs\/guides\/deploy-with-postgres\.md \(Rights\) has the GRANTs/)
+    const records = async (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, 'records', ...args], {
+      env: { ...bareEnv(), DATABASE_URL: url }
+    })
+    const { id, owner, attempt } = JSON.parse((await records('list', '--json')).stdout) as {
+      readonly id: string
+      readonly owner: string
+      readonly attempt: number
+    }
+    await assert.rejects(
+      records('delete', id, '--owner', owner, '--attempt', String(attempt), '--why', 'a test'),
+      /audit; docs\/guides\/deploy-with-postgres\.md \(Rights\) has the GRANTs/
+    )
   })
 
-  test('a database that was away at the start and comes back without the rights: the log says so at once, though it has just said that it is away', async t => {
+  test('a database that was away at the start and comes back without the rights: the log says so at once, though it has just said that it is away', async (t) => {
     const { start } = await roleOn(t, () => '')
     await server.kill()
     t.after(() => server.restart())
@@ -116,11 +136,17 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await server.restart()
     const { reason } = await becomes(gateway, 'blocked')
     const refused = await gateway.logged(({ msg, error }) => msg === 'database cannot be served from; trying again' && error === reason)
-    assert.ok(Date.parse(String(refused['time'])) - Date.parse(String(away['time'])) < A_MINUTE_MS, 'and not when the minute is over that another cause would wait for')
+    assert.ok(
+      Date.parse(String(refused['time'])) - Date.parse(String(away['time'])) < A_MINUTE_MS,
+      'and not when the minute is over that another cause would wait for'
+    )
   })
 
-  test('a right that is taken away while it serves makes it blocked, and given again ready', async t => {
-    const { witness, database, role, start } = await roleOn(t, to => `grant usage on schema onceway to ${to}; grant select, insert, update, delete on all tables in schema onceway to ${to}`)
+  test('a right that is taken away while it serves makes it blocked, and given again ready', async (t) => {
+    const { witness, database, role, start } = await roleOn(
+      t,
+      (to) => `grant usage on schema onceway to ${to}; grant select, insert, update, delete on all tables in schema onceway to ${to}`
+    )
     const gateway = await start()
     await becomes(gateway, 'ready')
     await query(database, `revoke insert on onceway.records from ${role}`)
@@ -134,8 +160,9 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     assert.equal((await post(gateway, 'refused')).status, 201)
   })
 
-  test('a role whose transactions are read-only is told so, and not that its server is a replica', async t => {
-    const { database, role, start } = await roleOn(t, to => `grant usage on schema onceway to ${to}; grant select, insert, update, delete on all tables in schema onceway to ${to}; alter role ${to} set default_transaction_read_only = on`)
+  test('a role whose transactions are read-only is told so, and not that its server is a replica', async (t) => {
+    const { database, role, start } = await roleOn(t, (to) =>
+      `grant usage on schema onceway to ${to}; grant select, insert, update, delete on all tables in schema onceway to ${to}; alter role ${to} set default_transaction_read_only = on`)
     const gateway = await start()
     const { httpStatus, status, reason } = await readiness(gateway)
     assert.deepEqual([httpStatus, status], [503, 'starting'])
@@ -144,8 +171,9 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     await becomes(gateway, 'ready')
   })
 
-  test('the SQL of docs/guides/deploy-with-postgres.md: one role migrates, another one serves, also after a later migration has made a table', async t => {
-    const sql = Array.from(readFileSync(DOCUMENT, 'utf8').matchAll(/```sql\n([\s\S]*?)```/g), ([, text]) => text as string).find(text => text.includes('ALTER DEFAULT PRIVILEGES')) ?? ''
+  test('the SQL of docs/guides/deploy-with-postgres.md: one role migrates, another one serves, also after a later migration has made a table', async (t) => {
+    const sql = Array.from(readFileSync(DOCUMENT, 'utf8').matchAll(/```sql\n([\s\S]*?)```/g), ([, text]) => text as string)
+      .find((text) => text.includes('ALTER DEFAULT PRIVILEGES')) ?? ''
     const [, owner = '', gatewayRole = ''] = /CREATE ROLE (\w+) [\s\S]*CREATE ROLE (\w+) /.exec(sql) ?? []
     const passwords = Array.from(sql.matchAll(/PASSWORD '([^']+)'/g), ([, password]) => password as string)
     const [, database = ''] = /ON DATABASE (\w+)/.exec(sql) ?? []
@@ -153,7 +181,8 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     const witness = await startWitness()
     t.after(() => witness.close())
     await query(server.url, `create database ${database}`)
-    const urlOf = (user: string, password = ''): string => Object.assign(new URL(server.url), { username: user, password, pathname: `/${database}` }).href
+    const urlOf = (user: string, password = ''): string =>
+      Object.assign(new URL(server.url), { username: user, password, pathname: `/${database}` }).href
     await query(Object.assign(new URL(server.url), { pathname: `/${database}` }).href, sql)
     await promisify(execFile)(process.execPath, [MAIN, 'migrate'], { env: { ...bareEnv(), DATABASE_URL: urlOf(owner, passwords[0]) } })
     const config = configOf({ database: `${urlOf(gatewayRole, passwords[1])}", migrate: "check`, redis: null, upstream: witness.url })
@@ -162,9 +191,17 @@ describe('the rights of the gateway\'s role', needs('own postgres'), () => {
     assert.equal((await post(gateway, 'first')).status, 201)
 
     const last = readMigrationFiles('postgres').at(-1)
-    const next = { number: (last?.number ?? 0) + 1, name: 'later', compatibleFrom: 1, text: 'create sequence :schema.later_numbers; create table :schema.later (number bigint default nextval(\':schema.later_numbers\'))' }
+    const next = {
+      number: (last?.number ?? 0) + 1,
+      name: 'later',
+      compatibleFrom: 1,
+      text: 'create sequence :schema.later_numbers; create table :schema.later (number bigint default nextval(\':schema.later_numbers\'))'
+    }
     await migratePostgres({ url: urlOf(owner, passwords[0]), schema: 'onceway', migrations: [...readMigrationFiles('postgres'), next] })
-    await query(urlOf(gatewayRole, passwords[1]), 'insert into onceway.later default values; update onceway.later set number = 7; select number from onceway.later; delete from onceway.later')
+    await query(
+      urlOf(gatewayRole, passwords[1]),
+      'insert into onceway.later default values; update onceway.later set number = 7; select number from onceway.later; delete from onceway.later'
+    )
     const another = await startProcess(t, { config })
     await becomes(another, 'ready')
     assert.equal((await post(another, 'first')).headers['idempotent-replayed'], 'true')
@@ -178,7 +215,7 @@ const NOT_THE_GATEWAYS = new Set(['operator.ts', 'inbox-operator.ts', 'epoch.ts'
 test('what a gateway looks for are the rights that its statements use, table by table', () => {
   const used = new Map<string, Set<string>>()
   const uses = (relation: string, right: string): void => { used.set(relation, (used.get(relation) ?? new Set()).add(right)) }
-  for (const file of readdirSync(STORE).filter(name => !NOT_THE_GATEWAYS.has(name))) {
+  for (const file of readdirSync(STORE).filter((name) => !NOT_THE_GATEWAYS.has(name))) {
     const text = readFileSync(join(STORE, file), 'utf8')
     for (const [pattern, right] of [
       [/insert into \$\{schema\}\.(\w+)/g, 'INSERT'],
@@ -193,6 +230,14 @@ test('what a gateway looks for are the rights that its statements use, table by 
   // In schemes.ts the command that switches and the first migration write these two.
   used.get('schemes')?.delete('INSERT')
   used.get('migrations')?.delete('UPDATE')
-  for (const [relation, rights] of used) assert.deepEqual(Array.from(rights).filter(right => wanted.get(relation)?.has(right) !== true), [], relation)
-  for (const [relation, rights] of wanted) assert.deepEqual(Array.from(rights).filter(right => used.get(relation)?.has(right) !== true && relation !== 'gateway_routes'), [], relation)
+  for (const [relation, rights] of used) {
+    assert.deepEqual(Array.from(rights).filter((right) => wanted.get(relation)?.has(right) !== true), [], relation)
+  }
+  for (const [relation, rights] of wanted) {
+    assert.deepEqual(
+      Array.from(rights).filter((right) => used.get(relation)?.has(right) !== true && relation !== 'gateway_routes'),
+      [],
+      relation
+    )
+  }
 })

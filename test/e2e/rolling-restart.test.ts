@@ -37,7 +37,7 @@ describe('a rolling restart of two gateways under load', needs('postgres', 'redi
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  test('fails no request: what is new goes to the other one, what is in flight is answered, and every key runs once', async t => {
+  test('fails no request: what is new goes to the other one, what is in flight is answered, and every key runs once', async (t) => {
     const { witness, gateways, balancer } = await startBalanced(t, servers, { drain: DRAIN, balancer: BALANCER })
     const load = new SteadyLoad(balancer, CLIENTS)
     for (let turn = 0; turn < ROUNDS * gateways.length; turn++) {
@@ -56,8 +56,11 @@ describe('a rolling restart of two gateways under load', needs('postgres', 'redi
     assertExecutedOnce(load, witness)
   })
 
-  test('is seen to fail requests when the drain has no delay and the balancer looks too rarely', async t => {
-    const { gateways: [leaving], balancer } = await startBalanced(t, servers, { drain: 'drain: { delay: 0s, timeout: 20s }', balancer: { pollEveryMs: 2_000, freshMs: 4_000 } })
+  test('is seen to fail requests when the drain has no delay and the balancer looks too rarely', async (t) => {
+    const { gateways: [leaving], balancer } = await startBalanced(t, servers, {
+      drain: 'drain: { delay: 0s, timeout: 20s }',
+      balancer: { pollEveryMs: 2_000, freshMs: 4_000 }
+    })
     const load = new SteadyLoad(balancer, CLIENTS)
     await eventually(() => load.answers.size > 0, 'the load has begun')
     leaving.process.signal('SIGTERM')
@@ -81,11 +84,18 @@ interface Balanced {
   readonly balancer: Balancer
 }
 
-async function startBalanced (t: TestContext, servers: Servers, options: { readonly drain: string, readonly balancer: BalancerOptions }): Promise<Balanced> {
+async function startBalanced (
+  t: TestContext,
+  servers: Servers,
+  options: { readonly drain: string, readonly balancer: BalancerOptions }
+): Promise<Balanced> {
   const witness = await startWitness(delayed)
   t.after(() => witness.close())
   const database = await servers.postgres.createDatabase('rolling')
-  const config = configOf({ database, redis: servers.redis.url, upstream: witness.url, idempotency: WAIT }).replace(/^drain: .*$/m, options.drain)
+  const config = configOf({ database, redis: servers.redis.url, upstream: witness.url, idempotency: WAIT }).replace(
+    /^drain: .*$/m,
+    options.drain
+  )
   const gateways = [await restartable(t, config), await restartable(t, config)] as const
   const balancer = new Balancer(gateways, options.balancer)
   t.after(() => balancer.stop())
@@ -112,7 +122,12 @@ async function restartable (t: TestContext, config: string): Promise<Restartable
  * At the one that leaves: a first request, a duplicate that waits for it, one without a key, and a duplicate that waits
  * for an execution of the one that stays. Resolves when all are under way, to what resolves when all are answered.
  */
-async function leaveInFlight (load: SteadyLoad, witness: Witness, leaving: Restartable, staying: Restartable): Promise<{ answered: Promise<unknown> }> {
+async function leaveInFlight (
+  load: SteadyLoad,
+  witness: Witness,
+  leaving: Restartable,
+  staying: Restartable
+): Promise<{ answered: Promise<unknown> }> {
   const slow = { headers: { 'X-Delay-Ms': String(SLOW_MS) } }
   const [here, there] = [randomUUID(), randomUUID()]
   const firsts = [
@@ -121,18 +136,19 @@ async function leaveInFlight (load: SteadyLoad, witness: Witness, leaving: Resta
     load.withoutKey({ ...slow, to: leaving })
   ]
   const keyless = load.keyless.at(-1) as string
-  await eventually(() => [here, there, keyless].every(body => executionsOf(witness, body) === 1), 'the upstream has them')
+  await eventually(() => [here, there, keyless].every((body) => executionsOf(witness, body) === 1), 'the upstream has them')
   const waiting = totalOf(await metricsOf(leaving.adminUrl), 'onceway_waiters')
   const duplicates = [
     load.keyed('waiting', here, { ...slow, to: leaving }),
     load.keyed('waiting for the other', there, { ...slow, to: leaving })
   ]
-  await eventually(async () => totalOf(await metricsOf(leaving.adminUrl), 'onceway_waiters') >= waiting + duplicates.length, 'their duplicates wait')
+  await eventually(async () =>
+    totalOf(await metricsOf(leaving.adminUrl), 'onceway_waiters') >= waiting + duplicates.length, 'their duplicates wait')
   return { answered: Promise.all([...firsts, ...duplicates]) }
 }
 
 function executionsOf (witness: Witness, body: string): number {
-  return witness.seen.filter(seen => seen.body.toString() === body).length
+  return witness.seen.filter((seen) => seen.body.toString() === body).length
 }
 
 function assertExecutedOnce (load: SteadyLoad, witness: Witness): void {
@@ -140,6 +156,6 @@ function assertExecutedOnce (load: SteadyLoad, witness: Witness): void {
   for (const { body } of witness.seen) executions.set(body.toString(), (executions.get(body.toString()) ?? 0) + 1)
   assert.deepEqual(Array.from(executions).filter(([, count]) => count !== 1), [])
   const asked = [...load.answers.keys(), ...load.keyless]
-  assert.deepEqual(asked.filter(body => !executions.has(body)), [])
+  assert.deepEqual(asked.filter((body) => !executions.has(body)), [])
   assert.equal(executions.size, asked.length)
 }

@@ -17,7 +17,8 @@ import { configOf } from './world.ts'
 
 const [SECRET, OTHER] = SECRETS
 const NOTICED_WITHIN_MS = 30_000
-const REASON = /^The ids in this database are made with the secret \S{11}, which this gateway does not have: set secret, or previousSecret, to it/
+const REASON =
+  /^The ids in this database are made with the secret \S{11}, which this gateway does not have: set secret, or previousSecret, to it/
 
 async function ask ({ url }: ProcessGateway, key: string): Promise<Called> {
   return call(url, '/things', { headers: { Host: 'api.example.com', 'Idempotency-Key': key }, body: 'same' })
@@ -31,7 +32,11 @@ async function ready ({ adminUrl }: ProcessGateway): Promise<{ readonly status: 
 
 async function becomes (gateway: ProcessGateway, state: string): Promise<void> {
   let last = ''
-  await eventually(async () => (last = (await ready(gateway)).said) === state, () => `it should be ${state}, and is ${last}`, NOTICED_WITHIN_MS)
+  await eventually(
+    async () => (last = (await ready(gateway)).said) === state,
+    () => `it should be ${state}, and is ${last}`,
+    NOTICED_WITHIN_MS
+  )
 }
 
 async function end (gateway: ProcessGateway): Promise<void> {
@@ -53,7 +58,7 @@ async function assertBlocked (gateway: ProcessGateway, key: string): Promise<voi
   await gateway.logged(({ level, msg }) => level === 'error' && REASON.test(msg ?? ''))
 }
 
-test('a gateway whose secret is missing guards nothing, says why, and serves when a reload brings it', async t => {
+test('a gateway whose secret is missing guards nothing, says why, and serves when a reload brings it', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const fileWith = (secret: string | null): string => fileOf({ upstream: witness.url, more: secret === null ? '' : `secret: "${secret}"` })
@@ -77,7 +82,7 @@ test('a gateway whose secret is missing guards nothing, says why, and serves whe
   assert.equal(witness.seen.filter(({ target }) => target === '/things').length, 2)
 })
 
-test('a new embedded store has a secret beside it; without the file its gateway guards nothing, and it is back with it', async t => {
+test('a new embedded store has a secret beside it; without the file its gateway guards nothing, and it is back with it', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const dataDir = directory(t)
@@ -99,7 +104,10 @@ test('a new embedded store has a secret beside it; without the file its gateway 
   await end(again)
   // It is lost for good.
   rmSync(secret)
-  const lost = await say(['ids', 'upgrade', '--secret-lost', '--yes', '--who', 'ada', '--why', 'the disk of the secret', '--data-dir', dataDir])
+  const lost = await say([
+    'ids', 'upgrade', '--secret-lost', '--yes', '--who', 'ada', '--why', 'the disk of the secret', '--data-dir',
+    dataDir
+  ])
   assert.deepEqual([lost.exitCode, lost.err], [0, ''])
   const anew = await start()
   const unknown = await ask(anew, 'k')
@@ -112,11 +120,16 @@ describe('on Postgres', needs('postgres'), () => {
   let starting: Promise<PostgresServer> | null = null
   after(async () => { await (await starting)?.stop() })
 
-  test('several workers without the secret guard nothing, are blocked as one, and serve when a reload brings it', async t => {
+  test('several workers without the secret guard nothing, are blocked as one, and serve when a reload brings it', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const database = await (await (starting ??= startPostgres())).createDatabase('secrets')
-    const fileWith = (secret: string | null): string => configOf({ database, redis: null, upstream: witness.url, more: `workers: 2\n${secret === null ? '' : `secret: "${secret}"`}` })
+    const fileWith = (secret: string | null): string => configOf({
+      database,
+      redis: null,
+      upstream: witness.url,
+      more: `workers: 2\n${secret === null ? '' : `secret: "${secret}"`}`
+    })
     const gateway = await startReloadable(t, fileWith(SECRET))
     await becomes(gateway, 'ready')
     const answer = await ask(gateway, 'k')
@@ -129,7 +142,8 @@ describe('on Postgres', needs('postgres'), () => {
     assert.deepEqual([again.status, again.text], [201, answer.text])
     // Known to the others, too: a switch asks for it.
     const env = { DATABASE_URL: database, ONCEWAY_SECRET: OTHER, ONCEWAY_PREVIOUS_SECRET: SECRET }
-    const upgrade = async (): Promise<{ exitCode: number, err: string }> => say(['ids', 'upgrade', '--yes', '--who', 'ada', '--why', 'rotation',], env)
+    const upgrade = async (): Promise<{ exitCode: number, err: string }> =>
+      say(['ids', 'upgrade', '--yes', '--who', 'ada', '--why', 'rotation',], env)
     assert.match((await upgrade()).err, /Not every gateway can make ids by this scheme: \S+ \(seen \d+ s ago\), \S+ \(seen/)
     await gateway.reload(fileWith(`${OTHER}"\npreviousSecret: "${SECRET}`))
     let said = { exitCode: 1, err: '' }

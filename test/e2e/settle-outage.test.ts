@@ -47,13 +47,13 @@ interface Outage {
 }
 
 const OUTAGES: readonly Outage[] = [
-  { name: 'hangs', begin: postgres => { postgres.pause() }, end: postgres => { postgres.resume() }, givenElsewhere: false },
-  { name: 'is killed', begin: async postgres => postgres.kill(), end: async postgres => postgres.restart(), givenElsewhere: true }
+  { name: 'hangs', begin: (postgres) => { postgres.pause() }, end: (postgres) => { postgres.resume() }, givenElsewhere: false },
+  { name: 'is killed', begin: async (postgres) => postgres.kill(), end: async (postgres) => postgres.restart(), givenElsewhere: true }
 ]
 
 describe('the database is gone between send and settle', { concurrency: OUTAGES.length + 1, ...needs('own postgres', 'own redis') }, () => {
   for (const outage of OUTAGES) {
-    test(`it ${outage.name} for a minute: real answers at once, one execution each, and replays afterwards`, async t => {
+    test(`it ${outage.name} for a minute: real answers at once, one execution each, and replays afterwards`, async (t) => {
       const world = await startWorld(t)
       const { witness, postgres, one, two } = world
       const [first, second] = await sendThenLose(world, outage)
@@ -61,7 +61,7 @@ describe('the database is gone between send and settle', { concurrency: OUTAGES.
       await saysUnsettled(one)
       await askedForAMinute(world, outage, first)
       await outage.end(postgres)
-      for (const key of ['first', 'second']) await one.logged(line => line.msg === STORED_LATE && line['record'] === world.recordOf(key))
+      for (const key of ['first', 'second']) await one.logged((line) => line.msg === STORED_LATE && line['record'] === world.recordOf(key))
       await replaysEverywhere(world, { first, second })
       await eventually(async () => totalOf(await metricsOf(one.adminUrl), 'onceway_unsettled_bytes') === 0, 'nothing is unsettled any more')
       assert.equal((await ask(two, 'new')).status, 201, 'what was refused while the database was away is served now')
@@ -70,11 +70,11 @@ describe('the database is gone between send and settle', { concurrency: OUTAGES.
     })
   }
 
-  test('at limits.unsettledBytes a new request is refused before any claim, even where the database would take it', async t => {
+  test('at limits.unsettledBytes a new request is refused before any claim, even where the database would take it', async (t) => {
     const world = await startWorld(t, LIMITS)
     const { witness, one, database } = world
     const unlock = await lockedRows(t, database, async () => {
-      const asking = ['first', 'second'].map(async key => ask(one, key))
+      const asking = ['first', 'second'].map(async (key) => ask(one, key))
       await witness.reached(WARMED + 2)
       return asking
     }, world.open)
@@ -85,9 +85,9 @@ describe('the database is gone between send and settle', { concurrency: OUTAGES.
     assert.ok(Number(refused.headers['retry-after']) >= 1)
     assert.equal((await query(database, 'select 1 from onceway.records')).length, WARMED + 2, 'no row was written for it')
     assert.equal(witness.seen.length, WARMED + 2)
-    await one.logged(line => line.level === 'error' && line.msg?.startsWith('answers that wait for the store fill their bound') === true)
+    await one.logged((line) => line.level === 'error' && line.msg?.startsWith('answers that wait for the store fill their bound') === true)
     await unlock()
-    await one.logged(line => line.msg?.startsWith('the store takes answers again') === true)
+    await one.logged((line) => line.msg?.startsWith('the store takes answers again') === true)
     await eventually(async () => (await ask(one, 'refused')).status === 201, 'served once the settles have landed', LANDS_WITHIN_MS)
     assert.equal(witness.seen.length, WARMED + 3)
   })
@@ -119,9 +119,10 @@ async function startWorld (t: TestContext, more = ''): Promise<OutageWorld> {
   const config = configOf({ database, redis: servers.redis.url, upstream: witness.url, more }).replace('lease: 2s', LEASE)
   const [one, two] = await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
   // A claim that was made without Redis has no lock there that could become a copy.
-  for (const gateway of [one, two]) await gateway.logged(line => line.msg === 'Redis is in use')
+  for (const gateway of [one, two]) await gateway.logged((line) => line.msg === 'Redis is in use')
   for (const gateway of [one, two]) assert.equal((await ask(gateway, WARM)).status, 201)
-  const recordOf = (key: string): string => String(witness.seen.find(({ headers }) => headers['idempotency-key'] === key)?.headers['onceway-key'])
+  const recordOf = (key: string): string =>
+    String(witness.seen.find(({ headers }) => headers['idempotency-key'] === key)?.headers['onceway-key'])
   return { postgres: servers.postgres, database, witness, one, two, open: gate.resolve, recordOf }
 }
 
@@ -160,18 +161,19 @@ function assertUnsettled (answer: Called): void {
 
 /** Log lines and metrics for each (E6). */
 async function saysUnsettled (one: ProcessGateway): Promise<void> {
-  await eventually(async () => totalOf(await metricsOf(one.adminUrl), 'onceway_settles_retried_total') >= 2, 'settles are tried again', LANDS_WITHIN_MS)
+  await eventually(async () =>
+    totalOf(await metricsOf(one.adminUrl), 'onceway_settles_retried_total') >= 2, 'settles are tried again', LANDS_WITHIN_MS)
   const metrics = await metricsOf(one.adminUrl)
   assert.equal(totalOf(metrics, 'onceway_answers_unsettled_total'), 2)
   assert.equal(totalOf(metrics, 'onceway_unsettled_bytes'), 2 * ANSWER_BYTES)
   // A line is on its way to us for a while when the metrics already say it.
-  await one.logged(line => line.level === 'warn' && line.msg === 'settling failed; trying again')
+  await one.logged((line) => line.level === 'warn' && line.msg === 'settling failed; trying again')
   await eventually(() => unsettledLines(one).length >= 2, 'both are in the log')
   assert.deepEqual(unsettledLines(one).map(({ level }) => level), ['error', 'error'])
 }
 
 function unsettledLines (one: ProcessGateway): LogLine[] {
-  return one.logLines().filter(line => line.msg?.startsWith('the arbiter does not take the outcome') === true)
+  return one.logLines().filter((line) => line.msg?.startsWith('the arbiter does not take the outcome') === true)
 }
 
 /**
@@ -195,13 +197,19 @@ async function askedForAMinute ({ one, two, witness }: OutageWorld, outage: Outa
     }
     assert.equal(unknownKey.json.code, 'store-unavailable', unknownKey.text)
     assert.equal(witness.seen.length, WARMED + 2)
-    await new Promise(resolve => setTimeout(resolve, ASK_EVERY_MS))
+    await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS))
   }
-  if (outage.givenElsewhere) assert.ok(givenThere > 0, `the other process had the answer from Redis: ${aboutRedis(one)}; ${aboutRedis(two)}`)
+  if (outage.givenElsewhere) {
+    assert.ok(givenThere > 0, `the other process had the answer from Redis: ${aboutRedis(one)}; ${aboutRedis(two)}`)
+  }
 }
 
 function aboutRedis (gateway: ProcessGateway): string {
-  return gateway.logLines().filter(line => /redis/i.test(JSON.stringify(line))).map(({ time, msg }) => `${String(time)} ${msg ?? ''}`).join(', ')
+  return gateway
+    .logLines()
+    .filter((line) => /redis/i.test(JSON.stringify(line)))
+    .map(({ time, msg }) => `${String(time)} ${msg ?? ''}`)
+    .join(', ')
 }
 
 async function replaysEverywhere ({ one, two }: OutageWorld, answers: Readonly<Record<string, Called>>): Promise<void> {
@@ -232,7 +240,12 @@ async function nobodyLapsed ({ one, two, database, recordOf }: OutageWorld): Pro
 }
 
 /** Rows that are held by somebody else's transaction: what is there cannot be settled, what is new could be claimed. */
-async function lockedRows (t: TestContext, database: string, begin: () => Promise<unknown>, then: () => void): Promise<() => Promise<void>> {
+async function lockedRows (
+  t: TestContext,
+  database: string,
+  begin: () => Promise<unknown>,
+  then: () => void
+): Promise<() => Promise<void>> {
   const holder = new Client({ connectionString: database })
   holder.on('error', () => {})
   await holder.connect()

@@ -21,7 +21,13 @@ const BODY = '{"amount":100}'
 const stripe = new Stripe('sk_test_nobody')
 
 const hex = (secret: string, body: string): string => createHmac('sha256', secret).update(body).digest('hex')
-const stripes = (secret = SECRET, agoSeconds = 0): Record<string, string> => ({ 'Stripe-Signature': stripe.webhooks.generateTestHeaderString({ payload: BODY, secret, timestamp: Math.floor(Date.now() / 1_000) - agoSeconds }) })
+const stripes = (secret = SECRET, agoSeconds = 0): Record<string, string> => ({
+  'Stripe-Signature': stripe.webhooks.generateTestHeaderString({
+    payload: BODY,
+    secret,
+    timestamp: Math.floor(Date.now() / 1_000) - agoSeconds
+  })
+})
 const githubs = (secret = SECRET): Record<string, string> => ({ 'X-Hub-Signature-256': `sha256=${hex(secret, BODY)}` })
 const own = (secret = SECRET): Record<string, string> => ({ 'X-Sum': hex(secret, BODY) })
 
@@ -36,18 +42,30 @@ const ROUTES: ReadonlyArray<readonly [name: string, policy: string]> = [
   ['open', 'verify: by-key-id']
 ]
 
-interface World { readonly gateway: ProcessGateway, readonly witness: Witness, readonly send: (route: string, key: string, headers?: Record<string, string>) => Promise<Called> }
+interface World {
+  readonly gateway: ProcessGateway
+  readonly witness: Witness
+  readonly send: (route: string, key: string, headers?: Record<string, string>) => Promise<Called>
+}
 
 async function start (t: TestContext): Promise<World> {
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
-  const routes = ROUTES.map(([name, policy]) => `  - { name: ${name}, match: { path: /${name} }, upstream: witness, idempotency: { scope: public, ${policy} } }`)
+  const routes = ROUTES.map(([name, policy]) =>
+    `  - { name: ${name}, match: { path: /${name} }, upstream: witness, idempotency: { scope: public, ${policy} } }`)
   const config = `version: 1\nlisten: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\nupstreams: { witness: { url: "${witness.url}" } }\nroutes:\n${routes.join('\n')}\n`
   const gateway = await startProcess(t, { config })
-  return { gateway, witness, send: async (route, key, headers = {}) => call(gateway.url, `/${route}`, { body: BODY, headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json', ...headers } }) }
+  return {
+    gateway,
+    witness,
+    send: async (route, key, headers = {}) => call(gateway.url, `/${route}`, {
+      body: BODY,
+      headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json', ...headers }
+    })
+  }
 }
 
-test('whoever signs is served in every mode, whoever does not is told nothing, and by-key-id is called what it is', async t => {
+test('whoever signs is served in every mode, whoever does not is told nothing, and by-key-id is called what it is', async (t) => {
   const { gateway, witness, send } = await start(t)
   const status = ({ status, headers }: Called): unknown => [status, headers['idempotency-status']]
   const refused = async (route: string, key: string, headers: Record<string, string>, said = /Nothing was executed\.$/): Promise<void> => {
@@ -97,13 +115,21 @@ test('whoever signs is served in every mode, whoever does not is told nothing, a
   })
 
   await t.test('by-key-id', async () => {
-    const [signed, again] = ['of the first request', 'of its retry'].map(signature => ({ Authorization: `Signature keyId="a", signature="${hex(SECRET, signature)}"` }))
-    assert.deepEqual([status(await send('open', 'k', signed)), status(await send('open', 'k', again))], [[201, 'executed'], [201, 'replayed']])
+    const [signed, again] = ['of the first request', 'of its retry'].map((signature) => ({
+      Authorization: `Signature keyId="a", signature="${hex(SECRET, signature)}"`
+    }))
+    assert.deepEqual(
+      [status(await send('open', 'k', signed)), status(await send('open', 'k', again))],
+      [[201, 'executed'], [201, 'replayed']]
+    )
     const nameless = await send('open', 'l', stripes())
     assert.deepEqual([nameless.status, nameless.json.code], [400, 'scope-missing'])
     assert.match(nameless.json.detail, /only by Stripe-Signature \(signature\), in which the gateway can read no key id\. /)
     const told = await gateway.logged(({ msg }) => /by-key-id on route open: whoever knows/.test(msg ?? ''))
-    assert.match(String(told.msg), /whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here/)
+    assert.match(
+      String(told.msg),
+      /whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here/
+    )
     assert.ok(gateway.logLines().some(({ msg }) => /inbox\.verify on route old-name is now verify/.test(msg ?? '')))
     assert.match(gateway.output(), /own: .*, signatures verified/)
   })
@@ -113,7 +139,7 @@ test('whoever signs is served in every mode, whoever does not is told nothing, a
   assert.ok(!gateway.output().includes(SECRET) && !metrics.includes(SECRET))
 })
 
-test('a secret that is turned counts from the reload on', async t => {
+test('a secret that is turned counts from the reload on', async (t) => {
   const directory = makeDirectory('secret')
   t.after(() => { directory.remove() })
   const file = join(directory.path, 'secret')
@@ -123,7 +149,8 @@ test('a secret that is turned counts from the reload on', async t => {
   const gateway = await startProcess(t, {
     config: `version: 1\nlisten: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\nupstreams: { witness: { url: "${witness.url}" } }\nroutes:\n  - { name: hooks, match: { path: /hooks }, upstream: witness, idempotency: { scope: public, verify: { scheme: github, secretFile: "${file}" } } }\n`
   })
-  const send = async (key: string, secret: string): Promise<number> => (await call(gateway.url, '/hooks', { body: BODY, headers: { 'Idempotency-Key': key, ...githubs(secret) } })).status
+  const send = async (key: string, secret: string): Promise<number> =>
+    (await call(gateway.url, '/hooks', { body: BODY, headers: { 'Idempotency-Key': key, ...githubs(secret) } })).status
   assert.deepEqual([await send('a', SECRET), await send('b', BEFORE)], [201, 401])
   writeFileSync(file, BEFORE)
   gateway.signal('SIGHUP')

@@ -10,7 +10,7 @@ import { startWitness } from '../harness/witness.ts'
 /** Long enough that nothing but the stop outlasts it. */
 const TIMEOUT_MS = 3_000
 
-test('a process that was stopped beyond the time-out takes the answers that came meanwhile: a client\'s, and a consumer\'s', async t => {
+test('a process that was stopped beyond the time-out takes the answers that came meanwhile: a client\'s, and a consumer\'s', async (t) => {
   const stopped = Promise.withResolvers<undefined>()
   const witness = await startWitness(async (_seen, response) => { await stopped.promise; response.writeHead(201).end('done') })
   t.after(async () => { await witness.close() })
@@ -36,6 +36,8 @@ routes:
   const answer = await first
   assert.deepEqual([answer.status, answer.headers['idempotency-status']], [201, 'executed'])
   await eventually(async () => (await ask('/things')).headers['idempotent-replayed'] === 'true', 'replayed')
-  await eventually(async () => /onceway_inbox_deliveries_total\{[^}]*result="delivered"[^}]*\} 1\n/.test((await call(gateway.adminUrl, '/metrics', { method: 'GET' })).text), 'delivered, and not held')
+  await eventually(async () => /onceway_inbox_deliveries_total\{[^}]*result="delivered"[^}]*\} 1\n/.test(
+    (await call(gateway.adminUrl, '/metrics', { method: 'GET' })).text
+  ), 'delivered, and not held')
   assert.equal(witness.seen.length, 2)
 })

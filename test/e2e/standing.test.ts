@@ -35,14 +35,17 @@ describe('which promise holds', needs('own postgres', 'own redis'), () => {
   let sound: PostgresServer
   let weak: PostgresServer
   before(async () => {
-    [sound, weak] = await Promise.all([startPostgres(), startPostgres({ settings: { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' } })])
+    [sound, weak] = await Promise.all([
+      startPostgres(),
+      startPostgres({ settings: { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' } })
+    ])
   })
   after(async () => { await Promise.all([sound.stop(), weak.stop()]) })
 
   const gatewayOn = async (t: TestContext, server: PostgresServer, redis: string | null = null, more = ''): Promise<ProcessGateway> =>
     startProcess(t, { config: configOf({ database: await server.createDatabase('standing'), redis, upstream: NOBODY, more }) })
 
-  test('on a database that keeps what it acknowledges it is strict', async t => {
+  test('on a database that keeps what it acknowledges it is strict', async (t) => {
     const gateway = await gatewayOn(t, sound)
     assert.deepEqual(await standingOf(gateway), { promise: 'strict', reasons: [], remarks: [] })
     const line = await gateway.logged(({ msg }) => msg === 'the promise is strict')
@@ -52,21 +55,24 @@ describe('which promise holds', needs('own postgres', 'own redis'), () => {
     assert.equal(metrics.get('onceway_promise_weakened'), undefined)
   })
 
-  test('on one that may forget it is weakened, once in the log, with what to do about each reason; workers say it as one gateway', async t => {
+  test('on one that may forget it is weakened, once in the log, with what to do about each reason; workers say it as one gateway', async (t) => {
     const gateway = await gatewayOn(t, weak, null, 'workers: 2')
     const reasons = ['fsync-off', 'full-page-writes-off', 'synchronous-commit-off']
     assert.deepEqual(await standingOf(gateway), { promise: 'weakened', reasons, remarks: [] })
     const line = await gateway.logged(({ promise }) => promise === 'weakened')
     assert.deepEqual([line.level, line['reasons']], ['warn', reasons])
-    for (const setting of ['fsync = on', 'full_page_writes = on', 'synchronous_commit is off']) assert.ok(line.msg?.includes(setting), line.msg)
-    await eventually(async () => (await metricsOf(gateway.adminUrl)).has('onceway_promise{promise="weakened"}'), 'it is in a metric', NOTICED_WITHIN_MS)
+    for (const setting of ['fsync = on', 'full_page_writes = on', 'synchronous_commit is off']) {
+      assert.ok(line.msg?.includes(setting), line.msg)
+    }
+    await eventually(async () =>
+      (await metricsOf(gateway.adminUrl)).has('onceway_promise{promise="weakened"}'), 'it is in a metric', NOTICED_WITHIN_MS)
     assert.equal(gateway.logLines().filter(({ promise }) => promise === 'weakened').length, 1, 'one of them logs it')
     const metrics = await metricsOf(gateway.adminUrl)
     assert.deepEqual(metrics.get('onceway_promise{promise="weakened"}'), [1], 'of two workers the largest, not the sum')
     for (const reason of reasons) assert.deepEqual(metrics.get(`onceway_promise_weakened{reason="${reason}"}`), [1])
   })
 
-  test('the embedded store is strict, because it sets its own settings', async t => {
+  test('the embedded store is strict, because it sets its own settings', async (t) => {
     const config = `
 version: 1
 listen: { host: 127.0.0.1, port: 0 }
@@ -78,18 +84,19 @@ routes: [{ name: things, match: { path: "/*" }, upstream: nobody, idempotency: {
     assert.equal((await standingOf(gateway)).promise, 'strict')
   })
 
-  test('a Redis that evicts is a remark: it costs round trips, and the row decides', async t => {
+  test('a Redis that evicts is a remark: it costs round trips, and the row decides', async (t) => {
     const redis = await startRedis({ args: ['--maxmemory', '64mb', '--maxmemory-policy', 'allkeys-lru'] })
     t.after(() => redis.stop())
     const gateway = await gatewayOn(t, sound, redis.url)
-    await eventually(async () => (await standingOf(gateway)).remarks?.includes('redis-evicts') === true, 'Redis is remarked on', NOTICED_WITHIN_MS)
+    await eventually(async () =>
+      (await standingOf(gateway)).remarks?.includes('redis-evicts') === true, 'Redis is remarked on', NOTICED_WITHIN_MS)
     assert.equal((await standingOf(gateway)).promise, 'strict')
     await gateway.logged(({ remarks }) => Array.isArray(remarks) && remarks.includes('redis-evicts'))
   })
 })
 
 describe('which promise holds beside a standby', needs('own postgres', 'postgres tools'), () => {
-  test('an asynchronous standby that is away for a moment is none that is gone: not for a gateway that runs, nor for one that starts', async t => {
+  test('an asynchronous standby that is away for a moment is none that is gone: not for a gateway that runs, nor for one that starts', async (t) => {
     const pair = await startPair({ synchronous: false })
     t.after(() => pair.stop())
     // As a role that may see nothing of others but what everybody may.
@@ -97,7 +104,9 @@ describe('which promise holds beside a standby', needs('own postgres', 'postgres
     await query(pair.primary().url, 'create role plain login password \'plain\'')
     await query(pair.primary().url, `alter database "${url.pathname.slice(1)}" owner to plain`)
     Object.assign(url, { username: 'plain', password: 'plain' })
-    const gateway = async (): Promise<ProcessGateway> => startProcess(t, { config: configOf({ database: url.href, redis: null, upstream: NOBODY, more: '' }) })
+    const gateway = async (): Promise<ProcessGateway> => startProcess(t, {
+      config: configOf({ database: url.href, redis: null, upstream: NOBODY, more: '' })
+    })
     const weakened = { promise: 'weakened', reasons: ['asynchronous-standby'], remarks: [] }
     const before = await gateway()
     assert.deepEqual(await standingOf(before), weakened)
@@ -108,18 +117,20 @@ describe('which promise holds beside a standby', needs('own postgres', 'postgres
     assert.deepEqual((await standingOf(await gateway())).promise, 'strict', 'there is nothing to be seen of it any more')
   })
 
-  test('with one that each commit waits for it is strict, there or away; with another one beside it, it is not', async t => {
+  test('with one that each commit waits for it is strict, there or away; with another one beside it, it is not', async (t) => {
     const pair = await startPair({ synchronous: true })
     t.after(() => pair.stop())
     const database = await pair.createDatabase('beside')
-    const standing = async (): Promise<Said> => standingOf(await startProcess(t, { config: configOf({ database, redis: null, upstream: NOBODY, more: '' }) }))
+    const standing = async (): Promise<Said> => standingOf(await startProcess(t, {
+      config: configOf({ database, redis: null, upstream: NOBODY, more: '' })
+    }))
     assert.equal((await standing()).promise, 'strict')
     // Another standby's, which is away.
     await query(pair.primary().url, 'select pg_create_physical_replication_slot(\'another\')')
     assert.deepEqual((await standing()).reasons, ['asynchronous-standby'])
   })
 
-  test('a standby without a slot is remembered by the process that has seen it, until there is another primary', async t => {
+  test('a standby without a slot is remembered by the process that has seen it, until there is another primary', async (t) => {
     const pair = await startPair({ synchronous: false })
     t.after(() => pair.stop())
     const store = await openPostgres(optionsOf(await pair.createDatabase('beside')))

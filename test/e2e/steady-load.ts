@@ -46,7 +46,7 @@ export class SteadyLoad {
   async #client (client: number): Promise<void> {
     for (let turn = client; !this.#stopped; turn++) {
       await this.#turn(turn % TURNS)
-      await new Promise(resolve => { setTimeout(resolve, PAUSE_MS) })
+      await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS) })
     }
   }
 

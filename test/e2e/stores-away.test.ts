@@ -32,7 +32,7 @@ async function comesTo (gateway: ProcessGateway, expected: Readonly<Record<strin
   let found: unknown
   await eventually(async () => {
     const metrics = await metricsOf(gateway.adminUrl)
-    found = Object.fromEntries(Object.keys(expected).map(series => [series, valueOf(metrics, series)]))
+    found = Object.fromEntries(Object.keys(expected).map((series) => [series, valueOf(metrics, series)]))
     return JSON.stringify(found) === JSON.stringify(expected)
   }, () => `it is ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`, LONGEST_MS)
 }
@@ -43,7 +43,8 @@ async function triedInVain (gateway: ProcessGateway, series: string): Promise<vo
 }
 
 const saying = (gateway: ProcessGateway, what: RegExp): number => gateway.logLines().filter(({ msg }) => what.test(msg ?? '')).length
-const warnings = (gateway: ProcessGateway): string[] => gateway.logLines().filter(({ level }) => level === 'warn' || level === 'error').map(({ msg, error }) => `${msg}: ${String(error)}`)
+const warnings = (gateway: ProcessGateway): string[] =>
+  gateway.logLines().filter(({ level }) => level === 'warn' || level === 'error').map(({ msg, error }) => `${msg}: ${String(error)}`)
 
 describe('stores that are away', needs('own postgres', 'own redis'), () => {
   let servers: Servers
@@ -51,25 +52,32 @@ describe('stores that are away', needs('own postgres', 'own redis'), () => {
   before(async () => { [servers, witness] = await Promise.all([startServers(), startWitness()]) })
   after(async () => { await Promise.all([servers.stop(), witness.close()]) })
 
-  test('both are away at the start: metrics and /readyz say so from the first moment, and when they are there, are lost and come back', async t => {
+  test('both are away at the start: metrics and /readyz say so from the first moment, and when they are there, are lost and come back', async (t) => {
     const database = await servers.postgres.createDatabase('away')
     await Promise.all([servers.postgres.kill(), servers.redis.kill()])
     t.after(async () => { await Promise.all([servers.postgres.restart(), servers.redis.restart()]) })
     const gateway = await startProcess(t, { config: configOf({ database, redis: servers.redis.url, upstream: witness.url }) })
     const metrics = await metricsOf(gateway.adminUrl)
-    assert.deepEqual([up('postgres'), up('redis'), 'onceway_redis_breaker_open', errorsOf('redis', 'connect')].map(series => valueOf(metrics, series)), [0, 0, 1, 0])
+    assert.deepEqual(
+      [up('postgres'), up('redis'), 'onceway_redis_breaker_open', errorsOf('redis', 'connect')].map((series) => valueOf(metrics, series)),
+      [0, 0, 1, 0]
+    )
     assert.equal(metrics.has(up('sqlite')), false, 'only those that are configured')
     assert.ok((valueOf(metrics, errorsOf('postgres', 'open')) ?? 0) > 0, 'the try that failed is counted')
     const { status, reason } = await readiness(gateway)
     assert.equal(status, 'starting')
-    assert.match(String(reason), new RegExp(`^postgres at 127\\.0\\.0\\.1:${servers.postgres.port}, .* cannot be reached \\(ECONNREFUSED\\)$`))
+    assert.match(
+      String(reason),
+      new RegExp(`^postgres at 127\\.0\\.0\\.1:${servers.postgres.port}, .* cannot be reached \\(ECONNREFUSED\\)$`)
+    )
     await triedInVain(gateway, errorsOf('postgres', 'open'))
     assert.deepEqual(warnings(gateway), ['database not reached; trying again: ECONNREFUSED'], 'said once, whatever was tried')
     assert.ok(!gateway.output().includes(new URL(database).password))
 
     await servers.postgres.restart()
     await comesTo(gateway, { [up('postgres')]: 1, [up('redis')]: 0, onceway_redis_breaker_open: 1 })
-    await eventually(async () => (valueOf(await metricsOf(gateway.adminUrl), errorsOf('redis', 'connect')) ?? 0) > 0, 'a connection to Redis has failed', LONGEST_MS)
+    await eventually(async () =>
+      (valueOf(await metricsOf(gateway.adminUrl), errorsOf('redis', 'connect')) ?? 0) > 0, 'a connection to Redis has failed', LONGEST_MS)
     await servers.redis.restart()
     await comesTo(gateway, { [up('postgres')]: 1, [up('redis')]: 1, onceway_redis_breaker_open: 0 })
     assert.equal(saying(gateway, /^database reached$/), 1)
@@ -82,18 +90,20 @@ describe('stores that are away', needs('own postgres', 'own redis'), () => {
     await comesTo(gateway, { [up('postgres')]: 1, [up('redis')]: 1, onceway_redis_breaker_open: 0 })
   })
 
-  test('a Redis whose name does not resolve is tried again and again, and said once', async t => {
+  test('a Redis whose name does not resolve is tried again and again, and said once', async (t) => {
     const database = await servers.postgres.createDatabase('nameless')
-    const gateway = await startProcess(t, { config: configOf({ database, redis: 'redis://:of-the-test@nowhere.invalid:6379', upstream: witness.url }) })
+    const gateway = await startProcess(t, {
+      config: configOf({ database, redis: 'redis://:of-the-test@nowhere.invalid:6379', upstream: witness.url })
+    })
     await comesTo(gateway, { [up('postgres')]: 1, [up('redis')]: 0, onceway_redis_breaker_open: 1 })
     await triedInVain(gateway, errorsOf('redis', 'connect'))
-    const said = warnings(gateway).filter(line => line.startsWith('Redis'))
+    const said = warnings(gateway).filter((line) => line.startsWith('Redis'))
     assert.equal(said.length, 1, said.join('\n'))
     assert.match(said[0] ?? '', /ENOTFOUND|EAI_AGAIN/)
     assert.ok(!gateway.output().includes('of-the-test@'))
   })
 
-  test('a database that is lost while the gateway serves is said once by each that needs it, and once when it is back', async t => {
+  test('a database that is lost while the gateway serves is said once by each that needs it, and once when it is back', async (t) => {
     const database = await servers.postgres.createDatabase('lost-later')
     const gateway = await startProcess(t, { config: configOf({ database, redis: null, upstream: witness.url }) })
     await comesTo(gateway, { [up('postgres')]: 1 })
@@ -110,7 +120,7 @@ describe('stores that are away', needs('own postgres', 'own redis'), () => {
     await gateway.logged(({ background, msg }) => background === 'heartbeat' && msg === 'background rounds succeed again')
   })
 
-  test('workers: the store is up when all of them reach it, in one series', async t => {
+  test('workers: the store is up when all of them reach it, in one series', async (t) => {
     const database = await servers.postgres.createDatabase('away-workers')
     await servers.postgres.kill()
     t.after(() => servers.postgres.restart())
@@ -125,17 +135,22 @@ describe('stores that are away', needs('own postgres', 'own redis'), () => {
   })
 })
 
-test('a database whose name does not resolve is tried again and again, and said once', async t => {
-  const gateway = await startProcess(t, { config: configOf({ database: 'postgres://onceway:of-the-test@nowhere.invalid/app', redis: null, upstream: 'http://127.0.0.1:9' }) })
+test('a database whose name does not resolve is tried again and again, and said once', async (t) => {
+  const gateway = await startProcess(t, {
+    config: configOf({ database: 'postgres://onceway:of-the-test@nowhere.invalid/app', redis: null, upstream: 'http://127.0.0.1:9' })
+  })
   await triedInVain(gateway, errorsOf('postgres', 'open'))
   const said = warnings(gateway)
   assert.equal(said.length, 1, said.join('\n'))
   assert.match(said[0] ?? '', /^database not reached; trying again: (ENOTFOUND|EAI_AGAIN)$/)
-  assert.match(String((await readiness(gateway)).reason), /^postgres at nowhere\.invalid:5432, .* cannot be reached \((ENOTFOUND|EAI_AGAIN)\)$/)
+  assert.match(
+    String((await readiness(gateway)).reason),
+    /^postgres at nowhere\.invalid:5432, .* cannot be reached \((ENOTFOUND|EAI_AGAIN)\)$/
+  )
   assert.ok(!gateway.output().includes('of-the-test'))
 })
 
-test('the embedded store has its own series, and no other store has one', async t => {
+test('the embedded store has its own series, and no other store has one', async (t) => {
   const gateway = await startProcess(t, { args: ['--port', '0', '--upstream', 'http://127.0.0.1:9'], env: { ONCEWAY_ADMIN_PORT: '0' } })
   await comesTo(gateway, { onceway_store_up: 1, [up('sqlite')]: 1, [errorsOf('sqlite', 'settle')]: 0 })
 })

@@ -27,10 +27,13 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     return gateway
   }
 
-  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body: 'one'
+  })
   const readiness = (gateway: ProcessGateway): Promise<Called> => call(gateway.adminUrl, '/readyz', { method: 'GET' })
 
-  test('FLUSHALL in mid-flight leaves one execution, and a duplicate is still told that it is in flight', async t => {
+  test('FLUSHALL in mid-flight leaves one execution, and a duplicate is still told that it is in flight', async (t) => {
     const release = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => { await release.promise; await CREATED(...args) })
     t.after(() => witness.close())
@@ -49,7 +52,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
-  test('Redis full: everything goes on by the database alone', async t => {
+  test('Redis full: everything goes on by the database alone', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const gateway = await gatewayOn(t, witness)
@@ -63,7 +66,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.length, 2)
   })
 
-  test('Redis killed: everything goes on, /readyz says degraded, and Redis is used again when it is back', async t => {
+  test('Redis killed: everything goes on, /readyz says degraded, and Redis is used again when it is back', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const gateway = await gatewayOn(t, witness)
@@ -83,7 +86,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.length, 3)
   })
 
-  test('Postgres killed: 503 and nothing sent, stored answers still replay, and it recovers', async t => {
+  test('Postgres killed: 503 and nothing sent, stored answers still replay, and it recovers', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const gateway = await gatewayOn(t, witness)
@@ -101,7 +104,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.filter(({ method }) => method === 'POST').length, 2)
   })
 
-  test('Postgres killed between send and settle: the real answer, marked, and after recovery the replay', async t => {
+  test('Postgres killed between send and settle: the real answer, marked, and after recovery the replay', async (t) => {
     const release = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => { await release.promise; await CREATED(...args) })
     t.after(() => witness.close())
@@ -123,7 +126,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
-  test('a gateway that starts before its database listens, says that it is not ready, and serves when the database comes', async t => {
+  test('a gateway that starts before its database listens, says that it is not ready, and serves when the database comes', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const database = await servers.postgres.createDatabase('late')
@@ -139,7 +142,7 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
   })
 
   // A commit that no standby acknowledged, between the first sign of life and the reading of the schemes, was the end of a start.
-  test('a gateway whose database opens, and then does not say by which scheme ids are made, starts and serves when it does', async t => {
+  test('a gateway whose database opens, and then does not say by which scheme ids are made, starts and serves when it does', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const database = await servers.postgres.createDatabase('scheme-unread')
@@ -152,7 +155,11 @@ describe('when a store is lost', needs('own postgres', 'own redis'), () => {
     t.after(() => schemes.end())
     await schemes.connect()
     const starting = startProcess(t, { config })
-    await until(async () => (await query(database, 'select 1 from pg_locks l join pg_class c on c.oid = l.relation where not l.granted and c.relname = \'gateways\'')).length > 0)
+    await until(async () =>
+      (await query(
+        database,
+        'select 1 from pg_locks l join pg_class c on c.oid = l.relation where not l.granted and c.relname = \'gateways\''
+      )).length > 0)
     await lock(schemes, 'schemes')
     await gateways.end()
     const gateway = await starting
@@ -178,5 +185,5 @@ async function lock (client: Client, table: string): Promise<void> {
 
 /** Polls: what is waited for happens inside another process. The test's own time-out is the bound. */
 async function until (is: () => Promise<boolean>): Promise<void> {
-  while (!await is()) await new Promise(resolve => setTimeout(resolve, 50))
+  while (!await is()) await new Promise((resolve) => setTimeout(resolve, 50))
 }

@@ -25,20 +25,28 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  async function twoGateways (t: TestContext, witness: Witness, idempotency = '', withRedis = true): Promise<[ProcessGateway, ProcessGateway]> {
+  async function twoGateways (
+    t: TestContext,
+    witness: Witness,
+    idempotency = '',
+    withRedis = true
+  ): Promise<[ProcessGateway, ProcessGateway]> {
     const database = await servers.postgres.createDatabase('two')
     const config = configOf({ database, redis: withRedis ? servers.redis.url : null, upstream: witness.url, idempotency })
     return Promise.all([startProcess(t, { config }), startProcess(t, { config })])
   }
 
-  const ask = (gateway: ProcessGateway, key: string, body = 'one'): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body })
+  const ask = (gateway: ProcessGateway, key: string, body = 'one'): Promise<Called> => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body
+  })
 
   for (const withRedis of [true, false]) {
     const stores = withRedis ? 'Redis and Postgres' : 'Postgres alone'
 
-    test(`50 simultaneous duplicates of one key are one execution and 49 in-flight or replayed answers, on ${stores}`, async t => {
+    test(`50 simultaneous duplicates of one key are one execution and 49 in-flight or replayed answers, on ${stores}`, async (t) => {
       const witness = await startWitness(async (...args) => {
-        await new Promise(resolve => setTimeout(resolve, 300))
+        await new Promise((resolve) => setTimeout(resolve, 300))
         await CREATED(...args)
       })
       t.after(() => witness.close())
@@ -53,7 +61,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
         if (answer.status === 201) assert.deepEqual(answer.body, executed[0]?.body)
         else assert.ok(Number(answer.headers['retry-after']) >= 1)
       }
-      const replays = await Promise.all(gateways.map(async gateway => afterFlight(() => ask(gateway, 'dup'))))
+      const replays = await Promise.all(gateways.map(async (gateway) => afterFlight(() => ask(gateway, 'dup'))))
       for (const replay of replays) {
         assert.equal(replay.headers['idempotent-replayed'], 'true')
         assert.deepEqual(replay.body, executed[0]?.body)
@@ -61,7 +69,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
       assert.equal(witness.seen.length, 1)
     })
 
-    test(`a duplicate at the other process waits and is woken with the answer, on ${stores}`, async t => {
+    test(`a duplicate at the other process waits and is woken with the answer, on ${stores}`, async (t) => {
       const release = Promise.withResolvers<void>()
       const witness = await startWitness(async (...args) => {
         await release.promise
@@ -81,7 +89,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     })
   }
 
-  test('a process killed between forward and settle: in flight until the lease ends, then outcome-unknown, and one request', async t => {
+  test('a process killed between forward and settle: in flight until the lease ends, then outcome-unknown, and one request', async (t) => {
     const witness = await startWitness(() => {})
     t.after(() => witness.close())
     const [one, two] = await twoGateways(t, witness)
@@ -94,7 +102,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     assert.equal(inFlight.json.code, 'in-flight')
     let later = inFlight
     while (later.status === 409) {
-      await new Promise(resolve => setTimeout(resolve, 200))
+      await new Promise((resolve) => setTimeout(resolve, 200))
       later = await ask(two, 'killed')
     }
     assert.equal(later.status, 504)
@@ -103,10 +111,10 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     assert.equal(later.headers['retry-after'], undefined)
     assert.equal((await ask(two, 'killed')).json.code, 'outcome-unknown')
     assert.equal(witness.seen.length, 1)
-    await two.logged(line => line.level === 'error' && line['stage'] === 'lease')
+    await two.logged((line) => line.level === 'error' && line['stage'] === 'lease')
   })
 
-  test('a client that disconnects in mid-flight cancels nothing: its retry at the other process replays', async t => {
+  test('a client that disconnects in mid-flight cancels nothing: its retry at the other process replays', async (t) => {
     const release = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => {
       await release.promise
@@ -115,7 +123,9 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     t.after(() => witness.close())
     const [one, two] = await twoGateways(t, witness, ', inFlight: { wait: 5s }')
     const client = new AbortController()
-    const gone = call(one.url, '/things', { headers: { 'Idempotency-Key': 'gone' }, body: 'one', signal: client.signal }).catch((error: Error) => error)
+    const gone = call(one.url, '/things', { headers: { 'Idempotency-Key': 'gone' }, body: 'one', signal: client.signal }).catch(
+      (error: Error) => error
+    )
     await witness.reached(1)
     client.abort()
     assert.ok(await gone instanceof Error)
@@ -126,7 +136,7 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
-  test('the same key with another body is refused in flight and afterwards, at both processes', async t => {
+  test('the same key with another body is refused in flight and afterwards, at both processes', async (t) => {
     const release = Promise.withResolvers<void>()
     const witness = await startWitness(async (...args) => {
       await release.promise
@@ -144,11 +154,15 @@ describe('two gateway processes', needs('postgres', 'redis'), () => {
     assert.equal(witness.seen.length, 1)
   })
 
-  test('two deployments on one Redis never see each other: two executions', async t => {
+  test('two deployments on one Redis never see each other: two executions', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
-    const configs = await Promise.all(['a', 'b'].map(async name => configOf({ database: await servers.postgres.createDatabase(name), redis: servers.redis.url, upstream: witness.url })))
-    const [one, two] = await Promise.all(configs.map(async config => startProcess(t, { config }))) as [ProcessGateway, ProcessGateway]
+    const configs = await Promise.all(['a', 'b'].map(async (name) => configOf({
+      database: await servers.postgres.createDatabase(name),
+      redis: servers.redis.url,
+      upstream: witness.url
+    })))
+    const [one, two] = await Promise.all(configs.map(async (config) => startProcess(t, { config }))) as [ProcessGateway, ProcessGateway]
     assert.equal((await ask(one, 'same')).headers['idempotency-status'], 'executed')
     assert.equal((await ask(two, 'same')).headers['idempotency-status'], 'executed')
     assert.equal(witness.seen.length, 2)

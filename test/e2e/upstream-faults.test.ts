@@ -14,7 +14,8 @@ import { startWitness } from '../harness/witness.ts'
 import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
-const ANSWER = (status: string, headers: string, body: string): string => `HTTP/1.1 ${status}\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`
+const ANSWER = (status: string, headers: string, body: string): string =>
+  `HTTP/1.1 ${status}\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`
 const CREATED = ANSWER('201 Created', '', 'created')
 
 /** A gateway process on Redis and Postgres in front of an upstream that misbehaves: what becomes of the retry. */
@@ -34,9 +35,12 @@ describe('an upstream that fails', needs('postgres', 'redis'), () => {
     return { upstream, ask: () => ask(gateway, 'k') }
   }
 
-  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'same' })
+  const ask = (gateway: ProcessGateway, key: string): Promise<Called> => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': key },
+    body: 'same'
+  })
 
-  test('refuses: released with Retry-After, and the retry executes', async t => {
+  test('refuses: released with Retry-After, and the retry executes', async (t) => {
     const port = await freePort()
     const gateway = await gatewayFor(t, `http://127.0.0.1:${port}`)
     const refused = await ask(gateway, 'k')
@@ -50,8 +54,8 @@ describe('an upstream that fails', needs('postgres', 'redis'), () => {
     assert.equal(witness.seen[0]?.headers['idempotency-attempt'], '2')
   })
 
-  test('resets after it has read the request: 502 outcome-unknown, and the retry does not execute', async t => {
-    const { upstream, ask } = await scripted(t, { onRequest: socket => { socket.resetAndDestroy() } })
+  test('resets after it has read the request: 502 outcome-unknown, and the retry does not execute', async (t) => {
+    const { upstream, ask } = await scripted(t, { onRequest: (socket) => { socket.resetAndDestroy() } })
     for (const answer of [await ask(), await ask()]) {
       assert.equal(answer.status, 502)
       assert.equal(answer.json.code, 'outcome-unknown')
@@ -62,10 +66,18 @@ describe('an upstream that fails', needs('postgres', 'redis'), () => {
   for (const [name, answer, retryStatus] of [
     ['a 502 of a hop', ANSWER('502 Bad Gateway', 'Server: nginx\r\n', 'hop'), 502],
     ['a 504 of a hop', ANSWER('504 Gateway Timeout', 'Server: nginx\r\n', 'hop'), 504],
-    ['a 503 of Envoy after sending', ANSWER('503 Service Unavailable', 'Server: envoy\r\n', 'upstream connect error or disconnect/reset before headers. reset reason: connection termination'), 502]
+    [
+      'a 503 of Envoy after sending',
+      ANSWER(
+        '503 Service Unavailable',
+        'Server: envoy\r\n',
+        'upstream connect error or disconnect/reset before headers. reset reason: connection termination'
+      ),
+      502
+    ]
   ] as const) {
-    test(`${name}: as it came, and the retry does not execute`, async t => {
-      const { upstream, ask } = await scripted(t, { onRequest: socket => { socket.write(answer) } })
+    test(`${name}: as it came, and the retry does not execute`, async (t) => {
+      const { upstream, ask } = await scripted(t, { onRequest: (socket) => { socket.write(answer) } })
       const first = await ask()
       assert.equal(first.headers['idempotency-status'], 'indeterminate')
       assert.ok(answer.endsWith(first.text))
@@ -76,8 +88,12 @@ describe('an upstream that fails', needs('postgres', 'redis'), () => {
     })
   }
 
-  test('a 503 of the application: released, and the retry executes', async t => {
-    const { upstream, ask } = await scripted(t, { onRequest: (socket, count) => { socket.write(count === 1 ? ANSWER('503 Service Unavailable', 'Retry-After: 1\r\n', 'busy') : CREATED) } })
+  test('a 503 of the application: released, and the retry executes', async (t) => {
+    const { upstream, ask } = await scripted(t, {
+      onRequest: (socket, count) => {
+        socket.write(count === 1 ? ANSWER('503 Service Unavailable', 'Retry-After: 1\r\n', 'busy') : CREATED)
+      }
+    })
     const first = await ask()
     assert.equal(first.headers['idempotency-status'], 'released')
     assert.equal((await ask()).status, 201)
@@ -85,7 +101,7 @@ describe('an upstream that fails', needs('postgres', 'redis'), () => {
     assert.equal(upstream.requests(), 2)
   })
 
-  test('an answer too many on an idle connection is never stored', async t => {
+  test('an answer too many on an idle connection is never stored', async (t) => {
     let tooMany: (() => void) | null = null
     const upstream = await startScripted(t, {
       onRequest: (socket, count) => {

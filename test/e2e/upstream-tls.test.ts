@@ -61,7 +61,10 @@ async function startTls (t: TestContext, { cert, key }: Signed): Promise<TlsServ
   return { port: (server.address() as AddressInfo).port, seen }
 }
 
-const post = (gateway: Reloadable, path: string, key: string) => call(gateway.url, path, { headers: { 'Idempotency-Key': key }, body: 'one' })
+const post = (gateway: Reloadable, path: string, key: string) => call(gateway.url, path, {
+  headers: { 'Idempotency-Key': key },
+  body: 'one'
+})
 
 /** The first line of the answer, and what came behind its head. */
 async function upgrade ({ url }: Reloadable): Promise<string> {
@@ -84,7 +87,7 @@ describe('an upstream with a certificate of one\'s own authority', needs('openss
   })
   after(() => { authority.remove(); stranger.remove() })
 
-  test('without the authority: 502, nothing is sent, and the log says why, and what helps; a reload that names it is enough', async t => {
+  test('without the authority: 502, nothing is sent, and the log says why, and what helps; a reload that names it is enough', async (t) => {
     const server = await startTls(t, signed)
     const gateway = await startReloadable(t, fileOf(server.port), ['--data-dir', directory(t)])
     const { status, json } = await post(gateway, '/guarded', 'first')
@@ -115,28 +118,31 @@ describe('an upstream with a certificate of one\'s own authority', needs('openss
     assert.equal(server.seen.length, before)
   })
 
-  test('the authority can stand in the file itself, beside others', async t => {
+  test('the authority can stand in the file itself, beside others', async (t) => {
     const server = await startTls(t, signed)
     const pem = `${readFileSync(stranger.ca, 'utf8')}${readFileSync(authority.ca, 'utf8')}`
     const gateway = await startReloadable(t, fileOf(server.port, `, ca: ${JSON.stringify(pem)}`), ['--data-dir', directory(t)])
     assert.equal((await post(gateway, '/guarded', 'first')).status, 201)
   })
 
-  test('NODE_EXTRA_CA_CERTS does it for every upstream', async t => {
+  test('NODE_EXTRA_CA_CERTS does it for every upstream', async (t) => {
     const server = await startTls(t, signed)
     const gateway = await startReloadable(t, fileOf(server.port), ['--data-dir', directory(t)], { NODE_EXTRA_CA_CERTS: authority.ca })
     assert.equal((await post(gateway, '/guarded', 'first')).status, 201)
   })
 
-  test('a certificate for another name: refused, and the log says so', async t => {
+  test('a certificate for another name: refused, and the log says so', async (t) => {
     const server = await startTls(t, authority.sign('elsewhere', ['elsewhere.example']))
     const gateway = await startReloadable(t, fileOf(server.port, `, caFile: "${authority.ca}"`), ['--data-dir', directory(t)])
     assert.equal((await post(gateway, '/guarded', 'first')).status, 502)
-    assert.match(String((await gateway.logged(({ route }) => route === 'guarded'))['reason']), /^ERR_TLS_CERT_ALTNAME_INVALID: .* for another name/)
+    assert.match(
+      String((await gateway.logged(({ route }) => route === 'guarded'))['reason']),
+      /^ERR_TLS_CERT_ALTNAME_INVALID: .* for another name/
+    )
     assert.deepEqual(server.seen, [])
   })
 
-  test('what is no certificate, and a file that is not there, are mistakes with their place; a reload with one changes nothing', async t => {
+  test('what is no certificate, and a file that is not there, are mistakes with their place; a reload with one changes nothing', async (t) => {
     const server = await startTls(t, signed)
     const gateway = await startReloadable(t, fileOf(server.port, `, caFile: "${authority.ca}"`), ['--data-dir', directory(t)])
     const nonsense = join(directory(t), 'nonsense.pem')

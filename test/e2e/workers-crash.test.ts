@@ -20,7 +20,20 @@ import { slow } from '../harness/slow.ts'
 import { startWitness } from '../harness/witness.ts'
 import { JudgedLoad, startJudgedWitness } from './judged-load.ts'
 import { metricsOf, totalOf } from './metrics.ts'
-import { allGone, ask, askSettled, fileFor, NOTICED_WITHIN_MS, pidOf, pidsOf, readyOf, standStill, startWorkers, untilReady, workersOf } from './workers-world.ts'
+import {
+  allGone,
+  ask,
+  askSettled,
+  fileFor,
+  NOTICED_WITHIN_MS,
+  pidOf,
+  pidsOf,
+  readyOf,
+  standStill,
+  startWorkers,
+  untilReady,
+  workersOf
+} from './workers-world.ts'
 import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
@@ -34,7 +47,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  test('kill -9 under load: each is replaced, every promise is kept, no counter falls, and it is ready again', async t => {
+  test('kill -9 under load: each is replaced, every promise is kept, no counter falls, and it is ready again', async (t) => {
     const witness = await startJudgedWitness()
     t.after(() => witness.close())
     const database = await servers.postgres.createDatabase('killed')
@@ -53,14 +66,19 @@ describe('workers that die', needs('postgres', 'redis'), () => {
       const number = 1 + kill % 2
       const pid = workersOf(gateway).get(number) as number
       process.kill(pid, 'SIGKILL')
-      await gateway.logged(line => line.msg === 'worker ended' && line['pid'] === pid)
+      await gateway.logged((line) => line.msg === 'worker ended' && line['pid'] === pid)
       await count()
-      await eventually(() => workersOf(gateway).get(number) !== pid, () => `it is not replaced:\n${gateway.output().split('\n').filter(line => line.includes('"worker')).join('\n')}`, NOTICED_WITHIN_MS)
+      await eventually(
+        () => workersOf(gateway).get(number) !== pid,
+        () => `it is not replaced:\n${gateway.output().split('\n').filter((line) => line.includes('"worker')).join('\n')}`,
+        NOTICED_WITHIN_MS
+      )
       await untilReady(gateway)
       await count()
     }
     await load.stop()
-    await eventually(async () => (await readRows(database, "state = 'claimed'")).length === 0, 'leases of the dead have ended', NOTICED_WITHIN_MS)
+    await eventually(async () =>
+      (await readRows(database, "state = 'claimed'")).length === 0, 'leases of the dead have ended', NOTICED_WITHIN_MS)
     await count()
     const { found, executions } = await load.verdict(database, witness.lines)
     assert.deepEqual([found, load.ledger.strange], [[], []])
@@ -70,7 +88,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     t.diagnostic(`${load.ledger.requests} requests, ${executions} executions, answers ${JSON.stringify(Object.fromEntries(load.ledger.kinds))}, ${load.ledger.answers.get('cut') ?? 0} cut`)
   })
 
-  test('kill -9 of the primary: its workers answer what they have and end; nobody serves for ever', async t => {
+  test('kill -9 of the primary: its workers answer what they have and end; nobody serves for ever', async (t) => {
     const { answer, open } = slow()
     const witness = await startWitness(answer)
     t.after(() => witness.close())
@@ -86,7 +104,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     await allGone(pids)
   })
 
-  test('one that stands still: the other serves, probes and metrics say so without waiting for it, and it goes on', async t => {
+  test('one that stands still: the other serves, probes and metrics say so without waiting for it, and it goes on', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const gateway = await startWorkers(t, servers, { upstream: witness.url })
@@ -112,7 +130,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     assert.equal(witness.seen.length, 9)
   })
 
-  test('a connection that was on its way to a worker as it died is closed: its client does not wait for nobody', async t => {
+  test('a connection that was on its way to a worker as it died is closed: its client does not wait for nobody', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const gateway = await startWorkers(t, servers, { upstream: witness.url })
@@ -128,7 +146,7 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     assert.equal(witness.seen.length, 4)
   })
 
-  test('strict readiness: a missing worker is not ready', async t => {
+  test('strict readiness: a missing worker is not ready', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const config = (await fileFor(servers))({ upstream: witness.url }).replace('admin: { ', 'admin: { readiness: strict, ')
@@ -142,15 +160,15 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     assert.equal((await call(gateway.adminUrl, '/livez', { method: 'GET' })).status, 200)
   })
 
-  test('a crash loop at the start is given up with exit 1, and says so', async t => {
+  test('a crash loop at the start is given up with exit 1, and says so', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
-    const { code, stderr } = await serve(t, (await fileFor(servers))({ upstream: witness.url }), pid => { process.kill(pid, 'SIGKILL') })
+    const { code, stderr } = await serve(t, (await fileFor(servers))({ upstream: witness.url }), (pid) => { process.kill(pid, 'SIGKILL') })
     assert.equal(code, 1)
     assert.match(stderr, /^onceway: workers end as soon as they have started, 6 times in a row: the last one with SIGKILL\n$/)
   })
 
-  test('a port in use: the sentence and the exit code of one process, said once', async t => {
+  test('a port in use: the sentence and the exit code of one process, said once', async (t) => {
     const taken = createServer()
     taken.listen(0, '127.0.0.1')
     await once(taken, 'listening')
@@ -158,14 +176,20 @@ describe('workers that die', needs('postgres', 'redis'), () => {
     const { port } = taken.address() as AddressInfo
     const file = (await fileFor(servers))({ upstream: 'http://127.0.0.1:1' })
     const guarded = await serve(t, file.replace('listen: { host: 127.0.0.1, port: 0 }', `listen: { host: 127.0.0.1, port: ${port} }`))
-    assert.deepEqual([guarded.code, guarded.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the guarded listener with --port, ONCEWAY_LISTEN_PORT or listen.port\n`])
+    assert.deepEqual(
+      [guarded.code, guarded.stderr],
+      [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the guarded listener with --port, ONCEWAY_LISTEN_PORT or listen.port\n`]
+    )
     const admin = await serve(t, file.replace('admin: { host: 127.0.0.1, port: 0 }', `admin: { host: 127.0.0.1, port: ${port} }`))
-    assert.deepEqual([admin.code, admin.stderr], [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the admin port with --admin-port, ONCEWAY_ADMIN_PORT or admin.port\n`])
+    assert.deepEqual(
+      [admin.code, admin.stderr],
+      [1, `onceway: port ${port} on 127.0.0.1 is in use by another process; choose another for the admin port with --admin-port, ONCEWAY_ADMIN_PORT or admin.port\n`]
+    )
   })
 })
 
 describe('a start that no worker can make', needs('own postgres'), () => {
-  test('a wrong password: the sentence and the exit code of one process, said once', async t => {
+  test('a wrong password: the sentence and the exit code of one process, said once', async (t) => {
     const postgres = await startPostgres()
     t.after(() => postgres.stop())
     const url = new URL(postgres.url)
@@ -179,7 +203,7 @@ describe('a start that no worker can make', needs('own postgres'), () => {
   })
 })
 
-test('the embedded store has one worker: the configuration says so, with exit 2, and auto is one process', async t => {
+test('the embedded store has one worker: the configuration says so, with exit 2, and auto is one process', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const file = `version: 1\nlisten: { host: 127.0.0.1, port: 0 }\nadmin: { host: 127.0.0.1, port: 0 }\nupstreams: { a: { url: "${witness.url}" } }\nroutes: [{ match: { path: "/*" }, upstream: a }]\n`
@@ -192,12 +216,20 @@ test('the embedded store has one worker: the configuration says so, with exit 2,
 })
 
 /** Runs it to its end. `onWorker`: what is done to each worker process. */
-async function serve (t: TestContext, config: string, onWorker: (pid: number) => void = () => {}): Promise<{ code: number | null, stderr: string }> {
+async function serve (
+  t: TestContext,
+  config: string,
+  onWorker: (pid: number) => void = () => {}
+): Promise<{ code: number | null, stderr: string }> {
   const directory = makeDirectory('workers')
   t.after(() => { directory.remove() })
   const file = join(directory.path, 'onceway.yaml')
   writeFileSync(file, config)
-  const child = spawn(process.execPath, [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')], { stdio: ['ignore', 'pipe', 'pipe'], env: bareEnv() })
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'serve', '--config', file, '--data-dir', join(directory.path, 'store')],
+    { stdio: ['ignore', 'pipe', 'pipe'], env: bareEnv() }
+  )
   t.after(() => { child.kill('SIGKILL') })
   let [stdout, stderr] = ['', '']
   const seen = new Set<number>()

@@ -48,7 +48,9 @@ export async function startWorkers (t: TestContext, servers: Servers, options: W
 
 /** By number, the pid of the last that listens. */
 export function workersOf (gateway: ProcessGateway): Map<number, number> {
-  return new Map(gateway.logLines().filter(({ msg }) => msg === 'worker listens').map(line => [line['worker'] as number, line['pid'] as number]))
+  return new Map(
+    gateway.logLines().filter(({ msg }) => msg === 'worker listens').map((line) => [line['worker'] as number, line['pid'] as number])
+  )
 }
 
 export async function pidOf (gateway: ProcessGateway, worker: number): Promise<number> {
@@ -58,7 +60,7 @@ export async function pidOf (gateway: ProcessGateway, worker: number): Promise<n
 
 /** All that were ever started. */
 export function pidsOf (gateway: ProcessGateway): number[] {
-  return gateway.logLines().filter(({ msg }) => msg === 'worker starts').map(line => line['pid'] as number)
+  return gateway.logLines().filter(({ msg }) => msg === 'worker starts').map((line) => line['pid'] as number)
 }
 
 export async function allGone (pids: readonly number[]): Promise<void> {

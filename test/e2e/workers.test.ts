@@ -11,7 +11,21 @@ import { CREATED, startWitness } from '../harness/witness.ts'
 import type { Seen } from '../harness/witness.ts'
 import { metricsOf, totalOf } from './metrics.ts'
 import { reloads, startReloadable } from './reload-world.ts'
-import { allGone, ask, askSettled, fileFor, instancesOf, NOTICED_WITHIN_MS, pidOf, pidsOf, readyOf, refusesConnections, startWorkers, untilReady, workersOf } from './workers-world.ts'
+import {
+  allGone,
+  ask,
+  askSettled,
+  fileFor,
+  instancesOf,
+  NOTICED_WITHIN_MS,
+  pidOf,
+  pidsOf,
+  readyOf,
+  refusesConnections,
+  startWorkers,
+  untilReady,
+  workersOf
+} from './workers-world.ts'
 import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
@@ -21,7 +35,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
   after(async () => { await servers.stop() })
 
   for (const withRedis of [true, false]) {
-    test(`each of them serves, a retry is replayed wherever it comes in, and they are counted together, on ${withRedis ? 'Redis and Postgres' : 'Postgres alone'}`, async t => {
+    test(`each of them serves, a retry is replayed wherever it comes in, and they are counted together, on ${withRedis ? 'Redis and Postgres' : 'Postgres alone'}`, async (t) => {
       const witness = await startWitness()
       t.after(() => witness.close())
       const gateway = await startWorkers(t, servers, { upstream: witness.url, withRedis })
@@ -49,7 +63,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
     })
   }
 
-  test('a duplicate at another worker waits for the answer of the first', async t => {
+  test('a duplicate at another worker waits for the answer of the first', async (t) => {
     const { answer, open } = slow()
     const witness = await startWitness(answer)
     t.after(() => witness.close())
@@ -65,7 +79,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
     await eventually(() => instancesOf(gateway).size === 2, 'both have answered', NOTICED_WITHIN_MS)
   })
 
-  test('SIGTERM: not ready at once, what is in flight at each of them is answered, and the primary ends last with 0', async t => {
+  test('SIGTERM: not ready at once, what is in flight at each of them is answered, and the primary ends last with 0', async (t) => {
     const { answer, open } = slow()
     const witness = await startWitness(answer)
     t.after(() => witness.close())
@@ -76,9 +90,13 @@ describe('several workers', needs('postgres', 'redis'), () => {
     gateway.signal('SIGTERM')
     await gateway.logged(({ msg }) => msg === 'draining')
     assert.deepEqual(await readyOf(gateway), [503, 'draining'])
-    const duplicate = await call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'running-0', Connection: 'keep-alive' }, body: 'one' })
+    const duplicate = await call(gateway.url, '/things', {
+      headers: { 'Idempotency-Key': 'running-0', Connection: 'keep-alive' },
+      body: 'one'
+    })
     assert.equal(duplicate.status, 409, 'still serving while the word spreads')
-    await eventually(() => gateway.logLines().filter(({ msg }) => msg === 'draining').length === 3, 'each of them drains', NOTICED_WITHIN_MS)
+    await eventually(() =>
+      gateway.logLines().filter(({ msg }) => msg === 'draining').length === 3, 'each of them drains', NOTICED_WITHIN_MS)
     await eventually(() => refusesConnections(gateway), 'no connection is taken any more', NOTICED_WITHIN_MS)
     open()
     assert.deepEqual((await Promise.all(running)).map(({ status }) => status), Array(6).fill(201))
@@ -88,7 +106,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
     assert.ok(gateway.logLines().every(({ level }) => level !== 'error'), gateway.output())
   })
 
-  test('a signal that a terminal sends to all of them is one wish: they drain', async t => {
+  test('a signal that a terminal sends to all of them is one wish: they drain', async (t) => {
     const { answer, open } = slow()
     const witness = await startWitness(answer)
     t.after(() => witness.close())
@@ -97,13 +115,14 @@ describe('several workers', needs('postgres', 'redis'), () => {
     const running = [ask(gateway, 'one'), ask(gateway, 'two')]
     await witness.reached(2)
     for (const pid of [...pids, gateway.pid]) process.kill(pid, 'SIGINT')
-    await eventually(() => gateway.logLines().filter(({ msg }) => msg === 'draining').length === 3, 'each of them drains', NOTICED_WITHIN_MS)
+    await eventually(() =>
+      gateway.logLines().filter(({ msg }) => msg === 'draining').length === 3, 'each of them drains', NOTICED_WITHIN_MS)
     open()
     assert.deepEqual((await Promise.all(running)).map(({ status }) => status), [201, 201])
     assert.equal(await gateway.exited, 0)
   })
 
-  test('a second signal ends all of them at once', async t => {
+  test('a second signal ends all of them at once', async (t) => {
     const witness = await startWitness(() => {})
     t.after(() => witness.close())
     const gateway = await startWorkers(t, servers, { upstream: witness.url, drain: '{ delay: 30s, timeout: 30s }' })
@@ -111,17 +130,20 @@ describe('several workers', needs('postgres', 'redis'), () => {
     gateway.signal('SIGTERM')
     await gateway.logged(({ msg }) => msg === 'draining')
     // Longer than a repeated signal is taken for the same wish.
-    await new Promise(resolve => setTimeout(resolve, 600))
+    await new Promise((resolve) => setTimeout(resolve, 600))
     gateway.signal('SIGTERM')
     assert.equal(await gateway.exited, 1)
     await allGone(pids)
   })
 
-  test('SIGHUP: all of them take the file or none does, and a successor starts with what counts, whatever the file says by then', async t => {
+  test('SIGHUP: all of them take the file or none does, and a successor starts with what counts, whatever the file says by then', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const file = await fileFor(servers)
-    const numbered = (number: number): string => file({ upstream: witness.url, upstreamMore: `, requestHeaders: { X-Number: "${number}" }` })
+    const numbered = (number: number): string => file({
+      upstream: witness.url,
+      upstreamMore: `, requestHeaders: { X-Number: "${number}" }`
+    })
     const gateway = await startReloadable(t, numbered(1))
     const numbers = async (): Promise<Set<unknown>> => {
       const before = witness.seen.length
@@ -148,7 +170,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
     assert.deepEqual(await numbers(), new Set(['4']))
   })
 
-  test('leases of a reload: what the first workers could not take, no successor can, and what they can, it can', async t => {
+  test('leases of a reload: what the first workers could not take, no successor can, and what they can, it can', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const file = await fileFor(servers)
@@ -163,7 +185,7 @@ describe('several workers', needs('postgres', 'redis'), () => {
     assert.equal((await ask(gateway, 'k')).status, 201)
   })
 
-  test('the migrations of a new database run once, and every worker serves from it', async t => {
+  test('the migrations of a new database run once, and every worker serves from it', async (t) => {
     const witness = await startWitness(CREATED)
     t.after(() => witness.close())
     const database = await servers.postgres.createDatabase('migrated')

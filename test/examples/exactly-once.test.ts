@@ -9,12 +9,19 @@ import { playedRight } from './played.ts'
 const SCHEMA = readFileSync(new URL('../../examples/exactly-once/schema.sql', import.meta.url), 'utf8')
 
 interface Account {
-  readonly send: (key: string, attempt: number, amount: number) => Promise<{ readonly status: number, readonly body: { readonly id?: string } }>
+  readonly send: (
+    key: string,
+    attempt: number,
+    amount: number
+  ) => Promise<{ readonly status: number, readonly body: { readonly id?: string } }>
   readonly balance: () => Promise<number>
 }
 
 describe('the example exactly-once', needs('postgres', 'redis'), () => {
-  test('whoever is killed, gateways or upstream: every payment is made once, and each tenant has his balance', async t => playedRight(t, 'exactly-once'))
+  test(
+    'whoever is killed, gateways or upstream: every payment is made once, and each tenant has his balance',
+    async (t) => playedRight(t, 'exactly-once')
+  )
 
   describe('its upstream', () => {
     const stage = new Stage()
@@ -26,12 +33,16 @@ describe('the example exactly-once', needs('postgres', 'redis'), () => {
       await query(SCHEMA)
       const port = await freePort()
       await stage.program('exactly-once/upstream.ts', { DATABASE_URL: database, PORT: String(port) })
-      open = async tenant => {
+      open = async (tenant) => {
         await query(`insert into accounts (tenant) values ('${tenant}')`)
         return {
           send: async (key, attempt, amount) => {
             const headers = { Authorization: `Bearer ${tenant}`, 'Onceway-Key': `${tenant}-${key}`, 'Idempotency-Attempt': String(attempt) }
-            const response = await fetch(`http://127.0.0.1:${port}/v1/payments`, { method: 'POST', headers, body: JSON.stringify({ reference: key, amount }) })
+            const response = await fetch(`http://127.0.0.1:${port}/v1/payments`, {
+              method: 'POST',
+              headers,
+              body: JSON.stringify({ reference: key, amount })
+            })
             return { status: response.status, body: await response.json() as object }
           },
           balance: async () => Number((await query(`select balance from accounts where tenant = '${tenant}'`))[0]?.balance)
@@ -50,7 +61,7 @@ describe('the example exactly-once', needs('postgres', 'redis'), () => {
 
     test('makes one payment of attempts that come at once, in whichever order', async () => {
       const { send, balance } = await open('bob')
-      const all = await Promise.all([2, 1, 3, 2, 1].map(async attempt => send('a', attempt, 100)))
+      const all = await Promise.all([2, 1, 3, 2, 1].map(async (attempt) => send('a', attempt, 100)))
       assert.equal(new Set(all.map(({ status, body }) => `${status} ${body.id}`)).size, 1)
       assert.equal(await balance(), 100)
     })

@@ -50,7 +50,10 @@ test('two tenants with one reference, each with his payment, his balance and his
 })
 
 test('a payment that was made twice is one that was executed twice', () => {
-  assert.equal(judgePayments({ ...SOUND, payments: [...SOUND.payments, { ...SOUND.payments[0] as Books['payments'][number], id: '2' }] }, []).twice, 1)
+  assert.equal(
+    judgePayments({ ...SOUND, payments: [...SOUND.payments, { ...SOUND.payments[0] as Books['payments'][number], id: '2' }] }, []).twice,
+    1
+  )
 })
 
 test('a balance that is not the sum of its payments is wrong', () => {
@@ -71,7 +74,8 @@ const EVENTS = MESSAGES.map((id, index) => ({ id, group: `customer ${index % 10}
 const arrivalOf = (id: string, attempt: string): Arrival => ({ id, key: `key of ${id}`, attempt })
 const [FIRST, LAST] = [EVENTS[0], EVENTS.at(-10)] as [typeof EVENTS[number], typeof EVENTS[number]]
 const ARRIVALS = [arrivalOf(FIRST.id, '1'), ...EVENTS.map(({ id }) => arrivalOf(id, '2'))]
-const judgedInbox = (inbox: Partial<Inbox>) => judgeInbox({ events: EVENTS, arrivals: ARRIVALS, deeds: MESSAGES, duplicates: ENOUGH, dead: 0, ...inbox }, [])
+const judgedInbox = (inbox: Partial<Inbox>) =>
+  judgeInbox({ events: EVENTS, arrivals: ARRIVALS, deeds: MESSAGES, duplicates: ENOUGH, dead: 0, ...inbox }, [])
 
 test('an inbox that delivers a message twice, with two numbers, and has it done once: right', () => {
   const verdict = judgedInbox({})
@@ -85,14 +89,33 @@ test('a deed that was done with each of two deliveries is one that was executed 
 })
 
 test('two deliveries with one number are wrong, as is a key that stands for two messages', () => {
-  assert.match(judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(LAST.id, '2')] }).wrong.join(), /1 deliveries had the number of an earlier one/)
-  assert.match(judgedInbox({ arrivals: [...ARRIVALS, { ...arrivalOf(LAST.id, '3'), key: `key of ${FIRST.id}` }] }).wrong.join(), /1 messages came under a key of another one/)
+  assert.match(
+    judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(LAST.id, '2')] }).wrong.join(),
+    /1 deliveries had the number of an earlier one/
+  )
+  assert.match(
+    judgedInbox({ arrivals: [...ARRIVALS, { ...arrivalOf(LAST.id, '3'), key: `key of ${FIRST.id}` }] }).wrong.join(),
+    /1 messages came under a key of another one/
+  )
 })
 
 test('a delivery after a later one of its group is wrong, and so is a deed; one of another group is not', () => {
-  assert.match(judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(FIRST.id, '3')] }).wrong.join(), /1 deliveries came after a later one of their group/)
-  assert.match(judgedInbox({ deeds: [LAST.id, ...MESSAGES.filter(id => id !== LAST.id)] }).wrong.join(), /9 deeds were done after a later one of their group/)
-  assert.deepEqual(judgedInbox({ arrivals: ARRIVALS.toReversed(), deeds: MESSAGES.toReversed(), events: EVENTS.map(({ id }) => ({ id, group: null })) }).wrong, [])
+  assert.match(
+    judgedInbox({ arrivals: [...ARRIVALS, arrivalOf(FIRST.id, '3')] }).wrong.join(),
+    /1 deliveries came after a later one of their group/
+  )
+  assert.match(
+    judgedInbox({ deeds: [LAST.id, ...MESSAGES.filter((id) => id !== LAST.id)] }).wrong.join(),
+    /9 deeds were done after a later one of their group/
+  )
+  assert.deepEqual(
+    judgedInbox({
+      arrivals: ARRIVALS.toReversed(),
+      deeds: MESSAGES.toReversed(),
+      events: EVENTS.map(({ id }) => ({ id, group: null }))
+    }).wrong,
+    []
+  )
 })
 
 test('messages that were given up are wrong, and an inbox that never delivered again has shown nothing', () => {

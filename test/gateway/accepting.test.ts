@@ -11,7 +11,7 @@ import { idOf, startInbox } from './inbox-world.ts'
 
 const OWNER = Buffer.alloc(16, 1)
 
-test('a request is accepted once, and a duplicate gets the same 202', async t => {
+test('a request is accepted once, and a duplicate gets the same 202', async (t) => {
   const { ask, messages, witness } = await startInbox(t)
   const first = await ask('order-1', { body: '{"a":1}' })
   assert.equal(first.status, 202)
@@ -21,37 +21,58 @@ test('a request is accepted once, and a duplicate gets the same 202', async t =>
   assert.equal(first.headers['idempotency-status'], 'accepted')
   assert.equal(first.headers['preference-applied'], undefined)
   const again = await ask('order-1', { body: '{"a":1}' })
-  assert.deepEqual([again.status, again.text, again.headers.location, again.headers['idempotency-status']], [202, first.text, first.headers.location, 'accepted'])
+  assert.deepEqual(
+    [again.status, again.text, again.headers.location, again.headers['idempotency-status']],
+    [202, first.text, first.headers.location, 'accepted']
+  )
   const [message, ...more] = await messages()
   assert.deepEqual(more, [])
   assert.ok(message?.id.equals(idOf('order-1')))
   assert.equal(witness.seen.length, 0)
 })
 
-test('a credential of the gateway\'s own is not stored with a message, nor what a sender puts in its place', async t => {
+test('a credential of the gateway\'s own is not stored with a message, nor what a sender puts in its place', async (t) => {
   const { url, inbox } = await startInbox(t, { upstream: { requestHeaders: [['X-Consumer-Token', 'of the gateway']] } })
-  await call(url, '/things', { headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer of the sender', 'x-consumer-token': 'of the sender' }, body: '{}' })
+  await call(url, '/things', {
+    headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer of the sender', 'x-consumer-token': 'of the sender' },
+    body: '{}'
+  })
   await inbox.alive(OWNER, 60_000)
   const [delivery] = await inbox.take({ routes: [{ route: 'things', places: 1 }], owner: OWNER })
   assert.equal(headerValue(delivery?.request.headers ?? [], 'idempotency-key'), 'k')
   assert.equal(headerValue(delivery?.request.headers ?? [], 'x-consumer-token'), null)
 })
 
-test('what the consumer will get is what came: target, fields and bytes, with the hop of the acceptance', async t => {
+test('what the consumer will get is what came: target, fields and bytes, with the hop of the acceptance', async (t) => {
   const { url, inbox } = await startInbox(t, { upstream: { requestHeaders: [['X-Consumer', 'one']] } })
   const body = Buffer.from([0, 255, 10, 13])
-  await call(url, '/things/7?x=%20', { method: 'PATCH', headers: { 'Idempotency-Key': 'k', 'Content-Type': 'application/octet-stream', 'X-Own': 'kept', 'Onceway-Key': 'forged', Prefer: 'return=minimal, respond-async; foo=1, wait=10' }, body })
+  await call(url, '/things/7?x=%20', {
+    method: 'PATCH',
+    headers: {
+      'Idempotency-Key': 'k',
+      'Content-Type': 'application/octet-stream',
+      'X-Own': 'kept',
+      'Onceway-Key': 'forged',
+      Prefer: 'return=minimal, respond-async; foo=1, wait=10'
+    },
+    body
+  })
   await inbox.alive(OWNER, 60_000)
   const [delivery] = await inbox.take({ routes: [{ route: 'things', places: 1 }], owner: OWNER })
   const request = delivery?.request
   assert.deepEqual([request?.method, request?.target], ['PATCH', '/things/7?x=%20'])
   assert.deepEqual(request?.body, body)
   const value = (name: string): string | null => headerValue(request?.headers ?? [], name)
-  assert.deepEqual(['x-own', 'x-consumer', 'content-type', 'idempotency-key', 'via', 'x-forwarded-for', 'onceway-key', 'content-length', 'prefer'].map(value),
-    ['kept', null, 'application/octet-stream', 'k', '1.1 onceway', '127.0.0.1', null, null, 'return=minimal'])
+  assert.deepEqual(
+    [
+      'x-own', 'x-consumer', 'content-type', 'idempotency-key', 'via', 'x-forwarded-for', 'onceway-key',
+      'content-length', 'prefer'
+    ].map(value),
+    ['kept', null, 'application/octet-stream', 'k', '1.1 onceway', '127.0.0.1', null, null, 'return=minimal']
+  )
 })
 
-test('another request under the same key is a mismatch, unless the route replays', async t => {
+test('another request under the same key is a mismatch, unless the route replays', async (t) => {
   const strict = await startInbox(t)
   await strict.ask('k', { body: 'one' })
   const other = await strict.ask('k', { body: 'two' })
@@ -63,7 +84,7 @@ test('another request under the same key is a mismatch, unless the route replays
   assert.equal((await lax.messages()).length, 1)
 })
 
-test('a request without a key is a message of its own each time, and needs a key where the route says so', async t => {
+test('a request without a key is a message of its own each time, and needs a key where the route says so', async (t) => {
   const meter = countingMeter()
   const { url, messages, witness } = await startInbox(t, { world: { meter } })
   const locations = new Set<string | undefined>()
@@ -76,11 +97,22 @@ test('a request without a key is a message of its own each time, and needs a key
   assert.equal((await messages()).length, 3)
   assert.equal(meter.counts.get('keyless'), 3)
   assert.equal(witness.seen.length, 0)
-  const required = await startInbox(t, { policy: { key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'hash', windowMs: 1_000 } } })
+  const required = await startInbox(t, {
+    policy: {
+      key: {
+        sources: [{ kind: 'header', name: 'idempotency-key' }],
+        header: 'idempotency-key',
+        required: true,
+        syntax: 'lenient',
+        store: 'hash',
+        windowMs: 1_000
+      }
+    }
+  })
   assert.equal((await call(required.url, '/things', { body: 'same' })).json.code, 'key-missing')
 })
 
-test('beyond its depth an inbox takes nothing new, and answers for what it has', async t => {
+test('beyond its depth an inbox takes nothing new, and answers for what it has', async (t) => {
   const { ask, messages, gateway, inbox } = await startInbox(t, { inbox: { depthMax: 2 } })
   assert.equal((await ask('a')).status, 202)
   assert.equal((await ask('b')).status, 202)
@@ -91,20 +123,22 @@ test('beyond its depth an inbox takes nothing new, and answers for what it has',
   assert.equal((await messages()).length, 2)
   // Delivered, and the store has said so: there is room again.
   await inbox.alive(OWNER, 60_000)
-  for (const { token } of await inbox.take({ routes: [{ route: 'things', places: 2 }], owner: OWNER })) await inbox.settle(token, { kind: 'delivered', answer: null, status: 204 })
+  for (const { token } of await inbox.take({ routes: [{ route: 'things', places: 2 }], owner: OWNER })) {
+    await inbox.settle(token, { kind: 'delivered', answer: null, status: 204 })
+  }
   gateway.depths.asking()
   gateway.depths.told(await inbox.depths())
   assert.equal((await ask('c')).status, 202)
 })
 
-test('so it is with its bytes', async t => {
+test('so it is with its bytes', async (t) => {
   const { ask } = await startInbox(t, { inbox: { bytesMax: 10 } })
   assert.equal((await ask('a', { body: '123456' })).status, 202)
   assert.equal((await ask('b', { body: '12345' })).json.code, 'overloaded')
   assert.equal((await ask('c', { body: '1234' })).status, 202)
 })
 
-test('what is accepted while the store is asked how much there is, counts', async t => {
+test('what is accepted while the store is asked how much there is, counts', async (t) => {
   const { ask, gateway } = await startInbox(t, { inbox: { depthMax: 2 } })
   await ask('a')
   gateway.depths.asking()
@@ -114,10 +148,10 @@ test('what is accepted while the store is asked how much there is, counts', asyn
   assert.equal((await ask('d')).json.code, 'overloaded')
 })
 
-test('what comes at once counts before it is accepted, and is told that it is the inbox that is full; what was not accepted gives its room back', async t => {
+test('what comes at once counts before it is accepted, and is told that it is the inbox that is full; what was not accepted gives its room back', async (t) => {
   const { ask, faults, messages, calls } = await startInbox(t, { inbox: { depthMax: 2 } })
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
-  faults.set('accept', async proceed => { await held; return proceed() })
+  faults.set('accept', async (proceed) => { await held; return proceed() })
   const asked = Array.from({ length: 6 }, (_, index) => ask(`k${index}`))
   const refused = await Promise.race(asked)
   assert.deepEqual([refused.status, refused.json.code], [503, 'overloaded'])
@@ -132,7 +166,7 @@ test('what comes at once counts before it is accepted, and is told that it is th
   assert.equal((await second.ask('b')).status, 202)
 })
 
-test('the store is down: 503 and nothing is accepted', async t => {
+test('the store is down: 503 and nothing is accepted', async (t) => {
   const { ask, faults, messages, gateway } = await startInbox(t)
   faults.set('accept', DOWN)
   const answer = await ask('k')
@@ -144,7 +178,7 @@ test('the store is down: 503 and nothing is accepted', async t => {
   assert.equal((await ask('k')).status, 202)
 })
 
-test('an acceptance in doubt is a 503 that says so, and its retry finds the message', async t => {
+test('an acceptance in doubt is a 503 that says so, and its retry finds the message', async (t) => {
   for (const [fault, came] of [[LOST_REPLY, 1], [LOST_REQUEST, 0]] as const) {
     const { ask, faults, messages } = await startInbox(t)
     faults.set('accept', firstly(1, fault))
@@ -158,7 +192,7 @@ test('an acceptance in doubt is a 503 that says so, and its retry finds the mess
   }
 })
 
-test('a store that hangs is not waited for longer than for a claim; the body is held until it answers', async t => {
+test('a store that hangs is not waited for longer than for a claim; the body is held until it answers', async (t) => {
   const { ask, faults, messages, gateway } = await startInbox(t, { world: { claimWithinMs: 20 } })
   const hanging = gate()
   faults.set('accept', hanging.fault)
@@ -170,15 +204,17 @@ test('a store that hangs is not waited for longer than for a claim; the body is 
   assert.equal((await messages()).length, 1)
 })
 
-test('a drain accepts nothing', async t => {
+test('a drain accepts nothing', async (t) => {
   const { ask, gateway, messages } = await startInbox(t)
   gateway.drain.advance('refusing')
   assert.equal((await ask('k')).json.code, 'draining')
   assert.equal((await messages()).length, 0)
 })
 
-test('messages with one value are one group, in the order of their acceptance', async t => {
-  const { ask, inbox } = await startInbox(t, { inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } } })
+test('messages with one value are one group, in the order of their acceptance', async (t) => {
+  const { ask, inbox } = await startInbox(t, {
+    inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } }
+  })
   await ask('a1', { body: '{"account":"a","n":1}' })
   await ask('a2', { body: '{"account":"a","n":2}' })
   await ask('b1', { body: '{"account":"b"}' })
@@ -187,11 +223,17 @@ test('messages with one value are one group, in the order of their acceptance', 
   assert.deepEqual([unfit.status, unfit.json.code], [400, 'bad-request'])
   await inbox.alive(OWNER, 60_000)
   const taken = await inbox.take({ routes: [{ route: 'things', places: 10 }], owner: OWNER })
-  assert.deepEqual(taken.map(({ token }) => token.id.toString('hex')).sort(), ['a1', 'b1', 'none'].map(key => idOf(key).toString('hex')).sort())
+  assert.deepEqual(
+    taken.map(({ token }) => token.id.toString('hex')).sort(),
+    ['a1', 'b1', 'none'].map((key) => idOf(key).toString('hex')).sort()
+  )
 })
 
-test('a body in which the order cannot be looked for is refused: it may not go ahead of what has its value', async t => {
-  const { ask, messages } = await startInbox(t, { inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } }, policy: { keep: { ...apiPolicy().keep, requestBytesMax: 2 * 1024 * 1024 } } })
+test('a body in which the order cannot be looked for is refused: it may not go ahead of what has its value', async (t) => {
+  const { ask, messages } = await startInbox(t, {
+    inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } },
+    policy: { keep: { ...apiPolicy().keep, requestBytesMax: 2 * 1024 * 1024 } }
+  })
   const UNREAD: ReadonlyArray<readonly [what: string, body: string, why: RegExp]> = [
     ['a byte order mark', '\ufeff{"account":"a"}', /is no JSON in UTF-8/],
     ['cut off', '{"account":"a"', /is no JSON/],
@@ -209,13 +251,17 @@ test('a body in which the order cannot be looked for is refused: it may not go a
   assert.deepEqual(await messages(), [])
 })
 
-test('without a value there is no order: none, null, an empty text, no body', async t => {
-  const { ask, messages } = await startInbox(t, { inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } } })
-  for (const [index, body] of ['{}', '{"account":null}', '{"account":""}', '[]', ''].entries()) assert.equal((await ask(`k${index}`, { body })).status, 202, body)
+test('without a value there is no order: none, null, an empty text, no body', async (t) => {
+  const { ask, messages } = await startInbox(t, {
+    inbox: { order: { kind: 'json', pointer: readPointer('/account') as Pointer, written: '/account' } }
+  })
+  for (const [index, body] of ['{}', '{"account":null}', '{"account":""}', '[]', ''].entries()) {
+    assert.equal((await ask(`k${index}`, { body })).status, 202, body)
+  }
   assert.deepEqual((await messages()).map(({ ordered }) => ordered), [false, false, false, false, false])
 })
 
-test('every acceptance wakes whoever delivers, and no duplicate does', async t => {
+test('every acceptance wakes whoever delivers, and no duplicate does', async (t) => {
   const { ask, gateway } = await startInbox(t)
   let woken = 0
   gateway.onMessage = () => { woken++ }

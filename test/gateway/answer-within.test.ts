@@ -7,7 +7,7 @@ import { slow } from '../harness/slow.ts'
 const SHORT = { answerWithinMs: 50 }
 
 for (const [profile, policy, status] of [['api', SHORT, 504], ['relay', relayPolicy(SHORT), 503]] as const) {
-  test(`a starter that waited long enough gets ${status} (${profile}); the execution goes on and its retry replays`, async t => {
+  test(`a starter that waited long enough gets ${status} (${profile}); the execution goes on and its retry replays`, async (t) => {
     const { answer, open } = slow()
     const { ask, witness, gateway } = await startGuarded(t, { answer, policy })
     const starter = await ask('k')
@@ -24,7 +24,7 @@ for (const [profile, policy, status] of [['api', SHORT, 504], ['relay', relayPol
   })
 }
 
-test('a stream that begins after its starter has gone is read to its end and leaves a tombstone', async t => {
+test('a stream that begins after its starter has gone is read to its end and leaves a tombstone', async (t) => {
   const { promise: finished, resolve: finish } = Promise.withResolvers<boolean>()
   // More than any buffer on the way takes: unless somebody reads, the upstream never gets rid of it.
   const late = slow((_seen, response) => {

@@ -1,4 +1,7 @@
-/** What a gateway leaves undone while the arbiter's clock is ahead. What the clocks of several say to each other: test/store/postgres-clock.test.ts. */
+/**
+ * What a gateway leaves undone while the arbiter's clock is ahead. What the clocks of several say to each other:
+ * test/store/postgres-clock.test.ts.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Beaten } from '../../src/ports.ts'
@@ -10,7 +13,7 @@ import { ManualClock } from '../harness/manual-clock.ts'
 const LEASE_MS = 15_000
 const HOUR_MS = 3_600_000
 
-test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from a worker, and afterwards it is', async t => {
+test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from a worker, and afterwards it is', async (t) => {
   const clock = new ManualClock()
   let steppedMs = 0
   const records = faulty(new MemoryStore({ nowMs: () => clock.wallMs() + steppedMs }))
@@ -23,7 +26,7 @@ test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from
   await clock.advance(LEASE_MS / 3)
   assert.ok(gateway.arbiterClock.aheadMs > 0.9 * HOUR_MS)
   assert.deepEqual(may(), [false, false])
-  const calls = (): number[] => (['lapse', 'sweep'] as const).map(name => records.calls(name))
+  const calls = (): number[] => (['lapse', 'sweep'] as const).map((name) => records.calls(name))
   const [before, looks] = [calls(), records.calls('unresolved')]
   await clock.advance(2 * LEASE_MS)
   assert.deepEqual(calls(), before)
@@ -35,12 +38,15 @@ test('while the arbiter\'s clock is ahead nothing lapses, is swept or taken from
   assert.deepEqual(log.lines.filter(({ level }) => level === 'error').length, 1)
 })
 
-test('a time that an operator confirms as soon as it has stepped: the living have a lease to renew by it before anything lapses', async t => {
+test('a time that an operator confirms as soon as it has stepped: the living have a lease to renew by it before anything lapses', async (t) => {
   const clock = new ManualClock()
   let steppedMs = 0
   let confirmedMs: number | null = null
   const records = faulty(new MemoryStore({ nowMs: () => clock.wallMs() + steppedMs }))
-  records.faults.set('beat', async proceed => ({ ...await proceed() as Beaten, ...confirmedMs !== null && { confirmations: 1, confirmedMs } }))
+  records.faults.set('beat', async (proceed) => ({
+    ...await proceed() as Beaten,
+    ...confirmedMs !== null && { confirmations: 1, confirmedMs }
+  }))
   const { gateway } = await startGuarded(t, { policy: { leaseMs: LEASE_MS }, world: { records: records.store, clock } })
   const may = (): boolean[] => [gateway.lapseGuard.mayLapse(), gateway.workerLapseGuard.mayLapse()]
   await clock.advance(2 * LEASE_MS)
@@ -54,7 +60,7 @@ test('a time that an operator confirms as soon as it has stepped: the living hav
   assert.deepEqual(may(), [true, true])
 })
 
-test('a machine that sleeps finds nothing wrong with an arbiter that did not', async t => {
+test('a machine that sleeps finds nothing wrong with an arbiter that did not', async (t) => {
   const clock = new ManualClock()
   const records = new MemoryStore({ nowMs: clock.wallMs })
   const { gateway } = await startGuarded(t, { policy: { leaseMs: LEASE_MS }, world: { records, clock } })

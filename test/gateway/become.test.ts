@@ -5,10 +5,18 @@ import { startGuarded } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1000, unsettledBytes: 1000, recentBytes: 1024 * 1024 }
+const LIMITS = {
+  share: 1,
+  executions: 100,
+  waiters: 100,
+  inFlightPerScope: 0,
+  bufferedBytes: 1000,
+  unsettledBytes: 1000,
+  recentBytes: 1024 * 1024
+}
 const LEASE_MS = 10_000
 
-test('smaller bounds refuse what comes next and take nothing from what is held; larger ones count at once', async t => {
+test('smaller bounds refuse what comes next and take nothing from what is held; larger ones count at once', async (t) => {
   const { answer, open } = slow()
   const { ask, gateway, witness } = await startGuarded(t, { answer, world: { limits: LIMITS } })
   const first = ask('first', { body: 'x'.repeat(500) })
@@ -25,7 +33,7 @@ test('smaller bounds refuse what comes next and take nothing from what is held; 
   assert.deepEqual([(await first).status, (await ask('second')).status], [201, 201])
 })
 
-test('nobody lapses before the longest lease of the old and of the new configuration', async t => {
+test('nobody lapses before the longest lease of the old and of the new configuration', async (t) => {
   const clock = new ManualClock()
   const { gateway } = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS }, world: { clock } })
   const contactFor = async (ms: number): Promise<boolean> => {

@@ -15,7 +15,12 @@ import type { Process, Shared } from '../regress/world.ts'
 
 const LEASE_MS = 15_000
 
-interface World extends Shared { readonly one: Process, readonly stream: IncomingMessage, readonly end: (how: 'whole' | 'broken') => void, readonly ended: Promise<unknown> }
+interface World extends Shared {
+  readonly one: Process
+  readonly stream: IncomingMessage
+  readonly end: (how: 'whole' | 'broken') => void
+  readonly ended: Promise<unknown>
+}
 
 /** A stream whose first event its client has; the test says how it ends. */
 async function start (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): Promise<World> {
@@ -37,15 +42,15 @@ async function start (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): 
   const request = httpRequest(`${one.url}/things`, { method: 'POST', agent: false, headers: { 'Idempotency-Key': 'k' } })
   request.end('same')
   const stream = await new Promise<IncomingMessage>((resolve, reject) => { request.on('response', resolve).on('error', reject) })
-  const ended = new Promise(resolve => { stream.on('error', resolve).on('close', resolve) })
-  await new Promise(resolve => { stream.once('data', resolve) })
+  const ended = new Promise((resolve) => { stream.on('error', resolve).on('close', resolve) })
+  await new Promise((resolve) => { stream.once('data', resolve) })
   stream.resume()
   return { ...shared, one, stream, end, ended }
 }
 
 const codeOf = async (process: Process): Promise<string> => (await process.ask('k')).json.code as string
 
-test('a stream that its upstream breaks off midway is unknown afterwards, at every gateway, whatever memory and Redis had', async t => {
+test('a stream that its upstream breaks off midway is unknown afterwards, at every gateway, whatever memory and Redis had', async (t) => {
   const world = await start(t)
   const [two, three] = [await world.startProcess(), await world.startProcess()]
   for (const process of [world.one, two]) assert.equal(await codeOf(process), 'answer-not-kept', 'as its head said')
@@ -58,7 +63,7 @@ test('a stream that its upstream breaks off midway is unknown afterwards, at eve
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a client that leaves breaks nothing: the stream goes on, and its end decides', async t => {
+test('a client that leaves breaks nothing: the stream goes on, and its end decides', async (t) => {
   for (const [how, code] of [['whole', 'answer-not-kept'], ['broken', 'outcome-unknown']] as const) {
     const world = await start(t)
     world.stream.destroy()
@@ -72,7 +77,7 @@ test('a client that leaves breaks nothing: the stream goes on, and its end decid
   }
 })
 
-test('the tombstone is taken back however often the store has to be asked, and once is enough', async t => {
+test('the tombstone is taken back however often the store has to be asked, and once is enough', async (t) => {
   for (const fault of [DOWN, LOST_REPLY]) {
     const world = await start(t)
     world.records.faults.set('settle', firstly(3, fault))
@@ -88,14 +93,14 @@ test('the tombstone is taken back however often the store has to be asked, and o
   }
 })
 
-test('a look from before that comes out afterwards puts the tombstone into Redis again, and not for long', async t => {
+test('a look from before that comes out afterwards puts the tombstone into Redis again, and not for long', async (t) => {
   const world = await start(t)
   const two = await world.startProcess()
   // Redis has lost the copy, so that the row is asked; the answer to that question is late.
-  const [id] = await world.inner.list({ limit: 1 }).then(rows => rows.map(row => row.id))
+  const [id] = await world.inner.list({ limit: 1 }).then((rows) => rows.map((row) => row.id))
   await world.locks.forget(id as Buffer)
   const [looked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  world.records.faults.set('insert', firstly(1, async proceed => {
+  world.records.faults.set('insert', firstly(1, async (proceed) => {
     const seen = await proceed()
     looked.resolve()
     await goOn.promise
@@ -115,7 +120,7 @@ test('a look from before that comes out afterwards puts the tombstone into Redis
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a record that is somebody else\'s by then is not touched', async t => {
+test('a record that is somebody else\'s by then is not touched', async (t) => {
   const world = await start(t, { retentionMs: 60_000 })
   await world.clock.advance(61_000)
   const again = await world.one.ask('k')
@@ -127,7 +132,7 @@ test('a record that is somebody else\'s by then is not touched', async t => {
   assert.equal(world.witness.seen.length, 2)
 })
 
-test('on a route that sends again, the next request does', async t => {
+test('on a route that sends again, the next request does', async (t) => {
   const world = await start(t, { unknown: 'retry' })
   world.end('broken')
   await world.ended

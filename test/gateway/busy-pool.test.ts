@@ -36,14 +36,21 @@ async function startBusy (t: TestContext): Promise<Busy> {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const policy = { leaseMs: LEASE_MS, answerWithinMs: 600_000 }
-  const patient = { ...guardedRoute(witness.url, policy, { connectionsMax: 1, timeoutMs: 600_000 }), name: 'patient', match: { path: '/patient', methods: ['POST'], host: null, exact: false } }
+  const patient = {
+    ...guardedRoute(witness.url, policy, { connectionsMax: 1, timeoutMs: 600_000 }),
+    name: 'patient',
+    match: { path: '/patient', methods: ['POST'], host: null, exact: false }
+  }
   const started = await startGateway(t, {
     background: false,
     routes: [patient, guardedRoute(witness.url, policy, { connectionsMax: 1, timeoutMs: TIMEOUT_MS })],
     world: { clock, records: records.store }
   })
   t.after(async () => { await witness.close() })
-  const ask = async (key: string, path = '/things'): Promise<Called> => call(started.url, path, { headers: { 'Idempotency-Key': key }, body: 'same' })
+  const ask = async (key: string, path = '/things'): Promise<Called> => call(started.url, path, {
+    headers: { 'Idempotency-Key': key },
+    body: 'same'
+  })
   const first = ask('first', '/patient')
   await witness.reached(1)
   return { ...started, witness, clock, records, open, first, ask }
@@ -62,10 +69,10 @@ async function drainQueue (busy: Busy): Promise<void> {
 }
 
 function seenKeys ({ witness }: Busy): unknown[] {
-  return witness.seen.map(seen => seen.headers['idempotency-key'])
+  return witness.seen.map((seen) => seen.headers['idempotency-key'])
 }
 
-test('a request that upstream.timeout finds in the queue is released, and is never sent when the connection comes free', async t => {
+test('a request that upstream.timeout finds in the queue is released, and is never sent when the connection comes free', async (t) => {
   const busy = await startBusy(t)
   const second = busy.ask('second')
   await queued(busy)
@@ -83,11 +90,11 @@ test('a request that upstream.timeout finds in the queue is released, and is nev
 })
 
 for (const [what, happen] of [
-  ['the process was paused beyond its lease', busy => { busy.clock.stall(LEASE_MS) }],
-  ['only a sliver of the lease is left', busy => { busy.clock.stall(LEASE_MS * 11 / 12) }],
-  ['the machine was suspended', busy => { busy.clock.suspend(5_000) }]
+  ['the process was paused beyond its lease', (busy) => { busy.clock.stall(LEASE_MS) }],
+  ['only a sliver of the lease is left', (busy) => { busy.clock.stall(LEASE_MS * 11 / 12) }],
+  ['the machine was suspended', (busy) => { busy.clock.suspend(5_000) }]
 ] satisfies ReadonlyArray<[string, (busy: Busy) => void]>) {
-  test(`nothing is sent when ${what} while the request was queued: 503, released, and the retry executes`, async t => {
+  test(`nothing is sent when ${what} while the request was queued: 503, released, and the retry executes`, async (t) => {
     const busy = await startBusy(t)
     const second = busy.ask('second')
     await queued(busy)
@@ -103,7 +110,7 @@ for (const [what, happen] of [
   })
 }
 
-test('nothing is sent when the arbiter says that the lease is lost while the request was queued', async t => {
+test('nothing is sent when the arbiter says that the lease is lost while the request was queued', async (t) => {
   const busy = await startBusy(t)
   const second = busy.ask('second')
   await queued(busy)
@@ -116,7 +123,7 @@ test('nothing is sent when the arbiter says that the lease is lost while the req
   assert.deepEqual(seenKeys(busy), ['first', 'third'])
 })
 
-test('a lease that is renewed while the request is queued lets it go out', async t => {
+test('a lease that is renewed while the request is queued lets it go out', async (t) => {
   const busy = await startBusy(t)
   const second = busy.ask('second', '/patient')
   await queued(busy)

@@ -22,7 +22,7 @@ async function start (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): 
 }
 
 for (const [what, fault] of [['applied, its reply lost', LOST_REPLY], ['not applied', LOST_REQUEST]] as const) {
-  test(`a claim in doubt (${what}) is confirmed and sent once`, async t => {
+  test(`a claim in doubt (${what}) is confirmed and sent once`, async (t) => {
     const { ask, witness, records } = await start(t)
     records.faults.set('insert', firstly(1, fault))
     const first = await ask('k')
@@ -32,7 +32,7 @@ for (const [what, fault] of [['applied, its reply lost', LOST_REPLY], ['not appl
     assert.equal(witness.seen.length, 1)
   })
 
-  test(`a claim in doubt (${what}) that cannot be confirmed gets 503, is never sent and is free again once the arbiter is up`, async t => {
+  test(`a claim in doubt (${what}) that cannot be confirmed gets 503, is never sent and is free again once the arbiter is up`, async (t) => {
     const { ask, witness, records, clock } = await start(t)
     records.faults.set('insert', fault)
     records.faults.set('confirm', LOST_REQUEST)
@@ -52,7 +52,7 @@ for (const [what, fault] of [['applied, its reply lost', LOST_REPLY], ['not appl
 
 /** How long after the release the claim itself arrives, and by when its key is free again. Leases of 15 s. */
 for (const [lateMs, freeMs] of [[0, 100], [2_000, 3_100], [9_900, 10_000]] as const) {
-  test(`a claim that arrives ${lateMs} ms after its release is released again, long before its lease ends`, async t => {
+  test(`a claim that arrives ${lateMs} ms after its release is released again, long before its lease ends`, async (t) => {
     const { ask, witness, records, clock } = await start(t)
     let late: (() => Promise<unknown>) | null = null
     records.faults.set('insert', firstly(1, async (proceed, args) => { late = proceed; return LOST_REQUEST(proceed, args) }))
@@ -68,7 +68,7 @@ for (const [lateMs, freeMs] of [[0, 100], [2_000, 3_100], [9_900, 10_000]] as co
   })
 }
 
-test('with the shortest lease, too, a claim that arrives late is released before it can count as sent', async t => {
+test('with the shortest lease, too, a claim that arrives late is released before it can count as sent', async (t) => {
   const { ask, witness, records, clock } = await start(t, { leaseMs: 1_000 })
   let late: (() => Promise<unknown>) | null = null
   records.faults.set('insert', firstly(1, async (proceed, args) => { late = proceed; return LOST_REQUEST(proceed, args) }))
@@ -81,24 +81,35 @@ test('with the shortest lease, too, a claim that arrives late is released before
   assert.equal(witness.seen.length, 1)
 })
 
-test('an own claim that is found indeterminate was never sent: it is released and claimed again', async t => {
+test('an own claim that is found indeterminate was never sent: it is released and claimed again', async (t) => {
   const { ask, witness, records } = await start(t)
   records.faults.set('insert', firstly(1, async (proceed, [claim]) => {
     const { id, owner } = claim as Claim
     await proceed()
-    await records.store.settle({ token: { id, owner, attempt: 1 }, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'lease', code: 'LEASE_OVER' } })
+    await records.store.settle({
+      token: { id, owner, attempt: 1 },
+      outcome: 'indeterminate',
+      keepMs: 60_000,
+      status: null,
+      headers: null,
+      body: null,
+      reason: { stage: 'lease', code: 'LEASE_OVER' }
+    })
     return proceed()
   }))
   const answer = await ask('k')
   assert.equal(answer.headers['idempotency-status'], 'executed')
-  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['2'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['2'])
 })
 
 /** Shorter than a statement may be on its way. */
 const RETENTION_MS = 3_000
 
 /** A record that was released, and its row; the next claim of it takes attempt 2, and that is in doubt. */
-async function takeInDoubt (t: TestContext, operation: 'take' | 'confirm'): Promise<Doubt & { readonly arrive: () => Promise<unknown>, readonly token: Token }> {
+async function takeInDoubt (
+  t: TestContext,
+  operation: 'take' | 'confirm'
+): Promise<Doubt & { readonly arrive: () => Promise<unknown>, readonly token: Token }> {
   const world = await start(t, { retentionMs: RETENTION_MS })
   const { ask, witness, records } = world
   witness.answer = (_seen, response) => { response.writeHead(429).end() }
@@ -122,17 +133,17 @@ async function takeInDoubt (t: TestContext, operation: 'take' | 'confirm'): Prom
   return { ...world, arrive: arrive!, token: token! }
 }
 
-test('a take in doubt that comes through late is given back as the attempt that was expected', async t => {
+test('a take in doubt that comes through late is given back as the attempt that was expected', async (t) => {
   const { ask, witness, records, clock, arrive, token: { id } } = await takeInDoubt(t, 'take')
   await arrive()
   const row = await records.store.look(id)
   assert.deepEqual([row?.state, row?.attempt], ['claimed', 2])
   await clock.advance(2_000)
   assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
-  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['1', '3'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['1', '3'])
 })
 
-test('a take in doubt whose confirmation comes through after the row was swept is given back as the first attempt of a new life', async t => {
+test('a take in doubt whose confirmation comes through after the row was swept is given back as the first attempt of a new life', async (t) => {
   const { ask, witness, records, clock, arrive, token: { id } } = await takeInDoubt(t, 'confirm')
   await clock.advance(RETENTION_MS + 500)
   assert.deepEqual(await records.store.sweep(10), [{ state: 'released', count: 1 }])
@@ -142,5 +153,5 @@ test('a take in doubt whose confirmation comes through after the row was swept i
   // Given back again and again, each time after a longer pause; a lease ends much later.
   await clock.advance(RETENTION_MS)
   assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
-  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['1', '2'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['1', '2'])
 })

@@ -7,7 +7,7 @@ import { faulty } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-test('a client that goes in mid-flight cancels nothing, and its retry replays', async t => {
+test('a client that goes in mid-flight cancels nothing, and its retry replays', async (t) => {
   const { answer, open } = slow()
   const { ask, witness, gateway, held } = await startGuarded(t, { answer })
   const leaving = new AbortController()
@@ -25,7 +25,7 @@ test('a client that goes in mid-flight cancels nothing, and its retry replays', 
   assert.equal(witness.seen.length, 1)
 })
 
-test('a client that goes during its upload leaves no claim, no sending and no bytes behind', async t => {
+test('a client that goes during its upload leaves no claim, no sending and no bytes behind', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const { url, ask, witness, gateway } = await startGuarded(t, { world: { records: records.store } })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -39,7 +39,7 @@ test('a client that goes during its upload leaves no claim, no sending and no by
   assert.equal(witness.seen.length, 1)
 })
 
-test('a client that goes during a streamed answer does not cut the upstream off', async t => {
+test('a client that goes during a streamed answer does not cut the upstream off', async (t) => {
   const { promise: ended, resolve: end } = Promise.withResolvers<boolean>()
   const rest = Promise.withResolvers<void>()
   const { url, ask, witness } = await startGuarded(t, {
@@ -54,7 +54,7 @@ test('a client that goes during a streamed answer does not cut the upstream off'
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 4\r\n\r\nsame')
-  await new Promise(resolve => { socket.once('data', resolve) })
+  await new Promise((resolve) => { socket.once('data', resolve) })
   socket.destroy()
   rest.resolve()
   assert.equal(await ended, true)

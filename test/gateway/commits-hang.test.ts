@@ -25,7 +25,11 @@ const LEASE_MS = 15_000
 const WRITES: readonly Operation[] = ['beat', 'renew', 'settle', 'settleLost', 'take', 'confirm', 'lapse', 'sweep']
 
 /** Two processes with their heartbeats, in contact for a lease; the first one's request runs until `release`. */
-async function startRunning (t: TestContext): Promise<Shared & { readonly one: Process, readonly two: Process, readonly first: ReturnType<Process['ask']>, readonly release: () => void }> {
+async function startRunning (
+  t: TestContext
+): Promise<
+  Shared & { readonly one: Process, readonly two: Process, readonly first: ReturnType<Process['ask']>, readonly release: () => void }
+> {
   const answered = Promise.withResolvers<void>()
   const shared = await startShared(t, {
     policy: relayPolicy({ inFlight: { waitMs: 0, status: 503 } }),
@@ -51,10 +55,10 @@ async function startRunning (t: TestContext): Promise<Shared & { readonly one: P
   return { ...shared, one, two, first, release: answered.resolve }
 }
 
-test('while commits hang for longer than a lease nobody takes what the living have, and their answers are stored', async t => {
+test('while commits hang for longer than a lease nobody takes what the living have, and their answers are stored', async (t) => {
   const { clock, records, witness, two, first, release } = await startRunning(t)
   const back = Promise.withResolvers<void>()
-  for (const operation of WRITES) records.faults.set(operation, async proceed => { await back.promise; return proceed() })
+  for (const operation of WRITES) records.faults.set(operation, async (proceed) => { await back.promise; return proceed() })
   const asked: Array<ReturnType<Process['ask']>> = []
   for (let passed = 0; passed < 2 * LEASE_MS; passed += 500) {
     asked.push(two.ask('k'))
@@ -78,7 +82,11 @@ test('while commits hang for longer than a lease nobody takes what the living ha
 test('a silence that is not noticed is shorter than the shortest lease, whatever the longest is', () => {
   const clock = new ManualClock()
   const limits = { share: 1, executions: 1, waiters: 1, inFlightPerScope: 0, bufferedBytes: 1, unsettledBytes: 1, recentBytes: 0 }
-  const { lapseGuard, heartbeatMs } = new Gateway({ clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as Deps, MODES, 3_000)
+  const { lapseGuard, heartbeatMs } = new Gateway(
+    { clock, random: SYSTEM_RANDOM, limits, longestLeaseMs: 60_000, records: new MemoryStore({ nowMs: clock.wallMs }) } as unknown as Deps,
+    MODES,
+    3_000
+  )
   lapseGuard.kept()
   clock.stall(heartbeatMs * 2)
   assert.equal(lapseGuard.standing(), true, 'one heartbeat may be missed')

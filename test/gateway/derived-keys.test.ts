@@ -13,18 +13,37 @@ import { startWitness } from '../harness/witness.ts'
 function keyed (from: string | readonly string[], over: Partial<KeyPolicy> = {}): KeyPolicy {
   const read = readKeySources(from)
   assert.ok('value' in read)
-  return { sources: read.value, header: keyHeaderOf(read.value), required: false, syntax: 'lenient', store: 'text', windowMs: 86_400_000, ...over }
+  return {
+    sources: read.value,
+    header: keyHeaderOf(read.value),
+    required: false,
+    syntax: 'lenient',
+    store: 'text',
+    windowMs: 86_400_000,
+    ...over
+  }
 }
 
-async function start (t: TestContext, key: KeyPolicy): Promise<{ post: (path: string, body?: string, headers?: Record<string, string>) => Promise<Called>, executions: () => number, records: MemoryStore }> {
+async function start (
+  t: TestContext,
+  key: KeyPolicy
+): Promise<{
+  post: (path: string, body?: string, headers?: Record<string, string>) => Promise<Called>
+  executions: () => number
+  records: MemoryStore
+}> {
   const witness = await startWitness()
   const records = new MemoryStore({ nowMs: Date.now })
   const { url, close } = await startGateway(t, { routes: [guardedRoute(witness.url, relayPolicy({ key }))], world: { records } })
   t.after(async () => { await close(); await witness.close() })
-  return { post: async (path, body = '', headers = {}) => call(url, path, { body, headers }), executions: () => witness.seen.length, records }
+  return {
+    post: async (path, body = '', headers = {}) => call(url, path, { body, headers }),
+    executions: () => witness.seen.length,
+    records
+  }
 }
 
-test('a redelivery whose envelope differs is the same event by the id in its body', async t => {
+test('a redelivery whose envelope differs is the same event by the id in its body', async (t) => {
   const { post, executions, records } = await start(t, keyed('json:/event/id'))
   const first = await post('/hooks', '{"event":{"id":"evt_1"},"attempt":1}')
   const again = await post('/hooks', '{"attempt":2,"event":{"id":"evt_1"}}')
@@ -33,7 +52,7 @@ test('a redelivery whose envelope differs is the same event by the id in its bod
   assert.equal((await records.list({ limit: 1 }))[0]?.about.keyText, 'evt_1')
 })
 
-test('a body that lacks it gets 400 with the pointer named, nothing is executed, and nothing of the payload is said', async t => {
+test('a body that lacks it gets 400 with the pointer named, nothing is executed, and nothing of the payload is said', async (t) => {
   const { post, executions } = await start(t, keyed('json:/event/id'))
   for (const body of ['', 'secret, no JSON', '{"event":{}}', '{"event":{"id":null}}']) {
     const { status, json, text } = await post('/hooks', body)
@@ -45,14 +64,14 @@ test('a body that lacks it gets 400 with the pointer named, nothing is executed,
   assert.deepEqual([status, json.code, executions()], [400, 'key-invalid', 0])
 })
 
-test('the same content twice is one event; other content is another', async t => {
+test('the same content twice is one event; other content is another', async (t) => {
   const { post, executions } = await start(t, keyed('hash:body'))
   const statuses = []
   for (const body of ['{"n":1}', '{"n":1}', '{"n":2}']) statuses.push((await post('/hooks', body)).headers['idempotency-status'])
   assert.deepEqual([statuses, executions()], [['executed', 'replayed', 'executed'], 2])
 })
 
-test('a key in the query; a request without one passes through unguarded', async t => {
+test('a key in the query; a request without one passes through unguarded', async (t) => {
   const { post, executions } = await start(t, keyed('query:id'))
   assert.equal((await post('/hooks?id=1')).headers['idempotency-status'], 'executed')
   assert.equal((await post('/hooks?id=1')).headers['idempotency-status'], 'replayed')
@@ -60,15 +79,19 @@ test('a key in the query; a request without one passes through unguarded', async
   assert.equal(executions(), 2)
 })
 
-test('where a topic was sent with the message, both make the key', async t => {
+test('where a topic was sent with the message, both make the key', async (t) => {
   const { post, executions } = await start(t, keyed('template:{header:X-Topic}-{header:X-Offset}'))
-  const sent = async (topic: string, offset: string): Promise<unknown> => (await post('/hooks', '{}', { 'X-Topic': topic, 'X-Offset': offset })).headers['idempotency-status']
-  assert.deepEqual([await sent('a', '1'), await sent('a', '1'), await sent('b', '1'), await sent('a', '2')], ['executed', 'replayed', 'executed', 'executed'])
+  const sent = async (topic: string, offset: string): Promise<unknown> =>
+    (await post('/hooks', '{}', { 'X-Topic': topic, 'X-Offset': offset })).headers['idempotency-status']
+  assert.deepEqual(
+    [await sent('a', '1'), await sent('a', '1'), await sent('b', '1'), await sent('a', '2')],
+    ['executed', 'replayed', 'executed', 'executed']
+  )
   assert.equal((await post('/hooks', '{}', { 'X-Topic': 'a' })).json.code, 'key-missing')
   assert.equal(executions(), 3)
 })
 
-test('the client\'s own header comes first where a list says so', async t => {
+test('the client\'s own header comes first where a list says so', async (t) => {
   const { post, executions } = await start(t, keyed(['header:Idempotency-Key', 'json:/id']))
   assert.equal((await post('/hooks', '{"id":"a"}', { 'Idempotency-Key': 'k' })).headers['idempotency-status'], 'executed')
   assert.equal((await post('/hooks', '{"id":"b"}', { 'Idempotency-Key': 'k' })).headers['idempotency-status'], 'replayed')
@@ -83,7 +106,11 @@ const NO_KEY: ReadonlyArray<readonly [from: string | readonly string[], body: st
   ['query:operation', '{}', 'The request has no operation in its query.'],
   [['header:Idempotency-Key', 'query:operation'], '{}', 'The request has no Idempotency-Key header and no operation in its query.'],
   ['json:/id', '{}', 'The key is to be the body\'s value at /id, which is not there.'],
-  [['header:Idempotency-Key', 'json:/id'], '{}', 'The key is to be the body\'s value at /id, which is not there. The request has no Idempotency-Key header either.'],
+  [
+    ['header:Idempotency-Key', 'json:/id'],
+    '{}',
+    'The key is to be the body\'s value at /id, which is not there. The request has no Idempotency-Key header either.'
+  ],
   ['hash:/id,/type', '{"id":1}', 'The key is to be made of the body\'s value at /type, which is not there'],
   ['template:{header:X-Topic}:{query:n}', '{}', 'A part of the key is to be the x-topic header, which is not there.'],
   ['github', '{}', 'The request has no X-Github-Delivery header (github).'],
@@ -95,7 +122,7 @@ const NO_KEY: ReadonlyArray<readonly [from: string | readonly string[], body: st
 ]
 
 for (const [from, body, said] of NO_KEY) {
-  test(`a request without a key is told where the route looks for one: ${[from].flat().join(', ')}`, async t => {
+  test(`a request without a key is told where the route looks for one: ${[from].flat().join(', ')}`, async (t) => {
     const { post, executions } = await start(t, keyed(from, { required: true }))
     const { status, json } = await post('/hooks?other=canary', body, { 'X-Other': 'canary' })
     assert.deepEqual([status, json.code, executions()], [400, 'key-missing', 0])

@@ -46,7 +46,14 @@ export interface DropOptions extends GuardedOptions { readonly drop?: Partial<Dr
 
 export interface DropWorld extends Guarded { readonly marks: FaultyMarks }
 
-export async function startDrop (t: TestContext, { drop = {}, marks = faultyMarks(), policy = {}, world = {}, ...options }: DropOptions = {}): Promise<DropWorld> {
-  const guarded = await startGuarded(t, { ...options, policy: { profile: 'relay', inFlight: { waitMs: 0, status: 503 }, ...policy, drop: { ...DROP, ...drop } }, world: { marks, ...world } })
+export async function startDrop (
+  t: TestContext,
+  { drop = {}, marks = faultyMarks(), policy = {}, world = {}, ...options }: DropOptions = {}
+): Promise<DropWorld> {
+  const guarded = await startGuarded(t, {
+    ...options,
+    policy: { profile: 'relay', inFlight: { waitMs: 0, status: 503 }, ...policy, drop: { ...DROP, ...drop } },
+    world: { marks, ...world }
+  })
   return { ...guarded, marks }
 }

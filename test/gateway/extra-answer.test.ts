@@ -11,7 +11,7 @@ import { startScripted } from '../harness/scripted.ts'
 
 const answer = (text: string): string => `HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`
 
-test('an answer that the upstream writes onto an idle connection is never given and never stored', async t => {
+test('an answer that the upstream writes onto an idle connection is never given and never stored', async (t) => {
   let idle: (() => void) | null = null
   const upstream = await startScripted(t, {
     onRequest: (socket, count) => {
@@ -32,8 +32,10 @@ test('an answer that the upstream writes onto an idle connection is never given 
   }
 })
 
-test('an answer too many in the same packet as the right one is dropped', async t => {
-  const upstream = await startScripted(t, { onRequest: (socket, count) => { socket.write(answer(`answer-${count}`) + answer('one-too-many')) } })
+test('an answer too many in the same packet as the right one is dropped', async (t) => {
+  const upstream = await startScripted(t, {
+    onRequest: (socket, count) => { socket.write(answer(`answer-${count}`) + answer('one-too-many')) }
+  })
   const { url } = await startGateway(t, { routes: [guardedRoute(upstream.url, {}, { connectionsMax: 1 })] })
   for (const key of ['one', 'two', 'three']) {
     const first = await call(url, '/things', { headers: { 'Idempotency-Key': key }, body: 'same' })
@@ -54,16 +56,16 @@ async function startCrossing (t: TestContext, keepAliveMs: number): Promise<(key
     }
   })
   const { url } = await startGateway(t, { routes: [guardedRoute(upstream.url, {}, { connectionsMax: 1, keepAliveMs })] })
-  return async key => call(url, '/things', { headers: { 'Idempotency-Key': key }, body: 'same' })
+  return async (key) => call(url, '/things', { headers: { 'Idempotency-Key': key }, body: 'same' })
 }
 
-test('an answer too many that crosses the next request cannot be told from its own on a connection that is used again', async t => {
+test('an answer too many that crosses the next request cannot be told from its own on a connection that is used again', async (t) => {
   const ask = await startCrossing(t, 4_000)
   assert.equal((await ask('one')).text, 'answer-1')
   assert.equal((await ask('two')).text, 'one-too-many', 'known and documented: HTTP/1.1 numbers no answers')
 })
 
-test('where every request has a connection of its own (keepAlive: 0s), no answer crosses to another request', async t => {
+test('where every request has a connection of its own (keepAlive: 0s), no answer crosses to another request', async (t) => {
   const ask = await startCrossing(t, 0)
   for (const [key, expected] of [['one', 'answer-1'], ['two', 'answer-2'], ['three', 'answer-3']] as const) {
     assert.equal((await ask(key)).text, expected)

@@ -12,7 +12,13 @@ import { countingMeter, recordingLog, startGuarded } from '../harness/gateway.ts
 import type { Guarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-interface Fenced extends Guarded { readonly records: FaultyStore, readonly inner: MemoryStore, readonly meter: ReturnType<typeof countingMeter>, readonly log: ReturnType<typeof recordingLog>, readonly open: () => void }
+interface Fenced extends Guarded {
+  readonly records: FaultyStore
+  readonly inner: MemoryStore
+  readonly meter: ReturnType<typeof countingMeter>
+  readonly log: ReturnType<typeof recordingLog>
+  readonly open: () => void
+}
 
 async function start (t: TestContext): Promise<Fenced> {
   const { answer, open } = slow()
@@ -28,12 +34,20 @@ async function start (t: TestContext): Promise<Fenced> {
 function overtaken (inner: MemoryStore): Fault {
   return async (proceed, [mine]) => {
     const { token } = mine as Settlement
-    await inner.settle({ token, outcome: 'completed', keepMs: 60_000, status: 200, headers: encodeHeaders(['X-Other', 'yes']), body: Buffer.from('the stored one'), reason: null })
+    await inner.settle({
+      token,
+      outcome: 'completed',
+      keepMs: 60_000,
+      status: 200,
+      headers: encodeHeaders(['X-Other', 'yes']),
+      body: Buffer.from('the stored one'),
+      reason: null
+    })
     return proceed()
   }
 }
 
-test('the waiters of a fenced execution get what is stored', async t => {
+test('the waiters of a fenced execution get what is stored', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', async (_proceed, args) => {
     const row = await overtaken(world.inner)(async () => world.inner.look((args[0] as Settlement).token.id), args)
@@ -51,7 +65,7 @@ test('the waiters of a fenced execution get what is stored', async t => {
   assert.equal((await world.ask('k')).text, 'the stored one')
 })
 
-test('the waiters of a fenced execution are not given the answer to another request, which has the key now', async t => {
+test('the waiters of a fenced execution are not given the answer to another request, which has the key now', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', async (_proceed, args) => {
     const row = await overtaken(world.inner)(async () => world.inner.look((args[0] as Settlement).token.id), args)
@@ -66,7 +80,7 @@ test('the waiters of a fenced execution are not given the answer to another requ
   assert.equal(answer.headers['idempotent-replayed'], undefined)
 })
 
-test('a fenced execution with nothing stored gives its own answer, marked', async t => {
+test('a fenced execution with nothing stored gives its own answer, marked', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', async () => ({ kind: 'refused', row: null }))
   world.records.faults.set('settleLost', async () => ({ kind: 'refused', row: null }))
@@ -78,9 +92,12 @@ test('a fenced execution with nothing stored gives its own answer, marked', asyn
   assert.equal(answer.headers['idempotent-replayed'], undefined)
 })
 
-test('an answer that the store can never take leaves a tombstone, and nobody executes again', async t => {
+test('an answer that the store can never take leaves a tombstone, and nobody executes again', async (t) => {
   const world = await start(t)
-  world.records.faults.set('settle', async (proceed, args) => (args[0] as Settlement).outcome === 'completed' ? REFUSED(proceed, args) : proceed())
+  world.records.faults.set(
+    'settle',
+    async (proceed, args) => (args[0] as Settlement).outcome === 'completed' ? REFUSED(proceed, args) : proceed()
+  )
   const call = world.ask('k')
   world.open()
   const first = await call
@@ -92,9 +109,12 @@ test('an answer that the store can never take leaves a tombstone, and nobody exe
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a store that takes not even the tombstone leaves an unknown outcome, and nobody executes again', async t => {
+test('a store that takes not even the tombstone leaves an unknown outcome, and nobody executes again', async (t) => {
   const world = await start(t)
-  world.records.faults.set('settle', async (proceed, args) => (args[0] as Settlement).outcome === 'indeterminate' ? proceed() : REFUSED(proceed, args))
+  world.records.faults.set(
+    'settle',
+    async (proceed, args) => (args[0] as Settlement).outcome === 'indeterminate' ? proceed() : REFUSED(proceed, args)
+  )
   const call = world.ask('k')
   world.open()
   assert.equal((await call).headers['idempotency-stored'], 'false')
@@ -103,15 +123,21 @@ test('a store that takes not even the tombstone leaves an unknown outcome, and n
   assert.equal(retry.json.code, 'outcome-unknown')
   assert.equal(world.witness.seen.length, 1)
   // It was neither counted nor logged, so that no alert fired.
-  assert.deepEqual(world.log.lines.filter(({ message }) => message.startsWith('outcome unknown')).map(({ level, stage, code }) => [level, stage, code]), [['error', 'settle', 'REFUSED']])
+  assert.deepEqual(
+    world.log.lines.filter(({ message }) => message.startsWith('outcome unknown')).map(({ level, stage, code }) => [level, stage, code]),
+    [['error', 'settle', 'REFUSED']]
+  )
   assert.equal(world.meter.counts.get('indeterminate'), 1)
 })
 
-test('a row that vanished in a failover is written again, and the retry replays', async t => {
+test('a row that vanished in a failover is written again, and the retry replays', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', firstly(1, async () => ({ kind: 'refused', row: null })))
   const lost = Promise.withResolvers<void>()
-  world.records.faults.set('settleLost', async (_proceed, [settlement]) => { lost.resolve(); return world.inner.settle(settlement as Settlement) })
+  world.records.faults.set('settleLost', async (_proceed, [settlement]) => {
+    lost.resolve()
+    return world.inner.settle(settlement as Settlement)
+  })
   const call = world.ask('k')
   world.open()
   const first = await call
@@ -121,13 +147,21 @@ test('a row that vanished in a failover is written again, and the retry replays'
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a late true answer wins over a lapsed lease', async t => {
+test('a late true answer wins over a lapsed lease', async (t) => {
   const world = await start(t)
   const call = world.ask('k')
   await world.witness.reached(1)
   world.records.faults.set('settle', async (proceed, [settlement]) => {
     const { token } = settlement as Settlement
-    await world.inner.settle({ token, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'lease', code: 'LEASE_OVER' } })
+    await world.inner.settle({
+      token,
+      outcome: 'indeterminate',
+      keepMs: 60_000,
+      status: null,
+      headers: null,
+      body: null,
+      reason: { stage: 'lease', code: 'LEASE_OVER' }
+    })
     return proceed()
   })
   world.open()

@@ -24,9 +24,12 @@ async function start (t: TestContext, fingerprint: string): Promise<Started> {
 
 const headers = (more: Record<string, string> = {}) => ({ 'Idempotency-Key': 'k', 'Content-Type': 'application/json', ...more })
 
-test('a retry with another trace id is replayed where the route ignores it, and one with another amount is refused', async t => {
+test('a retry with another trace id is replayed where the route ignores it, and one with another amount is refused', async (t) => {
   const { url, witness } = await start(t, '{ ignore: [/trace_id, /sent_at], query: unordered, headers: [X-Tenant] }')
-  const ask = async (body: string, path = '/v1/charges?a=1&b=2', more: Record<string, string> = {}) => call(url, path, { body, headers: headers(more) })
+  const ask = async (body: string, path = '/v1/charges?a=1&b=2', more: Record<string, string> = {}) => call(url, path, {
+    body,
+    headers: headers(more)
+  })
   assert.equal((await ask('{"amount":1,"trace_id":"a"}')).text, 'made 1')
   const retry = await ask('{"trace_id":"b","sent_at":1721234567890123456,"amount":1}', '/v1/charges?b=2&a=1')
   assert.deepEqual([retry.text, retry.headers['idempotent-replayed']], ['made 1', 'true'])
@@ -39,7 +42,7 @@ test('a retry with another trace id is replayed where the route ignores it, and 
   assert.equal(witness.seen.length, 1)
 })
 
-test('only the members that are named are compared', async t => {
+test('only the members that are named are compared', async (t) => {
   const { url, witness } = await start(t, '{ only: [/id] }')
   const ask = async (body: string) => call(url, '/things', { body, headers: headers() })
   await ask('{"id":1,"n":1}')

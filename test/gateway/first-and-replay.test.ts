@@ -4,11 +4,14 @@ import { call } from '../harness/call.ts'
 import { guardedRoute, startGateway } from '../harness/gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 
-test('the first request is executed and every retry gets its answer byte for byte', async t => {
+test('the first request is executed and every retry gets its answer byte for byte', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const gateway = await startGateway(t, { routes: [guardedRoute(witness.url)] })
-  const ask = () => call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k-1', 'Content-Type': 'application/json' }, body: '{"a":1}' })
+  const ask = () => call(gateway.url, '/things', {
+    headers: { 'Idempotency-Key': 'k-1', 'Content-Type': 'application/json' },
+    body: '{"a":1}'
+  })
   const first = await ask()
   assert.equal(first.status, 201)
   assert.equal(first.headers['idempotency-status'], 'executed')
@@ -24,7 +27,7 @@ test('the first request is executed and every retry gets its answer byte for byt
   assert.equal(witness.seen.length, 1)
 })
 
-test('another request under the same key is refused with 422 and tells nothing', async t => {
+test('another request under the same key is refused with 422 and tells nothing', async (t) => {
   const witness = await startWitness()
   t.after(() => witness.close())
   const gateway = await startGateway(t, { routes: [guardedRoute(witness.url)] })

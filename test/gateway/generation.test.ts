@@ -44,7 +44,11 @@ async function start (t: TestContext, locks?: LockStore): Promise<World> {
     records,
     locks: shared,
     witness,
-    gateway: async (leaseMs = LEASE_MS) => startGateway(t, { background: false, routes: [guardedRoute(witness.url, { leaseMs })], world: { records: records.store, locks: shared, clock } }),
+    gateway: async (leaseMs = LEASE_MS) => startGateway(t, {
+      background: false,
+      routes: [guardedRoute(witness.url, { leaseMs })],
+      world: { records: records.store, locks: shared, clock }
+    }),
     async deleteIt () {
       const row = await records.store.look(ID)
       assert.ok(row)
@@ -54,7 +58,10 @@ async function start (t: TestContext, locks?: LockStore): Promise<World> {
   }
 }
 
-const ask = async ({ url }: TestGateway, body = 'one'): Promise<Called> => call(url, '/things', { headers: { 'Idempotency-Key': 'K' }, body })
+const ask = async ({ url }: TestGateway, body = 'one'): Promise<Called> => call(url, '/things', {
+  headers: { 'Idempotency-Key': 'K' },
+  body
+})
 
 const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.sign()
 
@@ -73,7 +80,7 @@ async function putBack (locks: LockStore, value: Awaited<ReturnType<typeof stand
 }
 
 for (const [where, locks] of [['the row', NO_LOCKS], ['a copy in Redis', undefined]] as const) {
-  test(`what a gateway remembers of ${where} lives for the lease of the row, not for that of its own route: after a delete it is gone`, async t => {
+  test(`what a gateway remembers of ${where} lives for the lease of the row, not for that of its own route: after a delete it is gone`, async (t) => {
     const world = await start(t, locks)
     const [short, long] = [await world.gateway(), await world.gateway(10 * LEASE_MS)]
     assert.equal((await ask(short)).text, '1')
@@ -87,7 +94,7 @@ for (const [where, locks] of [['the row', NO_LOCKS], ['a copy in Redis', undefin
   })
 }
 
-test('a copy of before a delete is not replayed, and does not stand in front of the new life', async t => {
+test('a copy of before a delete is not replayed, and does not stand in front of the new life', async (t) => {
   const world = await start(t)
   const [one, two] = [await world.gateway(), await world.gateway()]
   assert.equal((await ask(one)).text, '1')
@@ -99,11 +106,14 @@ test('a copy of before a delete is not replayed, and does not stand in front of 
   assert.equal((await ask(one)).text, '2')
   await putBack(world.locks, saved)
   assert.equal((await ask(two)).text, '2')
-  await eventually(async () => (await standing(world.locks))?.copy.answer.body.toString() === '2', 'the copy of the new life takes its place')
+  await eventually(
+    async () => (await standing(world.locks))?.copy.answer.body.toString() === '2',
+    'the copy of the new life takes its place'
+  )
   assert.equal(world.witness.seen.length, 2)
 })
 
-test('what was read of a row before its delete is copied under no generation of after it', async t => {
+test('what was read of a row before its delete is copied under no generation of after it', async (t) => {
   const world = await start(t)
   const [one, two] = [await world.gateway(), await world.gateway()]
   await ask(one)
@@ -128,7 +138,7 @@ test('what was read of a row before its delete is copied under no generation of 
   assert.equal(await standing(world.locks), null)
 })
 
-test('a gateway whose last sign of life is too old asks the database; while nobody can, the copy replays', async t => {
+test('a gateway whose last sign of life is too old asks the database; while nobody can, the copy replays', async (t) => {
   const world = await start(t)
   const [one, two, deaf] = [await world.gateway(), await world.gateway(), await world.gateway()]
   assert.equal((await ask(one)).text, '1')
@@ -149,7 +159,7 @@ test('a gateway whose last sign of life is too old asks the database; while nobo
   assert.equal(world.witness.seen.length, 2)
 })
 
-test('before its first sign of life a gateway neither believes a copy nor leaves one', async t => {
+test('before its first sign of life a gateway neither believes a copy nor leaves one', async (t) => {
   const world = await start(t)
   world.records.faults.set('beat', DOWN)
   const one = await world.gateway()
@@ -162,7 +172,7 @@ test('before its first sign of life a gateway neither believes a copy nor leaves
   assert.equal(world.records.calls('insert'), looked + 1)
 })
 
-test('a copy whose row a failover has lost still replays, also at a gateway that has to ask for the generation first', async t => {
+test('a copy whose row a failover has lost still replays, also at a gateway that has to ask for the generation first', async (t) => {
   const world = await start(t)
   const [one, two] = [await world.gateway(), await world.gateway()]
   assert.equal((await ask(one)).text, '1')

@@ -36,7 +36,7 @@ async function renewedToItsEnd (claimed: Claimed, id: Buffer): Promise<void> {
   assert.equal(records.calls('renew'), renewals, 'renewed past its hard end')
 }
 
-test('an execution that nothing ends does not stay claimed for ever: its lease ends a settle after the upstream\'s time, and the outcome is unknown', async t => {
+test('an execution that nothing ends does not stay claimed for ever: its lease ends a settle after the upstream\'s time, and the outcome is unknown', async (t) => {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const stuck = Promise.withResolvers<UpstreamResult>()
@@ -47,7 +47,12 @@ test('an execution that nothing ends does not stay claimed for ever: its lease e
     },
     close: async () => {}
   }
-  const { ask, gateway } = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS, answerWithinMs: 10_000 }, upstream: { timeoutMs: TIMEOUT_MS }, world: { clock, records: records.store, upstream } })
+  const { ask, gateway } = await startGuarded(t, {
+    background: false,
+    policy: { leaseMs: LEASE_MS, answerWithinMs: 10_000 },
+    upstream: { timeoutMs: TIMEOUT_MS },
+    world: { clock, records: records.store, upstream }
+  })
   t.after(() => { stuck.resolve({ kind: 'lost', code: 'UPSTREAM_TIMEOUT', timedOut: true, status: null }) })
   const call = ask('k')
   await eventually(() => gateway.executions.all()[0]?.sentAtMs != null, 'it was sent')
@@ -60,10 +65,14 @@ test('an execution that nothing ends does not stay claimed for ever: its lease e
   stuck.resolve({ kind: 'lost', code: 'UPSTREAM_TIMEOUT', timedOut: true, status: null })
 })
 
-test('an acceptance that nobody confirms does not stay claimed for ever either', async t => {
+test('an acceptance that nobody confirms does not stay claimed for ever either', async (t) => {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
-  const { ask, faults, calls } = await startAsync(t, { policy: { leaseMs: LEASE_MS }, upstream: { timeoutMs: TIMEOUT_MS }, world: { clock, records: records.store } })
+  const { ask, faults, calls } = await startAsync(t, {
+    policy: { leaseMs: LEASE_MS },
+    upstream: { timeoutMs: TIMEOUT_MS },
+    world: { clock, records: records.store }
+  })
   // The inbox's table is locked, say; the records' is not.
   faults.set('accept', LOST_REQUEST)
   const refused = await ask('k', { headers: ASYNC })

@@ -13,15 +13,15 @@ function crowd ({ ask }: Guarded): Array<ReturnType<Guarded['ask']>> {
   return Array.from({ length: DUPLICATES }, () => ask('k'))
 }
 
-test('of fifty simultaneous duplicates one executes and the others get 409 with Retry-After', async t => {
+test('of fifty simultaneous duplicates one executes and the others get 409 with Retry-After', async (t) => {
   const { answer, open } = slow()
   const world = await startGuarded(t, { answer })
   let answered = 0
-  const calls = crowd(world).map(async one => { const answer = await one; answered++; return answer })
+  const calls = crowd(world).map(async (one) => { const answer = await one; answered++; return answer })
   await eventually(() => answered === DUPLICATES - 1, 'all but the first are answered')
   open()
   const answers = await Promise.all(calls)
-  const refused = answers.filter(one => one.status === 409)
+  const refused = answers.filter((one) => one.status === 409)
   assert.equal(refused.length, DUPLICATES - 1)
   for (const one of refused) {
     assert.equal(one.json.code, 'in-flight')
@@ -31,19 +31,19 @@ test('of fifty simultaneous duplicates one executes and the others get 409 with 
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('with a wait, forty-nine of fifty duplicates get the replay byte for byte', async t => {
+test('with a wait, forty-nine of fifty duplicates get the replay byte for byte', async (t) => {
   const { answer, open } = slow()
   const world = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } } })
   const calls = crowd(world)
   await eventually(() => world.gateway.limits.waiting.held === DUPLICATES - 1, 'all but the first wait')
   open()
   const answers = await Promise.all(calls)
-  assert.equal(answers.filter(one => one.headers['idempotent-replayed'] === 'true').length, DUPLICATES - 1)
-  assert.equal(new Set(answers.map(one => `${one.status} ${one.text}`)).size, 1)
+  assert.equal(answers.filter((one) => one.headers['idempotent-replayed'] === 'true').length, DUPLICATES - 1)
+  assert.equal(new Set(answers.map((one) => `${one.status} ${one.text}`)).size, 1)
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('another payload under a key in flight is 422 before it is 409', async t => {
+test('another payload under a key in flight is 422 before it is 409', async (t) => {
   const { answer, open } = slow()
   const { ask, witness } = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } } })
   const first = ask('k')
@@ -57,7 +57,7 @@ test('another payload under a key in flight is 422 before it is 409', async t =>
   assert.equal(witness.seen.length, 1)
 })
 
-test('duplicates that arrive while the claim is still under way join the one execution', async t => {
+test('duplicates that arrive while the claim is still under way join the one execution', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const insert = gate()
   records.faults.set('insert', insert.fault)
@@ -76,7 +76,7 @@ test('duplicates that arrive while the claim is still under way join the one exe
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a relay answers a duplicate in flight with 503 and Retry-After', async t => {
+test('a relay answers a duplicate in flight with 503 and Retry-After', async (t) => {
   const { answer, open } = slow()
   const { ask, witness } = await startGuarded(t, { answer, policy: relayPolicy({ inFlight: { waitMs: 0, status: 503 } }) })
   const first = ask('k')

@@ -42,7 +42,10 @@ interface InboxWorldOptions extends GuardedOptions {
 }
 
 /** `mode: inbox`. */
-export async function startInbox (t: TestContext, { inbox: changes = {}, policy = {}, world = {}, shared, ...options }: InboxWorldOptions = {}): Promise<InboxWorld> {
+export async function startInbox (
+  t: TestContext,
+  { inbox: changes = {}, policy = {}, world = {}, shared, ...options }: InboxWorldOptions = {}
+): Promise<InboxWorld> {
   const inbox = shared ?? new MemoryInbox({ nowMs: Date.now })
   const { store, faults, calls } = faulty(inbox as unknown as RecordStore)
   const started = await startGuarded(t, {
@@ -51,7 +54,13 @@ export async function startInbox (t: TestContext, { inbox: changes = {}, policy 
     world: { inbox: store as unknown as InboxStore, ...world },
     ...options
   })
-  return { ...started, inbox, faults: faults as Map<string, Fault>, calls: calls as (operation: string) => number, messages: async () => inbox.list({ limit: 100 }) }
+  return {
+    ...started,
+    inbox,
+    faults: faults as Map<string, Fault>,
+    calls: calls as (operation: string) => number,
+    messages: async () => inbox.list({ limit: 100 })
+  }
 }
 
 /** `async: allowed`. */

@@ -34,14 +34,23 @@ const ISSUED: IssuedKeysPolicy = {
 interface Issuing extends Guarded { readonly issue: (options?: CallOptions) => Promise<Called> }
 
 async function startIssuing (t: TestContext, options: GuardedOptions = {}): Promise<Issuing> {
-  const world = await startGuarded(t, { issuedKeys: ISSUED, ...options, policy: { scope: ISSUED.scope, issued: ISSUED, retentionMs: 2 * HOUR_MS, ...options.policy } })
+  const world = await startGuarded(t, {
+    issuedKeys: ISSUED,
+    ...options,
+    policy: { scope: ISSUED.scope, issued: ISSUED, retentionMs: 2 * HOUR_MS, ...options.policy }
+  })
   return { ...world, issue: async (options = ALICE) => call(world.url, ISSUED_KEYS_PATH, options) }
 }
 
-test('answers that nobody reads end their connection, as those on a route do', async t => {
+test('answers that nobody reads end their connection, as those on a route do', async (t) => {
   let told = 0
-  const asking = `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer alice\r\nContent-Length: 0\r\n\r\n`.repeat(ASKED_AT_ONCE)
-  const { url, held } = await startIssuing(t, { server: { clientIdleMs: 300 }, requests: { note: () => { if (++told % ASKED_AT_ONCE === 0) socket.write(asking) } } })
+  const asking = `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer alice\r\nContent-Length: 0\r\n\r\n`.repeat(
+    ASKED_AT_ONCE
+  )
+  const { url, held } = await startIssuing(t, {
+    server: { clientIdleMs: 300 },
+    requests: { note: () => { if (++told % ASKED_AT_ONCE === 0) socket.write(asking) } }
+  })
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}).pause()
   t.after(() => { socket.destroy() })
   socket.write(asking)
@@ -49,7 +58,7 @@ test('answers that nobody reads end their connection, as those on a route do', a
   await eventually(() => held().connections === 0, 'its connection is ended', UNREAD_WITHIN_MS)
 })
 
-test('a key is asked for, used and replayed; it is nobody else\'s, and after its time nobody\'s', async t => {
+test('a key is asked for, used and replayed; it is nobody else\'s, and after its time nobody\'s', async (t) => {
   const clock = new ManualClock()
   const { issue, ask, witness } = await startIssuing(t, { world: { clock }, background: false })
   const issued = await issue()
@@ -85,7 +94,7 @@ test('a key is asked for, used and replayed; it is nobody else\'s, and after its
   assert.equal(witness.seen.length, 1)
 })
 
-test('a caller that cannot be told apart gets no key, with the same answer as on a route', async t => {
+test('a caller that cannot be told apart gets no key, with the same answer as on a route', async (t) => {
   const { issue, ask } = await startIssuing(t)
   const refused = await issue({})
   assert.equal(refused.status, 400)
@@ -93,7 +102,7 @@ test('a caller that cannot be told apart gets no key, with the same answer as on
   assert.equal(refused.json.detail, (await ask('k')).json.detail)
 })
 
-test('while tokens cannot be verified there is no key: 503 with Retry-After', async t => {
+test('while tokens cannot be verified there is no key: 503 with Retry-After', async (t) => {
   const scope = { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] } as const
   const issuedKeys = { ...ISSUED, scope, jwt: { jwks: '/nowhere/keys.json', issuer: null, audience: null } }
   const { issue } = await startIssuing(t, { issuedKeys })
@@ -103,7 +112,7 @@ test('while tokens cannot be verified there is no key: 503 with Retry-After', as
   assert.equal(refused.headers['retry-after'], '1')
 })
 
-test('keys are good in the scope of verified claims, whatever the token that carries them', async t => {
+test('keys are good in the scope of verified claims, whatever the token that carries them', async (t) => {
   const scope = { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] } as const
   const issued = { ...ISSUED, scope, jwt: { jwks: 'any', issuer: null, audience: null } }
   // The token is its own subject up to the dot.
@@ -115,7 +124,7 @@ test('keys are good in the scope of verified claims, whatever the token that car
   assert.equal((await ask(key, token('bob.1'))).json.code, 'key-invalid')
 })
 
-test('any other method gets 405 and is told which one', async t => {
+test('any other method gets 405 and is told which one', async (t) => {
   const { issue, url, witness } = await startIssuing(t)
   for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD']) {
     const refused = await issue({ ...ALICE, method })
@@ -127,7 +136,7 @@ test('any other method gets 405 and is told which one', async t => {
   assert.equal(witness.seen.length, 0)
 })
 
-test('without issuedKeys the path is a path like any other, and so is another spelling of it', async t => {
+test('without issuedKeys the path is a path like any other, and so is another spelling of it', async (t) => {
   const without = await startGuarded(t)
   assert.equal((await call(without.url, ISSUED_KEYS_PATH, ALICE)).status, 201)
   assert.equal(without.witness.seen[0]?.target, ISSUED_KEYS_PATH)
@@ -137,11 +146,13 @@ test('without issuedKeys the path is a path like any other, and so is another sp
   assert.ok('key' in (await call(url, `${ISSUED_KEYS_PATH}?a=b`, ALICE)).json)
 })
 
-test('a body is read and forgotten, one that is too large gets 413, and a connection serves again after each answer that it can', async t => {
+test('a body is read and forgotten, one that is too large gets 413, and a connection serves again after each answer that it can', async (t) => {
   const world = await startIssuing(t)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => { agent.destroy() })
-  for (const body of ['', '{"for":"anything"}', 'x'.repeat(16 * 1024)]) assert.equal((await world.issue({ ...ALICE, body, agent })).status, 201)
+  for (const body of ['', '{"for":"anything"}', 'x'.repeat(16 * 1024)]) {
+    assert.equal((await world.issue({ ...ALICE, body, agent })).status, 201)
+  }
   assert.equal((await world.issue({ agent })).json.code, 'scope-missing')
   assert.equal(world.held().connections, 1)
   const refused = await world.issue({ ...ALICE, body: 'x'.repeat(16 * 1024 + 1), agent })
@@ -149,17 +160,20 @@ test('a body is read and forgotten, one that is too large gets 413, and a connec
   assert.equal(refused.headers['connection'], 'close')
 })
 
-test('a body that does not come holds its connection no longer than any other', async t => {
+test('a body that does not come holds its connection no longer than any other', async (t) => {
   const clock = new ManualClock()
   const world = await startIssuing(t, { world: { clock }, background: false, server: { requestBodyMs: 10_000 } })
   const pending = clock.pending
-  const answer = callRaw(world.url, `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nContent-Length: 5\r\n\r\n`)
+  const answer = callRaw(
+    world.url,
+    `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nContent-Length: 5\r\n\r\n`
+  )
   await eventually(() => clock.pending > pending, 'the body is waited for')
   await clock.advance(10_000)
   assert.match(await answer, /^HTTP\/1\.1 408 [\s\S]*connection: close/i)
 })
 
-test('a client that leaves while its body is awaited leaves nothing behind', async t => {
+test('a client that leaves while its body is awaited leaves nothing behind', async (t) => {
   const clock = new ManualClock()
   const world = await startIssuing(t, { world: { clock }, background: false })
   const pending = clock.pending
@@ -172,7 +186,7 @@ test('a client that leaves while its body is awaited leaves nothing behind', asy
   assert.equal((await world.issue()).status, 201)
 })
 
-test('a gateway that is draining gives out no keys', async t => {
+test('a gateway that is draining gives out no keys', async (t) => {
   const world = await startIssuing(t)
   world.gateway.drain.advance('refusing')
   const refused = await world.issue()
@@ -181,7 +195,7 @@ test('a gateway that is draining gives out no keys', async t => {
   assert.equal(refused.headers['connection'], 'close')
 })
 
-test('what is issued is counted, and needs no store', async t => {
+test('what is issued is counted, and needs no store', async (t) => {
   const meter = countingMeter()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   for (const operation of ['insert', 'look', 'take', 'settle'] as const) records.faults.set(operation, DOWN)
@@ -190,7 +204,7 @@ test('what is issued is counted, and needs no store', async t => {
   assert.equal(meter.counts.get('request'), 1)
 })
 
-test('a key that was issued counts for one record on each route: it is the caller\'s, not the route\'s', async t => {
+test('a key that was issued counts for one record on each route: it is the caller\'s, not the route\'s', async (t) => {
   const { issue, url } = await startIssuing(t)
   const { key } = (await issue()).json
   const headers = { ...ALICE.headers, 'Idempotency-Key': key }
@@ -198,15 +212,22 @@ test('a key that was issued counts for one record on each route: it is the calle
   assert.equal((await call(url, '/others', { headers, body: 'a' })).json.code, 'key-reused')
 })
 
-test('a key that comes from anywhere but a header is issued by nobody, whatever the configuration let pass', async t => {
-  const key = { sources: [{ kind: 'json', pointer: ['id'], written: '/id' }], header: 'idempotency-key', required: true, syntax: 'lenient', store: 'text', windowMs: 86_400_000 } as const
+test('a key that comes from anywhere but a header is issued by nobody, whatever the configuration let pass', async (t) => {
+  const key = {
+    sources: [{ kind: 'json', pointer: ['id'], written: '/id' }],
+    header: 'idempotency-key',
+    required: true,
+    syntax: 'lenient',
+    store: 'text',
+    windowMs: 86_400_000
+  } as const
   const { issue, url, witness } = await startIssuing(t, { policy: { key } })
   const issued = (await issue()).json.key
   assert.equal((await call(url, '/things', { ...ALICE, body: JSON.stringify({ id: issued }) })).json.code, 'key-invalid')
   assert.equal(witness.seen.length, 0)
 })
 
-test('without a key the route does what it does: issued says nothing about requests that carry none', async t => {
+test('without a key the route does what it does: issued says nothing about requests that carry none', async (t) => {
   const open = await startIssuing(t)
   assert.equal((await call(open.url, '/things', { ...ALICE, body: 'a' })).status, 201)
 })

@@ -20,7 +20,7 @@ function verifying (): { readonly clock: ManualClock, readonly log: ReturnType<t
   return { clock, log, tokens: new JoseVerifier({ clock, log }) }
 }
 
-test('keys served at a URL verify tokens; while nobody serves them the answer is 503 and nothing is sent', async t => {
+test('keys served at a URL verify tokens; while nobody serves them the answer is 503 and nothing is sent', async (t) => {
   const issuer = await makeIssuer()
   const keys = await serveKeys(t, issuer.jwks)
   await keys.stop()
@@ -46,7 +46,7 @@ const FAILURES = [
 ] as const
 
 for (const [what, said, answer] of FAILURES) {
-  test(`a key server that ${what} is asked once in five seconds, however many requests come, and the log says it once`, async t => {
+  test(`a key server that ${what} is asked once in five seconds, however many requests come, and the log says it once`, async (t) => {
     const issuer = await makeIssuer()
     const keys = await serveKeys(t, issuer.jwks)
     keys.answer = answer
@@ -73,7 +73,7 @@ for (const [what, said, answer] of FAILURES) {
   })
 }
 
-test('of the requests that come while a key server hangs, those of its first two seconds wait, and all others are told at once', async t => {
+test('of the requests that come while a key server hangs, those of its first two seconds wait, and all others are told at once', async (t) => {
   const issuer = await makeIssuer()
   const keys = await serveKeys(t, issuer.jwks)
   keys.answer = () => {}
@@ -89,7 +89,7 @@ test('of the requests that come while a key server hangs, those of its first two
   assert.equal(keys.asked(), 1)
 })
 
-test('many requests that come before the first has the keys share one fetch', async t => {
+test('many requests that come before the first has the keys share one fetch', async (t) => {
   const issuer = await makeIssuer()
   const keys = await serveKeys(t, issuer.jwks)
   const { ask } = await startGuarded(t, { policy: bySubject(keys.url) })
@@ -98,7 +98,7 @@ test('many requests that come before the first has the keys share one fetch', as
   assert.equal(keys.asked(), 1)
 })
 
-test('while keys are fetched anew in vain, for a key that is not known, tokens under known keys go on being taken', async t => {
+test('while keys are fetched anew in vain, for a key that is not known, tokens under known keys go on being taken', async (t) => {
   const [issuer, rotated] = await Promise.all([makeIssuer('one'), makeIssuer('two')])
   const keys = await serveKeys(t, issuer.jwks)
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() })
@@ -114,7 +114,7 @@ test('while keys are fetched anew in vain, for a key that is not known, tokens u
   const outMs = 31_000
   t.mock.timers.tick(outMs)
   clock.stall(outMs)
-  keys.answer = response => { response.writeHead(503).end() }
+  keys.answer = (response) => { response.writeHead(503).end() }
   for (let index = 0; index < MANY; index++) assert.deepEqual([await verdict(rotated), await verdict(issuer)], ['unavailable', 'claims'])
   assert.equal(keys.asked(), 2)
   // The server is back, with the new key beside the old one.
@@ -123,7 +123,7 @@ test('while keys are fetched anew in vain, for a key that is not known, tokens u
   assert.deepEqual([await verdict(rotated), await verdict(issuer), keys.asked()], ['claims', 'claims', 3])
 })
 
-test('a key file that is not there yet is read once it is; what was not there is not looked for by every request', async t => {
+test('a key file that is not there yet is read once it is; what was not there is not looked for by every request', async (t) => {
   const issuer = await makeIssuer()
   const path = await inFile(t, issuer.jwks)
   await rm(path)
@@ -143,7 +143,7 @@ test('a key file that is not there yet is read once it is; what was not there is
   assert.equal((await ask('k', await sign(issuer, 'alice'))).status, 201)
 })
 
-test('a reload reads a key file again at once, also one that has just failed', async t => {
+test('a reload reads a key file again at once, also one that has just failed', async (t) => {
   const issuer = await makeIssuer()
   const path = await inFile(t, '{}')
   const { tokens } = verifying()
@@ -154,7 +154,7 @@ test('a reload reads a key file again at once, also one that has just failed', a
   assert.equal((await ask('k', await sign(issuer, 'alice'))).status, 201)
 })
 
-test('what is no token is refused without asking for keys', async t => {
+test('what is no token is refused without asking for keys', async (t) => {
   const issuer = await makeIssuer()
   const keys = await serveKeys(t, issuer.jwks)
   await keys.stop()

@@ -48,7 +48,7 @@ export function bySubject (jwks: string, more: Partial<JwtPolicy> = {}): Partial
 
 /** What is not parted by dots and has no header says nothing of keys; this does, and is signed by nobody. */
 export function unsigned (header: object, claims: object): string {
-  const [head, body] = [header, claims].map(part => Buffer.from(JSON.stringify(part)).toString('base64url'))
+  const [head, body] = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
   return `${head}.${body}.${Buffer.alloc(64).toString('base64url')}`
 }
 
@@ -88,5 +88,5 @@ export async function serveKeys (t: TestContext, jwks: string): Promise<KeyServe
 }
 
 export function serving (jwks: string): KeyServer['answer'] {
-  return response => { response.setHeader('Content-Type', 'application/json').end(jwks) }
+  return (response) => { response.setHeader('Content-Type', 'application/json').end(jwks) }
 }

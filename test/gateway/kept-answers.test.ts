@@ -21,7 +21,7 @@ function keepStatuses (...statuses: ReadonlyArray<readonly [number, Disposition]
   return { keep: { ...KEEP, statuses: new Map(statuses) } }
 }
 
-test('a relay sends again after a 500 and keeps the 200', async t => {
+test('a relay sends again after a 500 and keeps the 200', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([500], [404], [200]) })
   const failed = await ask('k')
   assert.deepEqual([failed.status, failed.headers['idempotency-status']], [500, 'released'])
@@ -31,8 +31,11 @@ test('a relay sends again after a 500 and keeps the 200', async t => {
   assert.equal(witness.seen.length, 3)
 })
 
-test('a relay is told 503 of a 400 that its consumer gave, with the consumer\'s own words; a 401 that asks for a credential is seen', async t => {
-  const { ask } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([400], [429, { 'Retry-After': '7' }], [401, { 'WWW-Authenticate': 'Basic' }]) })
+test('a relay is told 503 of a 400 that its consumer gave, with the consumer\'s own words; a 401 that asks for a credential is seen', async (t) => {
+  const { ask } = await startGuarded(t, {
+    policy: relayPolicy(),
+    answer: inTurn([400], [429, { 'Retry-After': '7' }], [401, { 'WWW-Authenticate': 'Basic' }])
+  })
   const seen = async (): Promise<unknown[]> => {
     const { status, text, headers } = await ask('k')
     return [status, text, headers['idempotency-original-status'], headers['retry-after'], headers['idempotency-status']]
@@ -42,12 +45,15 @@ test('a relay is told 503 of a 400 that its consumer gave, with the consumer\'s 
   assert.deepEqual(await seen(), [401, 'answer 3', undefined, undefined, 'released'])
 })
 
-test('a relay that wants to see every status sees it: onRelease pass', async t => {
-  const { ask } = await startGuarded(t, { policy: relayPolicy({ onRelease: { action: 'pass', status: 503 } }), answer: inTurn([400], [302], [200]) })
+test('a relay that wants to see every status sees it: onRelease pass', async (t) => {
+  const { ask } = await startGuarded(t, {
+    policy: relayPolicy({ onRelease: { action: 'pass', status: 503 } }),
+    answer: inTurn([400], [302], [200])
+  })
   assert.deepEqual([(await ask('k')).status, (await ask('k')).status, (await ask('k')).status], [400, 302, 200])
 })
 
-test('a relay keeps a 410: never again', async t => {
+test('a relay keeps a 410: never again', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: relayPolicy(), answer: inTurn([410], [200]) })
   assert.equal((await ask('k')).status, 410)
   const retry = await ask('k')
@@ -56,7 +62,7 @@ test('a relay keeps a 410: never again', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
-test('a 423, and a 409 that says when to come again, are not the end: the retry executes', async t => {
+test('a 423, and a 409 that says when to come again, are not the end: the retry executes', async (t) => {
   const { ask, witness } = await startGuarded(t, { answer: inTurn([423], [409, { 'Retry-After': '1' }], [201]) })
   const locked = await ask('k')
   assert.deepEqual([locked.status, locked.headers['idempotency-status']], [423, 'released'])
@@ -66,7 +72,7 @@ test('a 423, and a 409 that says when to come again, are not the end: the retry 
   assert.equal(witness.seen.length, 3)
 })
 
-test('a 409 without Retry-After, and a 500 that asks for a retry, are kept: they may stand for work', async t => {
+test('a 409 without Retry-After, and a 500 that asks for a retry, are kept: they may stand for work', async (t) => {
   const hints = { 'Stripe-Should-Retry': 'true', 'x-should-retry': 'true', 'Retry-After': '1' }
   for (const answer of [[409], [409, { 'x-should-retry': 'true' }], [500, hints], [201, hints]] as const) {
     const { ask, witness } = await startGuarded(t, { answer: inTurn(answer, [200]) })
@@ -76,25 +82,32 @@ test('a 409 without Retry-After, and a 500 that asks for a retry, are kept: they
   }
 })
 
-test('the route\'s list of statuses goes before the profile', async t => {
+test('the route\'s list of statuses goes before the profile', async (t) => {
   const policy = keepStatuses([409, 'release'], [429, 'keep'], [500, 'unknown'])
-  const { ask, witness } = await startGuarded(t, { policy, answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted'])).end() } })
+  const { ask, witness } = await startGuarded(t, {
+    policy,
+    answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted'])).end() }
+  })
   const marks = []
-  for (const status of ['409', '429', '500']) marks.push((await ask(status, { headers: { 'X-Wanted': status } })).headers['idempotency-status'])
+  for (const status of ['409', '429', '500']) {
+    marks.push((await ask(status, { headers: { 'X-Wanted': status } })).headers['idempotency-status'])
+  }
   assert.deepEqual(marks, ['released', 'executed', 'indeterminate'])
   assert.equal((await ask('429', { headers: { 'X-Wanted': '429' } })).headers['idempotent-replayed'], 'true')
   assert.equal((await ask('500', { headers: { 'X-Wanted': '500' } })).json.code, 'outcome-unknown')
   assert.equal(witness.seen.length, 3)
 })
 
-test('the upstream keeps, frees or strips a single answer by Idempotency-Policy, which no client sees', async t => {
+test('the upstream keeps, frees or strips a single answer by Idempotency-Policy, which no client sees', async (t) => {
   const say = (word: string) => ({ 'Idempotency-Policy': word })
-  const { ask, witness } = await startGuarded(t, { answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted']), say(String(seen.headers['x-word']))).end('done') } })
+  const { ask, witness } = await startGuarded(t, {
+    answer: (seen, response) => { response.writeHead(Number(seen.headers['x-wanted']), say(String(seen.headers['x-word']))).end('done') }
+  })
   const wish = async (key: string, status: string, word: string) => ask(key, { headers: { 'X-Wanted': status, 'X-Word': word } })
   const stored = await wish('store', '429', 'store')
   const freed = await wish('release', '500', 'release')
   const stripped = await wish('no-body', '201', 'no-body')
-  assert.deepEqual([stored, freed, stripped].map(answer => answer.headers['idempotency-status']), ['executed', 'released', 'executed'])
+  assert.deepEqual([stored, freed, stripped].map((answer) => answer.headers['idempotency-status']), ['executed', 'released', 'executed'])
   for (const answer of [stored, freed, stripped]) {
     assert.equal(answer.text, 'done')
     assert.equal(answer.headers['idempotency-policy'], undefined)
@@ -107,7 +120,7 @@ test('the upstream keeps, frees or strips a single answer by Idempotency-Policy,
   assert.equal(witness.seen.length, 4)
 })
 
-test('the upstream says how long its answer is kept; after that the key runs again as a new life', async t => {
+test('the upstream says how long its answer is kept; after that the key runs again as a new life', async (t) => {
   const clock = new ManualClock()
   const { ask, witness, gateway } = await startGuarded(t, {
     background: false,

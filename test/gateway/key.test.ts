@@ -5,7 +5,7 @@ import { apiPolicy, startGuarded } from '../harness/gateway.ts'
 
 const KEY_POLICY = apiPolicy().key
 
-test('the bare and the quoted form of a key are one key', async t => {
+test('the bare and the quoted form of a key are one key', async (t) => {
   const { ask, witness } = await startGuarded(t)
   const first = await ask('8e03978e-40d5-43dd-bc93-6894a57f9324')
   const quoted = await ask('"8e03978e-40d5-43dd-bc93-6894a57f9324"')
@@ -16,9 +16,12 @@ test('the bare and the quoted form of a key are one key', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
-test('a key that is malformed gets 400 and is never echoed', async t => {
+test('a key that is malformed gets 400 and is never echoed', async (t) => {
   const { ask, witness } = await startGuarded(t)
-  const malformed = ['', '""', 'SECRET with space', `SECRET${'x'.repeat(256)}`, '"SECRET', '"SECRET\\n"', '"SECRET" tail', 'SECRET\u00e9', 'SECRET\tTAB']
+  const malformed = [
+    '', '""', 'SECRET with space', `SECRET${'x'.repeat(256)}`, '"SECRET', '"SECRET\\n"', '"SECRET" tail',
+    'SECRET\u00e9', 'SECRET\tTAB'
+  ]
   for (const key of malformed) {
     const answer = await ask(key)
     assert.equal(answer.status, 400, JSON.stringify(key))
@@ -30,7 +33,7 @@ test('a key that is malformed gets 400 and is never echoed', async t => {
   assert.equal(witness.seen.length, 0)
 })
 
-test('a key of exactly 255 characters is taken, quoted or not', async t => {
+test('a key of exactly 255 characters is taken, quoted or not', async (t) => {
   const { ask, witness } = await startGuarded(t)
   const key = 'k'.repeat(255)
   assert.equal((await ask(key)).status, 201)
@@ -38,7 +41,7 @@ test('a key of exactly 255 characters is taken, quoted or not', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
-test('a control character in the key is refused by the parser in our problem shape', async t => {
+test('a control character in the key is refused by the parser in our problem shape', async (t) => {
   const { url, witness } = await startGuarded(t)
   const answer = await callRaw(url, 'POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\x01b\r\nContent-Length: 0\r\n\r\n')
   assert.match(answer, /^HTTP\/1\.1 400 /)
@@ -46,7 +49,7 @@ test('a control character in the key is refused by the parser in our problem sha
   assert.equal(witness.seen.length, 0)
 })
 
-test('a key with a comma gets 400 that says to quote it, and is a key when it is quoted', async t => {
+test('a key with a comma gets 400 that says to quote it, and is a key when it is quoted', async (t) => {
   const { ask, witness } = await startGuarded(t)
   for (const key of ['SECRET,b', 'SECRET, b']) {
     const answer = await ask(key)
@@ -58,7 +61,7 @@ test('a key with a comma gets 400 that says to quote it, and is a key when it is
   assert.equal(witness.seen.length, 1)
 })
 
-test('two key lines are refused, even when they are equal', async t => {
+test('two key lines are refused, even when they are equal', async (t) => {
   const { url, witness } = await startGuarded(t)
   const answer = await call(url, '/things', { headers: { 'Idempotency-Key': ['SECRET', 'SECRET'] }, body: 'same' })
   assert.equal(answer.status, 400)
@@ -67,14 +70,14 @@ test('two key lines are refused, even when they are equal', async t => {
   assert.equal(witness.seen.length, 0)
 })
 
-test('a strict route takes the quoted form only', async t => {
+test('a strict route takes the quoted form only', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: { key: { ...KEY_POLICY, syntax: 'strict' } } })
   assert.equal((await ask('bare')).json.code, 'key-invalid')
   assert.equal(witness.seen.length, 0)
   assert.equal((await ask('"quoted"')).status, 201)
 })
 
-test('a route that requires a key refuses a request without one', async t => {
+test('a route that requires a key refuses a request without one', async (t) => {
   const { url, witness } = await startGuarded(t, { policy: { key: { ...KEY_POLICY, required: true } } })
   const answer = await call(url, '/things', { body: 'same' })
   assert.equal(answer.status, 400)
@@ -83,7 +86,7 @@ test('a route that requires a key refuses a request without one', async t => {
   assert.equal(witness.seen.length, 0)
 })
 
-test('a route that reads another header takes its key from there and from nowhere else', async t => {
+test('a route that reads another header takes its key from there and from nowhere else', async (t) => {
   const { url, witness } = await startGuarded(t, { policy: { key: { ...KEY_POLICY, header: 'x-request-key' } } })
   const one = await call(url, '/things', { headers: { 'X-Request-Key': 'k' }, body: 'same' })
   const two = await call(url, '/things', { headers: { 'X-Request-Key': 'k', 'Idempotency-Key': 'other' }, body: 'same' })

@@ -18,7 +18,12 @@ import { CREATED } from '../harness/witness.ts'
 
 const LEASE_MS = 15_000
 
-interface Dead extends Guarded { readonly records: FaultyStore, readonly clock: ManualClock, readonly log: ReturnType<typeof recordingLog>, readonly token: Token }
+interface Dead extends Guarded {
+  readonly records: FaultyStore
+  readonly clock: ManualClock
+  readonly log: ReturnType<typeof recordingLog>
+  readonly token: Token
+}
 
 /** The record of key k was claimed by a process that died right after it. */
 async function startWithDeadClaim (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): Promise<Dead> {
@@ -44,7 +49,7 @@ async function inContact ({ gateway, clock }: Dead, ms: number): Promise<void> {
   gateway.lapseGuard.kept()
 }
 
-test('the claim of a dead process is in flight until its lease is over, then 504 outcome-unknown, and nothing is sent', async t => {
+test('the claim of a dead process is in flight until its lease is over, then 504 outcome-unknown, and nothing is sent', async (t) => {
   const world = await startWithDeadClaim(t)
   await inContact(world, LEASE_MS - 1_000)
   const early = await world.ask('k')
@@ -57,10 +62,10 @@ test('the claim of a dead process is in flight until its lease is over, then 504
     assert.equal(late.json.code, 'outcome-unknown')
   }
   assert.equal(world.witness.seen.length, 0)
-  assert.deepEqual(world.log.lines.filter(({ level }) => level === 'error').map(line => line['stage']), ['lease'])
+  assert.deepEqual(world.log.lines.filter(({ level }) => level === 'error').map((line) => line['stage']), ['lease'])
 })
 
-test('nobody takes a lease that is over before one lease of unbroken contact with the arbiter', async t => {
+test('nobody takes a lease that is over before one lease of unbroken contact with the arbiter', async (t) => {
   const world = await startWithDeadClaim(t)
   world.clock.stall(LEASE_MS * 2)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
@@ -73,7 +78,7 @@ test('nobody takes a lease that is over before one lease of unbroken contact wit
   assert.equal((await world.ask('k')).json.code, 'outcome-unknown')
 })
 
-test('a machine that was suspended counts its lease of contact anew: whoever slept with it may renew first', async t => {
+test('a machine that was suspended counts its lease of contact anew: whoever slept with it may renew first', async (t) => {
   const world = await startWithDeadClaim(t)
   // The owner lives, on a machine that sleeps and wakes together with this one.
   await inContact(world, LEASE_MS - 2_000)
@@ -89,13 +94,17 @@ test('a machine that was suspended counts its lease of contact anew: whoever sle
   assert.equal((await world.ask('k')).json.code, 'outcome-unknown')
 })
 
-test('a process never ends the lease of its own execution, however late its renewals are', async t => {
+test('a process never ends the lease of its own execution, however late its renewals are', async (t) => {
   const letGo = Promise.withResolvers<void>()
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const log = recordingLog()
   const { ask, gateway, witness } = await startGuarded(t, {
-    background: false, policy: { leaseMs: LEASE_MS, answerWithinMs: 600_000 }, upstream: { timeoutMs: 600_000 }, answer: async (...args) => { await letGo.promise; await CREATED(...args) }, world: { records: records.store, clock, log }
+    background: false,
+    policy: { leaseMs: LEASE_MS, answerWithinMs: 600_000 },
+    upstream: { timeoutMs: 600_000 },
+    answer: async (...args) => { await letGo.promise; await CREATED(...args) },
+    world: { records: records.store, clock, log }
   })
   const call = ask('k')
   await witness.reached(1)
@@ -114,30 +123,49 @@ test('a process never ends the lease of its own execution, however late its rene
   assert.deepEqual(log.lines.filter(({ level }) => level === 'error'), [])
 })
 
-test('where the route says retry, the dead one\'s request is sent again as attempt 2 under the same record', async t => {
+test('where the route says retry, the dead one\'s request is sent again as attempt 2 under the same record', async (t) => {
   const world = await startWithDeadClaim(t, relayPolicy({ inFlight: { waitMs: 0, status: 503 } }))
   assert.equal((await world.ask('k')).status, 503)
   await inContact(world, LEASE_MS + 1_000)
   const taken = await world.ask('k')
   assert.equal(taken.headers['idempotency-status'], 'executed')
-  assert.deepEqual(world.witness.seen.map(seen => [seen.headers['idempotency-attempt'], seen.headers['onceway-key']]), [['2', world.token.id.toString('base64url')]])
+  assert.deepEqual(
+    world.witness.seen.map((seen) => [seen.headers['idempotency-attempt'], seen.headers['onceway-key']]),
+    [['2', world.token.id.toString('base64url')]]
+  )
   assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
 })
 
-test('an answer that the dead one wrote after all is replayed', async t => {
+test('an answer that the dead one wrote after all is replayed', async (t) => {
   const world = await startWithDeadClaim(t)
   await inContact(world, LEASE_MS + 1_000)
   assert.equal((await world.ask('k')).json.code, 'outcome-unknown')
-  await world.records.store.settle({ token: world.token, outcome: 'completed', keepMs: 60_000, status: 200, headers: encodeHeaders([]), body: Buffer.from('late'), reason: null })
+  await world.records.store.settle({
+    token: world.token,
+    outcome: 'completed',
+    keepMs: 60_000,
+    status: 200,
+    headers: encodeHeaders([]),
+    body: Buffer.from('late'),
+    reason: null
+  })
   const replay = await world.ask('k')
   assert.equal(replay.text, 'late')
   assert.equal(replay.headers['idempotent-replayed'], 'true')
   assert.equal(world.witness.seen.length, 0)
 })
 
-test('a stored answer that cannot be decoded is an unknown outcome and is never executed again', async t => {
+test('a stored answer that cannot be decoded is an unknown outcome and is never executed again', async (t) => {
   const world = await startWithDeadClaim(t)
-  await world.records.store.settle({ token: world.token, outcome: 'completed', keepMs: 60_000, status: 200, headers: Buffer.from([255, 1, 2]), body: Buffer.from('x'), reason: null })
+  await world.records.store.settle({
+    token: world.token,
+    outcome: 'completed',
+    keepMs: 60_000,
+    status: 200,
+    headers: Buffer.from([255, 1, 2]),
+    body: Buffer.from('x'),
+    reason: null
+  })
   const answer = await world.ask('k')
   assert.equal(answer.status, 502)
   assert.equal(answer.json.code, 'outcome-unknown')
@@ -145,7 +173,7 @@ test('a stored answer that cannot be decoded is an unknown outcome and is never 
   assert.ok(world.log.lines.some(({ level, message }) => level === 'error' && /decoded/.test(message)))
 })
 
-test('what a drain cut off is 504 at once and 504 for every retry', async t => {
+test('what a drain cut off is 504 at once and 504 for every retry', async (t) => {
   const world = await startWithDeadClaim(t)
   world.witness.answer = () => {}
   const call = world.ask('cut')

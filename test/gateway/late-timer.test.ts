@@ -20,7 +20,7 @@ const HEAD = 'HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n'
 
 async function start (t: TestContext): Promise<World> {
   let reached = 0
-  const server = createServer(socket => { socket.on('data', () => { reached++ }).on('error', () => {}) })
+  const server = createServer((socket) => { socket.on('data', () => { reached++ }).on('error', () => {}) })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.after(() => { server.close() })
@@ -28,7 +28,18 @@ async function start (t: TestContext): Promise<World> {
   const upstream = new UndiciUpstream([policy])
   t.after(async () => { await upstream.close() })
   const connected = once(server, 'connection')
-  const sending = upstream.send({ upstream: policy, method: 'POST', target: '/', headers: ['Host', 'upstream'], body: Buffer.from('x'), responseBytesMax: 1024, reserve: () => true }, () => true)
+  const sending = upstream.send(
+    {
+      upstream: policy,
+      method: 'POST',
+      target: '/',
+      headers: ['Host', 'upstream'],
+      body: Buffer.from('x'),
+      responseBytesMax: 1024,
+      reserve: () => true
+    },
+    () => true
+  )
   const [socket] = await connected as [Socket]
   t.after(() => { socket.destroy() })
   await eventually(() => reached > 0, 'sent')
@@ -37,10 +48,10 @@ async function start (t: TestContext): Promise<World> {
 
 /** As a timer does: before the sockets are read. */
 async function atTimer (work: () => void): Promise<void> {
-  await new Promise<void>(resolve => { setTimeout(() => { work(); resolve() }, 5) })
+  await new Promise<void>((resolve) => { setTimeout(() => { work(); resolve() }, 5) })
 }
 
-test('an answer that lies in the socket when a late timer is called is the result', async t => {
+test('an answer that lies in the socket when a late timer is called is the result', async (t) => {
   const { sending, socket } = await start(t)
   await atTimer(() => {
     socket.write(`${HEAD}all of i`)
@@ -51,7 +62,7 @@ test('an answer that lies in the socket when a late timer is called is the resul
   assert.deepEqual(result.kind === 'answer' && [result.answer.status, result.answer.body.toString()], [201, 'all of i'])
 })
 
-test('an answer that is still coming in when a late timer is called is waited for, for as long as it comes', async t => {
+test('an answer that is still coming in when a late timer is called is waited for, for as long as it comes', async (t) => {
   const { sending, socket } = await start(t)
   await atTimer(() => {
     socket.write(HEAD)
@@ -65,7 +76,7 @@ test('an answer that is still coming in when a late timer is called is waited fo
   assert.deepEqual(result.kind === 'answer' && result.answer.body.toString(), 'halfhalf')
 })
 
-test('one that does not come, or does not end, is lost by the time-out, and soon', async t => {
+test('one that does not come, or does not end, is lost by the time-out, and soon', async (t) => {
   for (const written of ['', HEAD]) {
     const { sending, socket } = await start(t)
     const began = performance.now()
@@ -79,7 +90,7 @@ test('one that does not come, or does not end, is lost by the time-out, and soon
   }
 })
 
-test('one that only trickles is lost too, after a second', async t => {
+test('one that only trickles is lost too, after a second', async (t) => {
   const began = performance.now()
   const { sending, socket } = await start(t)
   await atTimer(() => {
@@ -93,7 +104,7 @@ test('one that only trickles is lost too, after a second', async t => {
   assert.ok(tookMs > 500 && tookMs < 5_000, `${tookMs} ms`)
 })
 
-test('an end that is no time-out waits for nothing, and ends the look of one that is', async t => {
+test('an end that is no time-out waits for nothing, and ends the look of one that is', async (t) => {
   for (const looksFirst of [false, true]) {
     const { sending, socket } = await start(t)
     await atTimer(() => {
@@ -106,14 +117,28 @@ test('an end that is no time-out waits for nothing, and ends the look of one tha
   }
 })
 
-test('what was not sent by the time-out is unsent at once, and for good', async t => {
+test('what was not sent by the time-out is unsent at once, and for good', async (t) => {
   const policy = upstreamPolicy('http://127.0.0.1:1', { connectionsMax: 1 })
   const upstream = new UndiciUpstream([policy])
   t.after(async () => { await upstream.close() })
   let asked = 0
-  const sending = upstream.send({ upstream: policy, method: 'POST', target: '/', headers: ['Host', 'upstream'], body: Buffer.from('x'), responseBytesMax: 1024, reserve: () => true }, () => { asked++; return true })
+  const sending = upstream.send(
+    {
+      upstream: policy,
+      method: 'POST',
+      target: '/',
+      headers: ['Host', 'upstream'],
+      body: Buffer.from('x'),
+      responseBytesMax: 1024,
+      reserve: () => true
+    },
+    () => { asked++; return true }
+  )
   sending.cancel('UPSTREAM_TIMEOUT', true)
-  assert.deepEqual(await Promise.race([sending.result, Promise.resolve().then(() => Promise.resolve()).then(() => 'later')]), { kind: 'unsent', code: 'UPSTREAM_TIMEOUT' })
+  assert.deepEqual(await Promise.race([sending.result, Promise.resolve().then(() => Promise.resolve()).then(() => 'later')]), {
+    kind: 'unsent',
+    code: 'UPSTREAM_TIMEOUT'
+  })
   await sleep(50)
   assert.equal(asked, 0)
 })

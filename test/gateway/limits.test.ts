@@ -10,11 +10,23 @@ import { faulty } from '../harness/faulty-store.ts'
 import { guardedRoute, startGuarded } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 
-const LIMITS = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const LIMITS = {
+  share: 1,
+  executions: 100,
+  waiters: 100,
+  inFlightPerScope: 0,
+  bufferedBytes: 1024 * 1024,
+  unsettledBytes: 1024 * 1024,
+  recentBytes: 1024 * 1024
+}
 
-test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async t => {
+test('a duplicate beyond the limit of waiters gets 409 at once instead of waiting', async (t) => {
   const { answer, open } = slow()
-  const world = await startGuarded(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } }, world: { limits: { ...LIMITS, waiters: 1 } } })
+  const world = await startGuarded(t, {
+    answer,
+    policy: { inFlight: { waitMs: 10_000, status: 409 } },
+    world: { limits: { ...LIMITS, waiters: 1 } }
+  })
   const first = world.ask('k')
   await world.witness.reached(1)
   const waiting = world.ask('k')
@@ -25,7 +37,7 @@ test('a duplicate beyond the limit of waiters gets 409 at once instead of waitin
   assert.equal((await waiting).headers['idempotent-replayed'], 'true')
 })
 
-test('a request beyond the limit of executions gets 503 and leaves nothing in the store', async t => {
+test('a request beyond the limit of executions gets 503 and leaves nothing in the store', async (t) => {
   const { answer, open } = slow()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, executions: 1 } } })
@@ -41,7 +53,7 @@ test('a request beyond the limit of executions gets 503 and leaves nothing in th
   assert.equal((await world.ask('two')).status, 201)
 })
 
-test('a body for which there is no room gets 503 before any claim', async t => {
+test('a body for which there is no room gets 503 before any claim', async (t) => {
   const { answer, open } = slow()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, bufferedBytes: 1000 } } })
@@ -61,7 +73,7 @@ test('a body for which there is no room gets 503 before any claim', async t => {
   assert.equal((await world.ask('two', { body: 'x'.repeat(51) })).status, 201)
 })
 
-test('an answer for which there is no room is streamed and leaves a tombstone', async t => {
+test('an answer for which there is no room is streamed and leaves a tombstone', async (t) => {
   const world = await startGuarded(t, {
     world: { limits: { ...LIMITS, bufferedBytes: 1000 } },
     answer: (_seen, response) => { response.end('y'.repeat(5000)) }
@@ -73,7 +85,7 @@ test('an answer for which there is no room is streamed and leaves a tombstone', 
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('what was buffered of an answer before there was no room is held until its client has read it', async t => {
+test('what was buffered of an answer before there was no room is held until its client has read it', async (t) => {
   // More of it than sockets take of what nobody reads.
   const bufferedBytes = 16 * 1024 * 1024
   const large = Buffer.alloc(2 * bufferedBytes, 'x')
@@ -96,7 +108,7 @@ test('what was buffered of an answer before there was no room is held until its 
   await eventually(() => held() === 0, 'the room is free again')
 })
 
-test('a gateway that is draining refuses guarded requests with 503 and closes', async t => {
+test('a gateway that is draining refuses guarded requests with 503 and closes', async (t) => {
   const world = await startGuarded(t)
   world.gateway.drain.advance('refusing')
   const refused = await world.ask('k')
@@ -106,10 +118,12 @@ test('a gateway that is draining refuses guarded requests with 503 and closes', 
   assert.equal(world.witness.seen.length, 0)
 })
 
-test('settled answers are kept in memory up to recentBytes, and none with 0; the store has them all the same', async t => {
+test('settled answers are kept in memory up to recentBytes, and none with 0; the store has them all the same', async (t) => {
   for (const [recentBytes, looked] of [[1024 * 1024, 0], [0, 1]] as const) {
     const records = faulty(new MemoryStore({ nowMs: Date.now }))
-    const { ask, witness } = await startGuarded(t, { world: { records: records.store, locks: NO_LOCKS, limits: { ...LIMITS, recentBytes } } })
+    const { ask, witness } = await startGuarded(t, {
+      world: { records: records.store, locks: NO_LOCKS, limits: { ...LIMITS, recentBytes } }
+    })
     await ask('k')
     const before = records.calls('insert')
     assert.equal((await ask('k')).headers['idempotent-replayed'], 'true')

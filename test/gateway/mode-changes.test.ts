@@ -15,15 +15,27 @@ import { ASYNC, idOf, startAsync, startInbox } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
 
 const MODES = {
-  enforce: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>) => startAsync(t, { ...world, policy: { ...policy, inbox: null } }),
+  enforce: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>) => startAsync(t, {
+    ...world,
+    policy: { ...policy, inbox: null }
+  }),
   async: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>) => startAsync(t, { ...world, policy }),
-  inbox: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>, inbox: Partial<InboxPolicy>) => startInbox(t, { ...world, policy, inbox })
+  inbox: async (t: TestContext, world: Shared, policy: Partial<IdempotencyPolicy>, inbox: Partial<InboxPolicy>) => startInbox(t, {
+    ...world,
+    policy,
+    inbox
+  })
 }
 
 interface Shared { readonly shared: MemoryInbox, readonly world: { readonly records: MemoryStore, readonly locks: typeof NO_LOCKS } }
 
 /** One database, and a gateway on it for each of these modes: as if the file had been changed between them. */
-async function startModes<Mode extends keyof typeof MODES> (t: TestContext, modes: readonly Mode[], policy: Partial<IdempotencyPolicy> = {}, inbox: Partial<InboxPolicy> = {}): Promise<Record<Mode, InboxWorld>> {
+async function startModes<Mode extends keyof typeof MODES> (
+  t: TestContext,
+  modes: readonly Mode[],
+  policy: Partial<IdempotencyPolicy> = {},
+  inbox: Partial<InboxPolicy> = {}
+): Promise<Record<Mode, InboxWorld>> {
   const records = new MemoryStore({ nowMs: Date.now })
   const world: Shared = { shared: new MemoryInbox({ nowMs: Date.now, records }), world: { records, locks: NO_LOCKS } }
   const started: Array<[Mode, InboxWorld]> = []
@@ -32,7 +44,7 @@ async function startModes<Mode extends keyof typeof MODES> (t: TestContext, mode
 }
 
 for (const before of ['enforce', 'async'] as const) {
-  test(`what was executed under mode ${before} is replayed by the inbox, and is not delivered`, async t => {
+  test(`what was executed under mode ${before} is replayed by the inbox, and is not delivered`, async (t) => {
     const worlds = await startModes(t, [before, 'inbox'])
     const first = await worlds[before].ask('k')
     const again = await worlds.inbox.ask('k')
@@ -43,7 +55,7 @@ for (const before of ['enforce', 'async'] as const) {
   })
 }
 
-test('what an upstream refused under another mode is accepted, and its deliveries go on where the attempts ended', async t => {
+test('what an upstream refused under another mode is accepted, and its deliveries go on where the attempts ended', async (t) => {
   const worlds = await startModes(t, ['enforce', 'inbox'])
   worlds.enforce.witness.answer = (_seen, response) => { response.writeHead(429).end() }
   for (let attempt = 1; attempt <= 2; attempt++) assert.equal((await worlds.enforce.ask('k')).status, 429)
@@ -56,7 +68,7 @@ test('what an upstream refused under another mode is accepted, and its deliverie
   assert.equal(delivery?.token.attempt, 3, 'the third request that the consumer sees of this key')
 })
 
-test('an acceptance that comes behind the end of its claim comes to nothing: what another has executed since is no message', async t => {
+test('an acceptance that comes behind the end of its claim comes to nothing: what another has executed since is no message', async (t) => {
   const worlds = await startModes(t, ['async', 'enforce'], { unknown: 'retry' })
   const slow = gate()
   worlds.async.faults.set('accept', slow.fault)
@@ -75,7 +87,7 @@ test('an acceptance that comes behind the end of its claim comes to nothing: wha
   assert.equal(worlds.enforce.witness.seen.length + worlds.async.witness.seen.length, 1)
 })
 
-test('what was executed is not delivered again where `unknown: retry` is meant of deliveries', async t => {
+test('what was executed is not delivered again where `unknown: retry` is meant of deliveries', async (t) => {
   const { enforce, inbox } = await startModes(t, ['enforce', 'inbox'], { unknown: 'retry', profile: 'api' })
   enforce.witness.answer = (_seen, response) => { response.destroy() }
   assert.equal((await enforce.ask('k')).json.code, 'outcome-unknown')
@@ -87,13 +99,13 @@ test('what was executed is not delivered again where `unknown: retry` is meant o
   assert.equal((await relays.inbox.ask('k')).status, 202, 'a relay is promised to be sent again')
 })
 
-test('an outcome that is not known stays so, and one under way is in flight', async t => {
+test('an outcome that is not known stays so, and one under way is in flight', async (t) => {
   const worlds = await startModes(t, ['enforce', 'inbox'], { unknown: 'hold' })
   worlds.enforce.witness.answer = (_seen, response) => { response.destroy() }
   assert.equal((await worlds.enforce.ask('k')).json.code, 'outcome-unknown')
   assert.equal((await worlds.inbox.ask('k')).json.code, 'outcome-unknown')
   let release = (): void => {}
-  const arrived = new Promise<void>(resolve => {
+  const arrived = new Promise<void>((resolve) => {
     worlds.enforce.witness.answer = (_seen, response) => { release = () => { response.writeHead(201).end('late') }; resolve() }
   })
   const running = worlds.enforce.ask('slow')
@@ -106,18 +118,21 @@ test('an outcome that is not known stays so, and one under way is in flight', as
 })
 
 for (const after of ['enforce', 'async'] as const) {
-  test(`what the inbox has accepted is not executed under mode ${after}`, async t => {
+  test(`what the inbox has accepted is not executed under mode ${after}`, async (t) => {
     const worlds = await startModes(t, ['inbox', after])
     const first = await worlds.inbox.ask('k')
     const again = await worlds[after].ask('k')
-    assert.deepEqual([again.status, again.text, again.headers.location, again.headers['idempotency-status']], [202, first.text, first.headers.location, 'accepted'])
+    assert.deepEqual(
+      [again.status, again.text, again.headers.location, again.headers['idempotency-status']],
+      [202, first.text, first.headers.location, 'accepted']
+    )
     assert.equal((await worlds[after].ask('k', { body: 'other' })).json.code, 'key-reused')
     assert.equal(worlds[after].witness.seen.length, 0)
     assert.equal(await worlds[after].world.records.look(idOf('k')), null)
   })
 }
 
-test('from inbox to enforce and back: no number of an attempt comes twice to the consumer', async t => {
+test('from inbox to enforce and back: no number of an attempt comes twice to the consumer', async (t) => {
   const worlds = await startModes(t, ['inbox', 'enforce'])
   const { inbox } = worlds.inbox
   const owner = Buffer.alloc(16, 1)
@@ -129,10 +144,15 @@ test('from inbox to enforce and back: no number of an attempt comes twice to the
       await inbox.settle(token, { kind: 'again', inMs: 0, status: 503, error: 'HTTP_503' })
     }
   }
-  worlds.enforce.witness.answer = ({ headers }, response) => { numbers.push(String(headers['idempotency-attempt'])); response.writeHead(429).end() }
+  worlds.enforce.witness.answer = ({ headers }, response) => {
+    numbers.push(String(headers['idempotency-attempt']))
+    response.writeHead(429).end()
+  }
   for (const key of ['accepted-first', 'executed-first']) {
     numbers.length = 0
-    for (const mode of key === 'accepted-first' ? ['inbox', 'enforce', 'inbox', 'enforce'] as const : ['enforce', 'inbox', 'enforce', 'inbox'] as const) {
+    for (const mode of key === 'accepted-first'
+      ? ['inbox', 'enforce', 'inbox', 'enforce'] as const
+      : ['enforce', 'inbox', 'enforce', 'inbox'] as const) {
       await worlds[mode].ask(key)
       await deliver()
     }
@@ -142,8 +162,10 @@ test('from inbox to enforce and back: no number of an attempt comes twice to the
   }
 })
 
-test('of a batch with an event that was executed alone none is accepted, and the item is named', async t => {
-  const policy: Partial<IdempotencyPolicy> = { key: { ...apiPolicy({}).key, sources: [{ kind: 'json', written: '/id', pointer: readPointer('/id') ?? assert.fail() }] } }
+test('of a batch with an event that was executed alone none is accepted, and the item is named', async (t) => {
+  const policy: Partial<IdempotencyPolicy> = {
+    key: { ...apiPolicy({}).key, sources: [{ kind: 'json', written: '/id', pointer: readPointer('/id') ?? assert.fail() }] }
+  }
   const worlds = await startModes(t, ['enforce', 'inbox'], policy, { batch: 'split' })
   const json = { 'Content-Type': 'application/json' }
   const send = async (world: InboxWorld, events: unknown) => call(world.url, '/things', { headers: json, body: JSON.stringify(events) })
@@ -154,8 +176,15 @@ test('of a batch with an event that was executed alone none is accepted, and the
   for (const events of [[{ id: 'a' }, { id: 'b' }], [{ id: 'b' }]]) {
     const refused = await send(worlds.inbox, events)
     assert.deepEqual([refused.status, refused.json.code], [422, 'key-reused'])
-    assert.match(String(refused.json.detail), new RegExp(`^Item ${events.length - 1} of the batch: .*Nothing of this request was accepted\\.$`))
+    assert.match(
+      String(refused.json.detail),
+      new RegExp(`^Item ${events.length - 1} of the batch: .*Nothing of this request was accepted\\.$`)
+    )
   }
   assert.deepEqual(await worlds.inbox.messages(), [])
-  assert.deepEqual([woken, depths.full('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })], [0, false], 'and none is counted')
+  assert.deepEqual(
+    [woken, depths.full('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })],
+    [0, false],
+    'and none is counted'
+  )
 })

@@ -22,33 +22,52 @@ function saying<Store extends object> (result: () => Promise<unknown>): Store {
   return new Proxy({}, { get: () => result }) as Store
 }
 
-const RECORD_CALLS: ReadonlyArray<readonly [what: string, call: (records: RecordStore) => Promise<unknown>, wrote: unknown, wroteNothing: readonly unknown[]]> = [
-  ['insert', async records => records.insert(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
-  ['take', async records => records.take({ ...TOKEN, fingerprint: CLAIM.fingerprint }, CLAIM, false), { kind: 'won', attempt: 2 }, [{ kind: 'lost' }]],
-  ['confirm', async records => records.confirm(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
-  ['renew', async records => records.renew([TOKEN, TOKEN]), ['skipped', 'renewed'], [['skipped', 'lost'], []]],
-  ['settle', async records => records.settle(settlementOf(TOKEN, 'completed')), { kind: 'settled', keepLeftMs: 1 }, [{ kind: 'refused', row: null }]],
-  ['settleLost', async records => records.settleLost(settlementOf(TOKEN, 'completed'), CLAIM, 0), { kind: 'settled', keepLeftMs: 1 }, [{ kind: 'refused', row: null }]],
-  ['lapse', async records => records.lapse(ORDER), [{}], [[]]],
-  ['sweep', async records => records.sweep(1), [{ state: 'completed', count: 1 }], [[]]],
-  ['takeProbes', async records => records.takeProbes({ routes: [], withinMs: 1, limit: 1 }), [{}], [[]]],
-  ['noteProbe', async records => records.noteProbe(NOTE), true, [false]],
-  ['look', async records => records.look(TOKEN.id), undefined, [null, { state: 'claimed' }]],
-  ['unresolved', async records => records.unresolved(), undefined, [{ count: 3, oldestMs: 1 }]]
+const RECORD_CALLS: ReadonlyArray<
+  readonly [what: string, call: (records: RecordStore) => Promise<unknown>, wrote: unknown, wroteNothing: readonly unknown[]]
+> = [
+  ['insert', async (records) => records.insert(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
+  [
+    'take',
+    async (records) => records.take({ ...TOKEN, fingerprint: CLAIM.fingerprint }, CLAIM, false),
+    { kind: 'won', attempt: 2 },
+    [{ kind: 'lost' }]
+  ],
+  ['confirm', async (records) => records.confirm(CLAIM), { kind: 'won', attempt: 1 }, [{ kind: 'seen', row: null }]],
+  ['renew', async (records) => records.renew([TOKEN, TOKEN]), ['skipped', 'renewed'], [['skipped', 'lost'], []]],
+  [
+    'settle',
+    async (records) => records.settle(settlementOf(TOKEN, 'completed')),
+    { kind: 'settled', keepLeftMs: 1 },
+    [{ kind: 'refused', row: null }]
+  ],
+  [
+    'settleLost',
+    async (records) => records.settleLost(settlementOf(TOKEN, 'completed'), CLAIM, 0),
+    { kind: 'settled', keepLeftMs: 1 },
+    [{ kind: 'refused', row: null }]
+  ],
+  ['lapse', async (records) => records.lapse(ORDER), [{}], [[]]],
+  ['sweep', async (records) => records.sweep(1), [{ state: 'completed', count: 1 }], [[]]],
+  ['takeProbes', async (records) => records.takeProbes({ routes: [], withinMs: 1, limit: 1 }), [{}], [[]]],
+  ['noteProbe', async (records) => records.noteProbe(NOTE), true, [false]],
+  ['look', async (records) => records.look(TOKEN.id), undefined, [null, { state: 'claimed' }]],
+  ['unresolved', async (records) => records.unresolved(), undefined, [{ count: 3, oldestMs: 1 }]]
 ]
 
-const INBOX_CALLS: ReadonlyArray<readonly [what: string, call: (inbox: InboxStore) => Promise<unknown>, wrote: unknown, wroteNothing: readonly unknown[]]> = [
-  ['take', async inbox => inbox.take({ routes: [], owner: TOKEN.owner }), [{}], [[]]],
-  ['settle', async inbox => inbox.settle(DELIVERY, FATE), true, [false]],
-  ['look', async inbox => inbox.look(TOKEN.id), undefined, [null]],
-  ['dueInMs', async inbox => inbox.dueInMs([]), undefined, [0]]
+const INBOX_CALLS: ReadonlyArray<
+  readonly [what: string, call: (inbox: InboxStore) => Promise<unknown>, wrote: unknown, wroteNothing: readonly unknown[]]
+> = [
+  ['take', async (inbox) => inbox.take({ routes: [], owner: TOKEN.owner }), [{}], [[]]],
+  ['settle', async (inbox) => inbox.settle(DELIVERY, FATE), true, [false]],
+  ['look', async (inbox) => inbox.look(TOKEN.id), undefined, [null]],
+  ['dueInMs', async (inbox) => inbox.dueInMs([]), undefined, [0]]
 ]
 
 const newContact = (): LapseGuard => new LapseGuard(new ManualClock(), 15_000, 6_000)
 
 for (const [what, call, wrote, wroteNothing] of RECORD_CALLS) {
   test(`${what}: ${wrote === undefined ? 'is never contact' : 'is contact if it has written'}`, async () => {
-    for (const [result, isContact] of [[wrote, true], ...wroteNothing.map(each => [each, false])]) {
+    for (const [result, isContact] of [[wrote, true], ...wroteNothing.map((each) => [each, false])]) {
       if (result === undefined) continue
       const contact = newContact()
       await call(observed(saying(async () => result), contact))
@@ -59,7 +78,7 @@ for (const [what, call, wrote, wroteNothing] of RECORD_CALLS) {
 
 for (const [what, call, wrote, wroteNothing] of INBOX_CALLS) {
   test(`a worker's ${what}: ${wrote === undefined ? 'is never contact' : 'is contact if it has written'}`, async () => {
-    for (const [result, isContact] of [[wrote, true], ...wroteNothing.map(each => [each, false])]) {
+    for (const [result, isContact] of [[wrote, true], ...wroteNothing.map((each) => [each, false])]) {
       if (result === undefined) continue
       const contact = newContact()
       await call(observedInbox(saying(async () => result), contact))

@@ -50,11 +50,15 @@ interface Ledger extends Scripted {
 }
 
 /** Posts are executed and never answered; `answer` says what becomes of a question. */
-async function startLedger (t: TestContext, answer: (socket: Socket, count: number) => void, onPost: (socket: Socket) => unknown = socket => { socket.resetAndDestroy() }): Promise<Ledger> {
+async function startLedger (
+  t: TestContext,
+  answer: (socket: Socket, count: number) => void,
+  onPost: (socket: Socket) => unknown = (socket) => { socket.resetAndDestroy() }
+): Promise<Ledger> {
   const asked: Told[] = []
   let posts = 0
   const upstream: Scripted = await startScripted(t, {
-    onRequest: socket => {
+    onRequest: (socket) => {
       const head = upstream.received.join('\n').split(/(?=GET |POST |HEAD )/).at(-1) ?? ''
       if (head.startsWith('POST')) {
         posts++
@@ -68,7 +72,9 @@ async function startLedger (t: TestContext, answer: (socket: Socket, count: numb
   return { ...upstream, asked, posted: () => posts }
 }
 
-const reply = (socket: Socket, status: string, body = ''): void => { socket.write(`HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`) }
+const reply = (socket: Socket, status: string, body = ''): void => {
+  socket.write(`HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+}
 
 interface Setting extends TestGateway {
   readonly upstream: Ledger
@@ -82,21 +88,33 @@ async function start (t: TestContext, upstream: Ledger, probe: Partial<ProbePoli
   const records = new MemoryStore({ nowMs: Date.now })
   const route = guardedRoute(upstream.url, { unknown: 'probe', probe: probeOf(probe), leaseMs: LEASE_MS }, { timeoutMs: TIMEOUT_MS })
   const started = await startGateway(t, { routes: [route], world: { log, records } })
-  return { ...started, upstream, records, log, ask: async (key = 'k', body = '{"order":"o-1"}') => call(started.url, '/things', { headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' }, body }) }
+  return {
+    ...started,
+    upstream,
+    records,
+    log,
+    ask: async (key = 'k', body = '{"order":"o-1"}') => call(started.url, '/things', {
+      headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' },
+      body
+    })
+  }
 }
 
 async function becomes ({ records }: Setting, state: string): Promise<void> {
   await eventually(async () => (await records.list({ limit: 1 }))[0]?.state === state, `the record is ${state}`, 10_000)
 }
 
-test('found: the record gets the answer of the upstream, and every retry replays it; nothing is sent again', async t => {
-  const setting = await start(t, await startLedger(t, socket => { reply(socket, '200 OK', '{"id":"ch_1"}') }))
+test('found: the record gets the answer of the upstream, and every retry replays it; nothing is sent again', async (t) => {
+  const setting = await start(t, await startLedger(t, (socket) => { reply(socket, '200 OK', '{"id":"ch_1"}') }))
   const first = await setting.ask()
   assert.deepEqual([first.status, first.json.code], [502, 'outcome-unknown'])
   await becomes(setting, 'completed')
   for (let time = 0; time < 2; time++) {
     const retry = await setting.ask()
-    assert.deepEqual([retry.status, retry.text, retry.headers['idempotent-replayed'], retry.headers['idempotency-status']], [201, '{"id":"ch_1"}', 'true', 'replayed'])
+    assert.deepEqual(
+      [retry.status, retry.text, retry.headers['idempotent-replayed'], retry.headers['idempotency-status']],
+      [201, '{"id":"ch_1"}', 'true', 'replayed']
+    )
   }
   const { asked, posted } = setting.upstream
   assert.deepEqual([asked.map(({ target }) => target), posted()], [['/lookup/o-1?key=k'], 1])
@@ -105,22 +123,42 @@ test('found: the record gets the answer of the upstream, and every retry replays
   assert.deepEqual(setting.records.audits.map(({ who, action }) => [who, action]), [['probe', 'resolve']])
 })
 
-test('the question carries the record\'s id and the upstream\'s static fields, and nothing of the caller', async t => {
-  const upstream = await startLedger(t, socket => { reply(socket, '200 OK', '{}') })
-  const route = guardedRoute(upstream.url, { unknown: 'probe', leaseMs: LEASE_MS, probe: probeOf({ headers: [['X-Order', template('{json:/order}')], ['Authorization', template('Bearer of-the-gateway')]] }) }, { timeoutMs: TIMEOUT_MS, requestHeaders: [['X-Env', 'live']] })
+test('the question carries the record\'s id and the upstream\'s static fields, and nothing of the caller', async (t) => {
+  const upstream = await startLedger(t, (socket) => { reply(socket, '200 OK', '{}') })
+  const route = guardedRoute(
+    upstream.url,
+    {
+      unknown: 'probe',
+      leaseMs: LEASE_MS,
+      probe: probeOf({ headers: [['X-Order', template('{json:/order}')], ['Authorization', template('Bearer of-the-gateway')]] })
+    },
+    { timeoutMs: TIMEOUT_MS, requestHeaders: [['X-Env', 'live']] }
+  )
   const { url } = await startGateway(t, { routes: [route] })
-  await call(url, '/things', { headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer of-the-caller', Cookie: 'a=b' }, body: '{"order":"o-1"}' })
+  await call(url, '/things', {
+    headers: { 'Idempotency-Key': 'k', Authorization: 'Bearer of-the-caller', Cookie: 'a=b' },
+    body: '{"order":"o-1"}'
+  })
   await eventually(() => upstream.asked.length > 0, 'the upstream was asked')
   const head = upstream.asked[0]?.head ?? ''
   assert.match(head, /^GET \/lookup\/o-1\?key=k HTTP\/1\.1\r\n/)
-  for (const line of ['X-Order: o-1', 'Authorization: Bearer of-the-gateway', 'X-Env: live', 'Accept-Encoding: identity', 'Via: 1.1 onceway']) assert.ok(head.includes(`${line}\r\n`), `${line} in\n${head}`)
+  for (const line of [
+    'X-Order: o-1', 'Authorization: Bearer of-the-gateway', 'X-Env: live', 'Accept-Encoding: identity',
+    'Via: 1.1 onceway'
+  ]) {
+    assert.ok(head.includes(`${line}\r\n`), `${line} in\n${head}`)
+  }
   assert.match(head, /\r\nOnceway-Key: [A-Za-z0-9_-]{43}\r\n/)
   assert.doesNotMatch(head, /of-the-caller|cookie/i)
 })
 
-test('not found twice, after the first sending is certainly over: the key is free, and the next request is sent as attempt 2', async t => {
+test('not found twice, after the first sending is certainly over: the key is free, and the next request is sent as attempt 2', async (t) => {
   let working = true
-  const upstream = await startLedger(t, socket => { reply(socket, '404 Not Found') }, socket => { if (working) socket.resetAndDestroy(); else reply(socket, '201 Created', '{"id":"ch_2"}') })
+  const upstream = await startLedger(
+    t,
+    (socket) => { reply(socket, '404 Not Found') },
+    (socket) => { if (working) socket.resetAndDestroy(); else reply(socket, '201 Created', '{"id":"ch_2"}') }
+  )
   const setting = await start(t, upstream)
   // Before it can become unknown: how long its client takes to hear of that is the machine's affair.
   const askedAt = performance.now()
@@ -138,7 +176,7 @@ test('not found twice, after the first sending is certainly over: the key is fre
   assert.match(upstream.received.join('\n'), /idempotency-attempt: 2/i)
 })
 
-test('a "not found" without the mark that the route demands, as a hop says it, frees nothing; with it, it does', async t => {
+test('a "not found" without the mark that the route demands, as a hop says it, frees nothing; with it, it does', async (t) => {
   let isHop = true
   const setting = await start(t, await startLedger(t, (socket, count) => {
     isHop = count < 8
@@ -151,7 +189,7 @@ test('a "not found" without the mark that the route demands, as a hop says it, f
   assert.equal(setting.upstream.posted(), 1)
 })
 
-test('no answer: it is held and asked again until there is one', async t => {
+test('no answer: it is held and asked again until there is one', async (t) => {
   const setting = await start(t, await startLedger(t, (socket, count) => {
     if (count === 1) socket.resetAndDestroy()
     else if (count === 2) reply(socket, '503 Service Unavailable')
@@ -163,50 +201,78 @@ test('no answer: it is held and asked again until there is one', async t => {
   assert.deepEqual([setting.upstream.asked.length, setting.upstream.posted()], [3, 1])
 })
 
-test('an upstream that is silent to the question is asked again after the time for it', async t => {
-  const setting = await start(t, await startLedger(t, (socket, count) => { if (count > 1) reply(socket, '200 OK', '{}') }), { timeoutMs: 100 })
+test('an upstream that is silent to the question is asked again after the time for it', async (t) => {
+  const setting = await start(t, await startLedger(t, (socket, count) => { if (count > 1) reply(socket, '200 OK', '{}') }), {
+    timeoutMs: 100
+  })
   await setting.ask()
   await becomes(setting, 'completed')
   assert.equal(setting.upstream.asked.length, 2)
 })
 
-test('given up: the record is held, nobody asks any more, and the log says so once', async t => {
-  const setting = await start(t, await startLedger(t, socket => { reply(socket, '500 Internal Server Error') }), { giveUpAfterMs: 100 })
+test('given up: the record is held, nobody asks any more, and the log says so once', async (t) => {
+  const setting = await start(t, await startLedger(t, (socket) => { reply(socket, '500 Internal Server Error') }), { giveUpAfterMs: 100 })
   await setting.ask()
   const said = (): unknown[] => setting.log.lines.filter(({ message }) => message.includes('giveUpAfter'))
   await eventually(() => said().length === 1, 'it is given up')
   const count = setting.upstream.asked.length
-  await new Promise(resolve => setTimeout(resolve, 300))
+  await new Promise((resolve) => setTimeout(resolve, 300))
   assert.deepEqual([setting.upstream.asked.length, said().length, (await setting.ask()).json.code], [count, 1, 'outcome-unknown'])
 })
 
-test('the true answer that comes late wins over a question under way', async t => {
+test('the true answer that comes late wins over a question under way', async (t) => {
   const held: Socket[] = []
-  const setting = await start(t, await startLedger(t, socket => { held.push(socket) }))
+  const setting = await start(t, await startLedger(t, (socket) => { held.push(socket) }))
   await setting.ask()
   await eventually(() => held.length === 1, 'the upstream is asked')
   const [{ id, owner, attempt } = assert.fail()] = await setting.records.list({ limit: 1 })
-  await setting.records.settle({ token: { id, owner, attempt }, outcome: 'completed', keepMs: 60_000, status: 200, headers: Buffer.from([1, 0, 0]), body: Buffer.from('the true one'), reason: null })
+  await setting.records.settle({
+    token: { id, owner, attempt },
+    outcome: 'completed',
+    keepMs: 60_000,
+    status: 200,
+    headers: Buffer.from([1, 0, 0]),
+    body: Buffer.from('the true one'),
+    reason: null
+  })
   for (const socket of held) reply(socket, '200 OK', '{"id":"of the question"}')
   await eventually(async () => (await setting.ask()).text === 'the true one', 'the true answer is replayed')
   const [detail] = await setting.records.list({ limit: 1 })
   assert.equal(detail?.settledBy, 'owner')
 })
 
-test('an owner who comes after a probe gives its clients what the probe has settled, not its own', async t => {
-  const upstream = await startLedger(t, () => {}, async socket => {
+test('an owner who comes after a probe gives its clients what the probe has settled, not its own', async (t) => {
+  const upstream = await startLedger(t, () => {}, async (socket) => {
     const [{ id, owner, attempt } = assert.fail()] = await setting.records.list({ limit: 1 })
     const token = { id, owner, attempt }
-    await setting.records.settle({ token, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'lease', code: 'LEASE_OVER' } })
-    await setting.records.resolve({ token, outcome: 'completed', keepMs: 60_000, status: 201, headers: Buffer.from([1, 0, 0]), body: Buffer.from('of the probe'), by: 'probe', tries: null, audit: { action: 'resolve', who: 'probe', why: 'found' } })
+    await setting.records.settle({
+      token,
+      outcome: 'indeterminate',
+      keepMs: 60_000,
+      status: null,
+      headers: null,
+      body: null,
+      reason: { stage: 'lease', code: 'LEASE_OVER' }
+    })
+    await setting.records.resolve({
+      token,
+      outcome: 'completed',
+      keepMs: 60_000,
+      status: 201,
+      headers: Buffer.from([1, 0, 0]),
+      body: Buffer.from('of the probe'),
+      by: 'probe',
+      tries: null,
+      audit: { action: 'resolve', who: 'probe', why: 'found' }
+    })
     reply(socket, '201 Created', '"of the owner"')
   })
   const setting = await start(t, upstream)
   assert.deepEqual([(await setting.ask()).text, (await setting.ask()).text], ['of the probe', 'of the probe'])
 })
 
-test('what a dead gateway left behind is asked about by another one, also what it was just asking', async t => {
-  const upstream = await startLedger(t, socket => { reply(socket, '200 OK', '{"id":"ch_1"}') }, () => {})
+test('what a dead gateway left behind is asked about by another one, also what it was just asking', async (t) => {
+  const upstream = await startLedger(t, (socket) => { reply(socket, '200 OK', '{"id":"ch_1"}') }, () => {})
   const route = guardedRoute(upstream.url, { unknown: 'probe', probe: probeOf(), leaseMs: LEASE_MS }, { timeoutMs: 60_000 })
   const records = new MemoryStore({ nowMs: Date.now })
   const dead = await startGateway(t, { routes: [route], world: { records }, background: false })
@@ -221,70 +287,90 @@ test('what a dead gateway left behind is asked about by another one, also what i
   assert.equal(upstream.posted(), 1)
 })
 
-test('a request that lacks what the question needs is executed all the same; its unknown outcome is held', async t => {
-  const setting = await start(t, await startLedger(t, socket => { reply(socket, '404 Not Found') }))
+test('a request that lacks what the question needs is executed all the same; its unknown outcome is held', async (t) => {
+  const setting = await start(t, await startLedger(t, (socket) => { reply(socket, '404 Not Found') }))
   assert.equal((await setting.ask('k', '{"other":1}')).json.code, 'outcome-unknown')
-  await new Promise(resolve => setTimeout(resolve, QUARANTINE_MS + 2 * CONFIRM_MS))
+  await new Promise((resolve) => setTimeout(resolve, QUARANTINE_MS + 2 * CONFIRM_MS))
   assert.deepEqual([setting.upstream.asked.length, (await setting.ask('k', '{"other":1}')).json.code], [0, 'outcome-unknown'])
 })
 
-test('a record whose upstream is not the route\'s any more is not asked about elsewhere', async t => {
+test('a record whose upstream is not the route\'s any more is not asked about elsewhere', async (t) => {
   const upstream = await startLedger(t, () => {})
-  const elsewhere = await startLedger(t, socket => { reply(socket, '404 Not Found') })
+  const elsewhere = await startLedger(t, (socket) => { reply(socket, '404 Not Found') })
   const records = new MemoryStore({ nowMs: Date.now })
   const policy = { unknown: 'probe', probe: probeOf(), leaseMs: LEASE_MS } as const
-  const old = await startGateway(t, { routes: [guardedRoute(upstream.url, policy, { timeoutMs: TIMEOUT_MS })], world: { records }, background: false })
+  const old = await startGateway(t, {
+    routes: [guardedRoute(upstream.url, policy, { timeoutMs: TIMEOUT_MS })],
+    world: { records },
+    background: false
+  })
   await call(old.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: '{"order":"o-1"}' })
   const log = recordingLog()
-  await startGateway(t, { routes: [guardedRoute(elsewhere.url, policy, { name: 'another', timeoutMs: TIMEOUT_MS })], world: { records, log } })
+  await startGateway(t, {
+    routes: [guardedRoute(elsewhere.url, policy, { name: 'another', timeoutMs: TIMEOUT_MS })],
+    world: { records, log }
+  })
   await eventually(() => log.lines.some(({ message }) => message.includes('cannot be asked')), 'it is said')
   assert.deepEqual([elsewhere.asked.length, (await records.list({ limit: 1 }))[0]?.state], [0, 'indeterminate'])
 })
 
-test('an answer that is larger than what is kept: a tombstone, and the original status is said', async t => {
-  const setting = await start(t, await startLedger(t, socket => { reply(socket, '200 OK', 'x'.repeat(300 * 1024)) }))
+test('an answer that is larger than what is kept: a tombstone, and the original status is said', async (t) => {
+  const setting = await start(t, await startLedger(t, (socket) => { reply(socket, '200 OK', 'x'.repeat(300 * 1024)) }))
   await setting.ask()
   await becomes(setting, 'consumed')
   const retry = await setting.ask()
   assert.deepEqual([retry.status, retry.json.code, retry.json.originalStatus], [409, 'answer-not-kept', 201])
 })
 
-test('a question goes to the host that the request went to', async t => {
-  const upstream = await startLedger(t, socket => { reply(socket, '200 OK', '{}') })
-  const route = guardedRoute(upstream.url, { unknown: 'probe', leaseMs: LEASE_MS, probe: probeOf() }, { timeoutMs: TIMEOUT_MS, host: 'preserve' })
+test('a question goes to the host that the request went to', async (t) => {
+  const upstream = await startLedger(t, (socket) => { reply(socket, '200 OK', '{}') })
+  const route = guardedRoute(
+    upstream.url,
+    { unknown: 'probe', leaseMs: LEASE_MS, probe: probeOf() },
+    { timeoutMs: TIMEOUT_MS, host: 'preserve' }
+  )
   const { url } = await startGateway(t, { routes: [route] })
   await call(url, '/things', { headers: { 'Idempotency-Key': 'k', Host: 'tenant.example' }, body: '{"order":"o-1"}' })
   await eventually(() => upstream.asked.length > 0, 'the upstream was asked')
   assert.match(upstream.asked[0]?.head ?? '', /\r\nhost: tenant\.example\r\n/i)
 })
 
-test('an answer without an end is broken off, and holds no connection', async t => {
+test('an answer without an end is broken off, and holds no connection', async (t) => {
   let open = 0
-  const upstream = await startLedger(t, socket => {
+  const upstream = await startLedger(t, (socket) => {
     open++
     socket.on('close', () => { open-- })
     socket.write('HTTP/1.1 500 Oh\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n')
     const tick = setInterval(() => { if (!socket.destroyed) socket.write('4\r\ntick\r\n') }, 20)
     socket.on('close', () => { clearInterval(tick) })
   })
-  const route = guardedRoute(upstream.url, { unknown: 'probe', leaseMs: LEASE_MS, probe: probeOf() }, { timeoutMs: TIMEOUT_MS, connectionsMax: 1 })
+  const route = guardedRoute(
+    upstream.url,
+    { unknown: 'probe', leaseMs: LEASE_MS, probe: probeOf() },
+    { timeoutMs: TIMEOUT_MS, connectionsMax: 1 }
+  )
   const { url } = await startGateway(t, { routes: [route] })
   await call(url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: '{"order":"o-1"}' })
   await eventually(() => upstream.asked.length >= 3, 'it is asked again and again', 10_000)
   assert.ok(open <= 1, `${open} connections are open`)
 })
 
-test('an upstream that is silent holds up no other route\'s questions', async t => {
+test('an upstream that is silent holds up no other route\'s questions', async (t) => {
   const slow = await startLedger(t, () => {})
-  const quick = await startLedger(t, socket => { reply(socket, '200 OK', '{}') })
+  const quick = await startLedger(t, (socket) => { reply(socket, '200 OK', '{}') })
   const policy = { unknown: 'probe', probe: probeOf({ timeoutMs: 5_000, path: template('/lookup/{key}') }), leaseMs: LEASE_MS } as const
-  const routes = ([['slow', slow], ['quick', quick]] as const).map(([name, { url }]) => ({ ...guardedRoute(url, policy, { name, timeoutMs: TIMEOUT_MS }), name, match: { path: `/${name}`, methods: ['POST'], host: null, exact: false } }))
+  const routes = ([['slow', slow], ['quick', quick]] as const).map(([name, { url }]) => ({
+    ...guardedRoute(url, policy, { name, timeoutMs: TIMEOUT_MS }),
+    name,
+    match: { path: `/${name}`, methods: ['POST'], host: null, exact: false }
+  }))
   const records = new MemoryStore({ nowMs: Date.now })
   const { url } = await startGateway(t, { routes, world: { records } })
   await Promise.all(Array.from({ length: 30 }, async (_, index) => call(url, '/slow', { headers: { 'Idempotency-Key': `k-${index}` } })))
   const startedAt = performance.now()
   await call(url, '/quick', { headers: { 'Idempotency-Key': 'k' } })
-  await eventually(async () => (await records.list({ route: 'quick', limit: 1 }))[0]?.state === 'completed', 'the other one is settled', 10_000)
+  await eventually(async () =>
+    (await records.list({ route: 'quick', limit: 1 }))[0]?.state === 'completed', 'the other one is settled', 10_000)
   assert.ok(performance.now() - startedAt < 4_000, 'before any silence was over')
   assert.ok(slow.asked.length <= 8, `${slow.asked.length} questions at once`)
 })

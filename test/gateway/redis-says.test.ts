@@ -16,7 +16,12 @@ import type { Guarded, TestGateway } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'
 import type { Behaviour } from '../harness/witness.ts'
 
-interface Shared extends Guarded { readonly records: FaultyStore, readonly locks: SwappableLocks, readonly second: TestGateway, readonly askSecond: (body?: string) => ReturnType<typeof call> }
+interface Shared extends Guarded {
+  readonly records: FaultyStore
+  readonly locks: SwappableLocks
+  readonly second: TestGateway
+  readonly askSecond: (body?: string) => ReturnType<typeof call>
+}
 
 /** Redis as the gateways see it: can be flushed at any moment. */
 class SwappableLocks {
@@ -34,7 +39,7 @@ class SwappableLocks {
   })
 
   get inner (): MemoryLocks { return this.#inner }
-  get ids (): Buffer[] { return Array.from(this.#ids, id => Buffer.from(id, 'hex')) }
+  get ids (): Buffer[] { return Array.from(this.#ids, (id) => Buffer.from(id, 'hex')) }
   flush (): void { this.#inner = new MemoryLocks({ nowMs: Date.now }) }
 }
 
@@ -55,14 +60,26 @@ function fingerprint (body: string): Fingerprint {
 /** What Redis holds when the copy or the unlock that should have followed an answer was lost in an outage. */
 async function leaveLock (world: Shared, ageMs: number): Promise<void> {
   world.locks.flush()
-  for (const id of world.locks.ids) await world.locks.inner.lock(id, { owner: Buffer.alloc(16, 7), fingerprint: fingerprint('same'), lockedAtMs: Date.now() - ageMs }, 60_000)
+  for (const id of world.locks.ids) {
+    await world.locks.inner.lock(
+      id,
+      { owner: Buffer.alloc(16, 7), fingerprint: fingerprint('same'), lockedAtMs: Date.now() - ageMs },
+      60_000
+    )
+  }
 }
 
-test('a lock that was left behind stands before no settled answer: an old one is believed only with its row', async t => {
+test('a lock that was left behind stands before no settled answer: an old one is believed only with its row', async (t) => {
   const world = await start(t)
   const first = await world.ask('k')
   assert.equal(first.status, 201)
-  await eventually(async () => (await Promise.all(world.locks.ids.map(async id => world.locks.inner.lock(id, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: Date.now() }, 1)))).every(({ kind }) => kind === 'copy'), 'the copy stands')
+  await eventually(
+    async () => (await Promise.all(world.locks.ids.map(async (id) =>
+      world.locks.inner.lock(id, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: Date.now() }, 1)))).every(
+      ({ kind }) => kind === 'copy'
+    ),
+    'the copy stands'
+  )
   await leaveLock(world, 0)
   assert.equal((await world.askSecond()).status, 409)
   await leaveLock(world, 5_000)
@@ -73,8 +90,10 @@ test('a lock that was left behind stands before no settled answer: an old one is
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a lock that was left behind keeps no released key from its next try, and where the database is away it is believed', async t => {
-  const world = await start(t, (_seen, response, _socket, count) => { response.writeHead(count === 1 ? 503 : 201, { 'Retry-After': '1' }).end(String(count)) })
+test('a lock that was left behind keeps no released key from its next try, and where the database is away it is believed', async (t) => {
+  const world = await start(t, (_seen, response, _socket, count) => {
+    response.writeHead(count === 1 ? 503 : 201, { 'Retry-After': '1' }).end(String(count))
+  })
   assert.equal((await world.ask('k')).status, 503)
   await leaveLock(world, 5_000)
   world.records.faults.set('look', DOWN)
@@ -84,7 +103,7 @@ test('a lock that was left behind keeps no released key from its next try, and w
   assert.equal(world.witness.seen.length, 2)
 })
 
-test('a lock of another with the same payload is in flight without a word from the arbiter', async t => {
+test('a lock of another with the same payload is in flight without a word from the arbiter', async (t) => {
   const { answer, open } = slow()
   const world = await start(t, answer)
   const first = world.ask('k')
@@ -97,13 +116,17 @@ test('a lock of another with the same payload is in flight without a word from t
   await first
 })
 
-test('a lock with another payload and no row is in flight for a second, not a mismatch', async t => {
+test('a lock with another payload and no row is in flight for a second, not a mismatch', async (t) => {
   const world = await start(t)
   await world.ask('k')
   // Of the record that the request will have only Redis knows, and what it knows is another payload.
   const [id] = world.locks.ids
   const fresh = await start(t)
-  await fresh.locks.store.lock(id as Buffer, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('other'), lockedAtMs: Date.now() - 9_000 }, 15_000)
+  await fresh.locks.store.lock(
+    id as Buffer,
+    { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('other'), lockedAtMs: Date.now() - 9_000 },
+    15_000
+  )
   const answer = await fresh.ask('k')
   assert.equal(answer.status, 409)
   assert.equal(answer.json.code, 'in-flight')
@@ -112,7 +135,7 @@ test('a lock with another payload and no row is in flight for a second, not a mi
   assert.equal(fresh.records.calls('insert'), 0)
 })
 
-test('FLUSHALL in mid-flight: still one execution, and the lock is there again for the next one', async t => {
+test('FLUSHALL in mid-flight: still one execution, and the lock is there again for the next one', async (t) => {
   const { answer, open } = slow()
   const world = await start(t, answer)
   const first = world.ask('k')
@@ -123,9 +146,17 @@ test('FLUSHALL in mid-flight: still one execution, and the lock is there again f
   assert.equal(mismatch.json.code, 'key-reused')
   assert.equal((await world.askSecond()).json.code, 'in-flight')
   const [id] = world.locks.ids
-  let standing = await world.locks.inner.lock(id as Buffer, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 }, 1)
+  let standing = await world.locks.inner.lock(
+    id as Buffer,
+    { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 },
+    1
+  )
   await eventually(async () => {
-    standing = await world.locks.inner.lock(id as Buffer, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 }, 1)
+    standing = await world.locks.inner.lock(
+      id as Buffer,
+      { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 },
+      1
+    )
     return standing.kind === 'lock' && !standing.lock.owner.equals(Buffer.alloc(16, 9))
   }, 'the lock stands for its owner again')
   assert.ok(standing.kind === 'lock' && standing.lock.fingerprint.value.equals(fingerprint('same').value))
@@ -137,7 +168,7 @@ test('FLUSHALL in mid-flight: still one execution, and the lock is there again f
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('a settled copy replays in another process while the arbiter is down; another payload is 422', async t => {
+test('a settled copy replays in another process while the arbiter is down; another payload is 422', async (t) => {
   const world = await start(t)
   const { body } = await world.ask('k')
   await eventually(() => world.gateway.executions.size === 0, 'settled and copied')
@@ -151,7 +182,7 @@ test('a settled copy replays in another process while the arbiter is down; anoth
   assert.equal(world.witness.seen.length, 1)
 })
 
-test('the process that settled replays from its own memory when both stores are gone', async t => {
+test('the process that settled replays from its own memory when both stores are gone', async (t) => {
   const world = await start(t)
   const { body } = await world.ask('k')
   await eventually(() => world.gateway.executions.size === 0, 'settled')
@@ -161,12 +192,17 @@ test('the process that settled replays from its own memory when both stores are 
   assert.equal((await world.ask('k', { body: 'other' })).status, 422)
 })
 
-test('after a flush the arbiter remembers, and the copy is made anew', async t => {
+test('after a flush the arbiter remembers, and the copy is made anew', async (t) => {
   const world = await start(t)
   const { body } = await world.ask('k')
   await eventually(() => world.gateway.executions.size === 0, 'settled')
   world.locks.flush()
   assert.deepEqual((await world.askSecond()).body, body)
   const [id] = world.locks.ids
-  await eventually(async () => (await world.locks.inner.lock(id as Buffer, { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 }, 1)).kind === 'copy', 'a copy stands there again')
+  await eventually(async () =>
+    (await world.locks.inner.lock(
+      id as Buffer,
+      { owner: Buffer.alloc(16, 9), fingerprint: fingerprint('same'), lockedAtMs: 0 },
+      1
+    )).kind === 'copy', 'a copy stands there again')
 })

@@ -7,12 +7,12 @@ import { MemoryLocks } from '../../src/store/memory-locks.ts'
 
 class SlowToUnlock extends MemoryLocks {
   override async unlock (id: Buffer, owner: Buffer): Promise<void> {
-    await new Promise(resolve => setTimeout(resolve, 50))
+    await new Promise((resolve) => setTimeout(resolve, 50))
     await super.unlock(id, owner)
   }
 }
 
-test('the retry that follows a 503 of the application on its heels is executed', async t => {
+test('the retry that follows a 503 of the application on its heels is executed', async (t) => {
   const locks = new SlowToUnlock({ nowMs: Date.now })
   const { ask, witness } = await startGuarded(t, {
     world: { locks },

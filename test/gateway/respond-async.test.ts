@@ -18,15 +18,21 @@ import type { InboxWorld } from './inbox-world.ts'
 async function startTwo (t: TestContext): Promise<[InboxWorld, InboxWorld, MemoryInbox]> {
   const records = new MemoryStore({ nowMs: Date.now })
   const shared = new MemoryInbox({ nowMs: Date.now })
-  const [one, other] = [await startAsync(t, { shared, world: { records, locks: NO_LOCKS } }), await startAsync(t, { shared, world: { records, locks: NO_LOCKS } })]
+  const [one, other] = [
+    await startAsync(t, { shared, world: { records, locks: NO_LOCKS } }),
+    await startAsync(t, { shared, world: { records, locks: NO_LOCKS } })
+  ]
   return [one, other, shared]
 }
 
-test('without the preference a request is executed, with it accepted; a route without `async` does not look at it', async t => {
+test('without the preference a request is executed, with it accepted; a route without `async` does not look at it', async (t) => {
   const { ask, messages, witness } = await startAsync(t)
   assert.equal((await ask('now')).headers['idempotency-status'], 'executed')
   const later = await ask('later', { headers: ASYNC })
-  assert.deepEqual([later.status, later.headers['idempotency-status'], later.headers['preference-applied']], [202, 'accepted', 'respond-async'])
+  assert.deepEqual(
+    [later.status, later.headers['idempotency-status'], later.headers['preference-applied']],
+    [202, 'accepted', 'respond-async']
+  )
   assert.equal(later.headers.location, `/.well-known/onceway/messages/${idOf('later').toString('base64url')}`)
   assert.equal((await messages()).length, 1)
   assert.equal(witness.seen.length, 1)
@@ -35,14 +41,24 @@ test('without the preference a request is executed, with it accepted; a route wi
   assert.equal(plain.witness.seen[0]?.headers.prefer, 'respond-async')
 })
 
-test('a key that was accepted is never executed: without the preference it gets the same 202', async t => {
+test('a key that was accepted is never executed: without the preference it gets the same 202', async (t) => {
   const { ask, messages, witness, gateway } = await startAsync(t)
   const first = await ask('k', { headers: ASYNC })
   for (const forget of [false, true]) {
     // From memory, then from the row.
     if (forget) gateway.replayCache.resize(1)
     const again = await ask('k')
-    assert.deepEqual([again.status, again.text, again.headers.location, again.headers['idempotency-status'], again.headers['preference-applied'], again.headers['idempotent-replayed']], [202, first.text, first.headers.location, 'accepted', undefined, undefined])
+    assert.deepEqual(
+      [
+        again.status,
+        again.text,
+        again.headers.location,
+        again.headers['idempotency-status'],
+        again.headers['preference-applied'],
+        again.headers['idempotent-replayed']
+      ],
+      [202, first.text, first.headers.location, 'accepted', undefined, undefined]
+    )
     assert.equal((await ask('k', { headers: ASYNC })).headers['preference-applied'], 'respond-async')
   }
   assert.equal((await ask('k', { body: 'other' })).status, 422)
@@ -50,30 +66,33 @@ test('a key that was accepted is never executed: without the preference it gets 
   assert.equal(witness.seen.length, 0)
 })
 
-test('a key that was executed is never accepted: with the preference it gets the stored answer', async t => {
+test('a key that was executed is never accepted: with the preference it gets the stored answer', async (t) => {
   const { ask, messages, witness } = await startAsync(t)
   const first = await ask('k')
   const again = await ask('k', { headers: ASYNC })
-  assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed'], again.headers['preference-applied']], [first.status, first.text, 'true', undefined])
+  assert.deepEqual(
+    [again.status, again.text, again.headers['idempotent-replayed'], again.headers['preference-applied']],
+    [first.status, first.text, 'true', undefined]
+  )
   assert.equal((await messages()).length, 0)
   assert.equal(witness.seen.length, 1)
 })
 
-test('both at the same moment, through two processes: one of them happens', async t => {
+test('both at the same moment, through two processes: one of them happens', async (t) => {
   const [one, other, inbox] = await startTwo(t)
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`)
   await Promise.all(keys.flatMap((key, index) => {
     const ways = [async () => one.ask(key), async () => other.ask(key, { headers: ASYNC })]
-    return (index % 2 === 0 ? ways : ways.reverse()).map(async way => way())
+    return (index % 2 === 0 ? ways : ways.reverse()).map(async (way) => way())
   }))
-  const retried = await Promise.all(keys.map(async key => one.ask(key, { headers: ASYNC })))
+  const retried = await Promise.all(keys.map(async (key) => one.ask(key, { headers: ASYNC })))
   const executed = [...one.witness.seen, ...other.witness.seen].map(({ headers }) => headers['idempotency-key'])
-  const accepted = (await inbox.list({ limit: 100 })).map(({ id }) => keys.find(key => id.equals(idOf(key))))
+  const accepted = (await inbox.list({ limit: 100 })).map(({ id }) => keys.find((key) => id.equals(idOf(key))))
   assert.deepEqual([...executed, ...accepted].sort(), [...keys].sort())
-  assert.deepEqual(retried.map(({ status }) => status), keys.map(key => accepted.includes(key) ? 202 : 201))
+  assert.deepEqual(retried.map(({ status }) => status), keys.map((key) => accepted.includes(key) ? 202 : 201))
 })
 
-test('while one way is under way in one process, the other is in flight in another', async t => {
+test('while one way is under way in one process, the other is in flight in another', async (t) => {
   const [one, other, inbox] = await startTwo(t)
   const accepting = gate()
   one.faults.set('accept', accepting.fault)
@@ -99,11 +118,17 @@ test('while one way is under way in one process, the other is in flight in anoth
   assert.equal((await inbox.list({ limit: 9 })).length, 1)
 })
 
-test('a request without a key that asks for it is a message of its own, every time; without the preference it passes', async t => {
+test('a request without a key that asks for it is a message of its own, every time; without the preference it passes', async (t) => {
   const meter = countingMeter()
   const { url, messages, witness } = await startAsync(t, { world: { meter } })
-  const answers = [await call(url, '/things', { headers: ASYNC, body: 'same' }), await call(url, '/things', { headers: ASYNC, body: 'same' })]
-  assert.deepEqual(answers.map(({ status, headers }) => [status, headers['idempotency-status'], headers['preference-applied']]), [[202, 'accepted', 'respond-async'], [202, 'accepted', 'respond-async']])
+  const answers = [
+    await call(url, '/things', { headers: ASYNC, body: 'same' }),
+    await call(url, '/things', { headers: ASYNC, body: 'same' })
+  ]
+  assert.deepEqual(answers.map(({ status, headers }) => [status, headers['idempotency-status'], headers['preference-applied']]), [
+    [202, 'accepted', 'respond-async'],
+    [202, 'accepted', 'respond-async']
+  ])
   assert.equal(new Set(answers.map(({ headers }) => headers.location)).size, 2)
   assert.equal((await messages()).length, 2)
   assert.equal(meter.counts.get('keyless'), 2)
@@ -113,7 +138,7 @@ test('a request without a key that asks for it is a message of its own, every ti
   assert.equal((await call(refusing.url, '/things', { headers: ASYNC, body: 'same' })).json.code, 'key-missing')
 })
 
-test('a preference that is applied is taken out, and one that is not goes on as it came', async t => {
+test('a preference that is applied is taken out, and one that is not goes on as it came', async (t) => {
   const { ask, messages, inbox, witness } = await startAsync(t)
   await ask('now', { headers: { Prefer: 'wait=3, handling=lenient' } })
   assert.equal(witness.seen[0]?.headers.prefer, 'wait=3, handling=lenient')
@@ -139,11 +164,11 @@ async function leftBehind (t: TestContext, policy: Pick<GuardedOptions, 'policy'
   void dying.ask('k', { headers: ASYNC })
   await settling.reached
   const living = await startAsync(t, { shared: inbox, world: { records: records.store, locks: NO_LOCKS }, ...policy })
-  records.faults.set('settle', async proceed => proceed())
+  records.faults.set('settle', async (proceed) => proceed())
   return living
 }
 
-test('died behind the message and before its record: whoever comes finds the message, though the record is claimed', async t => {
+test('died behind the message and before its record: whoever comes finds the message, though the record is claimed', async (t) => {
   const { ask, messages, witness } = await leftBehind(t)
   for (const headers of [{}, ASYNC]) assert.equal((await ask('k', { headers })).status, 202)
   assert.equal((await ask('k', { body: 'other' })).status, 422)
@@ -152,7 +177,7 @@ test('died behind the message and before its record: whoever comes finds the mes
 })
 
 for (const unknown of ['hold', 'retry'] as const) {
-  test(`and when its lease is over (unknown: ${unknown})`, async t => {
+  test(`and when its lease is over (unknown: ${unknown})`, async (t) => {
     const { ask, messages, witness, world } = await leftBehind(t, { policy: { unknown, leaseMs: 50 } })
     await eventually(async () => {
       await world.records.lapse({ ids: null, running: [], limit: 1, still: () => true })
@@ -164,7 +189,7 @@ for (const unknown of ['hold', 'retry'] as const) {
   })
 }
 
-test('a message that has outlived its record is found before anything is sent', async t => {
+test('a message that has outlived its record is found before anything is sent', async (t) => {
   const { ask, messages, witness, inbox, world } = await startAsync(t)
   await ask('k', { headers: ASYNC })
   // Another life of the record: nothing is remembered of it.
@@ -182,7 +207,7 @@ test('a message that has outlived its record is found before anything is sent', 
 
 // ---------------------------------------------------------------- stores that fail
 
-test('the inbox is down: nothing is sent, whichever way was asked for, and the key is free', async t => {
+test('the inbox is down: nothing is sent, whichever way was asked for, and the key is free', async (t) => {
   const { ask, faults, messages, witness } = await startAsync(t)
   for (const operation of ['accept', 'look']) faults.set(operation, DOWN)
   for (const headers of [{}, ASYNC]) {
@@ -196,7 +221,7 @@ test('the inbox is down: nothing is sent, whichever way was asked for, and the k
   assert.equal((await messages()).length, 1)
 })
 
-test('an acceptance in doubt is made again until the store says what there is; nobody sends meanwhile', async t => {
+test('an acceptance in doubt is made again until the store says what there is; nobody sends meanwhile', async (t) => {
   for (const fault of [LOST_REPLY, LOST_REQUEST]) {
     const { ask, faults, messages, witness, gateway } = await startAsync(t)
     faults.set('accept', firstly(2, fault))
@@ -212,13 +237,16 @@ test('an acceptance in doubt is made again until the store says what there is; n
   }
 })
 
-test('an acceptance whose reply comes to be lost when its lease is over: the record says in the end what the inbox says', async t => {
+test('an acceptance whose reply comes to be lost when its lease is over: the record says in the end what the inbox says', async (t) => {
   for (const [fault, said] of [[LOST_REPLY, 'completed'], [LOST_REQUEST, 'released']] as const) {
     const records = new MemoryStore({ nowMs: Date.now })
     const shared = new MemoryInbox({ nowMs: Date.now, records })
     const { ask, faults, messages, gateway, witness } = await startAsync(t, { shared, world: { records }, policy: { leaseMs: 50 } })
     const lost = gate()
-    faults.set('accept', firstly(1, async (proceed, args) => fault(proceed, args).finally(async () => lost.fault(async () => undefined, []))))
+    faults.set(
+      'accept',
+      firstly(1, async (proceed, args) => fault(proceed, args).finally(async () => lost.fault(async () => undefined, [])))
+    )
     const asked = ask('k', { headers: ASYNC })
     await lost.reached
     for (const execution of gateway.executions.all()) gateway.leases.drop(execution)
@@ -236,7 +264,7 @@ test('an acceptance whose reply comes to be lost when its lease is over: the rec
   }
 })
 
-test('onStoreDown: forward does not forward what was to be accepted', async t => {
+test('onStoreDown: forward does not forward what was to be accepted', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const { ask, witness } = await startAsync(t, { policy: { onStoreDown: 'forward' }, world: { records: records.store } })
   fail(records, DOWN)
@@ -245,7 +273,7 @@ test('onStoreDown: forward does not forward what was to be accepted', async t =>
   assert.equal((await ask('k')).headers['idempotency-status'], 'unprotected')
 })
 
-test('a full inbox turns those away who ask for it, and nobody else', async t => {
+test('a full inbox turns those away who ask for it, and nobody else', async (t) => {
   const { ask, witness } = await startAsync(t, { inbox: { depthMax: 1 } })
   assert.equal((await ask('a', { headers: ASYNC })).status, 202)
   assert.equal((await ask('b', { headers: ASYNC })).json.code, 'overloaded')
@@ -254,11 +282,11 @@ test('a full inbox turns those away who ask for it, and nobody else', async t =>
   assert.equal(witness.seen.length, 1)
 })
 
-test('of those that ask at once for the last place one has it', async t => {
+test('of those that ask at once for the last place one has it', async (t) => {
   const { ask, faults, messages } = await startAsync(t, { inbox: { depthMax: 1 } })
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
-  faults.set('accept', async proceed => { await held; return proceed() })
-  const asked = ['a', 'b', 'c'].map(async key => ask(key, { headers: ASYNC }))
+  faults.set('accept', async (proceed) => { await held; return proceed() })
+  const asked = ['a', 'b', 'c'].map(async (key) => ask(key, { headers: ASYNC }))
   const refused = await Promise.race(asked)
   assert.match(String(refused.json.detail), /^The inbox of this route is full/)
   letGo()
@@ -267,7 +295,7 @@ test('of those that ask at once for the last place one has it', async t => {
   assert.equal((await ask('d')).headers['idempotency-status'], 'executed')
 })
 
-test('a full inbox answers for a message that has outlived its record', async t => {
+test('a full inbox answers for a message that has outlived its record', async (t) => {
   const before = await startAsync(t)
   const first = await before.ask('a', { headers: ASYNC })
   // The same inbox, and none of its records.
@@ -279,8 +307,19 @@ test('a full inbox answers for a message that has outlived its record', async t 
   assert.equal((await ask('b', { headers: ASYNC })).json.code, 'overloaded')
 })
 
-test('an answer to keep or not makes no difference to a 202 of the gateway', async t => {
-  const { ask, url } = await startAsync(t, { policy: { keep: { statuses: new Map([[202, 'release']]), body: false, requestBytesMax: 1_024, responseBytesMax: 1_024, dropHeaders: new Set(['location']), keepHeaders: new Set() } } })
+test('an answer to keep or not makes no difference to a 202 of the gateway', async (t) => {
+  const { ask, url } = await startAsync(t, {
+    policy: {
+      keep: {
+        statuses: new Map([[202, 'release']]),
+        body: false,
+        requestBytesMax: 1_024,
+        responseBytesMax: 1_024,
+        dropHeaders: new Set(['location']),
+        keepHeaders: new Set()
+      }
+    }
+  })
   const first = await ask('k', { headers: ASYNC })
   const again = await call(url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
   assert.deepEqual([again.status, again.headers.location, again.text], [202, first.headers.location, first.text])

@@ -31,9 +31,29 @@ function database (scheme = '1', nowMs = Date.now): Database {
 
 interface Seat extends TestGateway { readonly ask: (key: string, options?: CallOptions) => Promise<Called> }
 
-async function startSeat (t: TestContext, witness: Witness, { records, inbox }: Database, { policy = {}, secrets = [SECRET], ...world }: { readonly policy?: Partial<IdempotencyPolicy>, readonly secrets?: readonly Buffer[], readonly marks?: ReturnType<typeof faultyMarks> } = {}): Promise<Seat> {
-  const gateway = await startGateway(t, { routes: [guardedRoute(witness.url, policy)], world: { records, inbox, locks: NO_LOCKS, secrets, ...world }, background: false })
-  return { ...gateway, ask: async (key, { headers = {}, ...more } = {}) => call(gateway.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...headers } }) }
+async function startSeat (
+  t: TestContext,
+  witness: Witness,
+  { records, inbox }: Database,
+  { policy = {}, secrets = [SECRET], ...world }: {
+    readonly policy?: Partial<IdempotencyPolicy>
+    readonly secrets?: readonly Buffer[]
+    readonly marks?: ReturnType<typeof faultyMarks>
+  } = {}
+): Promise<Seat> {
+  const gateway = await startGateway(t, {
+    routes: [guardedRoute(witness.url, policy)],
+    world: { records, inbox, locks: NO_LOCKS, secrets, ...world },
+    background: false
+  })
+  return {
+    ...gateway,
+    ask: async (key, { headers = {}, ...more } = {}) => call(gateway.url, '/things', {
+      body: 'same',
+      ...more,
+      headers: { 'Idempotency-Key': key, ...headers }
+    })
+  }
 }
 
 async function startWorld (t: TestContext): Promise<Witness> {
@@ -44,7 +64,7 @@ async function startWorld (t: TestContext): Promise<Witness> {
 
 const recordOf = (witness: Witness, index: number): unknown => witness.seen[index]?.headers['onceway-key']
 
-test('what was executed before the switch is replayed behind it, by whoever has heard of it or not', async t => {
+test('what was executed before the switch is replayed behind it, by whoever has heard of it or not', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
@@ -59,23 +79,26 @@ test('what was executed before the switch is replayed behind it, by whoever has 
   assert.equal(witness.seen.length, 1)
 })
 
-test('behind the switch a new key has an id of the new scheme, which a gateway that had not heard of it makes as well', async t => {
+test('behind the switch a new key has an id of the new scheme, which a gateway that had not heard of it makes as well', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
   store.records.switchScheme(KEYED)
   await other.gateway.ids.look()
   assert.equal(one.gateway.ids.rules, 1)
-  const answers = await Promise.all([one, other, one, other].map(async seat => seat.ask('k')))
+  const answers = await Promise.all([one, other, one, other].map(async (seat) => seat.ask('k')))
   assert.equal(witness.seen.length, 1)
-  assert.ok(answers.every(({ status }) => status === 201 || status === 409), answers.map(({ status, text }) => `${status} ${text}`).join('\n'))
+  assert.ok(
+    answers.every(({ status }) => status === 201 || status === 409),
+    answers.map(({ status, text }) => `${status} ${text}`).join('\n')
+  )
   assert.equal(one.gateway.ids.rules, 2)
   const rows = await store.records.list({ limit: 10 })
   assert.deepEqual(rows.map(({ id }) => id.toString('base64url')), [recordOf(witness, 0)])
   assert.equal((await other.ask('k')).headers['idempotent-replayed'], 'true')
 })
 
-test('what runs while the scheme is switched is in flight to both, and its answer is everybody\'s', async t => {
+test('what runs while the scheme is switched is in flight to both, and its answer is everybody\'s', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
@@ -96,7 +119,7 @@ test('what runs while the scheme is switched is in flight to both, and its answe
   assert.equal(witness.seen.length, 1)
 })
 
-test('what was released before the switch is executed once more under the id that it has', async t => {
+test('what was released before the switch is executed once more under the id that it has', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const seat = await startSeat(t, witness, store)
@@ -108,7 +131,7 @@ test('what was released before the switch is executed once more under the id tha
   assert.deepEqual([recordOf(witness, 0), witness.seen[1]?.headers['idempotency-attempt']], [recordOf(witness, 1), '2'])
 })
 
-test('what is past is no more in the way: the key has an id of the new scheme from then on', async t => {
+test('what is past is no more in the way: the key has an id of the new scheme from then on', async (t) => {
   const witness = await startWorld(t)
   let aheadMs = 0
   const store = database('1', () => Date.now() + aheadMs)
@@ -126,7 +149,7 @@ test('what is past is no more in the way: the key has an id of the new scheme fr
   assert.equal((await store.records.schemes()).earlier?.isOver, true)
 })
 
-test('what is past begins no new life by the scheme before, at a gateway that has not heard of the switch either', async t => {
+test('what is past begins no new life by the scheme before, at a gateway that has not heard of the switch either', async (t) => {
   const witness = await startWorld(t)
   let aheadMs = 0
   const store = database('1', () => Date.now() + aheadMs)
@@ -140,7 +163,7 @@ test('what is past begins no new life by the scheme before, at a gateway that ha
   assert.deepEqual([somebodyElse.headers['idempotent-replayed'], witness.seen.length], [undefined, 3])
 })
 
-test('a message keeps its id, its place and its owner\'s view of it', async t => {
+test('a message keeps its id, its place and its owner\'s view of it', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const policy: Partial<IdempotencyPolicy> = { inbox: inboxPolicy(), inboxFor: 'all' }
@@ -157,7 +180,7 @@ test('a message keeps its id, its place and its owner\'s view of it', async t =>
   assert.equal((await store.inbox.list({ limit: 10 })).length, 2)
 })
 
-test('behind the switch a message is told to its own sender, and to nobody whom the rules before took for him', async t => {
+test('behind the switch a message is told to its own sender, and to nobody whom the rules before took for him', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const seat = await startSeat(t, witness, store, { policy: { inbox: inboxPolicy(), inboxFor: 'all' } })
@@ -165,11 +188,15 @@ test('behind the switch a message is told to its own sender, and to nobody whom 
   await seat.gateway.ids.look()
   const sender = { authorization: 'Bearer a', 'x-tenant': 'a' }
   const { headers: { location } } = await seat.ask('k', { headers: sender })
-  const told = async (headers: Record<string, string>): Promise<number> => (await call(seat.url, String(location), { method: 'GET', headers })).status
-  assert.deepEqual([await told(sender), await told({ ...sender, 'x-tenant': 'b' }), await told({ authorization: 'Bearer a' })], [200, 404, 404])
+  const told = async (headers: Record<string, string>): Promise<number> =>
+    (await call(seat.url, String(location), { method: 'GET', headers })).status
+  assert.deepEqual(
+    [await told(sender), await told({ ...sender, 'x-tenant': 'b' }), await told({ authorization: 'Bearer a' })],
+    [200, 404, 404]
+  )
 })
 
-test('an event that went through before the switch is a duplicate behind it', async t => {
+test('an event that went through before the switch is a duplicate behind it', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const marks = faultyMarks(new MemoryMarks({ capacity: 100, nowMs: () => performance.now() }))
@@ -185,7 +212,7 @@ test('an event that went through before the switch is a duplicate behind it', as
   assert.equal(witness.seen.length, 2)
 })
 
-test('a gateway without the secret that the scheme names serves nothing, and says why', async t => {
+test('a gateway without the secret that the scheme names serves nothing, and says why', async (t) => {
   const witness = await startWorld(t)
   const store = database()
   const seat = await startSeat(t, witness, store, { secrets: [OTHER] })
@@ -195,13 +222,19 @@ test('a gateway without the secret that the scheme names serves nothing, and say
   assert.match(seat.gateway.ids.blocked ?? '', /the secret \S{11}, which this gateway does not have: set secret, or previousSecret/)
   assert.equal((await seat.ask('before')).status, 503)
   assert.equal(witness.seen.length, 1)
-  seat.gateway.become({ limits: seat.world.limits, longestLeaseMs: 15_000, probed: new Map(), inboxes: new Map(), secrets: [SECRET, OTHER] })
+  seat.gateway.become({
+    limits: seat.world.limits,
+    longestLeaseMs: 15_000,
+    probed: new Map(),
+    inboxes: new Map(),
+    secrets: [SECRET, OTHER]
+  })
   assert.equal(seat.gateway.ids.blocked, null)
   assert.equal((await seat.ask('before')).headers['idempotent-replayed'], 'true')
   assert.equal((await seat.ask('k')).status, 201)
 })
 
-test('which scheme claims is waited for no longer than a claim: 503, and nothing was sent', async t => {
+test('which scheme claims is waited for no longer than a claim: 503, and nothing was sent', async (t) => {
   const witness = await startWorld(t)
   const { records, inbox } = database()
   const deaf = new Proxy(records, {
@@ -211,7 +244,11 @@ test('which scheme claims is waited for no longer than a claim: 503, and nothing
       return typeof member === 'function' ? member.bind(store) as unknown : member
     }
   })
-  const gateway = await startGateway(t, { routes: [guardedRoute(witness.url)], world: { records: deaf, inbox, locks: NO_LOCKS, claimWithinMs: 100 }, background: false })
+  const gateway = await startGateway(t, {
+    routes: [guardedRoute(witness.url)],
+    world: { records: deaf, inbox, locks: NO_LOCKS, claimWithinMs: 100 },
+    background: false
+  })
   records.switchScheme('2')
   const startedAt = performance.now()
   const { status } = await call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' } })
@@ -219,7 +256,7 @@ test('which scheme claims is waited for no longer than a claim: 503, and nothing
   assert.ok(performance.now() - startedAt < 1_500)
 })
 
-test('a secret is changed for another in the same way, and the one before is needed until nothing of it is left', async t => {
+test('a secret is changed for another in the same way, and the one before is needed until nothing of it is left', async (t) => {
   const witness = await startWorld(t)
   const store = database(KEYED)
   const seat = await startSeat(t, witness, store, { secrets: [OTHER, SECRET] })
@@ -232,7 +269,7 @@ test('a secret is changed for another in the same way, and the one before is nee
   assert.equal(witness.seen.length, 1)
 })
 
-test('where the secret is lost nothing that may have been executed is executed in silence', async t => {
+test('where the secret is lost nothing that may have been executed is executed in silence', async (t) => {
   const witness = await startWorld(t)
   const store = database(KEYED)
   const before = await startSeat(t, witness, store)
@@ -249,7 +286,7 @@ test('where the secret is lost nothing that may have been executed is executed i
   assert.equal(witness.seen.length, 2)
 })
 
-test('what is lost is asked for anew where a failover has undone the switch that lost it', async t => {
+test('what is lost is asked for anew where a failover has undone the switch that lost it', async (t) => {
   const witness = await startWorld(t)
   let now = database(KEYED)
   const standing = <Store extends object>(of: () => Store): Store => new Proxy(of(), {
@@ -258,7 +295,12 @@ test('what is lost is asked for anew where a failover has undone the switch that
       return typeof member === 'function' ? member.bind(of()) as unknown : member
     }
   })
-  const seat = await startSeat(t, witness, { records: standing(() => now.records), inbox: standing(() => now.inbox) }, { secrets: [OTHER, SECRET] })
+  const seat = await startSeat(
+    t,
+    witness,
+    { records: standing(() => now.records), inbox: standing(() => now.inbox) },
+    { secrets: [OTHER, SECRET] }
+  )
   const lose = async (): Promise<void> => {
     now.records.switchScheme(schemeName(2, OTHER), { isLost: true })
     await seat.gateway.ids.look()
@@ -272,7 +314,7 @@ test('what is lost is asked for anew where a failover has undone the switch that
   assert.deepEqual([(await seat.ask('k')).status, witness.seen.length], [502, 2])
 })
 
-test('where the secret is lost a key that is kept as text says which request it was', async t => {
+test('where the secret is lost a key that is kept as text says which request it was', async (t) => {
   const witness = await startWorld(t)
   const store = database(KEYED)
   const policy: Partial<IdempotencyPolicy> = { fingerprint: { of: [], body: 'none' } }

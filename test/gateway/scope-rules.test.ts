@@ -36,20 +36,45 @@ async function ids (t: TestContext, { url }: Guarded, callers: readonly Headers[
   return answers
 }
 
-test('rules 1: what stands beside Authorization does not count', async t => {
+test('rules 1: what stands beside Authorization does not count', async (t) => {
   const world = await startGuarded(t, { rules: 1 })
   assert.deepEqual(await ids(t, world, [BEARER, { ...BEARER, 'X-Tenant': 'a' }, { ...BEARER, 'X-Api-Key': 'k' }]), [1, 1, 1])
 })
 
-test('rules 2: callers that share a connection, as behind a proxy, are told apart by all that names them', async t => {
+test('rules 2: callers that share a connection, as behind a proxy, are told apart by all that names them', async (t) => {
   const world = await startGuarded(t, { rules: 2 })
   const a = { ...BEARER, 'X-Tenant': 'a' }
   const b = { ...BEARER, 'x-tenant': 'b' }
-  assert.deepEqual(await ids(t, world, [BEARER, BEARER, a, a, b, BEARER, { 'X-Tenant': 'a', ...BEARER }, { ...a, Cookie: 'one' }, { ...a, Cookie: 'two', 'X-Csrf-Token': 'x' }]), [1, 1, 2, 2, 3, 1, 2, 2, 2])
-  assert.deepEqual(await ids(t, world, [{ 'X-Auth-Token': 't' }, { 'X-Auth-Token': 't' }, {}, { 'X-Tenant': 'a' }, { Cookie: 'a=b' }, {}, { 'X-Acme-Token': 't' }, BEARER]), [4, 4, 5, 6, 'scope-missing', 5, 'scope-missing', 1])
+  assert.deepEqual(
+    await ids(t, world, [
+      BEARER,
+      BEARER,
+      a,
+      a,
+      b,
+      BEARER,
+      { 'X-Tenant': 'a', ...BEARER },
+      { ...a, Cookie: 'one' },
+      { ...a, Cookie: 'two', 'X-Csrf-Token': 'x' }
+    ]),
+    [1, 1, 2, 2, 3, 1, 2, 2, 2]
+  )
+  assert.deepEqual(
+    await ids(t, world, [
+      { 'X-Auth-Token': 't' },
+      { 'X-Auth-Token': 't' },
+      {},
+      { 'X-Tenant': 'a' },
+      { Cookie: 'a=b' },
+      {},
+      { 'X-Acme-Token': 't' },
+      BEARER
+    ]),
+    [4, 4, 5, 6, 'scope-missing', 5, 'scope-missing', 1]
+  )
 })
 
-test('rules 2: a refusal says what to configure, and repeats no value', async t => {
+test('rules 2: a refusal says what to configure, and repeats no value', async (t) => {
   const { ask, witness } = await startGuarded(t, { rules: 2, policy: { scope: PUBLIC } })
   const refused: ReadonlyArray<readonly [Headers, RegExp]> = [
     [{ Cookie: 'sid=s3cr3t' }, /cookie\?:NAME/],
@@ -71,7 +96,7 @@ test('rules 2: a refusal says what to configure, and repeats no value', async t 
   assert.equal(witness.seen.length, 0)
 })
 
-test('rules 2: a user that a trusted proxy names is a caller; the same from anybody else is nobody', async t => {
+test('rules 2: a user that a trusted proxy names is a caller; the same from anybody else is nobody', async (t) => {
   const alice = { 'X-Forwarded-User': 'alice' }
   const trusting = await startGuarded(t, { rules: 2, trustProxies: ['127.0.0.1'] })
   assert.deepEqual(await ids(t, trusting, [alice, { 'X-Forwarded-User': 'bob' }, alice]), [1, 2, 1])
@@ -79,12 +104,16 @@ test('rules 2: a user that a trusted proxy names is a caller; the same from anyb
   assert.deepEqual(await ids(t, strange, [alice, { ...alice, ...BEARER }, BEARER]), ['scope-missing', 1, 2])
 })
 
-test('rules 2: where the upstream is told the host, two hosts are two applications for every kind of scope, and one that issues keys for both', async t => {
+test('rules 2: where the upstream is told the host, two hosts are two applications for every kind of scope, and one that issues keys for both', async (t) => {
   const shared: IdempotencyPolicy['scope'] = { kind: 'parts', parts: [{ kind: 'const', value: 'shared' }] }
   const [a, again, b] = [{ Host: 'a.example' }, { Host: 'A.example.:80' }, { Host: 'b.example' }]
   for (const scope of [shared, CREDENTIAL, PUBLIC]) {
-    const asks = [a, again, b, a].map(host => ({ ...BEARER, ...host }))
-    for (const [rules, host, expected] of [[2, 'preserve', [1, 1, 2, 1]], [2, 'upstream', [1, 1, 1, 1]], [1, 'preserve', [1, 1, 1, 1]]] as const) {
+    const asks = [a, again, b, a].map((host) => ({ ...BEARER, ...host }))
+    for (const [rules, host, expected] of [
+      [2, 'preserve', [1, 1, 2, 1]],
+      [2, 'upstream', [1, 1, 1, 1]],
+      [1, 'preserve', [1, 1, 1, 1]]
+    ] as const) {
       const world = await startGuarded(t, { rules, policy: { scope }, upstream: { host } })
       assert.deepEqual(await ids(t, world, asks), expected, `rules ${rules}, ${host}`)
       await world.close()
@@ -92,10 +121,19 @@ test('rules 2: where the upstream is told the host, two hosts are two applicatio
   }
 })
 
-const ISSUED: IssuedKeysPolicy = { scope: CREDENTIAL, jwt: null, secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }], lifetimeMs: 3_600_000 }
+const ISSUED: IssuedKeysPolicy = {
+  scope: CREDENTIAL,
+  jwt: null,
+  secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }],
+  lifetimeMs: 3_600_000
+}
 
-test('a key that was issued stays its caller\'s when the rules change, in either direction, and on a route with hosts of its own', async t => {
-  const { gateway, url, ask } = await startGuarded(t, { issuedKeys: ISSUED, policy: { scope: CREDENTIAL, issued: ISSUED, retentionMs: 7_200_000 }, upstream: { host: 'preserve' } })
+test('a key that was issued stays its caller\'s when the rules change, in either direction, and on a route with hosts of its own', async (t) => {
+  const { gateway, url, ask } = await startGuarded(t, {
+    issuedKeys: ISSUED,
+    policy: { scope: CREDENTIAL, issued: ISSUED, retentionMs: 7_200_000 },
+    upstream: { host: 'preserve' }
+  })
   const headers = { ...BEARER, 'X-Tenant': 'a' }
   for (const [from, to] of [[1, 2], [2, 1], [2, 2]] as const) {
     underRules(gateway, from)
@@ -106,12 +144,13 @@ test('a key that was issued stays its caller\'s when the rules change, in either
   }
 })
 
-test('a message stays its sender\'s when the rules change, in either direction, and where one of them cannot tell whose it is', async t => {
+test('a message stays its sender\'s when the rules change, in either direction, and where one of them cannot tell whose it is', async (t) => {
   const both = { ...BEARER, 'X-Tenant': 'a' }
   const signed = { Authorization: 'SharedKey account:sig' }
   for (const [from, to] of [[1, 2], [2, 1]] as const) {
     const world = await startInbox(t, { rules: from, policy: { scope: PUBLIC } })
-    const look = async (accepted: Called, headers: Headers): Promise<number> => (await call(world.url, accepted.headers.location ?? '', { method: 'GET', headers })).status
+    const look = async (accepted: Called, headers: Headers): Promise<number> =>
+      (await call(world.url, accepted.headers.location ?? '', { method: 'GET', headers })).status
     const accepted = await world.ask('k', { headers: both })
     const before = await world.ask('signed', { headers: signed })
     assert.equal(accepted.status, 202)
@@ -124,10 +163,23 @@ test('a message stays its sender\'s when the rules change, in either direction, 
   }
 })
 
-test('a caller has its share of what is under way under the second rules too', async t => {
-  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 1, bufferedBytes: 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+test('a caller has its share of what is under way under the second rules too', async (t) => {
+  const limits = {
+    share: 1,
+    executions: 100,
+    waiters: 100,
+    inFlightPerScope: 1,
+    bufferedBytes: 1024 * 1024,
+    unsettledBytes: 1024 * 1024,
+    recentBytes: 1024 * 1024
+  }
   const held = Promise.withResolvers<undefined>()
-  const world = await startGuarded(t, { rules: 2, world: { limits }, upstream: { host: 'preserve' }, answer: async (_request, response) => { await held.promise; response.writeHead(201).end() } })
+  const world = await startGuarded(t, {
+    rules: 2,
+    world: { limits },
+    upstream: { host: 'preserve' },
+    answer: async (_request, response) => { await held.promise; response.writeHead(201).end() }
+  })
   const first = world.ask('one', { headers: { ...BEARER, Host: 'a.example' } })
   await world.witness.reached(1)
   assert.equal((await world.ask('two', { headers: { ...BEARER, Host: 'b.example' } })).json.code, 'too-many-in-flight')
@@ -137,7 +189,7 @@ test('a caller has its share of what is under way under the second rules too', a
   assert.deepEqual([(await first).status, (await tenant).status], [201, 201])
 })
 
-test('rules 2: where the inbox verifies signatures, all who can sign are one sender; and nobody is told how a message stands for having none', async t => {
+test('rules 2: where the inbox verifies signatures, all who can sign are one sender; and nobody is told how a message stands for having none', async (t) => {
   const verify = { scheme: 'github', secrets: ['hunter2'], toleranceMs: 300_000, hmac: null } as const
   const signed = { 'X-Hub-Signature-256': `sha256=${createHmac('sha256', 'hunter2').update('same').digest('hex')}` }
   const { ask, url, messages } = await startInbox(t, { rules: 2, policy: { verify, scope: PUBLIC } })
@@ -146,8 +198,12 @@ test('rules 2: where the inbox verifies signatures, all who can sign are one sen
   assert.equal((await ask('k', { headers: { ...signed, Cookie: 'a=b' } })).status, 202)
   assert.equal((await ask('k', { headers: { ...signed, ...BEARER } })).status, 202, 'who names himself beside it is himself')
   assert.equal((await messages()).length, 2)
-  for (const headers of [{}, { 'X-Hub-Signature-256': 'sha256=00' }]) assert.equal((await ask('k', { headers })).json.code, 'signature-invalid')
-  for (const headers of [{}, signed]) assert.equal((await call(url, accepted.headers.location ?? '', { method: 'GET', headers })).status, 404)
+  for (const headers of [{}, { 'X-Hub-Signature-256': 'sha256=00' }]) {
+    assert.equal((await ask('k', { headers })).json.code, 'signature-invalid')
+  }
+  for (const headers of [{}, signed]) {
+    assert.equal((await call(url, accepted.headers.location ?? '', { method: 'GET', headers })).status, 404)
+  }
   const asked = await startAsync(t, { rules: 2, policy: { verify, scope: PUBLIC } })
   assert.equal((await asked.ask('k', { headers: { ...signed, ...ASYNC } })).status, 202)
   assert.equal((await asked.ask('l', { headers: signed })).status, 201, 'and who does not ask for the inbox is verified as well')
@@ -156,16 +212,17 @@ test('rules 2: where the inbox verifies signatures, all who can sign are one sen
 // ---------------------------------------------------------------- both scopes of one request
 
 for (const rules of EITHER) {
-  test(`under rules ${rules} both scopes of a request are there, its token is verified once, and one that is missing does not hinder the other`, async t => {
+  test(`under rules ${rules} both scopes of a request are there, its token is verified once, and one that is missing does not hinder the other`, async (t) => {
     let verified = 0
     const tokens = { verify: async () => { verified++; return { kind: 'claims', claims: { sub: 'alice' } } as const } }
     const { gateway } = await startGuarded(t, { rules, world: { tokens } })
     const jwt = { jwks: 'any', issuer: null, audience: null }
     const parts: IdempotencyPolicy['scope'] = { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] }
-    const of = async (rawHeaders: readonly string[], scope: IdempotencyPolicy['scope'] = PUBLIC) => callerScope(gateway, callerWith(rawHeaders), { scope, jwt }, 'things')
+    const of = async (rawHeaders: readonly string[], scope: IdempotencyPolicy['scope'] = PUBLIC) =>
+      callerScope(gateway, callerWith(rawHeaders), { scope, jwt }, 'things')
 
     const byClaim = await of(['Authorization', 'Bearer t'], parts)
-    assert.deepEqual([byClaim.under(1), byClaim.under(2)].map(scoped => scoped?.scope.startsWith('jwt:sub:')), [true, true])
+    assert.deepEqual([byClaim.under(1), byClaim.under(2)].map((scoped) => scoped?.scope.startsWith('jwt:sub:')), [true, true])
     assert.equal(verified, 1)
 
     const both = await of(['X-Api-Key', 'k'])
@@ -186,19 +243,33 @@ for (const rules of EITHER) {
   })
 }
 
-test('what a connection is remembered by is all that decides: the rules, every line, the trust in its peer, the word on signatures', async t => {
+test('what a connection is remembered by is all that decides: the rules, every line, the trust in its peer, the word on signatures', async (t) => {
   const { gateway } = await startGuarded(t)
   const connection = {}
   const finds = t.mock.method(KnownScopes.prototype, 'find')
-  const of = async (rules: Rules, rawHeaders: readonly string[], { trusted = false, signing = 'refused' as 'refused' | 'by-key-id' } = {}): Promise<readonly [scope: string, remembered: boolean]> => {
+  const of = async (
+    rules: Rules,
+    rawHeaders: readonly string[],
+    { trusted = false, signing = 'refused' as 'refused' | 'by-key-id' } = {}
+  ): Promise<readonly [scope: string, remembered: boolean]> => {
     underRules(gateway, rules)
     const before = finds.mock.callCount()
-    const found = await callerScope(gateway, { ...callerWith(rawHeaders, { forwarded: { host: null, trusted } }), connection }, { scope: PUBLIC, jwt: null, verify: signing === 'refused' ? null : signing }, 'things')
-    return [found.kind === 'scope' ? found.scope : found.outcome.code, finds.mock.calls.slice(before).some(({ result }) => typeof result === 'string')]
+    const found = await callerScope(
+      gateway,
+      { ...callerWith(rawHeaders, { forwarded: { host: null, trusted } }), connection },
+      { scope: PUBLIC, jwt: null, verify: signing === 'refused' ? null : signing },
+      'things'
+    )
+    return [
+      found.kind === 'scope' ? found.scope : found.outcome.code,
+      finds.mock.calls.slice(before).some(({ result }) => typeof result === 'string')
+    ]
   }
   const asks = [
-    of(1, ['Authorization', 'Bearer a']), of(2, ['Authorization', 'Bearer a']), of(2, ['Authorization', 'Bearer a', 'X-Tenant', 'a']), of(2, ['Authorization', 'Bearer a', 'X-Tenant', 'b']),
-    of(2, ['X-Api-Key', 'a']), of(2, ['X-User', 'a']), of(2, ['X-Forwarded-User', 'a'], { trusted: true }), of(2, ['X-Forwarded-User', 'a']),
+    of(1, ['Authorization', 'Bearer a']), of(2, ['Authorization', 'Bearer a']),
+    of(2, ['Authorization', 'Bearer a', 'X-Tenant', 'a']), of(2, ['Authorization', 'Bearer a', 'X-Tenant', 'b']),
+    of(2, ['X-Api-Key', 'a']), of(2, ['X-User', 'a']), of(2, ['X-Forwarded-User', 'a'], { trusted: true }),
+    of(2, ['X-Forwarded-User', 'a']),
     of(2, ['Authorization', 'AWS a:sig'], { signing: 'by-key-id' }), of(2, ['Authorization', 'AWS a:sig']), of(2, [])
   ]
   const scopes = await Promise.all(asks)
@@ -216,7 +287,11 @@ test('what a connection is remembered by is all that decides: the rules, every l
 
 test('the certificate of a connection is read once for all its requests, and only where it was verified', () => {
   let read = 0
-  const socket = (authorized: boolean, fingerprint256?: string) => ({ encrypted: true, authorized, getPeerX509Certificate: () => { read++; return fingerprint256 === undefined ? undefined : { fingerprint256 } } })
+  const socket = (authorized: boolean, fingerprint256?: string) => ({
+    encrypted: true,
+    authorized,
+    getPeerX509Certificate: () => { read++; return fingerprint256 === undefined ? undefined : { fingerprint256 } }
+  })
   const of = (raw: object): string | null => clientCertificateOf({ socket: raw } as unknown as Parameters<typeof clientCertificateOf>[0])
   const verified = socket(true, 'AB:CD')
   assert.deepEqual([of(verified), of(verified), read], ['AB:CD', 'AB:CD', 1])
@@ -227,5 +302,8 @@ test('a peer is trusted by its address', () => {
   // What decides whether X-Forwarded-User names anybody: pinned here, since scopes hang on it.
   const trust = new PeerTrust(['10.0.0.0/8'])
   const raw = (remoteAddress: string) => ({ socket: { remoteAddress }, headers: {} }) as unknown as Parameters<PeerTrust['forwardedOf']>[0]
-  assert.deepEqual(['10.1.2.3', '::ffff:10.1.2.3', '11.0.0.1', ''].map(address => trust.forwardedOf(raw(address)).trusted), [true, true, false, false])
+  assert.deepEqual(
+    ['10.1.2.3', '::ffff:10.1.2.3', '11.0.0.1', ''].map((address) => trust.forwardedOf(raw(address)).trusted),
+    [true, true, false, false]
+  )
 })

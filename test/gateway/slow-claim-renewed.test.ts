@@ -1,4 +1,7 @@
-/** A claim that takes longer than a sending may (`claimTimeout` is the operator's to set): its lease is renewed while the upstream works. */
+/**
+ * A claim that takes longer than a sending may (`claimTimeout` is the operator's to set): its lease is renewed while
+ * the upstream works.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -15,17 +18,24 @@ const UPSTREAM_MS = 40_000
 const CLAIM_MS = 70_000
 const TICK_MS = 1_000
 
-test('the hard end counts from where the sending may begin, however long the claim took', async t => {
+test('the hard end counts from where the sending may begin, however long the claim took', async (t) => {
   const { answer, open } = slow()
   const witness = await startWitness(answer)
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const routes = [guardedRoute(witness.url, { leaseMs: LEASE_MS, answerWithinMs: 600_000 }, { timeoutMs: UPSTREAM_MS })]
-  const { url, gateway, close } = await startGateway(t, { background: false, routes, world: { clock, records: records.store, claimWithinMs: 2 * CLAIM_MS } })
+  const { url, gateway, close } = await startGateway(t, {
+    background: false,
+    routes,
+    world: { clock, records: records.store, claimWithinMs: 2 * CLAIM_MS }
+  })
   t.after(async () => { await close(); await witness.close() })
   // A database that answers the insert late, and with an error; the confirmation under the same token is quick.
   const held = gate()
-  records.faults.set('insert', firstly(1, async (proceed, args) => { await held.fault(async () => undefined, args); return LOST_REPLY(proceed, args) }))
+  records.faults.set('insert', firstly(1, async (proceed, args) => {
+    await held.fault(async () => undefined, args)
+    return LOST_REPLY(proceed, args)
+  }))
   const asked = call(url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
   await held.reached
   await clock.advance(CLAIM_MS)

@@ -24,14 +24,18 @@ interface Slow extends Guarded { readonly records: FaultyStore, readonly clock: 
 async function start (t: TestContext): Promise<Slow> {
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
-  const started = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS }, world: { records: records.store, clock, claimWithinMs: CLAIM_TIMEOUT_MS } })
+  const started = await startGuarded(t, {
+    background: false,
+    policy: { leaseMs: LEASE_MS },
+    world: { records: records.store, clock, claimWithinMs: CLAIM_TIMEOUT_MS }
+  })
   return { ...started, records, clock }
 }
 
 /** Granted at once, and acknowledged when it is let go. */
 function slowly (records: FaultyStore, operation: Operation): () => void {
   const acknowledged = Promise.withResolvers<void>()
-  const fault: Fault = async proceed => {
+  const fault: Fault = async (proceed) => {
     const granted = await proceed()
     await acknowledged.promise
     return granted
@@ -49,7 +53,7 @@ for (const [what, operation, before] of [
   }],
   ['the confirmation of what was in doubt', 'confirm', async ({ records }) => { records.faults.set('insert', firstly(1, LOST_REPLY)) }]
 ] satisfies ReadonlyArray<[string, Operation, (world: Slow) => Promise<void>]>) {
-  test(`a claim is not believed for a lease after its reply: ${what} took longer to commit, nothing is sent, and the retry executes`, async t => {
+  test(`a claim is not believed for a lease after its reply: ${what} took longer to commit, nothing is sent, and the retry executes`, async (t) => {
     const world = await start(t)
     const { ask, witness, records, clock } = world
     await before(world)
@@ -68,7 +72,7 @@ for (const [what, operation, before] of [
   })
 }
 
-test('a claim whose commit takes a part of the lease is believed for the rest of it', async t => {
+test('a claim whose commit takes a part of the lease is believed for the rest of it', async (t) => {
   const { ask, witness, records, clock } = await start(t)
   const acknowledge = slowly(records, 'insert')
   const call = ask('k')

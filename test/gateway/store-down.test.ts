@@ -30,7 +30,7 @@ function assertRefused (answer: Awaited<ReturnType<Guarded['ask']>>): void {
   assert.equal(answer.headers['retry-after'], '1')
 }
 
-test('while the arbiter is down a new key gets 503 and nothing is sent; once it is up the retry executes', async t => {
+test('while the arbiter is down a new key gets 503 and nothing is sent; once it is up the retry executes', async (t) => {
   const { ask, witness, records } = await start(t)
   fail(records, DOWN)
   assertRefused(await ask('k'))
@@ -40,7 +40,7 @@ test('while the arbiter is down a new key gets 503 and nothing is sent; once it 
   assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
 })
 
-test('a route that forwards while the arbiter is down marks the answer unprotected', async t => {
+test('a route that forwards while the arbiter is down marks the answer unprotected', async (t) => {
   const { ask, witness, records } = await start(t, FORWARD)
   fail(records, DOWN)
   const answer = await ask('k')
@@ -52,7 +52,7 @@ test('a route that forwards while the arbiter is down marks the answer unprotect
   assert.equal(witness.seen.length, 2)
 })
 
-test('when something goes wrong behind an unprotected sending, nobody is told that nothing was sent', async t => {
+test('when something goes wrong behind an unprotected sending, nobody is told that nothing was sent', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const upstream: Upstream = {
     send: (_request, maySend) => {
@@ -67,17 +67,17 @@ test('when something goes wrong behind an unprotected sending, nobody is told th
   assert.deepEqual([answer.status, answer.json.code], [502, 'outcome-unknown'])
 })
 
-test('an unprotected answer is framed once', async t => {
+test('an unprotected answer is framed once', async (t) => {
   const { ask, records, witness } = await start(t, FORWARD)
   witness.answer = (_seen, response) => { response.writeHead(200, { 'Content-Length': 4, 'X-Custom': 'yes' }).end('body') }
   fail(records, DOWN)
   const answer = await ask('k')
   assert.equal(answer.text, 'body')
   assert.equal(answer.headers['x-custom'], 'yes')
-  assert.equal(answer.rawHeaders.filter(name => name.toLowerCase() === 'content-length').length, 1)
+  assert.equal(answer.rawHeaders.filter((name) => name.toLowerCase() === 'content-length').length, 1)
 })
 
-test('a route that forwards does so only when nothing at all knows the key', async t => {
+test('a route that forwards does so only when nothing at all knows the key', async (t) => {
   const { ask, witness, records, gateway } = await start(t, FORWARD)
   const { body } = await ask('k')
   await eventually(() => gateway.executions.size === 0, 'settled')
@@ -88,7 +88,7 @@ test('a route that forwards does so only when nothing at all knows the key', asy
   assert.equal(witness.seen.length, 1)
 })
 
-test('a route that forwards does not where the claim may have been made', async t => {
+test('a route that forwards does not where the claim may have been made', async (t) => {
   const { ask, witness, records } = await start(t, FORWARD)
   records.faults.set('insert', LOST_REQUEST)
   records.faults.set('confirm', DOWN)
@@ -96,7 +96,7 @@ test('a route that forwards does not where the claim may have been made', async 
   assert.equal(witness.seen.length, 0)
 })
 
-test('a claim that is slower than claimWithin gets 503, is never sent, and is released when it comes through', async t => {
+test('a claim that is slower than claimWithin gets 503, is never sent, and is released when it comes through', async (t) => {
   const { ask, witness, records, clock } = await start(t)
   const insert = gate()
   records.faults.set('insert', insert.fault)
@@ -110,5 +110,5 @@ test('a claim that is slower than claimWithin gets 503, is never sent, and is re
   assert.equal(witness.seen.length, 0)
   const retry = await ask('k')
   assert.equal(retry.headers['idempotency-status'], 'executed')
-  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['2'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['2'])
 })

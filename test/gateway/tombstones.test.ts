@@ -20,7 +20,7 @@ async function open (url: string): Promise<IncomingMessage> {
 }
 
 async function chunkOf (response: IncomingMessage): Promise<string> {
-  return new Promise((resolve, reject) => { response.once('data', chunk => { resolve(String(chunk)) }).once('error', reject) })
+  return new Promise((resolve, reject) => { response.once('data', (chunk) => { resolve(String(chunk)) }).once('error', reject) })
 }
 
 async function startLarge (t: TestContext, answer: Behaviour, policy = {}): Promise<Guarded> {
@@ -28,10 +28,16 @@ async function startLarge (t: TestContext, answer: Behaviour, policy = {}): Prom
 }
 
 for (const [framing, answer] of [
-  ['of declared length', (_seen, response) => { response.writeHead(201, { 'Content-Length': LARGE.length, 'X-Custom': 'seen' }).end(LARGE) }],
-  ['in chunks', (_seen, response) => { response.writeHead(201, { 'X-Custom': 'seen' }); response.write(LARGE.subarray(0, 10)); response.end(LARGE.subarray(10)) }]
+  ['of declared length', (_seen, response) => {
+    response.writeHead(201, { 'Content-Length': LARGE.length, 'X-Custom': 'seen' }).end(LARGE)
+  }],
+  ['in chunks', (_seen, response) => {
+    response.writeHead(201, { 'X-Custom': 'seen' })
+    response.write(LARGE.subarray(0, 10))
+    response.end(LARGE.subarray(10))
+  }]
 ] satisfies ReadonlyArray<[string, Behaviour]>) {
-  test(`the first requester gets a large answer ${framing} whole; a retry gets 409 and never executes`, async t => {
+  test(`the first requester gets a large answer ${framing} whole; a retry gets 409 and never executes`, async (t) => {
     const { ask, witness } = await startLarge(t, answer)
     const first = await ask('k')
     assert.equal(first.status, 201)
@@ -50,7 +56,7 @@ for (const [framing, answer] of [
   })
 }
 
-test('a relay answers the retry of a tombstone with the original status and no body', async t => {
+test('a relay answers the retry of a tombstone with the original status and no body', async (t) => {
   const { ask, witness } = await startLarge(t, (_seen, response) => { response.writeHead(202).end(LARGE) }, relayPolicy())
   assert.equal((await ask('k')).status, 202)
   const retry = await ask('k')
@@ -60,7 +66,7 @@ test('a relay answers the retry of a tombstone with the original status and no b
   assert.equal(witness.seen.length, 1)
 })
 
-test('an event stream comes through event by event', async t => {
+test('an event stream comes through event by event', async (t) => {
   const go = Promise.withResolvers<void>()
   const { url, ask, witness } = await startLarge(t, async (_seen, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' })
@@ -78,7 +84,7 @@ test('an event stream comes through event by event', async t => {
   assert.equal(witness.seen.length, 1)
 })
 
-test('a break in a streamed answer cuts the client off, and its outcome is unknown', async t => {
+test('a break in a streamed answer cuts the client off, and its outcome is unknown', async (t) => {
   const go = Promise.withResolvers<void>()
   const { url, ask, witness } = await startLarge(t, async (_seen, response, socket) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' })
@@ -94,7 +100,7 @@ test('a break in a streamed answer cuts the client off, and its outcome is unkno
   assert.equal(witness.seen.length, 1)
 })
 
-test('a large answer that says "not processed" is given whole and the key is free again', async t => {
+test('a large answer that says "not processed" is given whole and the key is free again', async (t) => {
   const { ask, witness } = await startLarge(t, (_seen, response, _socket, count) => {
     if (count === 1) response.writeHead(429).end(LARGE)
     else response.end('done')
@@ -106,7 +112,7 @@ test('a large answer that says "not processed" is given whole and the key is fre
   assert.equal(witness.seen.length, 2)
 })
 
-test('a route that keeps no bodies answers its retries with a tombstone', async t => {
+test('a route that keeps no bodies answers its retries with a tombstone', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: { keep: { ...KEEP, body: false } } })
   const first = await ask('k')
   assert.equal(first.json.id, 1)

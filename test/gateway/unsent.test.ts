@@ -36,7 +36,7 @@ async function startAt (t: TestContext, origin: string): Promise<string> {
   return (await startGateway(t, { routes: [guardedRoute(origin)] })).url
 }
 
-test('an upstream that refuses the connection: 502, released, and the retry executes once it is there', async t => {
+test('an upstream that refuses the connection: 502, released, and the retry executes once it is there', async (t) => {
   const port = await freePort()
   const url = await startAt(t, `http://127.0.0.1:${port}`)
   assertUnsent(await ask(url))
@@ -50,17 +50,17 @@ test('an upstream that refuses the connection: 502, released, and the retry exec
   assert.equal(witness.seen[0]?.headers['idempotency-attempt'], '3')
 })
 
-test('a relay says 503 when the upstream refuses the connection', async t => {
+test('a relay says 503 when the upstream refuses the connection', async (t) => {
   const { url } = await startGateway(t, { routes: [guardedRoute(`http://127.0.0.1:${await freePort()}`, relayPolicy())] })
   assertUnsent(await ask(url), 503)
 })
 
-test('an upstream whose name nobody knows: 502, released', async t => {
+test('an upstream whose name nobody knows: 502, released', async (t) => {
   assertUnsent(await ask(await startAt(t, 'http://no-such-host.invalid:80')))
 })
 
-test('an upstream that resets at accept, before the connection stands: 502, released, no byte of the request was read', async t => {
-  const upstream = await startScripted(t, { onAccept: socket => { socket.resetAndDestroy() } })
+test('an upstream that resets at accept, before the connection stands: 502, released, no byte of the request was read', async (t) => {
+  const upstream = await startScripted(t, { onAccept: (socket) => { socket.resetAndDestroy() } })
   // Over TLS the connection stands only after the handshake, so that the moment of the reset is sure.
   const url = await startAt(t, `https://127.0.0.1:${upstream.port}`)
   assertUnsent(await ask(url))
@@ -68,12 +68,12 @@ test('an upstream that resets at accept, before the connection stands: 502, rele
   assert.equal(upstream.requests(), 0)
 })
 
-test('a plain connection that is reset at accept is released or unknown, and never sent again where it is unknown', async t => {
-  const upstream = await startScripted(t, { onAccept: socket => { socket.resetAndDestroy() } })
+test('a plain connection that is reset at accept is released or unknown, and never sent again where it is unknown', async (t) => {
+  const upstream = await startScripted(t, { onAccept: (socket) => { socket.resetAndDestroy() } })
   const log = recordingLog()
   const { url } = await startGateway(t, { routes: [guardedRoute(upstream.url)], world: { log } })
   const first = await ask(url)
-  const unknown = log.lines.some(line => line.level === 'error' && line['stage'] === 'during')
+  const unknown = log.lines.some((line) => line.level === 'error' && line['stage'] === 'during')
   assert.equal(first.json.code, unknown ? 'outcome-unknown' : 'upstream-unreachable')
   const connections = upstream.received.length
   await ask(url)

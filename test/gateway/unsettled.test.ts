@@ -15,7 +15,13 @@ import { ManualClock } from '../harness/manual-clock.ts'
 /** What waiters wait for the settle at most. */
 const PATIENCE_MS = 3_000
 
-interface Unsettled extends Guarded { readonly clock: ManualClock, readonly records: FaultyStore, readonly locks: MemoryLocks, readonly meter: ReturnType<typeof countingMeter>, readonly log: ReturnType<typeof recordingLog> }
+interface Unsettled extends Guarded {
+  readonly clock: ManualClock
+  readonly records: FaultyStore
+  readonly locks: MemoryLocks
+  readonly meter: ReturnType<typeof countingMeter>
+  readonly log: ReturnType<typeof recordingLog>
+}
 
 async function start (t: TestContext, unsettledBytes = 1_000_000, options: GuardedOptions = {}): Promise<Unsettled> {
   const clock = new ManualClock()
@@ -23,8 +29,21 @@ async function start (t: TestContext, unsettledBytes = 1_000_000, options: Guard
   const locks = new MemoryLocks({ nowMs: clock.wallMs })
   const meter = countingMeter()
   const log = recordingLog()
-  const limits = { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes, recentBytes: 1_000_000 }
-  const started = await startGuarded(t, { background: false, ...options, policy: { answerWithinMs: 60_000, ...options.policy }, world: { clock, records: records.store, locks, meter, log, limits } })
+  const limits = {
+    share: 1,
+    executions: 100,
+    waiters: 100,
+    inFlightPerScope: 0,
+    bufferedBytes: 1_000_000,
+    unsettledBytes,
+    recentBytes: 1_000_000
+  }
+  const started = await startGuarded(t, {
+    background: false,
+    ...options,
+    policy: { answerWithinMs: 60_000, ...options.policy },
+    world: { clock, records: records.store, locks, meter, log, limits }
+  })
   return { ...started, clock, records, locks, meter, log }
 }
 
@@ -43,7 +62,7 @@ async function mend (world: Unsettled): Promise<void> {
   await eventually(() => world.gateway.executions.size === 0, 'settled at last')
 }
 
-test('while the arbiter is down the real answer comes within three seconds, marked; once it is up, retries replay', async t => {
+test('while the arbiter is down the real answer comes within three seconds, marked; once it is up, retries replay', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', DOWN)
   const call = world.ask('k')
@@ -70,7 +89,7 @@ test('while the arbiter is down the real answer comes within three seconds, mark
   ])
 })
 
-test('a settle whose reply was lost is found done by the next try', async t => {
+test('a settle whose reply was lost is found done by the next try', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', firstly(1, LOST_REPLY))
   const call = world.ask('k')
@@ -83,7 +102,7 @@ test('a settle whose reply was lost is found done by the next try', async t => {
   assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
 })
 
-test('answers that wait to be settled stop new requests at their bound, before any claim', async t => {
+test('answers that wait to be settled stop new requests at their bound, before any claim', async (t) => {
   const world = await start(t, 5)
   world.records.faults.set('settle', DOWN)
   const call = world.ask('k')
@@ -106,13 +125,17 @@ test('answers that wait to be settled stop new requests at their bound, before a
   ])
 })
 
-test('another process gives an unsettled answer marked while the arbiter is down, and settles it before it replays', async t => {
+test('another process gives an unsettled answer marked while the arbiter is down, and settles it before it replays', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', DOWN)
   const call1 = world.ask('k')
   await untilTried(world)
   const first = await call1
-  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: world.records.store, locks: world.locks } })
+  const other = await startGateway(t, {
+    background: false,
+    routes: [guardedRoute(world.witness.url)],
+    world: { clock: world.clock, records: world.records.store, locks: world.locks }
+  })
   const ask = async () => call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
   fail(world.records, DOWN)
   const marked = await ask()
@@ -130,8 +153,11 @@ test('another process gives an unsettled answer marked while the arbiter is down
   assert.equal(world.witness.seen.length, 1)
 })
 
-for (const [what, keep] of [['of a route that keeps no bodies', { ...apiPolicy().keep, body: false }], ['that is too large to keep', { ...apiPolicy().keep, responseBytesMax: 1 }]] as const) {
-  test(`nobody is told of a tombstone that the arbiter has not taken: a duplicate of an answer ${what} is in flight until then`, async t => {
+for (const [what, keep] of [
+  ['of a route that keeps no bodies', { ...apiPolicy().keep, body: false }],
+  ['that is too large to keep', { ...apiPolicy().keep, responseBytesMax: 1 }]
+] as const) {
+  test(`nobody is told of a tombstone that the arbiter has not taken: a duplicate of an answer ${what} is in flight until then`, async (t) => {
     const world = await start(t, 1_000_000, { policy: { keep, inFlight: { waitMs: 60_000, status: 409 } } })
     world.records.faults.set('settle', DOWN)
     const first = world.ask('k')
@@ -146,7 +172,7 @@ for (const [what, keep] of [['of a route that keeps no bodies', { ...apiPolicy()
   })
 }
 
-test('retries of an unsettled answer at another process do not pile up settles while the arbiter hangs', async t => {
+test('retries of an unsettled answer at another process do not pile up settles while the arbiter hangs', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', DOWN)
   const call1 = world.ask('k')
@@ -154,8 +180,12 @@ test('retries of an unsettled answer at another process do not pile up settles w
   const first = await call1
   const records = faulty(world.records.store)
   const hanging = Promise.withResolvers<void>()
-  records.faults.set('settle', async proceed => { await hanging.promise; return proceed() })
-  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: records.store, locks: world.locks } })
+  records.faults.set('settle', async (proceed) => { await hanging.promise; return proceed() })
+  const other = await startGateway(t, {
+    background: false,
+    routes: [guardedRoute(world.witness.url)],
+    world: { clock: world.clock, records: records.store, locks: world.locks }
+  })
   for (let retries = 0; retries < 3; retries++) {
     let answered = false
     const asking = call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' }).finally(() => { answered = true })
@@ -167,13 +197,17 @@ test('retries of an unsettled answer at another process do not pile up settles w
   await mend(world)
 })
 
-test('an unsettled answer that the arbiter refuses is dropped, and what the record says stands', async t => {
+test('an unsettled answer that the arbiter refuses is dropped, and what the record says stands', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', DOWN)
   const call1 = world.ask('k')
   await untilTried(world)
   await call1
-  const other = await startGateway(t, { background: false, routes: [guardedRoute(world.witness.url)], world: { clock: world.clock, records: world.records.store, locks: world.locks } })
+  const other = await startGateway(t, {
+    background: false,
+    routes: [guardedRoute(world.witness.url)],
+    world: { clock: world.clock, records: world.records.store, locks: world.locks }
+  })
   world.records.faults.set('settle', async (_proceed, [settlement]) => ({ kind: 'refused', row: null, settlement }))
   const answer = await call(other.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: 'same' })
   assert.equal(answer.status, 409)

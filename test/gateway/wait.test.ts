@@ -20,7 +20,12 @@ const WAITING = { inFlight: { waitMs: 10_000, status: 409 } }
 interface Pair { readonly one: TestGateway, readonly two: TestGateway, readonly witness: Witness }
 
 /** Two gateways on one arbiter and one Redis (or none), as two processes would be. */
-async function startPair (t: TestContext, answer: Behaviour, locks: LockStore, policy: Partial<IdempotencyPolicy> = WAITING): Promise<Pair> {
+async function startPair (
+  t: TestContext,
+  answer: Behaviour,
+  locks: LockStore,
+  policy: Partial<IdempotencyPolicy> = WAITING
+): Promise<Pair> {
   const witness = await startWitness(answer)
   const world = { records: new MemoryStore({ nowMs: Date.now }), locks }
   const routes = [guardedRoute(witness.url, policy)]
@@ -45,7 +50,7 @@ async function replayDelay (one: Promise<Called>, two: Promise<Called>, open: ()
   return performance.now() - opened
 }
 
-test('a waiter in another process is woken up when the answer is settled, long before it would look', async t => {
+test('a waiter in another process is woken up when the answer is settled, long before it would look', async (t) => {
   const { answer, open } = slow()
   const locks = new MemoryLocks({ nowMs: Date.now })
   const { one, two, witness } = await startPair(t, answer, locks)
@@ -54,13 +59,13 @@ test('a waiter in another process is woken up when the answer is settled, long b
   const second = ask(two)
   // The second look is half a second after the first, the third a second after that: plenty of time between two looks.
   await eventually(() => two.gateway.limits.waiting.held === 1, 'the duplicate waits')
-  await new Promise(resolve => { setTimeout(resolve, 260) })
+  await new Promise((resolve) => { setTimeout(resolve, 260) })
   await eventually(() => two.gateway.limits.waiting.held === 1, 'it has looked once and waits again')
   assert.ok(await replayDelay(first, second, open) < 250)
   assert.equal(witness.seen.length, 1)
 })
 
-test('without Redis a waiter in another process finds the answer by looking', async t => {
+test('without Redis a waiter in another process finds the answer by looking', async (t) => {
   const { answer, open } = slow()
   const { one, two, witness } = await startPair(t, answer, NO_LOCKS)
   const first = ask(one)
@@ -71,7 +76,7 @@ test('without Redis a waiter in another process finds the answer by looking', as
   assert.equal(witness.seen.length, 1)
 })
 
-test('a waiter in another process that finds the record released executes it itself', async t => {
+test('a waiter in another process that finds the record released executes it itself', async (t) => {
   let count = 0
   const refusing = slow((...args) => {
     if (++count > 1) return CREATED(...args)
@@ -90,7 +95,7 @@ test('a waiter in another process that finds the record released executes it its
   assert.equal(witness.seen.length, 2)
 })
 
-test('a wait that runs out in another process ends in 409 with Retry-After', async t => {
+test('a wait that runs out in another process ends in 409 with Retry-After', async (t) => {
   const { answer, open } = slow()
   const { one, two, witness } = await startPair(t, answer, new MemoryLocks({ nowMs: Date.now }), { inFlight: { waitMs: 300, status: 409 } })
   const first = ask(one)
@@ -104,7 +109,7 @@ test('a wait that runs out in another process ends in 409 with Retry-After', asy
   assert.equal(witness.seen.length, 1)
 })
 
-test('another payload is refused with 422 in another process, in flight and afterwards', async t => {
+test('another payload is refused with 422 in another process, in flight and afterwards', async (t) => {
   const { answer, open } = slow()
   const { one, two, witness } = await startPair(t, answer, new MemoryLocks({ nowMs: Date.now }))
   const first = ask(one)

@@ -33,7 +33,7 @@ export async function call (base: string, path: string, options: CallOptions = {
       headers: { ...options.headers } as Record<string, string | string[]>,
       agent: options.agent ?? false,
       ...(options.signal === undefined ? {} : { signal: options.signal })
-    }, response => {
+    }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)

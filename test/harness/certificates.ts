@@ -25,19 +25,31 @@ export function makeAuthority (): Authority {
   const at = (name: string): string => join(directory.path, name)
   const tool = findTool('openssl')
   if (tool.kind !== 'binaries') throw new Error('there is no openssl: say needs(\'openssl\')')
-  const openssl = (...args: string[]): void => { execFileSync(join(tool.directory, 'openssl'), args, { cwd: directory.path, stdio: 'ignore' }) }
+  const openssl = (...args: string[]): void => {
+    execFileSync(join(tool.directory, 'openssl'), args, { cwd: directory.path, stdio: 'ignore' })
+  }
   const user = unprivilegedUser()
   // We are root then, and read them all the same.
-  const readableByServers = (...paths: readonly string[]): void => { if (user !== undefined) for (const path of paths) chownSync(path, user.uid, user.gid) }
+  const readableByServers = (...paths: readonly string[]): void => {
+    if (user !== undefined) for (const path of paths) chownSync(path, user.uid, user.gid)
+  }
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
   openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.pem', '-days', DAYS, '-subj', '/CN=of the test')
   readableByServers(directory.path, at('ca.pem'))
   return {
     ca: at('ca.pem'),
     sign (name, hosts) {
-      writeFileSync(at(`${name}.ext`), hosts.length === 0 ? 'extendedKeyUsage=clientAuth\n' : `subjectAltName=${hosts.map(each => `${isIP(each) === 0 ? 'DNS' : 'IP'}:${each}`).join(',')}\n`)
+      writeFileSync(
+        at(`${name}.ext`),
+        hosts.length === 0
+          ? 'extendedKeyUsage=clientAuth\n'
+          : `subjectAltName=${hosts.map((each) => `${isIP(each) === 0 ? 'DNS' : 'IP'}:${each}`).join(',')}\n`
+      )
       openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`)
-      openssl('x509', '-req', '-in', `${name}.csr`, '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-out', `${name}.pem`, '-days', DAYS, '-extfile', `${name}.ext`)
+      openssl(
+        'x509', '-req', '-in', `${name}.csr`, '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-out',
+        `${name}.pem`, '-days', DAYS, '-extfile', `${name}.ext`
+      )
       chmodSync(at(`${name}.key`), 0o600)
       readableByServers(at(`${name}.pem`), at(`${name}.key`))
       return { cert: at(`${name}.pem`), key: at(`${name}.key`) }
@@ -60,13 +72,18 @@ export function redisCertificates ({ ca, sign }: Authority): Certificates {
     ca,
     cert,
     key,
-    redisArgs: (port) => ['--port', '0', '--tls-port', String(port), '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca]
+    redisArgs: (port) => [
+      '--port', '0', '--tls-port', String(port), '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file',
+      ca
+    ]
   }
 }
 
 /** What a bare client of ioredis needs to speak to such a server. */
 export function clientOf (certificates: Certificates | undefined): { tls?: { ca: string, cert: string, key: string } } {
-  return certificates === undefined ? {} : { tls: { ca: textOf(certificates.ca), cert: textOf(certificates.cert), key: textOf(certificates.key) } }
+  return certificates === undefined
+    ? {}
+    : { tls: { ca: textOf(certificates.ca), cert: textOf(certificates.cert), key: textOf(certificates.key) } }
 }
 
 export function textOf (file: string): string { return readFileSync(file, 'utf8') }

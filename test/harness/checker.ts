@@ -15,7 +15,7 @@ export type Invariant = typeof INVARIANTS[number]
 /** Every violation of every invariant, in the order of the invariants. */
 export function violationsOf (history: History): Violation[] {
   const view = viewOf(history)
-  return INVARIANTS.flatMap(invariant => Array.from(CHECKS[invariant](view), (finding) => ({ invariant, ...finding })))
+  return INVARIANTS.flatMap((invariant) => Array.from(CHECKS[invariant](view), (finding) => ({ invariant, ...finding })))
 }
 
 type Finding = Omit<Violation, 'invariant'>
@@ -62,7 +62,7 @@ interface View {
 function viewOf (history: History): View {
   const byRecord = livesOf(history)
   const lives = Array.from(byRecord.values()).flat()
-  const sendings = new Map(lives.flatMap(life => life.sendings).map(sent => [sent.execution, sent]))
+  const sendings = new Map(lives.flatMap((life) => life.sendings).map((sent) => [sent.execution, sent]))
   const replies = new Map<number, Placed<'replied'>>()
   history.events.forEach((event, place) => { if (event.kind === 'replied') replies.set(event.execution, { ...event, place }) })
   const answers = answersOf(history, byRecord, sendings)
@@ -77,9 +77,14 @@ function answersOf (history: History, lives: Map<string, Life[]>, sendings: Map<
     if (event.kind !== 'told' || request === undefined) return []
     const sent = event.told.execution === null ? null : sendings.get(event.told.execution) ?? null
     const own = lives.get(request.record) ?? []
-    const life = sent === null ? own.findLast(candidate => beginOf(candidate) < place) : own.find(candidate => candidate.sendings.includes(sent))
-    const begun = own.filter(candidate => beginOf(candidate) < place)
-    const current = begun.filter((_, index) => { const next = begun[index + 1]; return next === undefined || beginOf(next) > request.place })
+    const life = sent === null
+      ? own.findLast((candidate) => beginOf(candidate) < place)
+      : own.find((candidate) => candidate.sendings.includes(sent))
+    const begun = own.filter((candidate) => beginOf(candidate) < place)
+    const current = begun.filter((_, index) => {
+      const next = begun[index + 1]
+      return next === undefined || beginOf(next) > request.place
+    })
     return [{ ...event.told, call: event.call, place, atMs: event.atMs, request, life: life ?? null, lives: current, sent }]
   })
 }
@@ -104,12 +109,26 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
     const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
     // Of the one before it: what came before that one, somebody was allowed to send again; and where some configurations allow it,
     // so was whoever has claimed in between and then sent nothing.
-    const mixed = view.history.unknownOf !== undefined && view.history.events.some(event => event.kind === 'asked' && event.record === life.record && view.history.unknownOf?.(event.call) === 'retry')
-    const claimedBetween = (from: Placed<'sent'>, to: Placed<'sent'>): boolean => mixed && life.claims.some(({ attempt }) => attempt > from.attempt && attempt < to.attempt)
+    const mixed = view.history.unknownOf !== undefined &&
+      view.history.events.some((event) =>
+        event.kind === 'asked' && event.record === life.record && view.history.unknownOf?.(event.call) === 'retry')
+    const claimedBetween = (from: Placed<'sent'>, to: Placed<'sent'>): boolean =>
+      mixed && life.claims.some(({ attempt }) => attempt > from.attempt && attempt < to.attempt)
     for (const [index, again] of life.sendings.entries()) {
       const bound = life.sendings[index - 1]
-      if (bound === undefined || view.replies.get(bound.execution)?.means === 'release' || releasedByHand(life, bound.place, again.place) || mayRetry(again) || claimedBetween(bound, again)) continue
-      yield { record: life.record, detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound.execution}, which did not end as released` }
+      if (
+        bound === undefined ||
+        view.replies.get(bound.execution)?.means === 'release' ||
+        releasedByHand(life, bound.place, again.place) ||
+        mayRetry(again) ||
+        claimedBetween(bound, again)
+      ) {
+        continue
+      }
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: execution ${again.execution} was sent after execution ${bound.execution}, which did not end as released`
+      }
     }
   }
   yield * begunTooEarly(view)
@@ -117,14 +136,20 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
 
 /** Between these places somebody said that it may be sent again. */
 function releasedByHand (life: Life, from: number, to: number): boolean {
-  return life.settles.some(({ by, outcome, place }) => (by === 'operator' || by === 'probe') && outcome === 'released' && place > from && place < to)
+  return life.settles.some(({ by, outcome, place }) =>
+    (by === 'operator' || by === 'probe') && outcome === 'released' && place > from && place < to)
 }
 
 function * sentUnclaimed (view: View, life: Life): Generator<Finding> {
   if (!view.watched) return
   for (const sent of life.sendings) {
     const claim = life.claims.find(({ attempt, place }) => attempt === sent.attempt && place < sent.place)
-    if (claim === undefined) yield { record: life.record, detail: `${nameOf(life)}: execution ${sent.execution} was sent under no claim of attempt ${sent.attempt}` }
+    if (claim === undefined) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: execution ${sent.execution} was sent under no claim of attempt ${sent.attempt}`
+      }
+    }
   }
 }
 
@@ -136,7 +161,9 @@ function * begunTooEarly (view: View): Generator<Finding> {
     const begun = life.claims[0]
     const settled = before?.settles.at(-1)
     if (before === undefined || begun === undefined || before.deleted.length > 0) continue
-    const over = settled !== undefined && before.claims.every(({ place }) => place < settled.place) && begun.atMs >= settled.atMs + settled.keepMs
+    const over = settled !== undefined &&
+      before.claims.every(({ place }) => place < settled.place) &&
+      begun.atMs >= settled.atMs + settled.keepMs
     if (!over) yield { record: life.record, detail: `${nameOf(life)} began before the life before it was over` }
   }
 }
@@ -147,13 +174,17 @@ function * attemptsGrow (view: View): Generator<Finding> {
     for (const [index, claim] of life.claims.entries()) {
       const earlier = life.claims[index - 1]
       if (earlier === undefined) continue
-      if (claim.attempt <= earlier.attempt) yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed after attempt ${earlier.attempt}` }
+      if (claim.attempt <= earlier.attempt) {
+        yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed after attempt ${earlier.attempt}` }
+      }
       const ended = life.settles.some(({ place }) => place > earlier.place && place < claim.place)
       if (!ended) yield { record, detail: `${nameOf(life)}: attempt ${claim.attempt} was claimed while attempt ${earlier.attempt} was` }
     }
     yield * sentTooLate(life)
     const attempts = life.sendings.map(({ attempt }) => attempt)
-    if (new Set(attempts).size !== attempts.length) yield { record, detail: `${nameOf(life)}: one attempt was sent twice (${attempts.join(', ')})` }
+    if (new Set(attempts).size !== attempts.length) {
+      yield { record, detail: `${nameOf(life)}: one attempt was sent twice (${attempts.join(', ')})` }
+    }
   }
 }
 
@@ -161,7 +192,12 @@ function * attemptsGrow (view: View): Generator<Finding> {
 function * sentTooLate (life: Life): Generator<Finding> {
   for (const sent of life.sendings) {
     const later = life.claims.find(({ attempt, place }) => attempt > sent.attempt && place < sent.place)
-    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: attempt ${sent.attempt} was sent after attempt ${later.attempt} had been claimed` }
+    if (later !== undefined) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: attempt ${sent.attempt} was sent after attempt ${later.attempt} had been claimed`
+      }
+    }
   }
 }
 
@@ -175,16 +211,24 @@ function * storedAnswersAgree (view: View): Generator<Finding> {
     // An answer of another record has no life here: that is I5's.
     if (answer.life === null) continue
     const earlier = first.get(answer.life)
-    if (earlier === undefined) first.set(answer.life, answer)
-    else if (earlier.print !== answer.print) yield { record, detail: `${nameOf(answer.life)}: calls ${earlier.call} and ${answer.call} were told different stored answers` }
+    if (earlier === undefined) {
+      first.set(answer.life, answer)
+    } else if (earlier.print !== answer.print) {
+      yield { record, detail: `${nameOf(answer.life)}: calls ${earlier.call} and ${answer.call} were told different stored answers` }
+    }
   }
 }
 
 function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
   for (const life of view.lives) {
-    const told = view.answers.find(answer => answer.life === life && (isStored(answer) || answer.kind === 'tombstone'))
+    const told = view.answers.find((answer) => answer.life === life && (isStored(answer) || answer.kind === 'tombstone'))
     const later = told === undefined ? undefined : [...life.claims, ...life.sendings].find(({ place }) => place > told.place)
-    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind} with attempt ${later.attempt} after call ${told?.call} had been told ${told?.kind}` }
+    if (later !== undefined) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: ${later.kind} with attempt ${later.attempt} after call ${told?.call} had been told ${told?.kind}`
+      }
+    }
   }
 }
 
@@ -192,21 +236,31 @@ function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
 export function staleReplays (history: History): Array<Finding & { readonly call: string }> {
   const asked = new Map<string, number>()
   history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
-  return Array.from(livesOf(history)).filter(([, { length }]) => length > 1).flatMap(([record, lives]) => history.events.flatMap(event => {
-    if (event.kind !== 'told' || !isStored(event.told)) return []
-    const { execution } = event.told
-    const own = lives.findIndex(({ sendings }) => sendings.some(sent => sent.execution === execution))
-    const next = own === -1 ? undefined : lives[own + 1]?.claims[0]
-    const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
-    return stale ? [{ record, call: event.call, detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before` }] : []
-  }))
+  return Array.from(livesOf(history))
+    .filter(([, { length }]) => length > 1)
+    .flatMap(([record, lives]) => history.events.flatMap((event) => {
+      if (event.kind !== 'told' || !isStored(event.told)) return []
+      const { execution } = event.told
+      const own = lives.findIndex(({ sendings }) => sendings.some((sent) => sent.execution === execution))
+      const next = own === -1 ? undefined : lives[own + 1]?.claims[0]
+      const stale = next !== undefined && (asked.get(event.call) ?? 0) > next.place
+      return stale
+        ? [{
+            record,
+            call: event.call,
+            detail: `call ${event.call} asked after a new life had begun, and was told execution ${execution} of the one before`
+          }]
+        : []
+    }))
 }
 
 // ---------------------------------------------------------------- I5, I6: whose answer, and to what
 
 function * answersStayInTheirScope (view: View): Generator<Finding> {
   for (const { call, request, sent } of view.answers) {
-    if (sent !== null && sent.scope !== request.scope) yield { record: request.record, detail: `call ${call} of scope ${request.scope} was told an answer of scope ${sent.scope}` }
+    if (sent !== null && sent.scope !== request.scope) {
+      yield { record: request.record, detail: `call ${call} of scope ${request.scope} was told an answer of scope ${sent.scope}` }
+    }
   }
 }
 
@@ -214,7 +268,12 @@ function * otherRequestsNeverRun (view: View): Generator<Finding> {
   for (const life of view.lives) {
     const [first, ...rest] = life.sendings
     const other = rest.find(({ asked }) => asked !== first?.asked)
-    if (other !== undefined) yield { record: life.record, detail: `${nameOf(life)}: execution ${other.execution} asked for something else than execution ${first?.execution}` }
+    if (other !== undefined) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: execution ${other.execution} asked for something else than execution ${first?.execution}`
+      }
+    }
   }
   for (const answer of view.answers) yield * toldOfAnother(view, answer)
 }
@@ -226,7 +285,7 @@ function * toldOfAnother (view: View, { kind, call, request, sent, life }: Answe
     yield { record, detail: `call ${call} was told the answer to another request (execution ${theirs.execution})` }
   }
   if (kind !== 'mismatch') return
-  const asked = view.history.events.filter(event => event.kind === 'asked' && event.record === record && event.asked !== request.asked)
+  const asked = view.history.events.filter((event) => event.kind === 'asked' && event.record === record && event.asked !== request.asked)
   if (asked.length === 0) yield { record, detail: `call ${call} was told mismatch, and nobody asked for anything else` }
 }
 
@@ -235,9 +294,16 @@ function * toldOfAnother (view: View, { kind, call, request, sent, life }: Answe
 function * settledStays (view: View): Generator<Finding> {
   for (const life of view.lives) {
     const kept = life.settles.find(({ outcome }) => outcome === 'completed' || outcome === 'consumed')
-    const back = kept === undefined ? undefined : life.settles.find(settled => isTakenBack(settled, kept))
-    const later = kept === undefined || back !== undefined ? undefined : [...life.settles, ...life.claims].find(event => event.place > kept.place && !isBroughtBack(life, kept, event))
-    if (later !== undefined) yield { record: life.record, detail: `${nameOf(life)}: ${later.kind === 'settled' ? later.outcome : later.kind} was written over ${kept?.outcome}` }
+    const back = kept === undefined ? undefined : life.settles.find((settled) => isTakenBack(settled, kept))
+    const later = kept === undefined || back !== undefined
+      ? undefined
+      : [...life.settles, ...life.claims].find((event) => event.place > kept.place && !isBroughtBack(life, kept, event))
+    if (later !== undefined) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: ${later.kind === 'settled' ? later.outcome : later.kind} was written over ${kept?.outcome}`
+      }
+    }
     yield * resolvedStays(life)
     yield * keptToTheEnd(view, life)
   }
@@ -245,12 +311,20 @@ function * settledStays (view: View): Generator<Finding> {
 
 /** The one way back: its owner's tombstone of a stream that the upstream then broke off. */
 function isTakenBack (settled: Life['settles'][number], kept: Life['settles'][number]): boolean {
-  return settled.place > kept.place && kept.outcome === 'consumed' && kept.by === 'owner' && settled.outcome === 'indeterminate' && settled.by === 'owner' &&
-    settled.owner === kept.owner && settled.attempt === kept.attempt
+  return settled.place > kept.place &&
+    kept.outcome === 'consumed' &&
+    kept.by === 'owner' &&
+    settled.outcome === 'indeterminate' &&
+    settled.by === 'owner' &&
+      settled.owner === kept.owner && settled.attempt === kept.attempt
 }
 
 /** P7: the row went sooner than its owner could reckon with, who was never told that it had been settled: he writes it anew. */
-function isBroughtBack ({ deleted }: Life, kept: Life['settles'][number], event: Life['settles'][number] | Life['claims'][number]): boolean {
+function isBroughtBack (
+  { deleted }: Life,
+  kept: Life['settles'][number],
+  event: Life['settles'][number] | Life['claims'][number]
+): boolean {
   return event.kind === 'settled' && event.by === 'owner' && event.owner === kept.owner && event.attempt === kept.attempt &&
     deleted.some(({ early = false, place }) => early && place > kept.place && place < event.place)
 }
@@ -262,20 +336,27 @@ function * resolvedStays (life: Life): Generator<Finding> {
     const mine = next.owner === resolved.owner && next.attempt === resolved.attempt
     const allowed = resolved.outcome === 'released' && (next.outcome === 'completed' || next.outcome === 'consumed')
     const claimedSince = life.claims.some(({ place }) => place > resolved.place && place < next.place)
-    if (!claimedSince && !(mine && allowed)) yield { record: life.record, detail: `${nameOf(life)}: its owner wrote ${next.outcome} over what the ${resolved.by} had resolved as ${resolved.outcome}` }
+    if (!claimedSince && !(mine && allowed)) {
+      yield {
+        record: life.record,
+        detail: `${nameOf(life)}: its owner wrote ${next.outcome} over what the ${resolved.by} had resolved as ${resolved.outcome}`
+      }
+    }
   }
 }
 
 /** What a client was told is stored stands in the row until its retention is over. */
 function * keptToTheEnd ({ history, answers, lives }: View, life: Life): Generator<Finding> {
-  const told = answers.find(answer => answer.life === life && isStored(answer))
+  const told = answers.find((answer) => answer.life === life && isStored(answer))
   const latest = lives.findLast(({ record }) => record === life.record)
   if (history.rows === null || told === undefined || latest !== life || life.deleted.length > 0) return
   const settledAtMs = life.settles.findLast(({ outcome }) => outcome === 'completed')?.atMs ?? life.sendings[0]?.atMs ?? told.atMs
   const keepMs = life.settles.at(-1)?.keepMs ?? history.rulesOf(life.record).retentionMs
   if (history.endedAtMs >= settledAtMs + keepMs) return
   const row = history.rows.find(({ record }) => record === life.record)
-  if (row?.state !== 'completed' || row.print !== told.print) yield { record: life.record, detail: `${nameOf(life)}: call ${told.call} was told a stored answer, and at the end the row is ${row?.state ?? 'gone'}${row?.state === 'completed' ? ' with another one' : ''}` }
+  if (row?.state !== 'completed' || row.print !== told.print) {
+    yield { record: life.record, detail: `${nameOf(life)}: call ${told.call} was told a stored answer, and at the end the row is ${row?.state ?? 'gone'}${row?.state === 'completed' ? ' with another one' : ''}` }
+  }
 }
 
 function * nothingStaysClaimed ({ history }: View): Generator<Finding> {
@@ -299,8 +380,8 @@ function * releasedMeansUnsent (view: View): Generator<Finding> {
 
 function * everybodyIsAnswered (view: View): Generator<Finding> {
   const { events, rulesOf } = view.history
-  const endings = Map.groupBy(events.filter(event => event.kind === 'told' || event.kind === 'cut'), ({ call }) => call)
-  for (const event of events.filter(event => event.kind === 'asked')) {
+  const endings = Map.groupBy(events.filter((event) => event.kind === 'told' || event.kind === 'cut'), ({ call }) => call)
+  for (const event of events.filter((event) => event.kind === 'asked')) {
     const { call, record } = event
     const ends = endings.get(call) ?? []
     if (ends.length !== 1) yield { record, detail: `call ${call} was answered ${ends.length} times` }
@@ -308,10 +389,12 @@ function * everybodyIsAnswered (view: View): Generator<Finding> {
     const tookMs = end?.kind === 'told' ? end.atMs - event.atMs : 0
     if (tookMs > rulesOf(record).answerMs) yield { record, detail: `call ${call} waited ${tookMs} ms` }
   }
-  const calls = new Map(Array.from(view.sendings.values(), sent => [sent.call, sent]))
+  const calls = new Map(Array.from(view.sendings.values(), (sent) => [sent.call, sent]))
   for (const { kind, call, request } of view.answers) {
     const sent = calls.get(call)
-    if (kind === 'unsent' && sent !== undefined) yield { record: request.record, detail: `call ${call} was told that nothing was sent, and it was (execution ${sent.execution})` }
+    if (kind === 'unsent' && sent !== undefined) {
+      yield { record: request.record, detail: `call ${call} was told that nothing was sent, and it was (execution ${sent.execution})` }
+    }
   }
 }
 
@@ -319,8 +402,15 @@ function * storedMeansStored (view: View): Generator<Finding> {
   for (const answer of view.answers) {
     const outcome = isStored(answer) ? 'completed' : answer.kind === 'tombstone' ? 'consumed' : null
     if (!view.watched || outcome === null) continue
-    const settles = isStored(answer) ? answer.life?.settles ?? [] : answer.lives.flatMap(life => life.settles)
-    const written = settles.some(settled => settled.outcome === outcome && settled.place < answer.place && (outcome === 'consumed' || settled.print === answer.print))
-    if (!written) yield { record: answer.request.record, call: answer.call, detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written` }
+    const settles = isStored(answer) ? answer.life?.settles ?? [] : answer.lives.flatMap((life) => life.settles)
+    const written = settles.some((settled) =>
+      settled.outcome === outcome && settled.place < answer.place && (outcome === 'consumed' || settled.print === answer.print))
+    if (!written) {
+      yield {
+        record: answer.request.record,
+        call: answer.call,
+        detail: `call ${answer.call} was told ${answer.kind}, and no such answer had been written`
+      }
+    }
   }
 }

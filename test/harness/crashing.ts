@@ -5,7 +5,17 @@
  */
 import { createHash } from 'node:crypto'
 import { StoreUnavailable } from '../../src/errors.ts'
-import type { Clock, InboxStore, LockStore, Random, RecordStore, Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type {
+  Clock,
+  InboxStore,
+  LockStore,
+  Random,
+  RecordStore,
+  Sending,
+  Upstream,
+  UpstreamRequest,
+  UpstreamResult
+} from '../../src/ports.ts'
 import type { Timeline } from './timeline.ts'
 
 /**
@@ -76,7 +86,7 @@ export class CrashingProcess {
       bootMs: () => timeline.nowMs,
       after: (ms, call) => timeline.after(ms, () => { if (this.#alive) call() })
     }
-    this.random = { bytes: size => this.#draw(size) }
+    this.random = { bytes: (size) => this.#draw(size) }
   }
 
   get alive (): boolean { return this.#alive }
@@ -109,7 +119,13 @@ export class CrashingProcess {
         const apply = (args: unknown[]): unknown => Reflect.apply(member, target, args)
         if (operation === 'available' || operation === 'close') return (...args: unknown[]) => apply(args)
         if (operation === 'wake') return (...args: unknown[]) => { this.#wake(() => { apply(args) }) }
-        if (operation === 'watch') return async (id: Buffer, onWake: () => void) => this.#call(port, operation, async () => await apply([id, () => { if (this.#alive) onWake() }]))
+        if (operation === 'watch') {
+          return async (id: Buffer, onWake: () => void) => this.#call(
+            port,
+            operation,
+            async () => await apply([id, () => { if (this.#alive) onWake() }])
+          )
+        }
         return async (...args: unknown[]) => this.#call(port, operation, async () => await apply(args))
       }
     })
@@ -166,7 +182,7 @@ export class CrashingProcess {
     const begin = (): void => {
       if (cancelled !== null) return
       sending = upstream.send(request, asked)
-      void sending.result.then(async result => {
+      void sending.result.then(async (result) => {
         if (fault === 'slow') await timeline.sleep(SLOW_MS)
         tell(fault === 'lost' && result.kind !== 'unsent' ? { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null } : result)
       })

@@ -11,9 +11,22 @@ export interface Container {
 }
 
 /** `publish`: port of 127.0.0.1 → port in the container. */
-export function runContainer (image: string, publish: readonly [number, number], env: readonly string[], args: readonly string[]): Container {
+export function runContainer (
+  image: string,
+  publish: readonly [number, number],
+  env: readonly string[],
+  args: readonly string[]
+): Container {
   const [outside, inside] = publish
-  const id = docker('run', '--detach', '--publish', `127.0.0.1:${outside}:${inside}`, ...env.flatMap((pair) => ['--env', pair]), image, ...args)
+  const id = docker(
+    'run',
+    '--detach',
+    '--publish',
+    `127.0.0.1:${outside}:${inside}`,
+    ...env.flatMap((pair) => ['--env', pair]),
+    image,
+    ...args
+  )
   const remove = () => { docker('rm', '--force', '--volumes', id) }
   const forget = atExit(remove)
   return {

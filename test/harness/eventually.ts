@@ -6,12 +6,16 @@ const LOOK_MS_MAX = 50
 const LOOK_SHARE = 1 / 20
 const LONGEST_MS = 5_000
 
-export async function eventually (holds: () => boolean | Promise<boolean>, what: string | (() => string), longestMs = LONGEST_MS): Promise<void> {
+export async function eventually (
+  holds: () => boolean | Promise<boolean>,
+  what: string | (() => string),
+  longestMs = LONGEST_MS
+): Promise<void> {
   const startedAt = performance.now()
   while (!await holds()) {
     const waitedMs = performance.now() - startedAt
     if (waitedMs > longestMs) throw new Error(typeof what === 'string' ? `never came true: ${what}` : what())
     const lookMs = Math.min(LOOK_MS_MAX, Math.max(LOOK_MS, waitedMs * LOOK_SHARE))
-    await new Promise(resolve => { setTimeout(resolve, lookMs) })
+    await new Promise((resolve) => { setTimeout(resolve, lookMs) })
   }
 }

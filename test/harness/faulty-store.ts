@@ -2,7 +2,9 @@
 import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
 import type { RecordStore } from '../../src/ports.ts'
 
-export type Operation = { [Name in keyof RecordStore]: RecordStore[Name] extends (...args: never[]) => Promise<unknown> ? Name : never }[keyof RecordStore]
+export type Operation = { [Name in keyof RecordStore]: RecordStore[Name] extends (
+  ...args: never[]
+) => Promise<unknown> ? Name : never }[keyof RecordStore]
 
 /** Instead of the call: may make it by `proceed`, before or after something else happens. */
 export type Fault = (proceed: () => Promise<unknown>, args: readonly unknown[]) => Promise<unknown>
@@ -28,7 +30,7 @@ export function faulty (inner: RecordStore): FaultyStore {
       }
     }
   })
-  return { store, faults, calls: operation => counts.get(operation) ?? 0 }
+  return { store, faults, calls: (operation) => counts.get(operation) ?? 0 }
 }
 
 /** Refused the connection: certainly not applied. */
@@ -36,7 +38,7 @@ export const DOWN: Fault = () => Promise.reject(new StoreUnavailable('memory', '
 /** In doubt, and in truth not applied. */
 export const LOST_REQUEST: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', true))
 /** In doubt, and in truth applied. */
-export const LOST_REPLY: Fault = async proceed => {
+export const LOST_REPLY: Fault = async (proceed) => {
   await proceed()
   throw new StoreUnavailable('memory', 'call', true)
 }
@@ -53,7 +55,7 @@ export function firstly (times: number, fault: Fault): Fault {
 export function gate (): { readonly fault: Fault, readonly open: () => void, readonly reached: Promise<void> } {
   const opened = Promise.withResolvers<void>()
   const reached = Promise.withResolvers<void>()
-  const fault: Fault = async proceed => {
+  const fault: Fault = async (proceed) => {
     reached.resolve()
     await opened.promise
     return proceed()
@@ -63,5 +65,9 @@ export function gate (): { readonly fault: Fault, readonly open: () => void, rea
 
 /** Every call that a request or the background makes of the arbiter. */
 export function fail (store: FaultyStore, fault: Fault): void {
-  for (const operation of ['insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'unresolved', 'beat'] as const) store.faults.set(operation, fault)
+  for (const operation of [
+    'insert', 'take', 'confirm', 'look', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'unresolved', 'beat'
+  ] as const) {
+    store.faults.set(operation, fault)
+  }
 }

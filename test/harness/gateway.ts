@@ -59,14 +59,35 @@ export function countingMeter (): Meter & { readonly counts: Map<string, number>
 }
 
 export function upstreamPolicy (url: string, changes: Partial<UpstreamPolicy> = {}): UpstreamPolicy {
-  return { name: 'test', origin: url, timeoutMs: 10_000, connectTimeoutMs: 1_000, keepAliveMs: 4_000, connectionsMax: 100, passThroughMax: 100, idleMs: 10_000, host: 'upstream', hops: { none: false, header: null }, ca: null, requestHeaders: [], ...changes }
+  return {
+    name: 'test',
+    origin: url,
+    timeoutMs: 10_000,
+    connectTimeoutMs: 1_000,
+    keepAliveMs: 4_000,
+    connectionsMax: 100,
+    passThroughMax: 100,
+    idleMs: 10_000,
+    host: 'upstream',
+    hops: { none: false, header: null },
+    ca: null,
+    requestHeaders: [],
+    ...changes
+  }
 }
 
 export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
   return {
     profile: 'api',
     drop: null,
-    key: { sources: [{ kind: 'header', name: 'idempotency-key' }], header: 'idempotency-key', required: false, syntax: 'lenient', store: 'hash', windowMs: 86_400_000 },
+    key: {
+      sources: [{ kind: 'header', name: 'idempotency-key' }],
+      header: 'idempotency-key',
+      required: false,
+      syntax: 'lenient',
+      store: 'hash',
+      windowMs: 86_400_000
+    },
     scope: { kind: 'credential', anonymous: true, cookies: 'refuse' },
     jwt: null,
     verify: null,
@@ -76,7 +97,14 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
     answerWithinMs: 10_000,
     unknown: 'hold',
     probe: null,
-    keep: { statuses: new Map(), body: true, requestBytesMax: 1024 * 1024, responseBytesMax: 256 * 1024, dropHeaders: new Set(), keepHeaders: new Set() },
+    keep: {
+      statuses: new Map(),
+      body: true,
+      requestBytesMax: 1024 * 1024,
+      responseBytesMax: 256 * 1024,
+      dropHeaders: new Set(),
+      keepHeaders: new Set()
+    },
     hops: { none: false, header: null },
     retentionMs: 3_600_000,
     unknownRetentionMs: 7_200_000,
@@ -95,15 +123,34 @@ export function apiPolicy (changes: Partial<IdempotencyPolicy> = {}): Idempotenc
 }
 
 export function relayPolicy (changes: Partial<IdempotencyPolicy> = {}): IdempotencyPolicy {
-  return apiPolicy({ profile: 'relay', inFlight: { waitMs: 3_000, status: 503 }, unknown: 'retry', onRelease: { action: 'retry', status: 503 }, fingerprint: { of: ['method', 'target'], body: 'none' }, ...changes })
+  return apiPolicy({
+    profile: 'relay',
+    inFlight: { waitMs: 3_000, status: 503 },
+    unknown: 'retry',
+    onRelease: { action: 'retry', status: 503 },
+    fingerprint: { of: ['method', 'target'], body: 'none' },
+    ...changes
+  })
 }
 
 export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = {}, upstream: Partial<UpstreamPolicy> = {}): GuardedRoute {
-  return { name: 'things', match: { path: '/*', methods: ['POST', 'PATCH'], host: null, exact: false }, upstream: upstreamPolicy(url, upstream), idempotency: apiPolicy(policy) }
+  return {
+    name: 'things',
+    match: { path: '/*', methods: ['POST', 'PATCH'], host: null, exact: false },
+    upstream: upstreamPolicy(url, upstream),
+    idempotency: apiPolicy(policy)
+  }
 }
 
 /** Room enough for everything but a test of a bound. */
-export const SERVER_LIMITS: ServerLimits = { connections: 10_000, share: 1, eventLoopDelayMs: 0, requestBodyMs: 60_000, clientIdleMs: 30_000, tunnelIdleMs: 60_000 }
+export const SERVER_LIMITS: ServerLimits = {
+  connections: 10_000,
+  share: 1,
+  eventLoopDelayMs: 0,
+  requestBodyMs: 60_000,
+  clientIdleMs: 30_000,
+  tunnelIdleMs: 60_000
+}
 
 export interface TestGateway {
   readonly url: string
@@ -133,8 +180,22 @@ export interface TestGatewayOptions {
   readonly requests?: RequestLog
 }
 
-export async function startGateway (t: Pick<TestContext, 'after'>, { routes, world: changes = {}, issuedKeys, cors, trustProxies = [], rules = 1, background = true, share = 1, server: serverLimits = {}, requests = { note: () => {} } }: TestGatewayOptions): Promise<TestGateway> {
-  const leases = routes.flatMap(route => route.idempotency === null ? [] : [route.idempotency.leaseMs])
+export async function startGateway (
+  t: Pick<TestContext, 'after'>,
+  {
+    routes,
+    world: changes = {},
+    issuedKeys,
+    cors,
+    trustProxies = [],
+    rules = 1,
+    background = true,
+    share = 1,
+    server: serverLimits = {},
+    requests = { note: () => {} }
+  }: TestGatewayOptions
+): Promise<TestGateway> {
+  const leases = routes.flatMap((route) => route.idempotency === null ? [] : [route.idempotency.leaseMs])
   const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
   const world: Deps = {
@@ -155,7 +216,15 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     instance: 'test',
     probed: probedRoutes(routes),
     inboxes: inboxRoutes(routes),
-    limits: { share: 1, executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: {
+      share: 1,
+      executions: 1_000,
+      waiters: 1_000,
+      inFlightPerScope: 0,
+      bufferedBytes: 64 * 1024 * 1024,
+      unsettledBytes: 1024 * 1024,
+      recentBytes: 32 * 1024 * 1024
+    },
     claimWithinMs: 2_000,
     longestLeaseMs: Math.max(...leases, 1),
     copyTtlMs: 60_000,
@@ -165,8 +234,30 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   await gateway.ids.look().catch(() => {})
   gateway.registration.become(routes)
   const passing = new UndiciPassThrough(upstreams, share)
-  const { server, connections, tunnels, cut } = createServer({ gateway, passing, routes: compileRoutes(routes), problemBaseUri: 'urn:onceway:problem:', peers: new PeerTrust(trustProxies), limits: { ...SERVER_LIMITS, ...serverLimits }, log: world.log, meter: world.meter, requests, closing: () => false, issuedKeys: issuedKeys ?? null, cors: cors ?? null })
-  const services = background ? [heartbeat(gateway).start(), sweeper(gateway).start(), reconciler(gateway).start(), inboxDepths(gateway).start(), counting(gateway).start(), new Deliverer(gateway).start()] : []
+  const { server, connections, tunnels, cut } = createServer({
+    gateway,
+    passing,
+    routes: compileRoutes(routes),
+    problemBaseUri: 'urn:onceway:problem:',
+    peers: new PeerTrust(trustProxies),
+    limits: { ...SERVER_LIMITS, ...serverLimits },
+    log: world.log,
+    meter: world.meter,
+    requests,
+    closing: () => false,
+    issuedKeys: issuedKeys ?? null,
+    cors: cors ?? null
+  })
+  const services = background
+    ? [
+        heartbeat(gateway).start(),
+        sweeper(gateway).start(),
+        reconciler(gateway).start(),
+        inboxDepths(gateway).start(),
+        counting(gateway).start(),
+        new Deliverer(gateway).start()
+      ]
+    : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
     gateway.generation.sign = async () => {
@@ -181,7 +272,7 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
     gateway.drain.advance('draining')
     gateway.cutOff()
     await eventually(() => bookIsEmpty(gateway), () => `the gateway still holds ${heldBy(gateway)}`)
-    await Promise.all(services.map(async service => { await service.stop() }))
+    await Promise.all(services.map(async (service) => { await service.stop() }))
     gateway.stop()
     cut()
     await server.close()
@@ -190,7 +281,14 @@ export async function startGateway (t: Pick<TestContext, 'after'>, { routes, wor
   }
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
-  return { url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`, gateway, world, held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }), cut, close: closeOnce }
+  return {
+    url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
+    gateway,
+    world,
+    held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }),
+    cut,
+    close: closeOnce
+  }
 }
 
 /** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */
@@ -209,7 +307,14 @@ export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gatewa
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
-    : { executions: gateway.underWay, deliveries: gateway.drain.deliveries.size, waiters: gateway.limits.waiting.held, callers: gateway.limits.callerSlots.size, bufferedBytes: gateway.limits.buffered.held, unsettledBytes: gateway.limits.unsettled.held }
+    : {
+        executions: gateway.underWay,
+        deliveries: gateway.drain.deliveries.size,
+        waiters: gateway.limits.waiting.held,
+        callers: gateway.limits.callerSlots.size,
+        bufferedBytes: gateway.limits.buffered.held,
+        unsettledBytes: gateway.limits.unsettled.held
+      }
   return `${executions} executions, ${deliveries} deliveries, ${waiters} waiters, ${callers} callers, ${bufferedBytes} buffered and ${unsettledBytes} unsettled bytes`
 }
 
@@ -230,7 +335,10 @@ export interface Guarded extends TestGateway {
 }
 
 /** The usual world: one witness, one guarded route to it, one gateway. */
-export async function startGuarded (t: TestContext, { policy = {}, upstream = {}, answer, ...options }: GuardedOptions = {}): Promise<Guarded> {
+export async function startGuarded (
+  t: TestContext,
+  { policy = {}, upstream = {}, answer, ...options }: GuardedOptions = {}
+): Promise<Guarded> {
   const witness = await startWitness(answer)
   const started = await startGateway(t, { ...options, routes: [guardedRoute(witness.url, policy, upstream)] })
   t.after(async () => { await started.close(); await witness.close() })

@@ -55,7 +55,8 @@ test('a Redis that was restarted is empty', needs('own redis'), async () => {
 
 test('a test process that is killed leaves no server behind', needs('own redis'), async () => {
   const harness = new URL('./redis.ts', import.meta.url).href
-  const program = `const { startRedis } = await import(${JSON.stringify(harness)}); console.log((await startRedis()).port); setInterval(() => {}, 1000)`
+  const program =
+    `const { startRedis } = await import(${JSON.stringify(harness)}); console.log((await startRedis()).port); setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: ['ignore', 'pipe', 'inherit'] })
   const [line] = await once(child.stdout, 'data') as [Buffer]
   const client = new Redis(Number(line.toString()), '127.0.0.1', { retryStrategy: null })

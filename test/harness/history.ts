@@ -12,7 +12,9 @@ import type { RawHeaders, RecordState, SettledState } from '../../src/core/recor
  * `given`: the upstream's answer, and nothing said of its being stored. `tombstone`: executed, and never shown (again).
  * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before. `accepted`: it is in an inbox.
  */
-export type ToldKind = 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate' | 'accepted'
+export type ToldKind =
+  | 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate'
+  | 'accepted'
 
 export interface Told {
   readonly kind: ToldKind
@@ -24,17 +26,43 @@ export interface Told {
 
 export type HistoryEvent =
   /** `call`: unique, the X-Request-Id. `asked`: what was asked, as far as the route's fingerprint tells requests apart. */
-  | { readonly kind: 'asked', readonly atMs: number, readonly call: string, readonly record: string, readonly scope: string, readonly asked: string }
+  | {
+    readonly kind: 'asked'
+    readonly atMs: number
+    readonly call: string
+    readonly record: string
+    readonly scope: string
+    readonly asked: string
+  }
   | { readonly kind: 'told', readonly atMs: number, readonly call: string, readonly told: Told }
   /** The connection broke: its gateway died, or the client went away. */
   | { readonly kind: 'cut', readonly atMs: number, readonly call: string }
   /** The upstream saw it: one event per sending. `execution` is its running number, over all records. */
-  | { readonly kind: 'sent', readonly atMs: number, readonly execution: number, readonly call: string, readonly record: string, readonly attempt: number, readonly scope: string, readonly asked: string }
+  | {
+    readonly kind: 'sent'
+    readonly atMs: number
+    readonly execution: number
+    readonly call: string
+    readonly record: string
+    readonly attempt: number
+    readonly scope: string
+    readonly asked: string
+  }
   /** The upstream answered it; `means` is what its status says on this route. */
   | { readonly kind: 'replied', readonly atMs: number, readonly execution: number, readonly means: Disposition }
   /** Written in the store, acknowledged or not. */
   | { readonly kind: 'claimed', readonly atMs: number, readonly record: string, readonly owner: string, readonly attempt: number }
-  | { readonly kind: 'settled', readonly atMs: number, readonly record: string, readonly owner: string, readonly attempt: number, readonly outcome: SettledState, readonly by: 'owner' | 'lease' | 'probe' | 'operator', readonly keepMs: number, readonly print: string | null }
+  | {
+    readonly kind: 'settled'
+    readonly atMs: number
+    readonly record: string
+    readonly owner: string
+    readonly attempt: number
+    readonly outcome: SettledState
+    readonly by: 'owner' | 'lease' | 'probe' | 'operator'
+    readonly keepMs: number
+    readonly print: string | null
+  }
   /**
    * An operator's delete, at the moment that it takes effect. `early`: nobody deleted it; its time is over sooner than was said, by an
    * operator's word on the arbiter's clock.
@@ -46,7 +74,12 @@ export type HistoryEvent =
 export type EventOf<Kind extends HistoryEvent['kind']> = Extract<HistoryEvent, { readonly kind: Kind }>
 
 /** A row when the faults were over and time had passed. */
-export interface FinalRow { readonly record: string, readonly state: RecordState | 'undecodable', readonly past: boolean, readonly print: string | null }
+export interface FinalRow {
+  readonly record: string
+  readonly state: RecordState | 'undecodable'
+  readonly past: boolean
+  readonly print: string | null
+}
 
 export interface Rules {
   readonly unknown: UnknownPolicy
@@ -103,7 +136,9 @@ export function livesOf (history: History): Map<string, Life[]> {
     if (event.kind === 'claimed') lifeOfClaim(lives, event).claims.push({ ...event, place })
     if (event.kind === 'settled') currentLife(lives, event.record).settles.push({ ...event, place })
     if (event.kind === 'deleted') currentLife(lives, event.record).deleted.push({ ...event, place })
-    if (event.kind === 'sent') lifeOfSending(lives, event, watched ? null : history.rulesOf(event.record)).sendings.push({ ...event, place })
+    if (event.kind === 'sent') {
+      lifeOfSending(lives, event, watched ? null : history.rulesOf(event.record)).sendings.push({ ...event, place })
+    }
   })
   return lives
 }
@@ -125,7 +160,9 @@ function newLife (lives: Map<string, Life[]>, record: string): Life {
  */
 function lifeOfClaim (lives: Map<string, Life[]>, claim: EventOf<'claimed'>): Life {
   const life = currentLife(lives, claim.record)
-  const begins = claim.attempt === 1 && life.claims.length > 0 && (life.claims.every(({ owner }) => owner !== claim.owner) || isOver(life, claim.atMs))
+  const begins = claim.attempt === 1 &&
+    life.claims.length > 0 &&
+    (life.claims.every(({ owner }) => owner !== claim.owner) || isOver(life, claim.atMs))
   return begins ? newLife(lives, claim.record) : life
 }
 

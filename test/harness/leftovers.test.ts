@@ -32,7 +32,12 @@ test('templates that another user left in the temporary directory keep no Postgr
   try {
     for (const name of foreign) leave(join(shared.path, name), other === undefined ? 0o100 : 0o700)
     chmodSync(shared.path, 0o1777)
-    const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', PROGRAM, ...Object.values(other ?? {}).map(String)], {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [
+      '--input-type=module',
+      '--eval',
+      PROGRAM,
+      ...Object.values(other ?? {}).map(String)
+    ], {
       env: { ...process.env, TMPDIR: shared.path }, encoding: 'utf8', timeout: 60_000
     })
     assert.equal(status, 0, stderr)

@@ -56,5 +56,5 @@ export class ManualClock implements Clock {
 }
 
 async function turns (): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+  for (let turn = 0; turn < TURNS; turn++) await new Promise<void>((resolve) => { setImmediate(resolve) })
 }

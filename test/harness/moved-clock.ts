@@ -1,4 +1,7 @@
-/** Loaded into a gateway before everything else (`NODE_OPTIONS=--import …`): its wall clock is as far off as the file says that MOVED_CLOCK names, in milliseconds. */
+/**
+ * Loaded into a gateway before everything else (`NODE_OPTIONS=--import …`): its wall clock is as far off as the file
+ * says that MOVED_CLOCK names, in milliseconds.
+ */
 import { readFileSync } from 'node:fs'
 
 const file = process.env['MOVED_CLOCK']

@@ -62,7 +62,14 @@ export async function startPgBouncer ({ target, settings = {} }: PgBouncerOption
   writeFileSync(file, `[databases]\n* = host=127.0.0.1 port=${target}\n[pgbouncer]\n${Object.entries(ini).map(([name, value]) => `${name} = ${value}`).join('\n')}\n`)
   for (const path of [users, file]) chmodSync(path, 0o600)
   if (user !== undefined) for (const path of [directory.path, users, file]) chownSync(path, user.uid, user.gid)
-  const start = () => launch({ file: join(tool.directory, 'pgbouncer'), args: [file], directory: directory.path, log: join(directory.path, 'log'), user, endSignal: 'SIGKILL' })
+  const start = () => launch({
+    file: join(tool.directory, 'pgbouncer'),
+    args: [file],
+    directory: directory.path,
+    log: join(directory.path, 'log'),
+    user,
+    endSignal: 'SIGKILL'
+  })
   let running = start()
   const listens = async (): Promise<void> => {
     const until = performance.now() + START_MS_MAX

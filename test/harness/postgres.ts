@@ -1,6 +1,7 @@
 /**
  * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory (in memory, if there is room), with
- * fsync on as in earnest, never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then is only given databases.
+ * fsync on as in earnest, never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then
+ * is only given databases.
  */
 import { randomBytes } from 'node:crypto'
 import { chmodSync, cpSync } from 'node:fs'
@@ -35,7 +36,10 @@ export interface PostgresServer {
 /** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
 const START_MS_MAX = 30_000
 /** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
-const SETTINGS = ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=on', '-c', 'shared_buffers=32MB', '-c', 'max_connections=200', '-c', 'max_wal_size=256MB']
+const SETTINGS = [
+  '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=on', '-c', 'shared_buffers=32MB',
+  '-c', 'max_connections=200', '-c', 'max_wal_size=256MB'
+]
 
 export interface PostgresServerOptions {
   /** Over {@link SETTINGS}: name to value, as in postgresql.conf. For measurements; tests are content with little. */
@@ -106,7 +110,12 @@ export async function serveCluster ({ binaries, directory, cluster, user, more }
 async function startContainer (more: readonly string[]): Promise<PostgresServer> {
   const port = await freePort()
   const url = urlOf(port)
-  const container = runContainer('postgres:16-alpine', [port, 5432], [`POSTGRES_USER=${USER}`, `POSTGRES_PASSWORD=${PASSWORD}`, 'POSTGRES_DB=postgres'], more.length === 0 ? [] : ['postgres', ...more])
+  const container = runContainer(
+    'postgres:16-alpine',
+    [port, 5432],
+    [`POSTGRES_USER=${USER}`, `POSTGRES_PASSWORD=${PASSWORD}`, 'POSTGRES_DB=postgres'],
+    more.length === 0 ? [] : ['postgres', ...more]
+  )
   await answers(url, null)
   return {
     url,

@@ -55,7 +55,10 @@ export async function startProcess (t: Ending, options: ProcessGatewayOptions): 
     writeFileSync(file, options.config)
     args.push('--config', file)
   }
-  const child = spawn(process.execPath, [...brokenArgs(), ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...cleanEnv(), ...options.env } })
+  const child = spawn(process.execPath, [...brokenArgs(), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...cleanEnv(), ...options.env }
+  })
   const forget = atExit(() => { child.kill('SIGKILL') })
   t.after(async () => {
     // Its workers too: without it they would drain, and hold the test's pipes until they have.
@@ -92,10 +95,10 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
       resolve(found)
     }
     listeners.add(look)
-    void exited.then(code => { look(); clearTimeout(timer); reject(new Error(`ended with ${code} before it was seen:\n${output}`)) })
+    void exited.then((code) => { look(); clearTimeout(timer); reject(new Error(`ended with ${code} before it was seen:\n${output}`)) })
     look()
   })
-  const logLines = (): LogLine[] => output.split('\n').filter(line => line.startsWith('{')).map(line => JSON.parse(line) as LogLine)
+  const logLines = (): LogLine[] => output.split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine)
   const found = await until(() => /listens on (http:\S+) +\(admin: (http:[^)]+)\)/.exec(output), START_MS_MAX)
   return {
     url: found[1] as string,
@@ -103,9 +106,9 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
     pid: child.pid as number,
     output: () => output,
     logLines,
-    signal: signal => { child.kill(signal) },
+    signal: (signal) => { child.kill(signal) },
     exited,
-    logged: async is => until(() => logLines().find(is) ?? null, START_MS_MAX)
+    logged: async (is) => until(() => logLines().find(is) ?? null, START_MS_MAX)
   }
 }
 
@@ -122,5 +125,7 @@ export function bareEnv (): Record<string, string> {
 
 /** The test's own environment must not configure the gateway. */
 function cleanEnv (): Record<string, string> {
-  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => value !== undefined && !/^(ONCEWAY_(?!BREAK$)|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))) as Record<string, string>
+  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) =>
+    value !== undefined &&
+    !/^(ONCEWAY_(?!BREAK$)|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))) as Record<string, string>
 }

@@ -39,7 +39,11 @@ export interface Launched {
 export function launch (options: LaunchOptions): Launched {
   const log = openSync(options.log, 'a')
   const child = spawn(options.file, options.args, {
-    cwd: options.directory, stdio: ['ignore', log, log], detached: true, ...options.user, ...options.env !== undefined && { env: options.env }
+    cwd: options.directory,
+    stdio: ['ignore', log, log],
+    detached: true,
+    ...options.user,
+    ...options.env !== undefined && { env: options.env }
   })
   closeSync(log)
   child.unref()

@@ -53,8 +53,22 @@ export async function startRabbit (): Promise<RabbitServer> {
   writeFileSync(file('enabled-plugins'), '[].\n')
   writeFileSync(file('rabbitmq.conf'), CONFIG)
   writeFileSync(file('rabbitmq-env.conf'), '')
-  const names = launch({ file: pathOf('epmd'), args: ['-port', String(mapper), '-address', '127.0.0.1'], directory: directory.path, log: file('epmd.log'), env, endSignal: 'SIGKILL' })
-  const running = launch({ file: pathOf('rabbitmq-server'), args: [], directory: directory.path, log: file('log'), env, endSignal: 'SIGKILL' })
+  const names = launch({
+    file: pathOf('epmd'),
+    args: ['-port', String(mapper), '-address', '127.0.0.1'],
+    directory: directory.path,
+    log: file('epmd.log'),
+    env,
+    endSignal: 'SIGKILL'
+  })
+  const running = launch({
+    file: pathOf('rabbitmq-server'),
+    args: [],
+    directory: directory.path,
+    log: file('log'),
+    env,
+    endSignal: 'SIGKILL'
+  })
   const text = await said({ name: 'rabbitmq-server', log: file('log'), running, what: /Server startup complete/, longestMs: START_MS_MAX })
   return {
     url: `amqp://guest:guest@127.0.0.1:${port}`,

@@ -48,7 +48,13 @@ const START_MS_MAX = 15_000
 /** Redis's own file of the cluster; without persistence nothing else would bring a node's slots back. */
 const CLUSTERED = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf']
 
-export async function startRedisCluster ({ masters = 3, replicas = 0, tls, args = [], nodeTimeoutMs = 1_000 }: ClusterOptions = {}): Promise<RedisCluster> {
+export async function startRedisCluster ({
+  masters = 3,
+  replicas = 0,
+  tls,
+  args = [],
+  nodeTimeoutMs = 1_000
+}: ClusterOptions = {}): Promise<RedisCluster> {
   const nodes: ClusterNode[] = []
   const stop = async (): Promise<void> => {
     for (const { client } of nodes) client.disconnect()
@@ -58,11 +64,27 @@ export async function startRedisCluster ({ masters = 3, replicas = 0, tls, args 
     for (let number = 0; number < masters + replicas; number++) {
       // The bus has a port of its own, found like the other one, instead of one ten thousand higher that somebody may have.
       const bus = await freePort()
-      const own = ['--cluster-port', String(bus), '--cluster-node-timeout', String(nodeTimeoutMs), '--cluster-require-full-coverage', 'no', '--repl-diskless-sync-delay', '0']
-      const node = nodeOf(await startRedis({ args: [...CLUSTERED, ...own, ...tls === undefined ? [] : ['--tls-cluster', 'yes', '--tls-replication', 'yes'], ...args], ...tls !== undefined && { tls } }), tls)
+      const own = [
+        '--cluster-port', String(bus), '--cluster-node-timeout', String(nodeTimeoutMs),
+        '--cluster-require-full-coverage', 'no', '--repl-diskless-sync-delay', '0'
+      ]
+      const node = nodeOf(
+        await startRedis({
+          args: [...CLUSTERED, ...own, ...tls === undefined ? [] : ['--tls-cluster', 'yes', '--tls-replication', 'yes'], ...args],
+          ...tls !== undefined && { tls }
+        }),
+        tls
+      )
       nodes.push(node)
       await node.client.call('CLUSTER', 'SET-CONFIG-EPOCH', number + 1)
-      if (number < masters) await node.client.call('CLUSTER', 'ADDSLOTSRANGE', Math.floor(number * SLOTS / masters), Math.floor((number + 1) * SLOTS / masters) - 1)
+      if (number < masters) {
+        await node.client.call(
+          'CLUSTER',
+          'ADDSLOTSRANGE',
+          Math.floor(number * SLOTS / masters),
+          Math.floor((number + 1) * SLOTS / masters) - 1
+        )
+      }
       if (number > 0) await nodes[0]?.client.call('CLUSTER', 'MEET', '127.0.0.1', node.port, bus)
     }
     const cluster = clusterOf(nodes, stop)
@@ -70,7 +92,10 @@ export async function startRedisCluster ({ masters = 3, replicas = 0, tls, args 
     for (let number = 0; number < replicas; number++) {
       const id = await (nodes[number] as ClusterNode).id()
       await (nodes[masters + number] as ClusterNode).client.call('CLUSTER', 'REPLICATE', id)
-      await eventually(async () => (await (nodes[masters + number] as ClusterNode).client.info('replication')).includes('master_link_status:up'), 'the replica to have its master', START_MS_MAX)
+      await eventually(async () =>
+        (await (nodes[masters + number] as ClusterNode).client.info('replication')).includes(
+          'master_link_status:up'
+        ), 'the replica to have its master', START_MS_MAX)
     }
     return cluster
   } catch (error) {
@@ -113,8 +138,14 @@ function clusterOf (nodes: readonly ClusterNode[], stop: () => Promise<void>): R
       }
       const id = await to.id()
       // The new owner first, so that there is one at any moment; the others would hear of it sooner or later.
-      for (const node of [to, from, ...running().filter((node) => node !== to && node !== from)]) await node.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id)
-      await eventually(async () => (await Promise.all(running().map(async ({ client }) => ownerIn(client, slot)))).every((port) => port === to.port), `slot ${slot} to have moved for everybody`, START_MS_MAX)
+      for (const node of [to, from, ...running().filter((node) => node !== to && node !== from)]) {
+        await node.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id)
+      }
+      await eventually(
+        async () => (await Promise.all(running().map(async ({ client }) => ownerIn(client, slot)))).every((port) => port === to.port),
+        `slot ${slot} to have moved for everybody`,
+        START_MS_MAX
+      )
     },
     async wantsAllSlots (wants) {
       await Promise.all(running().map(async ({ client }) => client.config('SET', 'cluster-require-full-coverage', wants ? 'yes' : 'no')))
@@ -122,7 +153,10 @@ function clusterOf (nodes: readonly ClusterNode[], stop: () => Promise<void>): R
     async whole () {
       await eventually(async () => {
         const said = await Promise.all(running().map(async ({ client }) => String(await client.call('CLUSTER', 'INFO'))))
-        return said.every((info) => info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodes.length}`) && info.includes(`cluster_slots_ok:${SLOTS}`))
+        return said.every((info) =>
+          info.includes('cluster_state:ok') &&
+          info.includes(`cluster_known_nodes:${nodes.length}`) &&
+          info.includes(`cluster_slots_ok:${SLOTS}`))
       }, 'the cluster to be whole', START_MS_MAX)
     },
     stop

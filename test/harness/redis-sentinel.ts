@@ -67,7 +67,14 @@ export async function startRedisSentinel ({ args = [], tls }: SentinelOptions = 
   }
   try {
     // Without a delay a replica that starts at once is a replica at once.
-    const quick = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1', ...tls === undefined ? [] : ['--tls-replication', 'yes'], ...args]
+    const quick = [
+      '--repl-diskless-sync-delay',
+      '0',
+      '--repl-ping-replica-period',
+      '1',
+      ...tls === undefined ? [] : ['--tls-replication', 'yes'],
+      ...args
+    ]
     const secure = tls === undefined ? {} : { tls }
     servers.push(await startRedis({ args: quick, ...secure }))
     servers.push(await startRedis({ args: [...quick, '--replicaof', `127.0.0.1 ${servers[0]?.port}`], ...secure }))
@@ -75,8 +82,19 @@ export async function startRedisSentinel ({ args = [], tls }: SentinelOptions = 
       const port = await freePort()
       const file = join(directory.path, `sentinel-${number}.conf`)
       writeFileSync(file, sentinelText(port, servers[0]?.port ?? 0, tls))
-      const process = launch({ file: join(source.directory, 'redis-server'), args: [file, '--sentinel'], directory: directory.path, log: join(directory.path, `log-${number}`), endSignal: 'SIGKILL' })
-      const client = new Redis(port, '127.0.0.1', { ...clientOf(tls), retryStrategy: () => 50, maxRetriesPerRequest: null, enableReadyCheck: false })
+      const process = launch({
+        file: join(source.directory, 'redis-server'),
+        args: [file, '--sentinel'],
+        directory: directory.path,
+        log: join(directory.path, `log-${number}`),
+        endSignal: 'SIGKILL'
+      })
+      const client = new Redis(port, '127.0.0.1', {
+        ...clientOf(tls),
+        retryStrategy: () => 50,
+        maxRetriesPerRequest: null,
+        enableReadyCheck: false
+      })
       client.on('error', () => {})
       sentinels.push({ port, process, client })
     }
@@ -90,7 +108,9 @@ export async function startRedisSentinel ({ args = [], tls }: SentinelOptions = 
 }
 
 function sentinelText (port: number, master: number, tls: Certificates | undefined): string {
-  const listening = tls === undefined ? `port ${port}` : `port 0\ntls-port ${port}\ntls-replication yes\ntls-cert-file ${tls.cert}\ntls-key-file ${tls.key}\ntls-ca-cert-file ${tls.ca}`
+  const listening = tls === undefined
+    ? `port ${port}`
+    : `port 0\ntls-port ${port}\ntls-replication yes\ntls-cert-file ${tls.cert}\ntls-key-file ${tls.key}\ntls-ca-cert-file ${tls.ca}`
   return `${listening}
 bind 127.0.0.1
 sentinel monitor ${MASTER_NAME} 127.0.0.1 ${master} ${QUORUM}
@@ -100,7 +120,12 @@ sentinel parallel-syncs ${MASTER_NAME} 1
 `
 }
 
-function sentinelOf (servers: readonly RedisServer[], sentinels: ReadonlyArray<{ readonly port: number, readonly process: Launched, readonly client: Redis }>, tls: Certificates | undefined, stop: () => Promise<void>): RedisSentinel {
+function sentinelOf (
+  servers: readonly RedisServer[],
+  sentinels: ReadonlyArray<{ readonly port: number, readonly process: Launched, readonly client: Redis }>,
+  tls: Certificates | undefined,
+  stop: () => Promise<void>
+): RedisSentinel {
   const masterPort = async (): Promise<number> => {
     const answers = await Promise.all(sentinels.filter(({ client }) => client.status === 'ready').map(async ({ client }) =>
       within(300, client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', MASTER_NAME) as Promise<[string, string] | null>)))
@@ -134,13 +159,22 @@ function sentinelOf (servers: readonly RedisServer[], sentinels: ReadonlyArray<{
         const master = await masterPort()
         const known = await Promise.all(sentinels.map(async ({ client }) => {
           const state = await within(300, client.call('SENTINEL', 'MASTER', MASTER_NAME) as Promise<string[]>)
-          return state !== null && valueOf(state, 'num-other-sentinels') === String(SENTINELS - 1) && valueOf(state, 'num-slaves') === '1' && valueOf(state, 'flags') === 'master'
+          return state !== null &&
+            valueOf(state, 'num-other-sentinels') === String(SENTINELS - 1) &&
+            valueOf(state, 'num-slaves') === '1' &&
+            valueOf(state, 'flags') === 'master'
         }))
         return known.every(Boolean) && await joined(master)
       }, 'the sentinels to know both servers and each other', SENTINELS_MS_MAX)
     },
     async promoted (server) {
-      await eventually(async () => await masterPort() === server.port && await said(server, tls, async (client) => /^role:master/m.test(await client.info('replication'))), 'the sentinels to have promoted the replica', SENTINELS_MS_MAX)
+      await eventually(
+        async () =>
+          await masterPort() === server.port &&
+          await said(server, tls, async (client) => /^role:master/m.test(await client.info('replication'))),
+        'the sentinels to have promoted the replica',
+        SENTINELS_MS_MAX
+      )
     },
     async stopReplication () {
       const master = await named((port, at) => port === at)
@@ -160,7 +194,13 @@ function sentinelOf (servers: readonly RedisServer[], sentinels: ReadonlyArray<{
 }
 
 async function said (server: RedisServer, tls: Certificates | undefined, ask: (client: Redis) => Promise<boolean>): Promise<boolean> {
-  const client = new Redis(server.url, { ...clientOf(tls), lazyConnect: true, retryStrategy: () => null, commandTimeout: 500, connectTimeout: 500 })
+  const client = new Redis(server.url, {
+    ...clientOf(tls),
+    lazyConnect: true,
+    retryStrategy: () => null,
+    commandTimeout: 500,
+    connectTimeout: 500
+  })
   client.on('error', () => {})
   try {
     await client.connect()

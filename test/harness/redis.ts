@@ -56,7 +56,16 @@ async function startBinary (file: string, args: readonly string[], tls: Certific
   const port = await freePort()
   const start = () => launch({
     file,
-    args: [...tls?.redisArgs(port) ?? ['--port', String(port)], '--bind', '127.0.0.1', '--daemonize', 'no', '--dir', directory.path, ...args],
+    args: [
+      ...tls?.redisArgs(port) ?? ['--port', String(port)],
+      '--bind',
+      '127.0.0.1',
+      '--daemonize',
+      'no',
+      '--dir',
+      directory.path,
+      ...args
+    ],
     directory: directory.path,
     log: join(directory.path, 'log'),
     endSignal: 'SIGKILL'
@@ -99,7 +108,17 @@ async function startContainer (args: readonly string[]): Promise<RedisServer> {
 
 function givenServer (url: string): RedisServer {
   const refuse = () => { throw new Error('TEST_REDIS_URL names a server that is not ours to stop: say needs(\'own redis\')') }
-  return { url, port: Number(new URL(url).port || 6379), pid: () => null, running: () => true, async stop () {}, kill: refuse, restart: refuse, pause: refuse, resume: refuse }
+  return {
+    url,
+    port: Number(new URL(url).port || 6379),
+    pid: () => null,
+    running: () => true,
+    async stop () {},
+    kill: refuse,
+    restart: refuse,
+    pause: refuse,
+    resume: refuse
+  }
 }
 
 function urlOf (port: number) { return `redis://127.0.0.1:${port}/0` }

@@ -15,7 +15,7 @@ export class Relay {
 
   constructor (target: number) {
     this.#target = target
-    this.#server = createServer({ noDelay: true }, near => { this.#accept(near) })
+    this.#server = createServer({ noDelay: true }, (near) => { this.#accept(near) })
   }
 
   get port (): number { return (this.#server.address() as AddressInfo).port }

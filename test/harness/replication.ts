@@ -163,7 +163,10 @@ async function copyOf (port: number, more: readonly string[]): Promise<PostgresS
   const [directory, user] = [makeDirectory('standby'), unprivilegedUser()]
   const cluster = join(directory.path, 'data')
   if (user !== undefined) own(directory, directory.path, user)
-  const copying = spawn(join(source.directory, 'pg_basebackup'), ['--pgdata', cluster, '--dbname', urlOf(port, 'postgres'), ...more, '--wal-method', 'stream', '--checkpoint', 'fast', '--no-sync'], {
+  const copying = spawn(join(source.directory, 'pg_basebackup'), [
+    '--pgdata', cluster, '--dbname', urlOf(port, 'postgres'), ...more, '--wal-method', 'stream', '--checkpoint', 'fast',
+    '--no-sync'
+  ], {
     cwd: directory.path, stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, PGPASSWORD: PASSWORD }, ...user
   })
   let said = ''

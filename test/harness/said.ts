@@ -3,12 +3,22 @@ import { readFileSync } from 'node:fs'
 import { eventually } from './eventually.ts'
 import type { Launched } from './process.ts'
 
-interface Saying { readonly name: string, readonly log: string, readonly running: Launched, readonly what: RegExp, readonly longestMs: number }
+interface Saying {
+  readonly name: string
+  readonly log: string
+  readonly running: Launched
+  readonly what: RegExp
+  readonly longestMs: number
+}
 
 /** The log as it then is. Rejects when the server has ended, or has not said it in time. */
 export async function said ({ name, log, running, what, longestMs }: Saying): Promise<string> {
   const text = (): string => readFileSync(log, 'utf8')
-  await eventually(() => what.test(text()) || !running.running(), () => `${name} was not ready in ${longestMs / 1000} s:\n${running.lastLog()}`, longestMs)
+  await eventually(
+    () => what.test(text()) || !running.running(),
+    () => `${name} was not ready in ${longestMs / 1000} s:\n${running.lastLog()}`,
+    longestMs
+  )
   if (!running.running()) throw new Error(`${name} ended while starting:\n${running.lastLog()}`)
   return text()
 }

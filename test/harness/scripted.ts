@@ -23,13 +23,13 @@ export async function startScripted (t: TestContext, script: Script): Promise<Sc
   const sockets = new Set<Socket>()
   const received: string[] = []
   let requests = 0
-  const server = createServer({ allowHalfOpen: true }, socket => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
     const index = received.push('') - 1
     let rest = ''
     sockets.add(socket)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
-    socket.on('data', chunk => {
+    socket.on('data', (chunk) => {
       received[index] += chunk.toString('latin1')
       rest += chunk.toString('latin1')
       for (let length = wholeLength(rest); length !== null; length = wholeLength(rest)) {

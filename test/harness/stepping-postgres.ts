@@ -23,6 +23,6 @@ export async function steppingDatabase (server: PostgresServer, name: string): P
   await query(url, `alter database "${database}" set search_path = moved, pg_catalog, public`)
   return {
     url,
-    step: async ms => { await query(url, `update moved.clock set by = by + interval '1 ms' * ${ms}`) }
+    step: async (ms) => { await query(url, `update moved.clock set by = by + interval '1 ms' * ${ms}`) }
   }
 }

@@ -33,7 +33,7 @@ export class Timeline {
   }
 
   async sleep (ms: number): Promise<void> {
-    await new Promise<void>(resolve => { this.after(ms, resolve) })
+    await new Promise<void>((resolve) => { this.after(ms, resolve) })
   }
 
   /** Time stands still until this is settled. */
@@ -67,7 +67,7 @@ export class Timeline {
   async #quiet (): Promise<void> {
     await Promise.resolve()
     do {
-      await new Promise<void>(resolve => { process.nextTick(resolve) })
+      await new Promise<void>((resolve) => { process.nextTick(resolve) })
       if (this.#real.size > 0) await Promise.race(this.#real).catch(() => {})
     } while (this.#real.size > 0)
   }

@@ -41,7 +41,7 @@ export async function startWitness (answer: Behaviour = CREATED, port = 0): Prom
   const sockets = new Set<Socket>()
   const server = createServer((request, response) => { void receive(request, response) })
   const witness: Witness = { url: '', port: 0, seen: [], answer, reached, close }
-  server.on('connection', socket => {
+  server.on('connection', (socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
@@ -59,7 +59,13 @@ export async function startWitness (answer: Behaviour = CREATED, port = 0): Prom
     } catch {
       return
     }
-    const seen: Seen = { method: request.method ?? '', target: request.url ?? '', rawHeaders: request.rawHeaders, headers: request.headers, body: Buffer.concat(chunks) }
+    const seen: Seen = {
+      method: request.method ?? '',
+      target: request.url ?? '',
+      rawHeaders: request.rawHeaders,
+      headers: request.headers,
+      body: Buffer.concat(chunks)
+    }
     witness.seen.push(seen)
     for (const look of Array.from(waiting)) look()
     await witness.answer(seen, response, request.socket, witness.seen.length)
@@ -67,7 +73,7 @@ export async function startWitness (answer: Behaviour = CREATED, port = 0): Prom
 
   async function reached (count: number): Promise<void> {
     if (witness.seen.length >= count) return
-    await new Promise<void>(resolve => {
+    await new Promise<void>((resolve) => {
       const look = (): void => {
         if (witness.seen.length < count) return
         waiting.delete(look)

@@ -10,7 +10,14 @@ const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, standing
 
 async function adminWith (t: TestContext, readiness: () => Readiness, options: Partial<AdminOptions> = {}): Promise<string> {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-  const admin = createAdmin({ readiness, mode: 'lenient', hosts: ['ops.example'], metrics: createMetrics({ processMetrics: false }), log: silent, ...options })
+  const admin = createAdmin({
+    readiness,
+    mode: 'lenient',
+    hosts: ['ops.example'],
+    metrics: createMetrics({ processMetrics: false }),
+    log: silent,
+    ...options
+  })
   t.after(async () => { await admin.close() })
   return admin.listen({ host: '127.0.0.1', port: 0 })
 }
@@ -35,8 +42,14 @@ test('it is not ready while starting, draining, or with a schema that cannot be 
   }
   assert.deepEqual(await says(READY), { status: 200, body: { status: 'ready', degraded: [] } })
   assert.deepEqual(await says({ ...READY, phase: 'starting' }), { status: 503, body: { status: 'starting', degraded: [] } })
-  assert.deepEqual(await says({ ...READY, phase: 'draining', degraded: ['redis'] }), { status: 503, body: { status: 'draining', degraded: ['redis'] } })
-  assert.deepEqual(await says({ ...READY, phase: 'starting', blocked: 'The schema is newer.' }), { status: 503, body: { status: 'blocked', degraded: [], reason: 'The schema is newer.' } })
+  assert.deepEqual(await says({ ...READY, phase: 'draining', degraded: ['redis'] }), {
+    status: 503,
+    body: { status: 'draining', degraded: ['redis'] }
+  })
+  assert.deepEqual(await says({ ...READY, phase: 'starting', blocked: 'The schema is newer.' }), {
+    status: 503,
+    body: { status: 'blocked', degraded: [], reason: 'The schema is newer.' }
+  })
 })
 
 test('which promise holds stands beside the status, once it is known', async (t) => {
@@ -73,7 +86,13 @@ test('a failure says nothing of its reason', async (t) => {
 
 test('closing does not wait for idle connections', async () => {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-  const admin = createAdmin({ readiness: () => READY, mode: 'lenient', hosts: ['ops.example'], metrics: createMetrics({ processMetrics: false }), log: silent })
+  const admin = createAdmin({
+    readiness: () => READY,
+    mode: 'lenient',
+    hosts: ['ops.example'],
+    metrics: createMetrics({ processMetrics: false }),
+    log: silent
+  })
   const { port } = new URL(await admin.listen({ host: '127.0.0.1', port: 0 }))
   const socket = connect(Number(port), '127.0.0.1')
   const closed = new Promise((resolve) => { socket.once('close', resolve) })
@@ -94,9 +113,18 @@ async function statusFor (url: string, path: string, host: string): Promise<stri
 
 test('a name that is not its own gets 421, so that no page can have a browser ask it; probes and metrics are asked by any', async (t) => {
   const url = await adminWith(t, () => READY)
-  for (const host of ['evil.example', 'evil.example:8081', 'xops.example', '', 'localhost.evil.example', '127.0.0.1.evil.example', '[::1].evil.example', '[::1]evil', 'evil.example@localhost', 'localhost/evil', '127.0.0.1:evil.example', '127.0.0.1\r\nHost: evil.example']) {
+  for (const host of [
+    'evil.example', 'evil.example:8081', 'xops.example', '', 'localhost.evil.example', '127.0.0.1.evil.example',
+    '[::1].evil.example', '[::1]evil', 'evil.example@localhost', 'localhost/evil', '127.0.0.1:evil.example',
+    '127.0.0.1\r\nHost: evil.example'
+  ]) {
     assert.equal(await statusFor(url, '/anything', host), '421', host)
     for (const path of ['/livez', '/readyz?a', '/metrics']) assert.equal(await statusFor(url, path, host), '200', `${path} ${host}`)
   }
-  for (const host of ['127.0.0.1', '127.0.0.1:8081', '10.1.2.3:9', '[::1]:8081', 'localhost', 'LOCALHOST:1', 'ops.example', 'Ops.Example.:8081']) assert.equal(await statusFor(url, '/anything', host), '404', host)
+  for (const host of [
+    '127.0.0.1', '127.0.0.1:8081', '10.1.2.3:9', '[::1]:8081', 'localhost', 'LOCALHOST:1', 'ops.example',
+    'Ops.Example.:8081'
+  ]) {
+    assert.equal(await statusFor(url, '/anything', host), '404', host)
+  }
 })

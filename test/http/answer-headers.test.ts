@@ -17,9 +17,11 @@ function pairsOf ({ rawHeaders }: Called, wanted: RegExp): Array<[string, string
   return pairs
 }
 
-const answering = (headers: string[], status = 200): Behaviour => (_seen, response) => { response.writeHead(status, headers).end(status === 204 ? undefined : 'body') }
+const answering = (headers: string[], status = 200): Behaviour => (_seen, response) => {
+  response.writeHead(status, headers).end(status === 204 ? undefined : 'body')
+}
 
-test('repeated fields, their order and their spelling are kept in the replay', async t => {
+test('repeated fields, their order and their spelling are kept in the replay', async (t) => {
   const headers = ['X-b', '2', 'Link', '<1>', 'X-A', '1', 'lInk', '<2>', 'ETag', '"e"', 'Content-Language', 'de']
   const { ask } = await startGuarded(t, { answer: answering(headers) })
   const wanted = /^(x-[ab]|link|etag|content-language)$/i
@@ -28,8 +30,11 @@ test('repeated fields, their order and their spelling are kept in the replay', a
   assert.deepEqual(pairsOf(await ask('k'), wanted), expected)
 })
 
-test('Set-Cookie, challenges, quotas and traces are given once and not replayed', async t => {
-  const once = ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'WWW-Authenticate', 'Bearer', 'RateLimit-Remaining', '3', 'X-RateLimit-Limit', '9', 'Server-Timing', 'db;dur=1', 'Traceparent', '00-1', 'Age', '4']
+test('Set-Cookie, challenges, quotas and traces are given once and not replayed', async (t) => {
+  const once = [
+    'Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'WWW-Authenticate', 'Bearer', 'RateLimit-Remaining', '3',
+    'X-RateLimit-Limit', '9', 'Server-Timing', 'db;dur=1', 'Traceparent', '00-1', 'Age', '4'
+  ]
   const { ask } = await startGuarded(t, { answer: answering([...once, 'X-Kept', 'yes']) })
   const first = await ask('k')
   assert.deepEqual(first.headers['set-cookie'], ['a=1', 'b=2'])
@@ -42,20 +47,20 @@ test('Set-Cookie, challenges, quotas and traces are given once and not replayed'
 const HINTS = ['Retry-After', '9', 'Retry-After-Ms', '9000', 'Stripe-Should-Retry', 'True', 'X-Should-Retry', 'true', 'X-Kept', 'yes']
 const HINTED = /^(retry-after|retry-after-ms|(stripe|x)-should-retry|x-kept)$/i
 
-test('a stored error does not ask for a retry any more: the retry would get the same error', async t => {
+test('a stored error does not ask for a retry any more: the retry would get the same error', async (t) => {
   const { ask, witness } = await startGuarded(t, { answer: answering(HINTS, 500) })
   assert.equal(pairsOf(await ask('k'), HINTED).length, 5)
   assert.deepEqual(pairsOf(await ask('k'), HINTED), [['X-Kept', 'yes']])
   assert.equal(witness.seen.length, 1)
 })
 
-test('a stored error that says that no retry helps says it in every replay', async t => {
+test('a stored error that says that no retry helps says it in every replay', async (t) => {
   const { ask } = await startGuarded(t, { answer: answering(['X-Should-Retry', 'false', 'Stripe-Should-Retry', 'false'], 422) })
   await ask('k')
   assert.deepEqual(pairsOf(await ask('k'), HINTED), [['X-Should-Retry', 'false'], ['Stripe-Should-Retry', 'false']])
 })
 
-test('Retry-After of a 202 or a redirect is about what comes next, and is replayed', async t => {
+test('Retry-After of a 202 or a redirect is about what comes next, and is replayed', async (t) => {
   for (const status of [202, 307]) {
     const { ask } = await startGuarded(t, { answer: answering(HINTS, status) })
     await ask('k')
@@ -63,25 +68,27 @@ test('Retry-After of a 202 or a redirect is about what comes next, and is replay
   }
 })
 
-test('stripe-node, which sends a success again where it is told to, takes the replay for the last word', async t => {
+test('stripe-node, which sends a success again where it is told to, takes the replay for the last word', async (t) => {
   const outcomes: string[] = []
   const { url } = await startGuarded(t, {
     requests: { note: ({ outcome }) => { outcomes.push(outcome) } },
-    answer: (_seen, response) => { response.writeHead(201, { 'Content-Type': 'application/json', 'Stripe-Should-Retry': 'true' }).end('{"id":"c"}') }
+    answer: (_seen, response) => {
+      response.writeHead(201, { 'Content-Type': 'application/json', 'Stripe-Should-Retry': 'true' }).end('{"id":"c"}')
+    }
   })
   const { hostname, port } = new URL(url)
   const { id } = await new Stripe('sk_test_of_nobody', { host: hostname, port, protocol: 'http' }).customers.create({ name: 'Ada' })
   assert.deepEqual([id, outcomes], ['c', ['executed', 'replayed']])
 })
 
-test('a route that keeps Retry-After by its own list replays it with any status', async t => {
+test('a route that keeps Retry-After by its own list replays it with any status', async (t) => {
   const keep = { ...apiPolicy().keep, keepHeaders: new Set(['retry-after']) }
   const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(HINTS, 500) })
   await ask('k')
   assert.deepEqual(pairsOf(await ask('k'), HINTED), [['Retry-After', '9'], ['X-Kept', 'yes']])
 })
 
-test('a route\'s own lists keep and drop further fields', async t => {
+test('a route\'s own lists keep and drop further fields', async (t) => {
   const keep = { ...apiPolicy().keep, dropHeaders: new Set(['x-secret']), keepHeaders: new Set(['x-request-cost', 'age']) }
   const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(['X-Secret', 's', 'Age', '4']) })
   assert.equal((await ask('k')).headers['x-secret'], 's')
@@ -90,15 +97,20 @@ test('a route\'s own lists keep and drop further fields', async t => {
   assert.equal(replay.headers['age'], '4')
 })
 
-test('the Date of a replay is its own', async t => {
+test('the Date of a replay is its own', async (t) => {
   const { ask } = await startGuarded(t, { answer: answering(['Date', 'Thu, 01 Jan 1970 00:00:00 GMT']) })
   assert.deepEqual(pairsOf(await ask('k'), /^date$/i), [['Date', 'Thu, 01 Jan 1970 00:00:00 GMT']])
   const [[, date] = ['', '']] = pairsOf(await ask('k'), /^date$/i)
   assert.ok(Math.abs(Date.parse(date) - Date.now()) < 60_000)
 })
 
-test('fields of the upstream\'s connection, and what only the gateway says, do not reach the client', async t => {
-  const { ask } = await startGuarded(t, { answer: answering(['Connection', 'X-Hop', 'X-Hop', 'h', 'Keep-Alive', 'timeout=9', 'Idempotency-Status', 'forged', 'Idempotent-Replayed', 'forged', 'Idempotency-Expires', 'forged', 'X-Kept', 'yes']) })
+test('fields of the upstream\'s connection, and what only the gateway says, do not reach the client', async (t) => {
+  const { ask } = await startGuarded(t, {
+    answer: answering([
+      'Connection', 'X-Hop', 'X-Hop', 'h', 'Keep-Alive', 'timeout=9', 'Idempotency-Status', 'forged',
+      'Idempotent-Replayed', 'forged', 'Idempotency-Expires', 'forged', 'X-Kept', 'yes'
+    ])
+  })
   for (const answer of [await ask('k'), await ask('k')]) {
     assert.equal(answer.headers['x-hop'], undefined)
     assert.notEqual(answer.headers['keep-alive'], 'timeout=9')
@@ -107,7 +119,7 @@ test('fields of the upstream\'s connection, and what only the gateway says, do n
   }
 })
 
-test('an allowed origin is replayed to that origin, to one whose preflight the upstream has let through, and to nobody else', async t => {
+test('an allowed origin is replayed to that origin, to one whose preflight the upstream has let through, and to nobody else', async (t) => {
   const { ask } = await startGuarded(t, {
     answer: (seen, response) => {
       response.setHeader('Access-Control-Allow-Origin', seen.headers['x-any'] === '1' ? '*' : 'https://a.example')
@@ -129,7 +141,7 @@ test('an allowed origin is replayed to that origin, to one whose preflight the u
   assert.equal((await ask('any', { headers: { Origin: 'https://b.example' } })).headers['access-control-allow-origin'], '*')
 })
 
-test('a 204 has no Content-Length, first and replayed', async t => {
+test('a 204 has no Content-Length, first and replayed', async (t) => {
   const { ask } = await startGuarded(t, { answer: answering([], 204) })
   for (const answer of [await ask('k'), await ask('k')]) {
     assert.equal(answer.status, 204)
@@ -138,7 +150,7 @@ test('a 204 has no Content-Length, first and replayed', async t => {
   }
 })
 
-test('problems of a route with retry hints say so where the SDKs look', async t => {
+test('problems of a route with retry hints say so where the SDKs look', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: { retryHints: true } })
   witness.answer = () => {}
   const first = ask('k')
@@ -153,7 +165,7 @@ test('problems of a route with retry hints say so where the SDKs look', async t 
   await first
 })
 
-test('an answer has one X-Request-Id, the one that the upstream was given', async t => {
+test('an answer has one X-Request-Id, the one that the upstream was given', async (t) => {
   const { ask, witness } = await startGuarded(t, { answer: answering(['X-Request-Id', 'the-upstreams-own']) })
   const given = await ask('k', { headers: { 'X-Request-Id': 'mine-1' } })
   assert.deepEqual(pairsOf(given, /^x-request-id$/i), [['X-Request-Id', 'mine-1']])
@@ -164,7 +176,7 @@ test('an answer has one X-Request-Id, the one that the upstream was given', asyn
 /** The fields by which an answer can be found again, on either side. */
 const idsOf = (answer: Called): Array<[string, string]> => pairsOf(answer, /^(x-)?request-id$/i)
 
-test('the id of a request stands in Request-Id too, where SDKs look for it: on first answers, on replays and on problems', async t => {
+test('the id of a request stands in Request-Id too, where SDKs look for it: on first answers, on replays and on problems', async (t) => {
   const { ask } = await startGuarded(t)
   const asked = [['k', 'same'], ['k', 'same'], ['k', 'other']] as const
   for (const [index, [key, body]] of asked.entries()) {
@@ -176,24 +188,30 @@ test('the id of a request stands in Request-Id too, where SDKs look for it: on f
   assert.equal(again, made)
 })
 
-test('a Request-Id of the upstream\'s stays the only one, first and replayed: its people know the request by it', async t => {
+test('a Request-Id of the upstream\'s stays the only one, first and replayed: its people know the request by it', async (t) => {
   const { ask, witness } = await startGuarded(t, { answer: answering(['Request-Id', 'req_of_the_upstream']) })
   for (const id of ['mine-1', 'mine-2']) {
-    assert.deepEqual(idsOf(await ask('k', { headers: { 'X-Request-Id': id } })), [['Request-Id', 'req_of_the_upstream'], ['X-Request-Id', id]])
+    assert.deepEqual(idsOf(await ask('k', { headers: { 'X-Request-Id': id } })), [
+      ['Request-Id', 'req_of_the_upstream'],
+      ['X-Request-Id', id]
+    ])
   }
   assert.equal(witness.seen.length, 1)
   // A problem about it is the gateway's own.
-  assert.deepEqual(idsOf(await ask('k', { body: 'other', headers: { 'X-Request-Id': 'mine-3' } })), [['X-Request-Id', 'mine-3'], ['Request-Id', 'mine-3']])
+  assert.deepEqual(idsOf(await ask('k', { body: 'other', headers: { 'X-Request-Id': 'mine-3' } })), [
+    ['X-Request-Id', 'mine-3'],
+    ['Request-Id', 'mine-3']
+  ])
 })
 
-test('a route that drops the upstream\'s Request-Id from replays has its own on them', async t => {
+test('a route that drops the upstream\'s Request-Id from replays has its own on them', async (t) => {
   const keep = { ...apiPolicy().keep, dropHeaders: new Set(['request-id']) }
   const { ask } = await startGuarded(t, { policy: { keep }, answer: answering(['Request-Id', 'req_of_the_upstream']) })
   await ask('k')
   assert.deepEqual(idsOf(await ask('k', { headers: { 'X-Request-Id': 'mine-2' } })), [['X-Request-Id', 'mine-2'], ['Request-Id', 'mine-2']])
 })
 
-test('the upstream is sent no Request-Id but the client\'s own, which names nothing here', async t => {
+test('the upstream is sent no Request-Id but the client\'s own, which names nothing here', async (t) => {
   const { ask, witness } = await startGuarded(t)
   await ask('k', { headers: { 'X-Request-Id': 'mine' } })
   assert.equal(witness.seen[0]?.headers['request-id'], undefined)
@@ -202,8 +220,16 @@ test('the upstream is sent no Request-Id but the client\'s own, which names noth
   assert.notEqual(answer.headers['request-id'], 'theirs')
 })
 
-test('every answer of the gateway\'s own that has an X-Request-Id has a Request-Id beside it', async t => {
-  const world = await startAsync(t, { policy: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } }, issuedKeys: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' }, jwt: null, secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }], lifetimeMs: 3_600_000 } })
+test('every answer of the gateway\'s own that has an X-Request-Id has a Request-Id beside it', async (t) => {
+  const world = await startAsync(t, {
+    policy: { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } },
+    issuedKeys: {
+      scope: { kind: 'credential', anonymous: false, cookies: 'refuse' },
+      jwt: null,
+      secrets: [{ id: 'one', secret: 'a secret of thirty-two bytes, or more' }],
+      lifetimeMs: 3_600_000
+    }
+  })
   const headers = { Authorization: 'Bearer alice', 'X-Request-Id': 'mine' }
   const accepted = await world.ask('k', { headers: { ...headers, ...ASYNC } })
   const { location = '' } = accepted.headers
@@ -220,12 +246,30 @@ test('every answer of the gateway\'s own that has an X-Request-Id has a Request-
     'no caller': await call(world.url, '/things', { headers: { 'X-Request-Id': 'mine', 'Idempotency-Key': 'l' }, body: 'same' })
   }
   assert.deepEqual(Object.values(answers).map(({ status }) => status), [202, 200, 404, 405, 201, 400, 400, 400, 417, 400])
-  for (const [what, answer] of Object.entries(answers)) assert.deepEqual(idsOf(answer).map(([name, value]) => [name.toLowerCase(), value]), [['x-request-id', 'mine'], ['request-id', 'mine']], what)
+  for (const [what, answer] of Object.entries(answers)) {
+    assert.deepEqual(
+      idsOf(answer).map(([name, value]) => [name.toLowerCase(), value]),
+      [['x-request-id', 'mine'], ['request-id', 'mine']],
+      what
+    )
+  }
 })
 
-test('what passes through has the ids that the upstream gave it, and a problem in its place the gateway\'s', async t => {
+test('what passes through has the ids that the upstream gave it, and a problem in its place the gateway\'s', async (t) => {
   const { url, witness } = await startGuarded(t, { answer: answering(['Request-Id', 'req_of_the_upstream']) })
-  assert.deepEqual(idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [name.toLowerCase(), value]), [['request-id', 'req_of_the_upstream']])
+  assert.deepEqual(
+    idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [
+      name.toLowerCase(),
+      value
+    ]),
+    [['request-id', 'req_of_the_upstream']]
+  )
   await witness.close()
-  assert.deepEqual(idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [name.toLowerCase(), value]), [['x-request-id', 'mine'], ['request-id', 'mine']])
+  assert.deepEqual(
+    idsOf(await call(url, '/things', { headers: { 'X-Request-Id': 'mine' }, body: 'keyless' })).map(([name, value]) => [
+      name.toLowerCase(),
+      value
+    ]),
+    [['x-request-id', 'mine'], ['request-id', 'mine']]
+  )
 })

@@ -33,7 +33,7 @@ export class Draw {
 
   /** Fields that decide nothing here, with a word in each. */
   fields (): string[] {
-    const fields = USUAL.filter(() => this.chance.hit(FIELD_SHARE)).map(field => field.replaceAll('*', () => this.canary(field)))
+    const fields = USUAL.filter(() => this.chance.hit(FIELD_SHARE)).map((field) => field.replaceAll('*', () => this.canary(field)))
     switch (this.chance.whole(0, 2)) {
       case 0: return [...fields, `X-Request-Id: ${this.#requestId()}`]
       case 1: return [...fields, `X-Request-Id: "${this.canary('an X-Request-Id that is not taken')}" and more`]
@@ -50,9 +50,13 @@ export class Draw {
 
 /** A star is a word. */
 const USUAL = [
-  'User-Agent: */1.0', 'Referer: https://*.example/*?*=*', 'Origin: https://*.example', 'Cookie: session=*; *=1', 'X-*: *', 'Accept: text/*', 'Accept-Language: *', 'Traceparent: 00-*-*-01',
-  'X-Forwarded-For: *', 'X-Forwarded-Host: *.example', 'X-Forwarded-Proto: *', 'Forwarded: for=*;host=*', 'Via: 1.1 *', 'Prefer: *', 'If-Match: "*"', 'If-None-Match: "*"', 'Range: *=0-1', 'Request-Id: *', 'X-Correlation-Id: *',
-  'Onceway-Key: *', 'Onceway-Verified: *', 'Idempotency-Attempt: *', 'Idempotency-Policy: *', 'Proxy-Authorization: Basic *', 'TE: *', 'X_Api_Key: *', 'Access-Control-Request-Headers: *', 'Digest: sha-256=*', 'Content-Language: *'
+  'User-Agent: */1.0', 'Referer: https://*.example/*?*=*', 'Origin: https://*.example', 'Cookie: session=*; *=1',
+  'X-*: *', 'Accept: text/*', 'Accept-Language: *', 'Traceparent: 00-*-*-01',
+  'X-Forwarded-For: *', 'X-Forwarded-Host: *.example', 'X-Forwarded-Proto: *', 'Forwarded: for=*;host=*', 'Via: 1.1 *',
+  'Prefer: *', 'If-Match: "*"', 'If-None-Match: "*"', 'Range: *=0-1', 'Request-Id: *', 'X-Correlation-Id: *',
+  'Onceway-Key: *', 'Onceway-Verified: *', 'Idempotency-Attempt: *', 'Idempotency-Policy: *',
+  'Proxy-Authorization: Basic *', 'TE: *', 'X_Api_Key: *', 'Access-Control-Request-Headers: *', 'Digest: sha-256=*',
+  'Content-Language: *'
 ] as const
 
 export interface Written {
@@ -72,9 +76,28 @@ export interface Written {
 }
 
 /** The bytes of one request on a connection of its own. */
-export function requestText (draw: Draw, { method = 'POST', target = targetOf(draw), host = `${draw.canary('Host')}.example`, caller = draw.caller, fields = [], body = `{"note":"${draw.canary('the body')}"}`, length = Buffer.byteLength(body), framing = `Content-Length: ${length}` }: Written): string {
-  const all = [`Host: ${host}`, caller ?? '', ...draw.fields(), ...fields, framing, ...fields.some(field => /^connection:/i.test(field)) ? [] : ['Connection: close']]
-  return `${method} ${target} HTTP/1.1\r\n${all.filter(field => field !== '').join('\r\n')}\r\n\r\n${body}`
+export function requestText (
+  draw: Draw,
+  {
+    method = 'POST',
+    target = targetOf(draw),
+    host = `${draw.canary('Host')}.example`,
+    caller = draw.caller,
+    fields = [],
+    body = `{"note":"${draw.canary('the body')}"}`,
+    length = Buffer.byteLength(body),
+    framing = `Content-Length: ${length}`
+  }: Written
+): string {
+  const all = [
+    `Host: ${host}`,
+    caller ?? '',
+    ...draw.fields(),
+    ...fields,
+    framing,
+    ...fields.some((field) => /^connection:/i.test(field)) ? [] : ['Connection: close']
+  ]
+  return `${method} ${target} HTTP/1.1\r\n${all.filter((field) => field !== '').join('\r\n')}\r\n\r\n${body}`
 }
 
 export function targetOf (draw: Draw, path = ''): string {
@@ -87,13 +110,13 @@ interface Problem { readonly status: number, readonly code: string, readonly bod
 export function problemOf (answer: string, draw: Draw): Problem | null {
   const end = answer.indexOf('\r\n\r\n')
   const [line = '', ...fields] = answer.slice(0, end).split('\r\n')
-  if (!fields.some(field => /^content-type: application\/problem\+json$/i.test(field))) return null
+  if (!fields.some((field) => /^content-type: application\/problem\+json$/i.test(field))) return null
   const body = answer.slice(end + '\r\n\r\n'.length)
   const { instance, ...told } = JSON.parse(body) as { readonly instance: string, readonly code: string, readonly status: number }
-  const ids = fields.filter(field => REQUEST_ID.test(field)).map(field => field.slice(field.indexOf(':') + 2))
+  const ids = fields.filter((field) => REQUEST_ID.test(field)).map((field) => field.slice(field.indexOf(':') + 2))
   if (ids.length > 0) assert.deepEqual(ids, [instance, instance])
   if (!draw.requestIds.has(instance)) assert.match(instance, /^(?:[0-9a-f]{8}-[0-9a-f-]{27}|none)$/)
-  const rest = [line, ...fields.filter(field => !REQUEST_ID.test(field)), JSON.stringify(told)].join('\n').toLowerCase()
+  const rest = [line, ...fields.filter((field) => !REQUEST_ID.test(field)), JSON.stringify(told)].join('\n').toLowerCase()
   for (const [word, where] of draw.put) assert.ok(!rest.includes(word), `what came in ${where} is repeated: ${rest}`)
   return { status: Number(line.split(' ')[1]), code: told.code, body }
 }

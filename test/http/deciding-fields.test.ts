@@ -28,10 +28,13 @@ const OF_THE_ROUTE = ['x-user', 'x_tenant_code'] as const
 const NEVER_LISTED = ['idempotency-key', 'authorization', 'x-api-key', 'cookie', 'content-type'] as const
 /** `x-plan`: compared by the route's configuration. */
 const COMPARED = ['if-match', 'soapaction', 'x-plan'] as const
-const NAMES = [...OF_THE_ROUTE, ...NEVER_LISTED, ...COMPARED, 'proxy-authorization', 'api-key', 'x-auth-token', 'x-shopify-access-token', 'stripe-account', 'x-tenant-id', 'content-encoding', 'x-http-method-override'] as const
+const NAMES = [
+  ...OF_THE_ROUTE, ...NEVER_LISTED, ...COMPARED, 'proxy-authorization', 'api-key', 'x-auth-token',
+  'x-shopify-access-token', 'stripe-account', 'x-tenant-id', 'content-encoding', 'x-http-method-override'
+] as const
 
 const OF_ROUTE: Partial<IdempotencyPolicy> = {
-  scope: { kind: 'parts', parts: OF_THE_ROUTE.map(name => ({ kind: 'header', name })) },
+  scope: { kind: 'parts', parts: OF_THE_ROUTE.map((name) => ({ kind: 'header', name })) },
   fingerprint: { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'bytes', headers: ['x-plan'] }
 }
 
@@ -57,12 +60,22 @@ let keys = 0
 
 /** What every request of this way has, less the field that is looked at. */
 function usual ({ keyed }: Way, without: string): Field[] {
-  const fields: Field[] = [...(keyed ? [['Idempotency-Key', `k-${++keys}`] as const] : []), ...OF_THE_ROUTE.map(name => [name, `of ${name}`] as const), ['X-Custom', 'kept']]
+  const fields: Field[] = [
+    ...(keyed ? [['Idempotency-Key', `k-${++keys}`] as const] : []),
+    ...OF_THE_ROUTE.map((name) => [name, `of ${name}`] as const),
+    ['X-Custom', 'kept']
+  ]
   return fields.filter(([name]) => name.toLowerCase() !== without)
 }
 
 /** Sends it; what the upstream got, or null: it was refused, and nothing was sent. */
-async function sent ({ witness, url, chance }: World, { line }: Way, version: string, fields: readonly Field[], listed: readonly string[] = []): Promise<Field[] | null> {
+async function sent (
+  { witness, url, chance }: World,
+  { line }: Way,
+  version: string,
+  fields: readonly Field[],
+  listed: readonly string[] = []
+): Promise<Field[] | null> {
   const before = witness.seen.length
   const connection: Field = [randomCase(chance, 'connection'), chance.one([['close', ...listed], [...listed, 'close']]).join(', ')]
   const all = [...fields]
@@ -86,7 +99,7 @@ function readAs (fields: readonly Field[], name: string): Field[] {
 }
 
 function randomCase (chance: Chance, name: string): string {
-  return Array.from(name, letter => chance.hit(0.5) ? letter.toUpperCase() : letter).join('')
+  return Array.from(name, (letter) => chance.hit(0.5) ? letter.toUpperCase() : letter).join('')
 }
 
 /** Another name that folds to the same, in any case. */
@@ -101,12 +114,17 @@ for (const way of WAYS) {
     for (const name of NAMES) {
       // Without the key it would be no guarded request.
       if (name === 'idempotency-key' && way.way === 'keyless on a guarded route') continue
-      test(`${name} arrives as it was read: ${way.way}, HTTP/${version}`, async t => {
+      test(`${name} arrives as it was read: ${way.way}, HTTP/${version}`, async (t) => {
         const world = await start(t, SEED + NAMES.indexOf(name) + 100 * WAYS.indexOf(way))
         const { chance } = world
-        const own = (value = `value of ${++keys}`): Field => [randomCase(chance, name), name === 'idempotency-key' ? value.replaceAll(' ', '-') : name === 'content-type' ? 'text/plain' : value]
+        const own = (value = `value of ${++keys}`): Field => [
+          randomCase(chance, name),
+          name === 'idempotency-key' ? value.replaceAll(' ', '-') : name === 'content-type' ? 'text/plain' : value
+        ]
         const spelt = ([written, value]: Field): Field => [written.toLowerCase(), value]
-        const mixed = (...fields: readonly Field[]): Field[] => chance.hit(0.5) ? [...fields, ...usual(way, name)] : [...usual(way, name), ...fields]
+        const mixed = (...fields: readonly Field[]): Field[] => chance.hit(0.5)
+          ? [...fields, ...usual(way, name)]
+          : [...usual(way, name), ...fields]
 
         const plain = own()
         assert.deepEqual(readAs(await sent(world, way, version, mixed(plain)) ?? assert.fail(), name), [spelt(plain)], 'in any case')
@@ -118,7 +136,10 @@ for (const way of WAYS) {
 
         if (!/[-_]/.test(name)) return
         const right = own()
-        const beside = await sent(world, way, version, mixed(...chance.one([[right, [lookAlike(chance, name), 'forged']], [[lookAlike(chance, name), 'forged'], right]] as const)))
+        const beside = await sent(world, way, version, mixed(...chance.one([
+          [right, [lookAlike(chance, name), 'forged']],
+          [[lookAlike(chance, name), 'forged'], right]
+        ] as const)))
         assert.deepEqual(readAs(beside ?? assert.fail(), name), [spelt(right)], 'beside a look-alike')
 
         const alone = await sent(world, way, version, mixed([lookAlike(chance, name), 'forged']))
@@ -127,20 +148,29 @@ for (const way of WAYS) {
       })
 
       if (!way.keyed) continue
-      test(`${name} twice is refused, or forwarded as it came: HTTP/${version}`, async t => {
+      test(`${name} twice is refused, or forwarded as it came: HTTP/${version}`, async (t) => {
         const world = await start(t, SEED + NAMES.indexOf(name))
         const value = (index: number): string => name === 'idempotency-key' ? `k-${++keys}` : `value ${index}`
         const twice: Field[] = [[name, value(1)], [randomCase(world.chance, name), value(2)]]
         const through = await sent(world, way, version, [...usual(way, name), ...twice])
-        if ([...OF_THE_ROUTE, 'idempotency-key', 'authorization', 'content-type', 'content-encoding', 'x-http-method-override'].includes(name)) assert.equal(through, null)
-        else assert.deepEqual(readAs(through ?? assert.fail(), name), twice.map(([written, text]) => [written.toLowerCase(), text]))
+        if ([
+          ...OF_THE_ROUTE, 'idempotency-key', 'authorization', 'content-type', 'content-encoding',
+          'x-http-method-override'
+        ].includes(name)) {
+          assert.equal(through, null)
+        } else {
+          assert.deepEqual(readAs(through ?? assert.fail(), name), twice.map(([written, text]) => [written.toLowerCase(), text]))
+        }
       })
     }
   }
 }
 
-for (const name of ['content_length', 'Content_Length', 'transfer_encoding', 'Transfer.Encoding', 'HOST_', 'proxy_connection', 'Onceway_Key', 'onceway.verified', 'Idempotency_Attempt', 'X_Forwarded_For', 'x_forwarded_host']) {
-  test(`${name} goes no further, whichever way`, async t => {
+for (const name of [
+  'content_length', 'Content_Length', 'transfer_encoding', 'Transfer.Encoding', 'HOST_', 'proxy_connection',
+  'Onceway_Key', 'onceway.verified', 'Idempotency_Attempt', 'X_Forwarded_For', 'x_forwarded_host'
+]) {
+  test(`${name} goes no further, whichever way`, async (t) => {
     const world = await start(t, SEED)
     for (const way of WAYS) {
       const fields = await sent(world, way, '1.1', [...usual(way, ''), [name, 'forged']]) ?? assert.fail()
@@ -149,47 +179,70 @@ for (const name of ['content_length', 'Content_Length', 'transfer_encoding', 'Tr
   })
 }
 
-test('a field that resembles nothing decisive is left as it is, odd as its name may be', async t => {
+test('a field that resembles nothing decisive is left as it is, odd as its name may be', async (t) => {
   const world = await start(t, SEED)
   for (const way of WAYS) {
     const fields = await sent(world, way, '1.1', [...usual(way, ''), ['My_Field', 'a'], ['My-Field', 'b'], ['x.y~z', 'c']]) ?? assert.fail()
-    assert.deepEqual(['My_Field', 'My-Field', 'x.y~z'].map(name => fields.find(([other]) => other.toLowerCase() === name.toLowerCase())?.[1]), ['a', 'b', 'c'], way.way)
+    assert.deepEqual(
+      ['My_Field', 'My-Field', 'x.y~z'].map((name) => fields.find(([other]) => other.toLowerCase() === name.toLowerCase())?.[1]),
+      ['a', 'b', 'c'],
+      way.way
+    )
   }
 })
 
-test('a look-alike of the operator\'s own field does not stand beside it', async t => {
+test('a look-alike of the operator\'s own field does not stand beside it', async (t) => {
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
   const guarded = guardedRoute(witness.url, {}, { requestHeaders: [['X-Internal', 'token']] })
   const { url } = await startGateway(t, { routes: [guarded] })
-  for (const key of ['Idempotency-Key: k\r\n', '']) await callRaw(url, `POST /things HTTP/1.1\r\nHost: x\r\n${key}X_Internal: forged\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
-  assert.deepEqual(witness.seen.map(({ rawHeaders }) => rawHeaders.filter((_, at) => /^x.internal$/i.test(rawHeaders[at - 1] ?? ''))), [['token'], ['token']])
+  for (const key of ['Idempotency-Key: k\r\n', '']) {
+    await callRaw(url, `POST /things HTTP/1.1\r\nHost: x\r\n${key}X_Internal: forged\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+  }
+  assert.deepEqual(
+    witness.seen.map(({ rawHeaders }) => rawHeaders.filter((_, at) => /^x.internal$/i.test(rawHeaders[at - 1] ?? ''))),
+    [['token'], ['token']]
+  )
 })
 
-test('a key that comes as X-Request-Id is passed on as it came, though no log would take it', async t => {
+test('a key that comes as X-Request-Id is passed on as it came, though no log would take it', async (t) => {
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
   const read = readKeySources('header:X-Request-Id')
   const sources = 'value' in read ? read.value : assert.fail()
   const key: IdempotencyPolicy['key'] = { ...guardedRoute('').idempotency.key, sources, header: keyHeaderOf(sources) }
   const { url } = await startGateway(t, { routes: [guardedRoute(witness.url, { key })] })
-  for (const id of ['plain-1', '"quoted, 2"']) await callRaw(url, `POST /things HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${id}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
-  assert.deepEqual(witness.seen.map(({ rawHeaders }) => rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === 'x-request-id')), [['plain-1'], ['"quoted, 2"']])
+  for (const id of ['plain-1', '"quoted, 2"']) {
+    await callRaw(url, `POST /things HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${id}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+  }
+  assert.deepEqual(
+    witness.seen.map(({ rawHeaders }) => rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === 'x-request-id')),
+    [['plain-1'], ['"quoted, 2"']]
+  )
 })
 
-test('what is believed from trusted proxies alone decides for nobody else', async t => {
+test('what is believed from trusted proxies alone decides for nobody else', async (t) => {
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
   const route = guardedRoute(witness.url, { scope: { kind: 'parts', parts: [{ kind: 'header', name: 'x-forwarded-user' }] } })
-  const [stranger, trusting] = [await startGateway(t, { routes: [route] }), await startGateway(t, { routes: [route], trustProxies: ['127.0.0.0/8'] })]
-  const ask = async (url: string): Promise<string> => callRaw(url, 'POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nX-Forwarded-User: alice\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
-  assert.match(await ask(stranger.url), /^HTTP\/1\.1 400 [\s\S]*x-forwarded-user header decides on this route, and is believed from trusted proxies alone/)
+  const [stranger, trusting] = [
+    await startGateway(t, { routes: [route] }),
+    await startGateway(t, { routes: [route], trustProxies: ['127.0.0.0/8'] })
+  ]
+  const ask = async (url: string): Promise<string> => callRaw(
+    url,
+    'POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nX-Forwarded-User: alice\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+  )
+  assert.match(
+    await ask(stranger.url),
+    /^HTTP\/1\.1 400 [\s\S]*x-forwarded-user header decides on this route, and is believed from trusted proxies alone/
+  )
   assert.equal(witness.seen.length, 0)
   assert.match(await ask(trusting.url), /^HTTP\/1\.1 201 /)
   assert.equal(witness.seen[0]?.headers['x-forwarded-user'], 'alice')
 })
 
-test('two lines that say whether a request is guarded at all are refused', async t => {
+test('two lines that say whether a request is guarded at all are refused', async (t) => {
   const witness = await startWitness()
   t.after(async () => { await witness.close() })
   const read = readKeySources('sns')
@@ -201,7 +254,7 @@ test('two lines that say whether a request is guarded at all are refused', async
   assert.equal(witness.seen.length, 0)
 })
 
-test('a WebSocket\'s handshake has what decides, and no look-alike of it', async t => {
+test('a WebSocket\'s handshake has what decides, and no look-alike of it', async (t) => {
   const heads: string[][] = []
   const server = createServer()
   server.on('upgrade', (request, socket) => { heads.push(request.rawHeaders); socket.destroy() })
@@ -210,7 +263,12 @@ test('a WebSocket\'s handshake has what decides, and no look-alike of it', async
   t.after(async () => { server.close(); await once(server, 'close') })
   const upstream = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const guarded = guardedRoute(upstream, OF_ROUTE)
-  const { url } = await startGateway(t, { routes: [{ ...guarded, match: { ...guarded.match, path: '/things' } }, { ...guarded, name: 'open', match: { ...guarded.match, methods: [] }, idempotency: null }] })
+  const { url } = await startGateway(t, {
+    routes: [
+      { ...guarded, match: { ...guarded.match, path: '/things' } },
+      { ...guarded, name: 'open', match: { ...guarded.match, methods: [] }, idempotency: null }
+    ]
+  })
   const chance = new Chance(SEED)
   for (const path of ['/things', '/open']) {
     for (const name of NAMES) {

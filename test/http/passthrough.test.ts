@@ -31,7 +31,7 @@ async function startOpen (t: TestContext): Promise<{ witness: Witness, url: stri
   return { witness, url, counts: meter.counts, inserts: () => records.calls('insert') }
 }
 
-test('GET, HEAD and OPTIONS with a key never make a record, even on a guarded route', async t => {
+test('GET, HEAD and OPTIONS with a key never make a record, even on a guarded route', async (t) => {
   const { witness, url, inserts, counts } = await startOpen(t)
   for (const method of ['GET', 'HEAD', 'OPTIONS', 'GET']) {
     const answer = await call(url, '/guarded', { method, headers: { 'Idempotency-Key': 'k' } })
@@ -43,7 +43,7 @@ test('GET, HEAD and OPTIONS with a key never make a record, even on a guarded ro
   assert.equal(counts.get('ignored'), undefined)
 })
 
-test('an unsafe request with a key that meets no policy passes, is marked ignored and counted', async t => {
+test('an unsafe request with a key that meets no policy passes, is marked ignored and counted', async (t) => {
   const { witness, url, counts, inserts } = await startOpen(t)
   for (const method of ['POST', 'PUT', 'DELETE']) {
     const answer = await call(url, '/open', { method, headers: { 'Idempotency-Key': 'k' } })
@@ -56,24 +56,26 @@ test('an unsafe request with a key that meets no policy passes, is marked ignore
   assert.equal(witness.seen.length, 4)
 })
 
-test('an answer passes with its repeated fields, and without those of the upstream\'s connection', async t => {
+test('an answer passes with its repeated fields, and without those of the upstream\'s connection', async (t) => {
   const { witness, url } = await startOpen(t)
-  witness.answer = (_seen, response) => { response.writeHead(200, ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'Connection', 'X-Hop', 'X-Hop', 'h', 'X-Kept', 'yes']).end('body') }
+  witness.answer = (_seen, response) => {
+    response.writeHead(200, ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'Connection', 'X-Hop', 'X-Hop', 'h', 'X-Kept', 'yes']).end('body')
+  }
   const answer = await call(url, '/open', { method: 'GET' })
   assert.deepEqual(answer.headers['set-cookie'], ['a=1', 'b=2'])
   assert.equal(answer.headers['x-hop'], undefined)
   assert.equal(answer.headers['x-kept'], 'yes')
 })
 
-test('a 503 of the upstream is passed on and not retried', async t => {
+test('a 503 of the upstream is passed on and not retried', async (t) => {
   const { witness, url } = await startOpen(t)
   witness.answer = (_seen, response) => { response.writeHead(503, { 'Retry-After': '0' }).end() }
   assert.equal((await call(url, '/open', { method: 'GET' })).status, 503)
   assert.equal(witness.seen.length, 1)
 })
 
-test('an upstream that refuses is 502 upstream-unreachable, one that resets is 502, never 500, and asked once', async t => {
-  const scripted = await startScripted(t, { onRequest: socket => { socket.resetAndDestroy() } })
+test('an upstream that refuses is 502 upstream-unreachable, one that resets is 502, never 500, and asked once', async (t) => {
+  const scripted = await startScripted(t, { onRequest: (socket) => { socket.resetAndDestroy() } })
   const gone = createServer().listen(0, '127.0.0.1')
   await once(gone, 'listening')
   const refusing = `http://127.0.0.1:${(gone.address() as AddressInfo).port}`
@@ -91,7 +93,7 @@ test('an upstream that refuses is 502 upstream-unreachable, one that resets is 5
   assert.equal(scripted.requests(), 2)
 })
 
-test('an upstream that is silent is 504', async t => {
+test('an upstream that is silent is 504', async (t) => {
   const { witness, url } = await startOpen(t)
   witness.answer = () => {}
   const quick = await startGateway(t, { routes: [route(witness.url, '/*', { idleMs: 100 })] })
@@ -106,7 +108,7 @@ async function startEcho (t: TestContext, name: string): Promise<string> {
   await once(server, 'listening')
   const sockets = new WebSocketServer({ server })
   sockets.on('connection', (socket, request) => {
-    socket.on('message', message => { socket.send(`${name} ${request.url ?? ''} ${String(message as Buffer)}`) })
+    socket.on('message', (message) => { socket.send(`${name} ${request.url ?? ''} ${String(message as Buffer)}`) })
   })
   t.after(async () => {
     for (const client of sockets.clients) client.terminate()
@@ -117,7 +119,7 @@ async function startEcho (t: TestContext, name: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-test('a WebSocket goes to the upstream of its route', async t => {
+test('a WebSocket goes to the upstream of its route', async (t) => {
   const routes = [route(await startEcho(t, 'one'), '/one/*'), route(await startEcho(t, 'two'), '/two/*')]
   const { url } = await startGateway(t, { routes })
   for (const name of ['one', 'two']) {

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { PeerTrust } from '../../src/http/peer.ts'
 
 const at = (remoteAddress: string, ...forwardedFor: string[]): Parameters<PeerTrust['peerOf']>[0] =>
-  ({ socket: { remoteAddress } as Socket, rawHeaders: forwardedFor.flatMap(line => ['X-Forwarded-For', line]) })
+  ({ socket: { remoteAddress } as Socket, rawHeaders: forwardedFor.flatMap((line) => ['X-Forwarded-For', line]) })
 
 const PROXY = '10.0.0.1'
 const nobody = new PeerTrust([])
@@ -13,17 +13,20 @@ const behind = new PeerTrust(['10.0.0.0/8', 'fd00::/8'])
 
 /** Every way in which such an address is told: by the kernel of the connection, by a proxy in front of it. */
 const WAYS: ReadonlyArray<readonly [string, (address: string) => string | null]> = [
-  ['a connection', address => nobody.connectedFrom({ remoteAddress: address })],
-  ['a connection beside those of proxies', address => behind.connectedFrom({ remoteAddress: address })],
-  ['a request', address => nobody.peerOf(at(address))],
-  ['a request through a proxy', address => behind.peerOf(at(PROXY, address))],
-  ['a request through two', address => behind.peerOf(at('fd00::1', `spoofed, ${address}, ${PROXY}`))],
-  ['a request through a proxy that tells the port', address => behind.peerOf(at(PROXY, `[${address}]:4711`))]
+  ['a connection', (address) => nobody.connectedFrom({ remoteAddress: address })],
+  ['a connection beside those of proxies', (address) => behind.connectedFrom({ remoteAddress: address })],
+  ['a request', (address) => nobody.peerOf(at(address))],
+  ['a request through a proxy', (address) => behind.peerOf(at(PROXY, address))],
+  ['a request through two', (address) => behind.peerOf(at('fd00::1', `spoofed, ${address}, ${PROXY}`))],
+  ['a request through a proxy that tells the port', (address) => behind.peerOf(at(PROXY, `[${address}]:4711`))]
 ]
 
 /** Each line: spellings of addresses of one network, which is no other line's. */
 const NETWORKS: readonly (readonly string[])[] = [
-  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::', '2001:db8:1:2::1', '2001:db8:1:2:ffff:ffff:ffff:ffff', '2001:db8:1:2::3:4', '2001:db8:1:2:3::', '2001:0db8:0001:0002::1', '2001:DB8:1:2::A'],
+  [
+    '2001:db8:1:2:3:4:5:6', '2001:db8:1:2::', '2001:db8:1:2::1', '2001:db8:1:2:ffff:ffff:ffff:ffff',
+    '2001:db8:1:2::3:4', '2001:db8:1:2:3::', '2001:0db8:0001:0002::1', '2001:DB8:1:2::A'
+  ],
   ['2001:db8:1:3::', '2001:db8:1:3::1', '2001:db8:1:3:3:4:5:6'],
   ['2001:db8:1::', '2001:db8:1::1', '2001:db8:1:0::1', '2001:db8:1:0:3:4:5:6', '2001:db8:1::3:4:5:6'],
   ['2001:db8::2:3:4:5:6', '2001:db8:0:2:3:4:5:6', '2001:db8:0:2::'],
@@ -60,7 +63,10 @@ for (const [what, peerOf] of WAYS) {
 }
 
 // The last one is none that a system has, and a client may write it.
-const ZONED = ['fe80::1%eth0', 'fe80::1%1', 'fe80::2%lo', 'fe80::%eth0', 'fe80::3:4:5:6%eth0', 'fe80:0:0:0:3:4:5:6%eth0', 'fe80::1%a:b:c:d:e:f:0']
+const ZONED = [
+  'fe80::1%eth0', 'fe80::1%1', 'fe80::2%lo', 'fe80::%eth0', 'fe80::3:4:5:6%eth0', 'fe80:0:0:0:3:4:5:6%eth0',
+  'fe80::1%a:b:c:d:e:f:0'
+]
 
 for (const [what, peerOf] of WAYS) {
   test(`the zone of an address makes no other peer of it: ${what}`, () => {
@@ -82,6 +88,8 @@ test('a proxy has no share of its own, whether or not it says for whom it asks',
   for (const proxy of [PROXY, `::ffff:${PROXY}`, 'fd00::1', 'fd12:3456::1']) {
     assert.equal(behind.connectedFrom({ remoteAddress: proxy }), null)
     assert.equal(behind.peerOf(at(proxy)), null)
-    for (const said of ['', 'unknown', '_hidden', '10.0.0.2', '198.51.100.1, unknown', 'fd00::2, 10.0.0.2']) assert.equal(behind.peerOf(at(proxy, said)), null, said)
+    for (const said of ['', 'unknown', '_hidden', '10.0.0.2', '198.51.100.1, unknown', 'fd00::2, 10.0.0.2']) {
+      assert.equal(behind.peerOf(at(proxy, said)), null, said)
+    }
   }
 })

@@ -105,12 +105,15 @@ function block (): void {
 }
 
 function assertShed (answer: Called): void {
-  assert.deepEqual([answer.status, answer.json.code, answer.headers['retry-after'], answer.headers['content-type']], [503, 'overloaded', '1', 'application/problem+json'])
+  assert.deepEqual(
+    [answer.status, answer.json.code, answer.headers['retry-after'], answer.headers['content-type']],
+    [503, 'overloaded', '1', 'application/problem+json']
+  )
   assert.equal(answer.headers['idempotency-status'], undefined)
   assert.equal(answer.headers['x-request-id'], answer.json.instance)
 }
 
-test('while the event loop stalls, guarded and other requests get 503 overloaded, nothing is claimed and nothing sent', async t => {
+test('while the event loop stalls, guarded and other requests get 503 overloaded, nothing is claimed and nothing sent', async (t) => {
   const { ask, read, records, witness, meter, log } = await startPressed(t)
   const recover = stall()
   const answers = await Promise.all([ask('k'), ask('l'), read()])
@@ -126,7 +129,7 @@ test('while the event loop stalls, guarded and other requests get 503 overloaded
   assert.equal(witness.seen.filter(({ method }) => method === 'POST').length, 1)
 })
 
-test('what was claimed before the stall ends in the middle of it: settled, answered, replayed afterwards', async t => {
+test('what was claimed before the stall ends in the middle of it: settled, answered, replayed afterwards', async (t) => {
   const { answer, open } = slow()
   const { ask, records, witness, dropped } = await startPressed(t, LIMITS, answer)
   const running = ask('k')
@@ -165,7 +168,7 @@ async function statusOf (socket: Socket): Promise<number> {
   return Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1])
 }
 
-test('one long pause sheds what has piled up behind it, and then no more', async t => {
+test('one long pause sheds what has piled up behind it, and then no more', async (t) => {
   const { url, ask, records, dropped } = await startPressed(t)
   const socket = await written(url)
   block()
@@ -174,7 +177,7 @@ test('one long pause sheds what has piled up behind it, and then no more', async
   await eventually(async () => (await ask('k')).status === 201, 'served', RECOVERED_WITHIN_MS)
 })
 
-test('a pause within the limit, as a garbage collection makes it, sheds nothing', async t => {
+test('a pause within the limit, as a garbage collection makes it, sheds nothing', async (t) => {
   const { url, dropped } = await startPressed(t, { ...LIMITS, eventLoopDelayMs: 10_000 })
   const socket = await written(url)
   block()
@@ -182,7 +185,7 @@ test('a pause within the limit, as a garbage collection makes it, sheds nothing'
   assert.equal(dropped(), 0)
 })
 
-test('a limit of 0 sheds nothing, and one that a reload sets counts when the loop is asked next', async t => {
+test('a limit of 0 sheds nothing, and one that a reload sets counts when the loop is asked next', async (t) => {
   const world = await startPressed(t, OFF)
   const recover = stall()
   const served = await world.ask('k')
@@ -195,7 +198,7 @@ test('a limit of 0 sheds nothing, and one that a reload sets counts when the loo
   assertShed(shed)
 })
 
-test('connections beyond their limit are closed, counted and logged; those within it are served', async t => {
+test('connections beyond their limit are closed, counted and logged; those within it are served', async (t) => {
   const { url, dropped, log } = await startPressed(t, { ...OFF, connections: 2 })
   const kept = [await opened(url), await opened(url)]
   const beyond = await opened(url)
@@ -207,20 +210,23 @@ test('connections beyond their limit are closed, counted and logged; those withi
   const [head] = await once(first, 'data') as [Buffer]
   assert.match(head.toString(), /^HTTP\/1\.1 201 /)
   first.destroy()
-  await eventually(async () => call(url, '/things', { method: 'GET' }).then(({ status }) => status === 201, () => false), 'there is room again')
+  await eventually(async () => call(url, '/things', { method: 'GET' }).then(
+    ({ status }) => status === 201,
+    () => false
+  ), 'there is room again')
   for (const socket of kept) socket.destroy()
 })
 
 /** A connection that was refused is closed without a word. */
 async function isServed (socket: Socket): Promise<boolean> {
   socket.write('GET /things HTTP/1.1\r\nHost: gateway\r\n\r\n')
-  return new Promise(resolve => {
-    socket.once('data', chunk => { resolve(chunk.toString().startsWith('HTTP/1.1 201 ')) })
+  return new Promise((resolve) => {
+    socket.once('data', (chunk) => { resolve(chunk.toString().startsWith('HTTP/1.1 201 ')) })
     socket.once('close', () => { resolve(false) })
   })
 }
 
-test('one address gets its share of the connections and no more, and another one still gets one', async t => {
+test('one address gets its share of the connections and no more, and another one still gets one', async (t) => {
   const { url, dropped, log } = await startPressed(t, { ...OFF, connections: 10, share: 0.5 })
   const greedy: Socket[] = []
   const served = async (address: string): Promise<boolean> => {
@@ -243,7 +249,7 @@ test('one address gets its share of the connections and no more, and another one
   }, 'it gets as many again as the other one leaves it')
 })
 
-test('a reload changes how large a share is', async t => {
+test('a reload changes how large a share is', async (t) => {
   const pressed = await startPressed(t, { ...OFF, connections: 10, share: 0.2 })
   const isTaken = async (): Promise<boolean> => {
     const socket = await opened(pressed.url)

@@ -9,7 +9,7 @@ import { startGuarded } from '../harness/gateway.ts'
 
 const PATH = '/.well-known/onceway/problems'
 
-test('a problem links to a page of the gateway that says what it means and whether to retry', async t => {
+test('a problem links to a page of the gateway that says what it means and whether to retry', async (t) => {
   const { url, ask } = await startGuarded(t)
   const refused = await ask('SECRET with space')
   assert.equal(refused.headers['link'], `<${PATH}/key-invalid>; rel="describedby"; type="text/html"`)
@@ -21,7 +21,7 @@ test('a problem links to a page of the gateway that says what it means and wheth
   assert.ok(!page.text.includes('SECRET') && !/<script|<style|https?:/i.test(page.text))
 })
 
-test('every code has a page, the list links to each of them, and all of them are well-formed', async t => {
+test('every code has a page, the list links to each of them, and all of them are well-formed', async (t) => {
   const { url, witness } = await startGuarded(t)
   const list = await call(url, PATH, { method: 'GET' })
   for (const code of Object.keys(PROBLEMS)) {
@@ -33,12 +33,14 @@ test('every code has a page, the list links to each of them, and all of them are
   assert.equal(witness.seen.length, 0, 'none of them goes to the upstream')
 })
 
-test('whoever asks for text gets text, HEAD gets the head, other methods 405 and unknown codes 404', async t => {
+test('whoever asks for text gets text, HEAD gets the head, other methods 405 and unknown codes 404', async (t) => {
   const { url, witness } = await startGuarded(t)
   const text = await call(url, `${PATH}/in-flight`, { method: 'GET', headers: { Accept: 'text/plain' } })
   assert.equal(text.headers['content-type'], 'text/plain; charset=utf-8')
   assert.match(text.text, /^in-flight: The first request with this key is still running\n/)
-  for (const Accept of ['*/*', 'text/html, text/plain;q=0.5']) assert.match(String((await call(url, PATH, { method: 'GET', headers: { Accept } })).headers['content-type']), /^text\/html/)
+  for (const Accept of ['*/*', 'text/html, text/plain;q=0.5']) {
+    assert.match(String((await call(url, PATH, { method: 'GET', headers: { Accept } })).headers['content-type']), /^text\/html/)
+  }
   const head = await call(url, PATH, { method: 'HEAD' })
   assert.deepEqual([head.status, head.text], [200, ''])
   assert.ok(Number(head.headers['content-length']) > 1000)
@@ -54,14 +56,14 @@ test('whoever asks for text gets text, HEAD gets the head, other methods 405 and
   assert.equal(witness.seen.length, 0)
 })
 
-test('only that path is the gateway\'s own: what is beside it, and what names it in a query, goes to the upstream', async t => {
+test('only that path is the gateway\'s own: what is beside it, and what names it in a query, goes to the upstream', async (t) => {
   const { url, witness } = await startGuarded(t)
   const targets = ['/.well-known/onceway/problem', `/things?next=${PATH}`, `${PATH}s`, `/x${PATH}`]
   for (const target of targets) await call(url, target, { body: 'x' })
   assert.deepEqual(witness.seen.map(({ target }) => target), targets)
 })
 
-test('the pages are there while the stores are down', async t => {
+test('the pages are there while the stores are down', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   records.faults.set('insert', async () => { throw new Error('down') })
   records.faults.set('look', async () => { throw new Error('down') })

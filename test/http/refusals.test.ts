@@ -10,7 +10,10 @@ const BAD: ReadonlyArray<readonly [what: string, request: string]> = [
   ['two Host lines', `${HEAD}Host: y\r\nContent-Length: 0\r\n\r\n`],
   ['no Host', 'POST /things HTTP/1.1\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n'],
   ['a Connection that names the key', `${HEAD}Connection: Idempotency-Key\r\nContent-Length: 0\r\n\r\n`],
-  ['a Connection that names Authorization', `${HEAD}Authorization: Bearer a\r\nConnection: close, authorization\r\nContent-Length: 0\r\n\r\n`],
+  [
+    'a Connection that names Authorization',
+    `${HEAD}Authorization: Bearer a\r\nConnection: close, authorization\r\nContent-Length: 0\r\n\r\n`
+  ],
   ['two Authorization lines', `${HEAD}Authorization: Bearer a\r\nAuthorization: Bearer b\r\nContent-Length: 0\r\n\r\n`],
   ['both Transfer-Encoding and Content-Length', `${HEAD}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n`],
   ['two different lengths', `${HEAD}Content-Length: 4\r\nContent-Length: 5\r\n\r\nsame`],
@@ -19,7 +22,7 @@ const BAD: ReadonlyArray<readonly [what: string, request: string]> = [
 ]
 
 for (const [what, request] of BAD) {
-  test(`a request with ${what} gets 400 and the connection is closed`, async t => {
+  test(`a request with ${what} gets 400 and the connection is closed`, async (t) => {
     const { url, witness } = await startGuarded(t)
     const answer = await callRaw(url, request)
     assert.match(answer, /^HTTP\/1\.1 400 /)
@@ -31,7 +34,7 @@ for (const [what, request] of BAD) {
   })
 }
 
-test('two Host lines are refused without a key, too', async t => {
+test('two Host lines are refused without a key, too', async (t) => {
   const { url, witness } = await startGuarded(t)
   const answer = await callRaw(url, 'POST /things HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 0\r\n\r\n')
   assert.match(answer, /^HTTP\/1\.1 400 /)
@@ -39,7 +42,7 @@ test('two Host lines are refused without a key, too', async t => {
   assert.equal(witness.seen.length, 0)
 })
 
-test('a head that is too large gets 431 in our problem shape', async t => {
+test('a head that is too large gets 431 in our problem shape', async (t) => {
   const { url } = await startGuarded(t)
   const answer = await callRaw(url, `${HEAD}X-Large: ${'x'.repeat(20_000)}\r\nContent-Length: 0\r\n\r\n`)
   assert.match(answer, /^HTTP\/1\.1 431 /)
@@ -47,9 +50,12 @@ test('a head that is too large gets 431 in our problem shape', async t => {
 })
 
 for (const target of ['/%ff', '/things/%zz', '/a/../things', '/a/%2e%2e/things', '/./things', '/a/..', '/things/%2E', '/a%2f..%2fthings']) {
-  test(`the target ${target} is served or refused with 400 in our problem shape, never guessed at`, async t => {
+  test(`the target ${target} is served or refused with 400 in our problem shape, never guessed at`, async (t) => {
     const { url, witness } = await startGuarded(t)
-    const answer = await callRaw(url, `POST ${target} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+    const answer = await callRaw(
+      url,
+      `POST ${target} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
+    )
     assert.match(answer, /^HTTP\/1\.1 400 /)
     assert.match(answer, /"code":"bad-request"/)
     assert.match(answer, /x-request-id/i)
@@ -57,11 +63,14 @@ for (const target of ['/%ff', '/things/%zz', '/a/../things', '/a/%2e%2e/things',
   })
 }
 
-test('a path that no route matches gets 404', async t => {
+test('a path that no route matches gets 404', async (t) => {
   const { witness } = await startGuarded(t)
   const guarded = guardedRoute(witness.url)
   const { url } = await startGateway(t, { routes: [{ ...guarded, match: { ...guarded.match, path: '/v1/charges' } }] })
-  for (const options of [{ body: 'x', headers: { 'Idempotency-Key': 'k', 'X-Request-Id': 'req-1' } }, { method: 'GET', headers: { 'X-Request-Id': 'req-1' } }]) {
+  for (const options of [
+    { body: 'x', headers: { 'Idempotency-Key': 'k', 'X-Request-Id': 'req-1' } },
+    { method: 'GET', headers: { 'X-Request-Id': 'req-1' } }
+  ]) {
     const answer = await call(url, '/nowhere', options)
     assert.equal(answer.status, 404)
     assert.equal(answer.json.code, 'no-route')
@@ -70,10 +79,15 @@ test('a path that no route matches gets 404', async t => {
   }
 })
 
-test('another spelling of a guarded path is the guarded path, and a record of its own', async t => {
+test('another spelling of a guarded path is the guarded path, and a record of its own', async (t) => {
   const { witness } = await startGuarded(t)
   const guarded = guardedRoute(witness.url)
-  const { url } = await startGateway(t, { routes: [{ ...guarded, match: { ...guarded.match, path: '/v1/charges' } }, { ...guarded, name: 'rest', match: { path: '/*', methods: [], host: null, exact: false }, idempotency: null }] })
+  const { url } = await startGateway(t, {
+    routes: [
+      { ...guarded, match: { ...guarded.match, path: '/v1/charges' } },
+      { ...guarded, name: 'rest', match: { path: '/*', methods: [], host: null, exact: false }, idempotency: null }
+    ]
+  })
   for (const [index, path] of ['/v1/charges', '/V1/charges/', '/v1//charges', '/v1/%63harges'].entries()) {
     const answer = await call(url, path, { headers: { 'Idempotency-Key': `k${index}` }, body: 'x' })
     assert.equal(answer.headers['idempotency-status'], 'executed', path)

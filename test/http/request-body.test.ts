@@ -17,9 +17,9 @@ function upload (url: string, head: string): Upload {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   socket.write(`POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n${head}\r\n\r\n`)
-  const answer = new Promise<string>(resolve => {
+  const answer = new Promise<string>((resolve) => {
     let text = ''
-    socket.on('data', chunk => { text += chunk.toString('latin1') })
+    socket.on('data', (chunk) => { text += chunk.toString('latin1') })
     socket.on('close', () => { resolve(text) })
   })
   return { socket, answer }
@@ -31,7 +31,7 @@ function assertTooLarge (answer: string): void {
   assert.match(answer, /connection: close/i)
 }
 
-test('a body that is declared too large gets 413, readable while the client is still uploading, and nothing is claimed', async t => {
+test('a body that is declared too large gets 413, readable while the client is still uploading, and nothing is claimed', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const { url, witness } = await startGuarded(t, { policy: { keep: KEEP }, world: { records: records.store } })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -48,7 +48,7 @@ test('a body that is declared too large gets 413, readable while the client is s
   assert.equal(witness.seen.length, 0)
 })
 
-test('a chunked body that grows too large gets 413 and gives its room back', async t => {
+test('a chunked body that grows too large gets 413 and gives its room back', async (t) => {
   const { url, gateway } = await startGuarded(t, { policy: { keep: KEEP } })
   const { socket, answer } = upload(url, 'Transfer-Encoding: chunked')
   const chunk = `${(4000).toString(16)}\r\n${'x'.repeat(4000)}\r\n`
@@ -60,7 +60,7 @@ test('a chunked body that grows too large gets 413 and gives its room back', asy
   assert.equal(gateway.limits.buffered.held, 0)
 })
 
-test('a client that asks first (Expect: 100-continue) can read the 413', async t => {
+test('a client that asks first (Expect: 100-continue) can read the 413', async (t) => {
   const { url } = await startGuarded(t, { policy: { keep: KEEP } })
   const { socket, answer } = upload(url, 'Content-Length: 3000000\r\nExpect: 100-continue')
   socket.once('data', () => { socket.end() })
@@ -69,16 +69,16 @@ test('a client that asks first (Expect: 100-continue) can read the 413', async t
   assert.doesNotMatch(text, /HTTP\/1\.1 100 /)
 })
 
-test('a client that asks first is told to go on, is executed once, and the upstream sees no Expect', async t => {
+test('a client that asks first is told to go on, is executed once, and the upstream sees no Expect', async (t) => {
   const { url, witness } = await startGuarded(t)
   const { socket, answer } = upload(url, 'Content-Length: 4\r\nExpect: 100-continue\r\nConnection: close')
-  await new Promise<void>(resolve => { socket.once('data', chunk => { assert.match(String(chunk), /^HTTP\/1\.1 100 /); resolve() }) })
+  await new Promise<void>((resolve) => { socket.once('data', (chunk) => { assert.match(String(chunk), /^HTTP\/1\.1 100 /); resolve() }) })
   socket.write('same')
   assert.match(await answer, /HTTP\/1\.1 201 /)
   assert.equal(witness.seen[0]?.headers['expect'], undefined)
 })
 
-test('a body that does not come in time gets 408 and nothing is claimed', async t => {
+test('a body that does not come in time gets 408 and nothing is claimed', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const meter = countingMeter()
   const { url, gateway } = await startGuarded(t, { server: { requestBodyMs: 50 }, world: { records: records.store, meter } })
@@ -93,7 +93,7 @@ test('a body that does not come in time gets 408 and nothing is claimed', async 
   assert.equal(meter.counts.get('idled'), 1)
 })
 
-test('a body of exactly the limit is taken', async t => {
+test('a body of exactly the limit is taken', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: { keep: KEEP } })
   assert.equal((await ask('k', { body: 'x'.repeat(10_000) })).status, 201)
   assert.equal((await ask('l', { body: 'x'.repeat(10_001) })).status, 413)

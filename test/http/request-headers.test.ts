@@ -4,9 +4,11 @@ import { test } from 'node:test'
 import { call } from '../harness/call.ts'
 import { startGuarded } from '../harness/gateway.ts'
 
-test('the upstream sees the record id, the attempt, Via, where it came from and the request id', async t => {
+test('the upstream sees the record id, the attempt, Via, where it came from and the request id', async (t) => {
   const { ask, witness, url } = await startGuarded(t)
-  await ask('k', { headers: { Authorization: 'Bearer a', 'X-Request-Id': 'req-1', 'X-Custom': 'kept', 'Content-Type': 'application/json' } })
+  await ask('k', {
+    headers: { Authorization: 'Bearer a', 'X-Request-Id': 'req-1', 'X-Custom': 'kept', 'Content-Type': 'application/json' }
+  })
   await ask('k', { headers: { Authorization: 'Bearer b' } })
   const [one, two] = witness.seen
   assert.match(String(one?.headers['onceway-key']), /^[\w-]{43}$/)
@@ -25,7 +27,7 @@ test('the upstream sees the record id, the attempt, Via, where it came from and 
   assert.equal(one?.headers['accept-encoding'], 'identity')
 })
 
-test('the client gets the request id that the upstream saw, its own or a new one', async t => {
+test('the client gets the request id that the upstream saw, its own or a new one', async (t) => {
   const { ask, url, witness } = await startGuarded(t)
   const own = await ask('k1', { headers: { 'X-Request-Id': 'req-1' } })
   const made = await ask('k2')
@@ -34,32 +36,37 @@ test('the client gets the request id that the upstream saw, its own or a new one
   assert.equal(own.headers['x-request-id'], 'req-1')
   assert.match(String(made.headers['x-request-id']), /^[0-9a-f-]{36}$/)
   assert.match(String(odd.headers['x-request-id']), /^[0-9a-f-]{36}$/)
-  assert.deepEqual(witness.seen.map(seen => seen.headers['x-request-id']), [own, made, odd].map(answer => answer.headers['x-request-id']).concat('req-4'))
+  assert.deepEqual(
+    witness.seen.map((seen) => seen.headers['x-request-id']),
+    [own, made, odd].map((answer) => answer.headers['x-request-id']).concat('req-4')
+  )
   assert.equal(keyless.status, 201)
 })
 
-test('the client\'s key goes on only where the route says so', async t => {
+test('the client\'s key goes on only where the route says so', async (t) => {
   const { ask, witness } = await startGuarded(t, { policy: { forwardKey: false } })
   await ask('k')
   assert.equal(witness.seen[0]?.headers['idempotency-key'], undefined)
   assert.match(String(witness.seen[0]?.headers['onceway-key']), /^[\w-]{43}$/)
 })
 
-test('the client\'s Host is preserved where the upstream says so, guarded or not', async t => {
+test('the client\'s Host is preserved where the upstream says so, guarded or not', async (t) => {
   const { ask, url, witness } = await startGuarded(t, { upstream: { host: 'preserve' } })
   await ask('k', { headers: { Host: 'shop.example' } })
   await call(url, '/things', { headers: { Host: 'shop.example' }, body: 'x' })
-  assert.deepEqual(witness.seen.map(seen => seen.headers.host), ['shop.example', 'shop.example'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers.host), ['shop.example', 'shop.example'])
 })
 
-test('static headers of the upstream replace the client\'s, guarded or not', async t => {
+test('static headers of the upstream replace the client\'s, guarded or not', async (t) => {
   const { ask, url, witness } = await startGuarded(t, { upstream: { requestHeaders: [['X-Internal', 'token']] } })
   await ask('k', { headers: { 'X-Internal': 'forged' } })
   await call(url, '/things', { headers: { 'X-Internal': 'forged' }, body: 'x' })
-  for (const seen of witness.seen) assert.deepEqual(seen.rawHeaders.filter((_text, i) => seen.rawHeaders[i - 1]?.toLowerCase() === 'x-internal'), ['token'])
+  for (const seen of witness.seen) {
+    assert.deepEqual(seen.rawHeaders.filter((_text, i) => seen.rawHeaders[i - 1]?.toLowerCase() === 'x-internal'), ['token'])
+  }
 })
 
-test('what a stranger forwarded is removed; what a trusted proxy forwarded is added to', async t => {
+test('what a stranger forwarded is removed; what a trusted proxy forwarded is added to', async (t) => {
   const headers = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'shop.example' }
   const stranger = await startGuarded(t)
   const trusting = await startGuarded(t, { trustProxies: ['127.0.0.0/8'] })
@@ -78,9 +85,16 @@ test('what a stranger forwarded is removed; what a trusted proxy forwarded is ad
   }
 })
 
-test('fields of the client\'s connection do not reach the upstream', async t => {
+test('fields of the client\'s connection do not reach the upstream', async (t) => {
   const { ask, url, witness } = await startGuarded(t)
-  const headers = { Connection: 'X-Hop', 'X-Hop': 'here only', TE: 'trailers', 'Keep-Alive': 'timeout=5', 'Proxy-Connection': 'keep-alive', 'X-Custom': 'kept' }
+  const headers = {
+    Connection: 'X-Hop',
+    'X-Hop': 'here only',
+    TE: 'trailers',
+    'Keep-Alive': 'timeout=5',
+    'Proxy-Connection': 'keep-alive',
+    'X-Custom': 'kept'
+  }
   await ask('k', { headers })
   await call(url, '/things', { headers, body: 'x' })
   for (const seen of witness.seen) {

@@ -9,7 +9,13 @@ import { WebSocket } from 'ws'
 import { call } from '../harness/call.ts'
 import { guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
 
-const SPOOFED = { 'Onceway-Key': 'forged', 'Onceway-Anything': 'forged', 'Idempotency-Attempt': '99', Onceway_Key: 'forged', 'onceway-KEY': 'forged' }
+const SPOOFED = {
+  'Onceway-Key': 'forged',
+  'Onceway-Anything': 'forged',
+  'Idempotency-Attempt': '99',
+  Onceway_Key: 'forged',
+  'onceway-KEY': 'forged'
+}
 
 function assertOurs (headers: IncomingHttpHeaders): void {
   for (const [name, value] of Object.entries(headers)) {
@@ -18,7 +24,7 @@ function assertOurs (headers: IncomingHttpHeaders): void {
   }
 }
 
-test('a spoofed Onceway-Key never reaches the upstream of a guarded request', async t => {
+test('a spoofed Onceway-Key never reaches the upstream of a guarded request', async (t) => {
   const { ask, witness } = await startGuarded(t)
   assert.equal((await ask('k', { headers: SPOOFED })).status, 201)
   assertOurs(witness.seen[0]?.headers ?? {})
@@ -26,10 +32,15 @@ test('a spoofed Onceway-Key never reaches the upstream of a guarded request', as
   assert.equal(witness.seen[0]?.headers['idempotency-attempt'], '1')
 })
 
-test('a spoofed Onceway-Key never reaches an upstream by a keyless request, a safe one or an unguarded route', async t => {
+test('a spoofed Onceway-Key never reaches an upstream by a keyless request, a safe one or an unguarded route', async (t) => {
   const { witness } = await startGuarded(t)
   const guarded = guardedRoute(witness.url)
-  const { url } = await startGateway(t, { routes: [{ ...guarded, match: { ...guarded.match, path: '/things' } }, { ...guarded, name: 'rest', match: { path: '/*', methods: [], host: null, exact: false }, idempotency: null }] })
+  const { url } = await startGateway(t, {
+    routes: [
+      { ...guarded, match: { ...guarded.match, path: '/things' } },
+      { ...guarded, name: 'rest', match: { path: '/*', methods: [], host: null, exact: false }, idempotency: null }
+    ]
+  })
   await call(url, '/things', { headers: SPOOFED, body: 'x' })
   await call(url, '/things', { method: 'GET', headers: SPOOFED })
   await call(url, '/other', { headers: { ...SPOOFED, 'Idempotency-Key': 'k' }, body: 'x' })
@@ -41,7 +52,7 @@ test('a spoofed Onceway-Key never reaches an upstream by a keyless request, a sa
   }
 })
 
-test('a spoofed Onceway-Key never reaches the upstream of a WebSocket', async t => {
+test('a spoofed Onceway-Key never reaches the upstream of a WebSocket', async (t) => {
   const handshake = Promise.withResolvers<IncomingHttpHeaders>()
   const server = createServer()
   server.on('upgrade', (request, socket) => { handshake.resolve(request.headers); socket.destroy() })

@@ -1,4 +1,7 @@
-/** Upgrades: the client's connection is switched by the upstream's own 101, and by nothing else; then bytes go no faster than they are read. */
+/**
+ * Upgrades: the client's connection is switched by the upstream's own 101, and by nothing else; then bytes go no faster
+ * than they are read.
+ */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
@@ -24,11 +27,17 @@ type Upgraded = (request: IncomingMessage, socket: Duplex) => void
 
 interface World extends TestGateway { readonly upgrades: IncomingMessage[] }
 
-async function start (t: TestContext, upgraded: Upgraded, options: Partial<TestGatewayOptions> = {}, upstream: Partial<UpstreamPolicy> = {}, plain: RequestListener = (_request, response) => { response.end('plain') }): Promise<World> {
+async function start (
+  t: TestContext,
+  upgraded: Upgraded,
+  options: Partial<TestGatewayOptions> = {},
+  upstream: Partial<UpstreamPolicy> = {},
+  plain: RequestListener = (_request, response) => { response.end('plain') }
+): Promise<World> {
   const upgrades: IncomingMessage[] = []
   const sockets = new Set<Socket>()
   const server = createServer(plain)
-  server.on('connection', socket => {
+  server.on('connection', (socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
   })
@@ -65,19 +74,19 @@ async function read (socket: Socket, enough: (text: string) => boolean): Promise
   return text
 }
 
-test('the client gets the upstream\'s own 101 with its fields, no subprotocol that nobody chose, and then bytes in both directions', async t => {
+test('the client gets the upstream\'s own 101 with its fields, no subprotocol that nobody chose, and then bytes in both directions', async (t) => {
   const world = await start(t, (_request, socket) => {
     socket.write(SWITCHED)
     socket.on('data', (chunk: Buffer) => { socket.write(`echo ${chunk.toString()}`) })
   })
   // What is sent behind the head belongs to the tunnel.
   const socket = opened(t, world, `${GO_ON}early`)
-  const head = await read(socket, text => text.includes('echo early'))
+  const head = await read(socket, (text) => text.includes('echo early'))
   assert.match(head, /^HTTP\/1\.1 101 Switching Protocols\r\n/)
   assert.match(head, /\r\nX-Own: yes\r\n/i)
   assert.doesNotMatch(head, /sec-websocket-protocol/i)
   socket.write('later')
-  assert.match(await read(socket, text => text.includes('later')), /echo later/)
+  assert.match(await read(socket, (text) => text.includes('later')), /echo later/)
   assert.deepEqual([world.held().tunnels, world.held().passing], [1, 1])
   assert.equal(world.upgrades[0]?.headers['sec-websocket-protocol'], 'one, two')
   assert.equal(world.upgrades[0]?.headers['via'], '1.1 onceway')
@@ -85,7 +94,7 @@ test('the client gets the upstream\'s own 101 with its fields, no subprotocol th
   await eventually(() => world.held().tunnels === 0 && world.held().passing === 0, 'its places are free again')
 })
 
-test('nothing is switched before the upstream has answered', async t => {
+test('nothing is switched before the upstream has answered', async (t) => {
   const upgraded = Promise.withResolvers<Duplex>()
   const world = await start(t, (_request, socket) => { upgraded.resolve(socket) })
   const socket = opened(t, world)
@@ -103,7 +112,7 @@ for (const [status, answer] of [
   ['426', 'HTTP/1.1 426 Upgrade Required\r\nSec-WebSocket-Version: 8\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nold!\r\n0\r\n\r\n'],
   ['302', 'HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n']
 ] as const) {
-  test(`a ${status} of the upstream stays one`, async t => {
+  test(`a ${status} of the upstream stays one`, async (t) => {
     const world = await start(t, (_request, socket) => { socket.end(answer) })
     const told = await callRaw(world.url, GO_ON)
     assert.match(told, new RegExp(`^HTTP/1\\.1 ${status} `))
@@ -114,12 +123,12 @@ for (const [status, answer] of [
   })
 }
 
-test('an upstream that breaks off instead is 502, one that is full 503', async t => {
+test('an upstream that breaks off instead is 502, one that is full 503', async (t) => {
   const broken = await start(t, (_request, socket) => { socket.destroy() })
   assert.match(await callRaw(broken.url, GO_ON), /^HTTP\/1\.1 502 [^]*"code":"upstream-failed"/)
   const full = await start(t, (_request, socket) => { socket.write(SWITCHED) }, {}, { passThroughMax: 1 })
   const first = opened(t, full)
-  await read(first, text => text.includes('\r\n\r\n'))
+  await read(first, (text) => text.includes('\r\n\r\n'))
   assert.match(await callRaw(full.url, GO_ON), /^HTTP\/1\.1 503 [^]*"code":"overloaded"/)
 })
 
@@ -127,10 +136,14 @@ test('an upstream that breaks off instead is 502, one that is full 503', async t
 const LATER_MS = 100
 for (const [what, host, upgraded] of [
   ['refused at once', 'no/host', () => {}],
-  ['broken off by the upstream', 'gateway', (_request: IncomingMessage, socket: Duplex) => { setTimeout(() => { socket.destroy() }, LATER_MS) }],
-  ['refused by the upstream', 'gateway', (_request: IncomingMessage, socket: Duplex) => { setTimeout(() => { socket.end('HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n') }, LATER_MS) }]
+  ['broken off by the upstream', 'gateway', (_request: IncomingMessage, socket: Duplex) => {
+    setTimeout(() => { socket.destroy() }, LATER_MS)
+  }],
+  ['refused by the upstream', 'gateway', (_request: IncomingMessage, socket: Duplex) => {
+    setTimeout(() => { socket.end('HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n') }, LATER_MS)
+  }]
 ] as const) {
-  test(`an upgrade that comes to nothing gives its connection back, whatever its client sends and whether or not it ends: ${what}`, async t => {
+  test(`an upgrade that comes to nothing gives its connection back, whatever its client sends and whether or not it ends: ${what}`, async (t) => {
     const world = await start(t, upgraded)
     const told: string[] = []
     const sockets = Array.from({ length: 10 }, (_, number) => {
@@ -145,33 +158,39 @@ for (const [what, host, upgraded] of [
       })
       return socket
     })
-    await eventually(() => told.length === sockets.length && world.held().connections === 0, () => `all are told, and no place is held: ${told}, ${world.held().connections}`)
+    await eventually(
+      () => told.length === sockets.length && world.held().connections === 0,
+      () => `all are told, and no place is held: ${told}, ${world.held().connections}`
+    )
   })
 }
 
-test('a client that goes before the upstream has answered takes its request from it', async t => {
+test('a client that goes before the upstream has answered takes its request from it', async (t) => {
   const world = await start(t, () => {})
   for (const goes of [(socket: Socket) => { socket.end() }, (socket: Socket) => { socket.resetAndDestroy() }]) {
     const socket = opened(t, world)
     await eventually(() => world.held().passing === 1, 'it is under way')
     goes(socket)
-    await eventually(() => world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+    await eventually(
+      () => world.held().passing === 0 && world.held().connections === 0,
+      () => `nothing is held: ${JSON.stringify(world.held())}`
+    )
   }
 })
 
-test('what a client says before the upstream has answered goes on in front of what it says then', async t => {
+test('what a client says before the upstream has answered goes on in front of what it says then', async (t) => {
   const world = await start(t, (_request, socket) => {
     setTimeout(() => { socket.write(SWITCHED) }, LATER_MS)
     socket.on('data', (chunk: Buffer) => { socket.write(`<${chunk.toString()}>`) })
   })
   const socket = opened(t, world)
   setTimeout(() => { socket.write('early') }, LATER_MS / 2)
-  await read(socket, text => text.includes('<early>'))
+  await read(socket, (text) => text.includes('<early>'))
   socket.write('late')
-  await read(socket, text => text.includes('<late>'))
+  await read(socket, (text) => text.includes('<late>'))
 })
 
-test('a tunnel in which nothing moves ends at both sides; one in which something does goes on', async t => {
+test('a tunnel in which nothing moves ends at both sides; one in which something does goes on', async (t) => {
   const ended: Duplex[] = []
   const world = await start(t, (_request, socket) => {
     socket.write(SWITCHED)
@@ -179,7 +198,7 @@ test('a tunnel in which nothing moves ends at both sides; one in which something
     socket.on('data', (chunk: Buffer) => { socket.write(chunk) })
   }, { server: { tunnelIdleMs: 300 } })
   const [still, busy] = [opened(t, world), opened(t, world)]
-  await Promise.all([still, busy].map(async socket => read(socket, text => text.includes('\r\n\r\n'))))
+  await Promise.all([still, busy].map(async (socket) => read(socket, (text) => text.includes('\r\n\r\n'))))
   still.resume()
   busy.resume()
   const beating = setInterval(() => { busy.write('.') }, 20)
@@ -188,7 +207,7 @@ test('a tunnel in which nothing moves ends at both sides; one in which something
   assert.deepEqual([busy.closed, world.held().tunnels], [false, 1])
 })
 
-test('no byte goes faster than it is read, in either direction', async t => {
+test('no byte goes faster than it is read, in either direction', async (t) => {
   // More than the kernel holds for two connections, each way.
   const MIB = 1024 * 1024
   const WANTED = 64 * MIB
@@ -221,7 +240,7 @@ test('no byte goes faster than it is read, in either direction', async t => {
     await eventually(async () => {
       const stands = poured === before
       before = poured
-      await new Promise(resolve => setTimeout(resolve, 200))
+      await new Promise((resolve) => setTimeout(resolve, 200))
       return stands
     }, 'it has stopped')
     assert.ok(poured < WANTED / 2, `${direction}: ${poured} bytes went out`)
@@ -230,7 +249,7 @@ test('no byte goes faster than it is read, in either direction', async t => {
   }
 })
 
-test('an upgrade behind a request that has no answer yet is not answered in its place', async t => {
+test('an upgrade behind a request that has no answer yet is not answered in its place', async (t) => {
   const world = await start(t, (_request, socket) => { socket.write(SWITCHED) })
   const told = await callRaw(world.url, `GET /plain HTTP/1.1\r\nHost: gateway\r\n\r\n${GO_ON}`)
   assert.match(told, /^HTTP\/1\.1 200 [^]*plain/)
@@ -238,9 +257,13 @@ test('an upgrade behind a request that has no answer yet is not answered in its 
   assert.equal(world.upgrades.length, 0)
 })
 
-test('only a WebSocket takes its connection over: anything else that names an Upgrade is an ordinary request', async t => {
+test('only a WebSocket takes its connection over: anything else that names an Upgrade is an ordinary request', async (t) => {
   const world = await start(t, () => { throw new Error('nobody asked for it') })
-  for (const head of ['GET /a HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket', 'GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c', 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: Upgrade, close\r\nUpgrade: websocket']) {
+  for (const head of [
+    'GET /a HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket',
+    'GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: h2c',
+    'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: Upgrade, close\r\nUpgrade: websocket'
+  ]) {
     assert.match(await callRaw(world.url, `${head}\r\n\r\n`), /^HTTP\/1\.1 200 [^]*plain/, head)
   }
   assert.equal(world.upgrades.length, 0)
@@ -255,7 +278,7 @@ const large: Upgraded = (_request, socket) => {
 }
 
 // Node had let go of the socket: such an answer went on as far as the buffers, and its place was held for ever.
-test('another answer than 101 comes whole, however large it is', async t => {
+test('another answer than 101 comes whole, however large it is', async (t) => {
   const world = await start(t, large)
   const socket = opened(t, world)
   let bytes = 0
@@ -265,7 +288,7 @@ test('another answer than 101 comes whole, however large it is', async t => {
   await eventually(() => world.held().passing === 0 && world.held().connections === 0, 'nothing is held')
 })
 
-test('a client that does not read such an answer is ended, and one that goes takes it from the upstream', async t => {
+test('a client that does not read such an answer is ended, and one that goes takes it from the upstream', async (t) => {
   const world = await start(t, large, { server: { clientIdleMs: 300 } })
   const [reads, goes] = [opened(t, world), opened(t, world)]
   for (const socket of [reads, goes]) {
@@ -273,10 +296,13 @@ test('a client that does not read such an answer is ended, and one that goes tak
     socket.pause()
   }
   goes.destroy()
-  await eventually(() => world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+  await eventually(
+    () => world.held().passing === 0 && world.held().connections === 0,
+    () => `nothing is held: ${JSON.stringify(world.held())}`
+  )
 })
 
-test('an upgrade, or a CONNECT, behind an answer that is being written does not hold it up', async t => {
+test('an upgrade, or a CONNECT, behind an answer that is being written does not hold it up', async (t) => {
   const world = await start(t, () => {}, {}, {}, (_request, response) => { response.end(Buffer.alloc(LARGE)) })
   for (const behind of [GO_ON, 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n']) {
     const socket = opened(t, world, `GET /large HTTP/1.1\r\nHost: gateway\r\n\r\n${behind}`)
@@ -289,16 +315,21 @@ test('an upgrade, or a CONNECT, behind an answer that is being written does not 
   assert.equal(world.upgrades.length, 0)
 })
 
-test('nor does it save a client that does not read from its end', async t => {
-  const world = await start(t, () => {}, { server: { clientIdleMs: 300 } }, {}, (_request, response) => { response.end(Buffer.alloc(LARGE)) })
+test('nor does it save a client that does not read from its end', async (t) => {
+  const world = await start(t, () => {}, { server: { clientIdleMs: 300 } }, {}, (_request, response) => {
+    response.end(Buffer.alloc(LARGE))
+  })
   const socket = opened(t, world, `GET /large HTTP/1.1\r\nHost: gateway\r\n\r\n${GO_ON}`)
   await once(socket, 'data')
   socket.pause()
-  await eventually(() => world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+  await eventually(
+    () => world.held().passing === 0 && world.held().connections === 0,
+    () => `nothing is held: ${JSON.stringify(world.held())}`
+  )
 })
 
 // It has been ended from here, and is still read for a while: see cutSoon.
-test('an upgrade behind the last answer of its connection is not sent', async t => {
+test('an upgrade behind the last answer of its connection is not sent', async (t) => {
   const world = await start(t, (_request, socket) => { socket.write(SWITCHED) })
   const socket = connect({ port: Number(new URL(world.url).port), host: '127.0.0.1', allowHalfOpen: true })
   socket.on('error', () => {})
@@ -314,24 +345,32 @@ test('an upgrade behind the last answer of its connection is not sent', async t 
   assert.equal(world.upgrades.length, 0)
 })
 
-test('the end of a drain ends whoever still waits for the upstream\'s word', async t => {
+test('the end of a drain ends whoever still waits for the upstream\'s word', async (t) => {
   // Nothing else ends them meanwhile.
   const MINUTE_MS = 60_000
-  const world = await start(t, () => {}, { server: { clientIdleMs: MINUTE_MS, tunnelIdleMs: MINUTE_MS } }, { idleMs: MINUTE_MS, timeoutMs: MINUTE_MS })
+  const world = await start(
+    t,
+    () => {},
+    { server: { clientIdleMs: MINUTE_MS, tunnelIdleMs: MINUTE_MS } },
+    { idleMs: MINUTE_MS, timeoutMs: MINUTE_MS }
+  )
   const socket = opened(t, world).resume()
   await eventually(() => world.upgrades.length === 1, 'the upstream has it')
   world.cut()
-  await eventually(() => socket.closed && world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+  await eventually(
+    () => socket.closed && world.held().passing === 0 && world.held().connections === 0,
+    () => `nothing is held: ${JSON.stringify(world.held())}`
+  )
 })
 
-test('who says much before the upstream has answered is read only so far', async t => {
+test('who says much before the upstream has answered is read only so far', async (t) => {
   const upgraded = Promise.withResolvers<Duplex>()
   const world = await start(t, (_request, socket) => { upgraded.resolve(socket) })
   const socket = opened(t, world)
   let taken = false
   socket.write(Buffer.alloc(LARGE), () => { taken = true })
   const upstream = await upgraded.promise
-  await new Promise(resolve => setTimeout(resolve, 5 * LATER_MS))
+  await new Promise((resolve) => setTimeout(resolve, 5 * LATER_MS))
   assert.equal(taken, false)
   upstream.write(SWITCHED)
   upstream.resume()
@@ -345,7 +384,7 @@ function watchSockets (t: TestContext): (by: (socket: Socket) => boolean) => Soc
   const channels = ['net.client.socket', 'net.server.socket']
   for (const channel of channels) subscribe(channel, take)
   t.after(() => { for (const channel of channels) unsubscribe(channel, take) })
-  return by => {
+  return (by) => {
     const [socket, ...more] = sockets.filter(by)
     assert.ok(socket !== undefined && more.length === 0)
     return socket
@@ -356,7 +395,7 @@ function watchSockets (t: TestContext): (by: (socket: Socket) => boolean) => Soc
 const PIECE = 16 * 1024
 
 for (const direction of ['down', 'up'] as const) {
-  test(`what was said before the end of a tunnel arrives before the end does, however late it is read: ${direction}`, async t => {
+  test(`what was said before the end of a tunnel arrives before the end does, however late it is read: ${direction}`, async (t) => {
     const find = watchSockets(t)
     const upgraded = Promise.withResolvers<Socket>()
     const world = await start(t, (_request, socket) => {
@@ -376,7 +415,10 @@ for (const direction of ['down', 'up'] as const) {
     while (between.writableLength < 2 * PIECE) {
       from.write(Buffer.alloc(PIECE))
       said += PIECE
-      await eventually(() => between.bytesWritten === before + said, () => `${between.bytesWritten - before} of ${said} bytes are on their way`)
+      await eventually(
+        () => between.bytesWritten === before + said,
+        () => `${between.bytesWritten - before} of ${said} bytes are on their way`
+      )
     }
     from.end('the end')
     to.once('end', () => { to.end() })
@@ -389,13 +431,16 @@ for (const direction of ['down', 'up'] as const) {
     await eventually(() => to.readableEnded || to.closed, 'the end arrives')
     const all = Buffer.concat(heard)
     assert.deepEqual([all.length, all.subarray(-'the end'.length).toString()], [said, 'the end'])
-    await eventually(() => world.held().tunnels === 0 && world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+    await eventually(
+      () => world.held().tunnels === 0 && world.held().passing === 0 && world.held().connections === 0,
+      () => `nothing is held: ${JSON.stringify(world.held())}`
+    )
   })
 }
 
 // A reset is no end: nothing would tell the other side, until nothing had moved for too long.
 for (const who of ['client', 'upstream'] as const) {
-  test(`a tunnel whose ${who} goes with a reset is closed at the other side`, async t => {
+  test(`a tunnel whose ${who} goes with a reset is closed at the other side`, async (t) => {
     const upgraded = Promise.withResolvers<Socket>()
     const world = await start(t, (_request, socket) => {
       socket.write(SWITCHED)
@@ -409,6 +454,9 @@ for (const who of ['client', 'upstream'] as const) {
     other.once('end', () => { other.end() })
     goes.resetAndDestroy()
     await eventually(() => other.closed, 'the other side is closed')
-    await eventually(() => world.held().tunnels === 0 && world.held().passing === 0 && world.held().connections === 0, () => `nothing is held: ${JSON.stringify(world.held())}`)
+    await eventually(
+      () => world.held().tunnels === 0 && world.held().passing === 0 && world.held().connections === 0,
+      () => `nothing is held: ${JSON.stringify(world.held())}`
+    )
   })
 }

@@ -10,7 +10,10 @@ const PAIRS = 10_000
 const AT_ONCE = 2
 
 async function playBroken (name: string): Promise<{ readonly code: number | null, readonly output: string }> {
-  const child = spawn(process.execPath, ['--disable-proto=delete', '--import', './test/broken/register.ts', 'test/identity/main.ts', '--pairs', String(PAIRS)], {
+  const child = spawn(process.execPath, [
+    '--disable-proto=delete', '--import', './test/broken/register.ts', 'test/identity/main.ts', '--pairs',
+    String(PAIRS)
+  ], {
     cwd: new URL('../../', import.meta.url),
     env: { ...process.env, ONCEWAY_BREAK: name },
     stdio: ['ignore', 'pipe', 'pipe']
@@ -25,11 +28,11 @@ async function playBroken (name: string): Promise<{ readonly code: number | null
 
 describe('pairs on broken builds', { concurrency: AT_ONCE }, () => {
   for (const { name, does, breaks } of IDENTITY_BREAKS) {
-    test(`a gateway that ${does} is caught`, async t => {
+    test(`a gateway that ${does} is caught`, async (t) => {
       const { code, output } = await playBroken(name)
       assert.equal(code, 1, output)
       const kinds = new Set(Array.from(output.matchAll(/^.+ \((same|caller|request|elsewhere|refused): /gm), ([, kind = '']) => kind))
-      assert.ok(breaks.every(kind => kinds.has(kind)), `${breaks.join(', ')}, and not: ${output}`)
+      assert.ok(breaks.every((kind) => kinds.has(kind)), `${breaks.join(', ')}, and not: ${output}`)
       t.diagnostic(`in the world of PAIRS_SEED=${/PAIRS_SEED=(\d+)/.exec(output)?.[1]}: ${Array.from(kinds).join(', ')}`)
     })
   }

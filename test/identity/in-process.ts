@@ -69,7 +69,10 @@ class Counting implements Upstream {
     this.executed.set(id, [...this.executed.get(id) ?? [], serial])
     const held = this.#held.get(id)
     held?.there()
-    const result = (held?.until ?? Promise.resolve()).then(() => ({ kind: 'answer', answer: { status: 201, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ serial })) } }) as const)
+    const result = (held?.until ?? Promise.resolve()).then(() => ({
+      kind: 'answer',
+      answer: { status: 201, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ serial })) }
+    }) as const)
     return { result, cancel: () => {} }
   }
 
@@ -84,7 +87,9 @@ class Counting implements Upstream {
 export const VERIFIER: TokenVerifier = {
   verify: async (_policy, token): Promise<ClaimsResult> => {
     const [claims = '', word] = token.split('.')
-    return word === 'good' ? { kind: 'claims', claims: JSON.parse(Buffer.from(claims, 'base64url').toString()) as Record<string, unknown> } : { kind: 'invalid', fault: 'expired' }
+    return word === 'good'
+      ? { kind: 'claims', claims: JSON.parse(Buffer.from(claims, 'base64url').toString()) as Record<string, unknown> }
+      : { kind: 'invalid', fault: 'expired' }
   }
 }
 
@@ -107,7 +112,15 @@ export function nameOf ({ rules, secret }: SchemePlan): string {
 
 /** Who asks whom is asked here, and not how soon: no machine is so busy that a store is given up. */
 export const CLAIM_WITHIN_MS = 30_000
-const LIMITS = { share: 1, executions: 1_000, waiters: 1_000, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024 }
+const LIMITS = {
+  share: 1,
+  executions: 1_000,
+  waiters: 1_000,
+  inFlightPerScope: 0,
+  bufferedBytes: 64 * 1024 * 1024,
+  unsettledBytes: 1024 * 1024,
+  recentBytes: 1024 * 1024
+}
 /** Those of a proxy, each for whoever comes by it. */
 const CONNECTIONS = 3
 
@@ -116,22 +129,31 @@ export async function openInProcess (world: World): Promise<Stage> {
   const records = new MemoryStore({ nowMs: Date.now, scheme: nameOf(world.scheme) })
   const inbox = new MemoryInbox({ nowMs: Date.now, records })
   const upstream = new Counting()
-  const shared = { records, inbox, upstream, locks: world.locks ? new MemoryLocks({ nowMs: Date.now }) : NO_LOCKS, marks: new RouteMarks(() => performance.now(), false) }
-  const gateways = await Promise.all(['one', 'two'].map(async name => gatewayOf(name, config, shared)))
+  const shared = {
+    records,
+    inbox,
+    upstream,
+    locks: world.locks ? new MemoryLocks({ nowMs: Date.now }) : NO_LOCKS,
+    marks: new RouteMarks(() => performance.now(), false)
+  }
+  const gateways = await Promise.all(['one', 'two'].map(async (name) => gatewayOf(name, config, shared)))
   const routes = compileRoutes(config.routes)
   const connections = Array.from({ length: CONNECTIONS }, () => ({}))
   let asked = 0
   return {
     seats: gateways.length,
-    executed: id => upstream.executed.get(id) ?? [],
+    executed: (id) => upstream.executed.get(id) ?? [],
     messages: async () => (await inbox.list({ limit: 1_000_000 })).length,
-    hold: id => upstream.hold(id),
-    ask: async (seat, sent) => askOf(gateways[seat] as Gateway, routes, sent, { trusted: world.trusted, connection: sent.certificate === null ? connections[asked++ % connections.length] as object : {} }),
-    switchScheme: async heard => {
+    hold: (id) => upstream.hold(id),
+    ask: async (seat, sent) => askOf(gateways[seat] as Gateway, routes, sent, {
+      trusted: world.trusted,
+      connection: sent.certificate === null ? connections[asked++ % connections.length] as object : {}
+    }),
+    switchScheme: async (heard) => {
       if (world.next === null) return
       const { kind } = records.switchScheme(nameOf(world.next))
       if (kind !== 'switched') throw new Error(`the switch is ${kind}`)
-      if (heard) await Promise.all(gateways.map(async gateway => gateway.ids.look()))
+      if (heard) await Promise.all(gateways.map(async (gateway) => gateway.ids.look()))
     },
     close: async () => { for (const gateway of gateways) gateway.stop() }
   }
@@ -173,7 +195,12 @@ interface Peer { readonly trusted: boolean, readonly connection: object }
 
 const REFUSED: Heard = { status: 400, code: 'bad-request', mark: null, replayed: false, serial: null, location: null }
 
-async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>, { id, method, target, host, raw, body, certificate }: Sent, { trusted, connection }: Peer): Promise<Heard> {
+async function askOf (
+  gateway: Gateway,
+  routes: ReturnType<typeof compileRoutes>,
+  { id, method, target, host, raw, body, certificate }: Sent,
+  { trusted, connection }: Peer
+): Promise<Heard> {
   if (requestRefusal(raw, 'idempotency-key') !== null) return REFUSED
   const matched = routes.match(method, target, host, overridingMethods(raw, target))
   if (matched.kind === 'refused') return REFUSED
@@ -197,7 +224,12 @@ async function askOf (gateway: Gateway, routes: ReturnType<typeof compileRoutes>
     readBody: async (_bytesMax, { take }) => take(body.length) ? { kind: 'body', body } : { kind: 'no-room' },
     gone: async () => new Promise(() => {})
   })
-  const reply = replyTo(outcome, { route, requestId: id, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
+  const reply = replyTo(outcome, {
+    route,
+    requestId: id,
+    asking: { origin: null, preflighted: false, cors: null },
+    problemBaseUri: 'urn:onceway:problem:'
+  })
   if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')
   return heardOf(reply.status, reply.headers, reply.body)
 }

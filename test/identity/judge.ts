@@ -41,9 +41,17 @@ export interface Pair {
 export interface Became { readonly heard: Heard, /** Serial numbers of what was executed for it. */ readonly executed: readonly number[] }
 
 /** null: as it must be; else why not. `lenient`: only that nothing of the same caller is executed twice. */
-export function judge ({ kind, asks: [{ place }], flaws, during }: Pair, [first, second]: readonly [Became, Became], lenient: boolean): string | null {
+export function judge (
+  { kind, asks: [{ place }], flaws, during }: Pair,
+  [first, second]: readonly [Became, Became],
+  lenient: boolean
+): string | null {
   const done = deedsOf(first).length + deedsOf(second).length
-  if (lenient) return deedsOf(first).length > 0 && deedsOf(second).length > 0 && !isSame(first, second) ? 'the same caller\'s retry was executed again' : null
+  if (lenient) {
+    return deedsOf(first).length > 0 && deedsOf(second).length > 0 && !isSame(first, second)
+      ? 'the same caller\'s retry was executed again'
+      : null
+  }
   const wrongFirst = flaws[0] === null ? notDone(first) : notRefused(first, flaws[0])
   if (wrongFirst !== null) return `the first one ${wrongFirst}`
   if (flaws[1] !== null) {
@@ -58,8 +66,12 @@ export function judge ({ kind, asks: [{ place }], flaws, during }: Pair, [first,
   if (done !== 1 && !isSame(first, second)) return `${done} executions for one request`
   const got = isAnswered(first, second, place.duplicate)
   const waits = during && second.heard.code === 'in-flight'
-  if (kind === 'same' || place.mode === 'drop' || place.mismatch.action === 'replay') return got || waits ? null : 'its caller\'s retry did not get the first one\'s answer'
-  return second.heard.status === place.mismatch.status && second.heard.code === 'key-reused' ? null : 'another request under the same key was not told so'
+  if (kind === 'same' || place.mode === 'drop' || place.mismatch.action === 'replay') {
+    return got || waits ? null : 'its caller\'s retry did not get the first one\'s answer'
+  }
+  return second.heard.status === place.mismatch.status && second.heard.code === 'key-reused'
+    ? null
+    : 'another request under the same key was not told so'
 }
 
 /** What was begun for it: executions, and a message. */
@@ -69,7 +81,8 @@ function deedsOf ({ heard, executed }: Became): ReadonlyArray<number | string> {
 
 /** Both were told of one execution, or of one message. */
 function isSame (first: Became, second: Became): boolean {
-  return (first.heard.serial !== null && first.heard.serial === second.heard.serial) || (first.heard.location !== null && first.heard.location === second.heard.location)
+  return (first.heard.serial !== null && first.heard.serial === second.heard.serial) ||
+    (first.heard.location !== null && first.heard.location === second.heard.location)
 }
 
 function isAnswered (first: Became, second: Became, duplicate: number): boolean {
@@ -83,11 +96,15 @@ function isAnswered (first: Became, second: Became, duplicate: number): boolean 
 function notDone ({ heard, executed }: Became): string | null {
   if (heard.location !== null) return heard.status === 202 && executed.length === 0 ? null : 'was accepted and executed'
   const [serial] = executed
-  return executed.length === 1 && heard.serial === serial && heard.mark === 'executed' && !heard.replayed ? null : 'was not executed by itself'
+  return executed.length === 1 && heard.serial === serial && heard.mark === 'executed' && !heard.replayed
+    ? null
+    : 'was not executed by itself'
 }
 
 function notRefused (became: Became, { status, codes }: Flaw): string | null {
   const { heard } = became
   if (deedsOf(became).length > 0) return 'should have been refused, and was executed'
-  return heard.status === status && codes.includes(heard.code ?? '') ? null : `should have been refused with ${status} ${codes.join(' or ')}`
+  return heard.status === status && codes.includes(heard.code ?? '')
+    ? null
+    : `should have been refused with ${status} ${codes.join(' or ')}`
 }

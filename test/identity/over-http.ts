@@ -43,7 +43,7 @@ export async function openOnSqlite (t: Cleanups, world: World): Promise<Stage> {
   return openStage(t, world, {
     seats: 1,
     open: async () => openSqlite({ dataDir: directory.path, exclusive: true, scheme: nameOf(world.scheme) }),
-    switchTo: async name => switchSchemeIn(directory.path, { ...SWITCH, name }),
+    switchTo: async (name) => switchSchemeIn(directory.path, { ...SWITCH, name }),
     switchesAlone: true,
     close: async () => { directory.remove() }
   })
@@ -56,7 +56,7 @@ export async function openOnPostgres (t: Cleanups, world: World, url: string): P
   return openStage(t, world, {
     seats: 2,
     open: async () => openPostgres(options),
-    switchTo: async name => switchSchemeOf(client, options.schema, { ...SWITCH, name }),
+    switchTo: async (name) => switchSchemeOf(client, options.schema, { ...SWITCH, name }),
     switchesAlone: false,
     close: async () => {
       await client.query(`drop schema ${options.schema} cascade`)
@@ -79,10 +79,10 @@ async function openStage (t: Cleanups, world: World, database: Database): Promis
   return {
     seats: database.seats,
     hold: null,
-    executed: id => executed.get(id) ?? [],
+    executed: (id) => executed.get(id) ?? [],
     ask: async (seat, sent) => send((seats[seat] as Seat).gateway.url, agent, sent),
     messages: async () => (await (seats[0] as Seat).store.inbox.list({ limit: 100_000 })).length,
-    switchScheme: async heard => {
+    switchScheme: async (heard) => {
       if (world.next === null) return
       if (database.switchesAlone) await closeSeats(seats)
       const { kind } = await database.switchTo(nameOf(world.next))
@@ -105,7 +105,12 @@ async function openSeats (t: Cleanups, { routes, secrets, trustProxies }: Config
     const store = await open()
     const marks = new RouteMarks(() => performance.now(), false)
     marks.become(store.marks, null)
-    const gateway = await startGateway(t, { routes, trustProxies, background: false, world: { records: store, inbox: store.inbox, marks, secrets, tokens: VERIFIER, locks: NO_LOCKS, claimWithinMs: CLAIM_WITHIN_MS } })
+    const gateway = await startGateway(t, {
+      routes,
+      trustProxies,
+      background: false,
+      world: { records: store, inbox: store.inbox, marks, secrets, tokens: VERIFIER, locks: NO_LOCKS, claimWithinMs: CLAIM_WITHIN_MS }
+    })
     return { gateway, store }
   }))
 }
@@ -121,7 +126,7 @@ async function send (base: string, agent: Agent, { id, method, target, raw, body
   const { hostname, port } = new URL(base)
   const headers = [...raw, 'X-Request-Id', id, 'Content-Length', String(body.length)]
   return new Promise((resolve, reject) => {
-    const request = httpRequest({ host: hostname, port, path: target, method, headers, agent }, response => {
+    const request = httpRequest({ host: hostname, port, path: target, method, headers, agent }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)

@@ -45,7 +45,10 @@ async function playOverHttp (t: TestContext, options: Pick<PlayOptions, 'seed' |
   // What waits in a gateway holds no process.
   const alive = setInterval(() => {}, 1_000)
   t.after(() => { clearInterval(alive) })
-  const { violations } = await play({ ...options, pairs: PAIRS_OVER_HTTP, perWorld: PER_WORLD, marks: 'database', switches: true, certificates: false }, counts)
+  const { violations } = await play(
+    { ...options, pairs: PAIRS_OVER_HTTP, perWorld: PER_WORLD, marks: 'database', switches: true, certificates: false },
+    counts
+  )
   assertNone(violations)
 }
 
@@ -61,14 +64,18 @@ describe('pairs of requests: nobody gets another\'s answer, and nothing is execu
     })
   }
 
-  test('over HTTP, on the embedded store', { timeout: OVER_HTTP_MS }, async t => {
-    await playOverHttp(t, { seed: SEED + OVER_HTTP_FROM, store: 'sqlite', open: async world => openOnSqlite(t, world) })
+  test('over HTTP, on the embedded store', { timeout: OVER_HTTP_MS }, async (t) => {
+    await playOverHttp(t, { seed: SEED + OVER_HTTP_FROM, store: 'sqlite', open: async (world) => openOnSqlite(t, world) })
   })
 
-  test('over HTTP, through two gateways on Postgres', { ...needs('postgres'), timeout: OVER_HTTP_MS }, async t => {
+  test('over HTTP, through two gateways on Postgres', { ...needs('postgres'), timeout: OVER_HTTP_MS }, async (t) => {
     const server = await startPostgres()
     try {
-      await playOverHttp(t, { seed: SEED + 2 * OVER_HTTP_FROM, store: 'postgres', open: async world => openOnPostgres(t, world, server.url) })
+      await playOverHttp(t, {
+        seed: SEED + 2 * OVER_HTTP_FROM,
+        store: 'postgres',
+        open: async (world) => openOnPostgres(t, world, server.url)
+      })
     } finally {
       await server.stop()
     }
@@ -78,35 +85,58 @@ describe('pairs of requests: nobody gets another\'s answer, and nothing is execu
 /** Every class, alone, in pairs and in triples. */
 function shapes (): string[] {
   const classes = ['rotating', 'selector', 'stable']
-  const more = (shapes: readonly string[]): string[] => shapes.flatMap(shape => classes.filter(cls => cls >= (shape.split('+').at(-1) ?? '')).map(cls => `${shape}+${cls}`))
+  const more = (shapes: readonly string[]): string[] =>
+    shapes.flatMap((shape) => classes.filter((cls) => cls >= (shape.split('+').at(-1) ?? '')).map((cls) => `${shape}+${cls}`))
   const pairs = more(classes)
   return [...classes, ...pairs, ...more(pairs)]
 }
 
-const CHANGES: Readonly<Record<Kind, readonly Mutation[]>> = { same: SAME, caller: CALLER, request: REQUEST, elsewhere: ELSEWHERE, refused: FLAWS }
+const CHANGES: Readonly<Record<Kind, readonly Mutation[]>> = {
+  same: SAME,
+  caller: CALLER,
+  request: REQUEST,
+  elsewhere: ELSEWHERE,
+  refused: FLAWS
+}
 /** Three quarters of what is met with any seed: who draws less of one has to say so here. */
-const LEAST_OF: Readonly<Record<string, number>> = { same: 34_000, caller: 26_000, request: 10_500, elsewhere: 2_200, refused: 10_000, 'while the first one is executed': 3_500, 'while the scheme is switched': 12_000, 'on sqlite': PAIRS_OVER_HTTP }
+const LEAST_OF: Readonly<Record<string, number>> = {
+  same: 34_000,
+  caller: 26_000,
+  request: 10_500,
+  elsewhere: 2_200,
+  refused: 10_000,
+  'while the first one is executed': 3_500,
+  'while the scheme is switched': 12_000,
+  'on sqlite': PAIRS_OVER_HTTP
+}
 /** Of each single way to differ, and each single way not to. */
 const LEAST_OF_CHANGE = 40
 
-test('and all there is was met: carriers, shapes, changes, scopes, senders, modes, schemes', { skip: PAIRS < PAIRS_OF_ALL }, t => {
+test('and all there is was met: carriers, shapes, changes, scopes, senders, modes, schemes', { skip: PAIRS < PAIRS_OF_ALL }, (t) => {
   const all = [
     ...CARRIERS.map(({ name }) => `carrier ${name}`),
-    ...shapes().map(shape => `shape ${shape}`),
+    ...shapes().map((shape) => `shape ${shape}`),
     ...SCOPES.map(([, { written }]) => `scope ${String(written)}`),
-    ...PRESET_NAMES.map(name => `sender ${name}`),
-    ...MODES.map(mode => `mode ${mode}`),
-    ...['none', 'by-key-id', ...VERIFYING.map(({ scheme }) => scheme)].map(scheme => `verify ${scheme}`),
+    ...PRESET_NAMES.map((name) => `sender ${name}`),
+    ...MODES.map((mode) => `mode ${mode}`),
+    ...['none', 'by-key-id', ...VERIFYING.map(({ scheme }) => scheme)].map((scheme) => `verify ${scheme}`),
     ...SCHEMES.map(([, scheme, next]) => `scheme ${schemeText(scheme)}${next === null ? '' : ` to ${schemeText(next)}`}`),
     'profile api', 'profile relay', 'host preserve', 'host upstream'
   ]
-  assert.deepEqual(all.filter(each => !counts.met.has(each)), [])
+  assert.deepEqual(all.filter((each) => !counts.met.has(each)), [])
   const of = (name: string): number => counts.pairs.get(name) ?? 0
   const total = KINDS.reduce((sum, kind) => sum + of(kind), 0)
-  assert.ok(total - of('by the first rules') >= Math.min(LEAST, PAIRS), `${total} pairs, ${of('by the first rules')} of them by the first rules`)
+  assert.ok(
+    total - of('by the first rules') >= Math.min(LEAST, PAIRS),
+    `${total} pairs, ${of('by the first rules')} of them by the first rules`
+  )
   const few = [
     ...Object.entries(LEAST_OF).filter(([name, least]) => of(name) < least).map(([name]) => `${of(name)} ${name}`),
-    ...Object.entries(CHANGES).flatMap(([kind, changes]) => changes.map(({ name }) => `${kind}: ${name}`)).map(name => [name, counts.changes.get(name) ?? 0] as const).filter(([, count]) => count < LEAST_OF_CHANGE).map(([name, count]) => `${count} ${name}`)
+    ...Object.entries(CHANGES)
+      .flatMap(([kind, changes]) => changes.map(({ name }) => `${kind}: ${name}`))
+      .map((name) => [name, counts.changes.get(name) ?? 0] as const)
+      .filter(([, count]) => count < LEAST_OF_CHANGE)
+      .map(([name, count]) => `${count} ${name}`)
   ]
   assert.deepEqual(few, [], 'too few of them')
   for (const [name, count] of counts.pairs) t.diagnostic(`${count} ${name}`)

@@ -32,7 +32,9 @@ export function newCounts (): Counts {
 }
 
 export function addCounts (to: Counts, from: Counts): void {
-  for (const kind of ['pairs', 'changes'] as const) for (const [name, count] of from[kind]) to[kind].set(name, (to[kind].get(name) ?? 0) + count)
+  for (const kind of ['pairs', 'changes'] as const) {
+    for (const [name, count] of from[kind]) to[kind].set(name, (to[kind].get(name) ?? 0) + count)
+  }
   for (const each of from.met) to.met.add(each)
 }
 
@@ -58,7 +60,10 @@ export async function play (options: PlayOptions, counts: Counts): Promise<Playe
     const stage = await options.open(world)
     try {
       const pairs = Math.min(options.perWorld, options.pairs - played)
-      const violations = await inTime(playWorld(world, stage, pairs, options, counts), `${options.store}, PAIRS_SEED=${world.seed}: not at an end after ${WORLD_MS} ms`)
+      const violations = await inTime(
+        playWorld(world, stage, pairs, options, counts),
+        `${options.store}, PAIRS_SEED=${world.seed}: not at an end after ${WORLD_MS} ms`
+      )
       if (violations.length > 0) return { pairs: played, violations }
       played += pairs
     } finally {
@@ -81,7 +86,13 @@ async function inTime (violations: Promise<readonly string[]>, otherwise: string
 
 interface Begun { readonly pair: Pair, readonly sent: readonly [Sent, Sent], readonly first: Promise<Heard>, readonly letGo: () => void }
 
-async function playWorld (world: World, stage: Stage, count: number, { certificates, store }: PlayOptions, counts: Counts): Promise<string[]> {
+async function playWorld (
+  world: World,
+  stage: Stage,
+  count: number,
+  { certificates, store }: PlayOptions,
+  counts: Counts
+): Promise<string[]> {
   const random = new Random(world.seed).fork('pairs')
   const drawing: Drawing = { random, world, deck: new Deck(random) }
   const violations: string[] = []
@@ -94,15 +105,17 @@ async function playWorld (world: World, stage: Stage, count: number, { certifica
   }
   const drawn = Array.from({ length: count }, (_, index) => drawPair(drawing, index, stage, certificates))
   if (world.next === null) {
-    await inChunks(drawn, async each => { note(...await ended(stage, await begin(stage, each))) })
+    await inChunks(drawn, async (each) => { note(...await ended(stage, await begin(stage, each))) })
   } else {
     const begun: Begun[] = []
-    await inChunks(drawn, async each => { begun.push(await begin(stage, each)) })
+    await inChunks(drawn, async (each) => { begun.push(await begin(stage, each)) })
     await stage.switchScheme(world.seed % 2 === 0)
-    await inChunks(begun, async each => { note(...await ended(stage, each)) })
+    await inChunks(begun, async (each) => { note(...await ended(stage, each)) })
   }
   const inInbox = await stage.messages()
-  if (violations.length === 0 && inInbox !== messages) violations.push(`${store}, PAIRS_SEED=${world.seed}: ${inInbox} messages are in the inbox, and clients were told of ${messages}`)
+  if (violations.length === 0 && inInbox !== messages) {
+    violations.push(`${store}, PAIRS_SEED=${world.seed}: ${inInbox} messages are in the inbox, and clients were told of ${messages}`)
+  }
   return violations
 }
 
@@ -130,7 +143,7 @@ async function ended (stage: Stage, begun: Begun): Promise<[Begun, [Became, Beca
 }
 
 async function turns (): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => { setImmediate(resolve) })
 }
 
 // ---------------------------------------------------------------- a pair
@@ -155,7 +168,10 @@ function drawPair (drawing: Drawing, index: number, stage: Stage, certificates: 
     const [{ place: { mode }, deferred }] = made.asks
     const during = stage.hold !== null && random.chance(DURING) && mode !== 'inbox' && !deferred && made.flaws[0] === null
     const pair: Pair = { ...made, index, kind, seats, during }
-    return { pair, sent: [render(random, `${world.seed}-${index}-1`, made.asks[0]), render(random, `${world.seed}-${index}-2`, made.asks[1])] }
+    return {
+      pair,
+      sent: [render(random, `${world.seed}-${index}-1`, made.asks[0]), render(random, `${world.seed}-${index}-2`, made.asks[1])]
+    }
   }
 }
 
@@ -205,13 +221,31 @@ function refused (drawing: Drawing, ask: Ask): Made | null {
   switch (random.between(0, 2)) {
     case 0: return { changes, asks: [ask, wrong], flaws: [null, flaw] }
     case 1: return { changes, asks: [wrong, ask], flaws: [flaw, null] }
-    default: return { changes, asks: [wrong, { ...wrong, around: drawAround(random), spelled: true, lines: wrong.lines.map(line => line.carrier?.class === 'rotating' ? { ...line, value: line.value.again(random) } : line) }], flaws: [flaw, flaw] }
+    default:
+      return {
+        changes,
+        asks: [
+          wrong,
+          {
+            ...wrong,
+            around: drawAround(random),
+            spelled: true,
+            lines: wrong.lines.map((line) => line.carrier?.class === 'rotating' ? { ...line, value: line.value.again(random) } : line)
+          }
+        ],
+        flaws: [flaw, flaw]
+      }
   }
 }
 
 // ---------------------------------------------------------------- what is counted, and told
 
-function countPair ({ pairs, changes, met }: Counts, world: World, store: string, { kind, changes: [changed = ''], asks, during }: Pair): void {
+function countPair (
+  { pairs, changes, met }: Counts,
+  world: World,
+  store: string,
+  { kind, changes: [changed = ''], asks, during }: Pair
+): void {
   const add = (name: string): void => { pairs.set(name, (pairs.get(name) ?? 0) + 1) }
   add(kind)
   add(`on ${store}`)
@@ -234,7 +268,11 @@ const COUNTED = new WeakSet<Place>()
 function countPlace (met: Counts['met'], place: Place): void {
   if (COUNTED.has(place)) return
   COUNTED.add(place)
-  met.add(`profile ${place.profile}`).add(`mode ${place.mode}`).add(`sender ${place.sender.from}`).add(`scope ${String(place.telling.written)}`).add(`host ${place.preserve ? 'preserve' : 'upstream'}`)
+  met.add(`profile ${place.profile}`)
+    .add(`mode ${place.mode}`)
+    .add(`sender ${place.sender.from}`)
+    .add(`scope ${String(place.telling.written)}`)
+    .add(`host ${place.preserve ? 'preserve' : 'upstream'}`)
   met.add(`verify ${place.signing === null ? 'none' : place.signing === 'by-key-id' ? place.signing : place.signing.scheme}`)
 }
 
@@ -249,6 +287,7 @@ function told (world: World, { pair, sent }: Begun, became: readonly [Became, Be
     `${wrong} (${kind}: ${changes.join('; ')}${during ? '; while the first one is executed' : ''})`,
     `PAIRS_SEED=${world.seed}, pair ${pair.index}; scheme ${schemeText(world.scheme)}${world.next === null ? '' : `, then ${schemeText(world.next)}`}; proxies are ${world.trusted ? '' : 'not '}trusted; to process ${seats.join(', then ')}`,
     `route ${place.name}, upstream ${place.preserve ? 'told the host' : 'with its own host'}: ${JSON.stringify(place.file)}`,
-    ...sent.map((each, index) => `  ${curlOf(each)}\n  heard ${JSON.stringify(became[index]?.heard)}, executed ${became[index]?.executed.join(' ') || 'nothing'}`)
+    ...sent.map((each, index) =>
+      `  ${curlOf(each)}\n  heard ${JSON.stringify(became[index]?.heard)}, executed ${became[index]?.executed.join(' ') || 'nothing'}`)
   ].join('\n')
 }

@@ -1,6 +1,6 @@
 /**
- * Where a request carries its key, way by way: as docs/guides/receive-webhooks.md says each sender does it. One text is one identity, and another
- * text is another one.
+ * Where a request carries its key, way by way: as docs/guides/receive-webhooks.md says each sender does it. One text is
+ * one identity, and another text is another one.
  */
 import { PRESETS } from '../../src/core/presets.ts'
 import type { Random } from '../chaos/random.ts'
@@ -30,7 +30,12 @@ function key (name: string): Sender['lines'] {
 }
 
 function header (from: string, ...names: readonly string[]): Sender {
-  return { from, fields: names.map(name => name.toLowerCase()), lines: (_, text) => names.map((name, index) => [name, index === 0 ? text : 'orders']), event: true }
+  return {
+    from,
+    fields: names.map((name) => name.toLowerCase()),
+    lines: (_, text) => names.map((name, index) => [name, index === 0 ? text : 'orders']),
+    event: true
+  }
 }
 
 function inBody (from: string, around: (text: string, inner: string) => string, type = JSON_TYPE): Sender {
@@ -41,18 +46,39 @@ const named = (name: string) => (text: string, inner: string): string => `{"${na
 
 /** Senders that have a preset. */
 const KNOWN: readonly Sender[] = [
-  { from: 'cloudevents', fields: ['ce-specversion', 'ce-type', 'ce-source', 'ce-id', 'ce-subject'], lines: (_, text) => [['ce-specversion', '1.0'], ['ce-type', 'order'], ['ce-source', '/orders'], ['ce-id', text]], event: true },
-  { ...inBody('cloudevents', (text, inner) => `{"specversion":"1.0","type":"order","source":"/orders","id":${JSON.stringify(text)},"data":${inner}}`, 'application/cloudevents+json'), fields: ['ce-specversion', 'ce-type', 'ce-source', 'ce-id', 'ce-subject'] },
+  {
+    from: 'cloudevents',
+    fields: ['ce-specversion', 'ce-type', 'ce-source', 'ce-id', 'ce-subject'],
+    lines: (_, text) => [['ce-specversion', '1.0'], ['ce-type', 'order'], ['ce-source', '/orders'], ['ce-id', text]],
+    event: true
+  },
+  {
+    ...inBody(
+      'cloudevents',
+      (text, inner) => `{"specversion":"1.0","type":"order","source":"/orders","id":${JSON.stringify(text)},"data":${inner}}`,
+      'application/cloudevents+json'
+    ),
+    fields: ['ce-specversion', 'ce-type', 'ce-source', 'ce-id', 'ce-subject']
+  },
   header('standard-webhooks', 'Webhook-Id'),
   header('svix', 'Svix-Id'),
   header('github', 'X-GitHub-Delivery'),
   { ...header('gitlab', 'Idempotency-Key'), lines: key('Idempotency-Key') },
   header('shopify', 'X-Shopify-Event-Id', 'X-Shopify-Topic'),
-  { ...header('sns', 'x-amz-sns-message-id'), fields: ['x-amz-sns-message-id', 'x-amz-sns-message-type', 'x-amz-sns-subscription-arn'], lines: (_, text) => [['x-amz-sns-message-id', text], ['x-amz-sns-message-type', 'Notification']], scope: 'header:x-amz-sns-subscription-arn' },
+  {
+    ...header('sns', 'x-amz-sns-message-id'),
+    fields: ['x-amz-sns-message-id', 'x-amz-sns-message-type', 'x-amz-sns-subscription-arn'],
+    lines: (_, text) => [['x-amz-sns-message-id', text], ['x-amz-sns-message-type', 'Notification']],
+    scope: 'header:x-amz-sns-subscription-arn'
+  },
   header('sqsd', 'X-Aws-Sqsd-Msgid'),
   header('pubsub', 'x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'),
   inBody('pubsub', (text, inner) => `{"message":{"messageId":${JSON.stringify(text)},"data":${inner}},"subscription":"orders"}`),
-  { ...inBody('eventgrid', (text, inner) => `[{"id":${JSON.stringify(text)},"data":${inner}}]`), fields: ['aeg-event-type'], lines: () => [['aeg-event-type', 'Notification']] },
+  {
+    ...inBody('eventgrid', (text, inner) => `[{"id":${JSON.stringify(text)},"data":${inner}}]`),
+    fields: ['aeg-event-type'],
+    lines: () => [['aeg-event-type', 'Notification']]
+  },
   inBody('eventbridge', named('id')),
   inBody('stripe-event', named('id')),
   { ...inBody('square', named('idempotency_key')), event: false },
@@ -62,7 +88,13 @@ const KNOWN: readonly Sender[] = [
   header('convoy', 'X-Convoy-Idempotency-Key'),
   header('cloud-tasks', 'X-CloudTasks-TaskName', 'X-CloudTasks-QueueName'),
   { ...header('paypal', 'PayPal-Request-Id'), lines: key('PayPal-Request-Id'), event: false },
-  { ...header('repeatability', 'Repeatability-Request-ID', 'Repeatability-First-Sent'), fields: ['repeatability-request-id', 'repeatability-first-sent', 'repeatability-client-id'], lines: (_, text) => [['Repeatability-Request-ID', text], ['Repeatability-First-Sent', new Date().toUTCString()]], event: false, mismatch: 400 }
+  {
+    ...header('repeatability', 'Repeatability-Request-ID', 'Repeatability-First-Sent'),
+    fields: ['repeatability-request-id', 'repeatability-first-sent', 'repeatability-client-id'],
+    lines: (_, text) => [['Repeatability-Request-ID', text], ['Repeatability-First-Sent', new Date().toUTCString()]],
+    event: false,
+    mismatch: 400
+  }
 ]
 
 const USUAL: Sender = { ...header('header:Idempotency-Key', 'Idempotency-Key'), lines: key('Idempotency-Key'), event: false }

@@ -25,36 +25,36 @@ export function hex (random: Random, least: number, most: number): string {
 
 /** What stands in such fields, and what looks like the beginning of another one. */
 const SHAPES: ReadonlyArray<(random: Random) => string> = [
-  random => hex(random, 1, 3),
-  random => hex(random, 8, 16),
-  random => `${hex(random, 1, 4)}@example.com`,
-  random => `user ${hex(random, 1, 2)}`,
-  random => `acct_${hex(random, 4, 8)}`,
-  random => `CN=${hex(random, 1, 4)},O=Example; Subject="x"`,
-  random => `x-api-key:${hex(random, 1, 2)}`,
-  random => `Bearer ${hex(random, 4, 8)}`,
-  random => `${hex(random, 1, 2)}, ${hex(random, 1, 2)}`,
-  random => `${hex(random, 4, 4)}-A`,
-  random => `ZÜRICH-${hex(random, 1, 2)}`,
-  random => String(random.between(0, 99)),
-  random => hex(random, 8, 16).repeat(20)
+  (random) => hex(random, 1, 3),
+  (random) => hex(random, 8, 16),
+  (random) => `${hex(random, 1, 4)}@example.com`,
+  (random) => `user ${hex(random, 1, 2)}`,
+  (random) => `acct_${hex(random, 4, 8)}`,
+  (random) => `CN=${hex(random, 1, 4)},O=Example; Subject="x"`,
+  (random) => `x-api-key:${hex(random, 1, 2)}`,
+  (random) => `Bearer ${hex(random, 4, 8)}`,
+  (random) => `${hex(random, 1, 2)}, ${hex(random, 1, 2)}`,
+  (random) => `${hex(random, 4, 4)}-A`,
+  (random) => `ZÜRICH-${hex(random, 1, 2)}`,
+  (random) => String(random.between(0, 99)),
+  (random) => hex(random, 8, 16).repeat(20)
 ]
 
 /** Almost the same, and another text. */
 const NEIGHBOURS: ReadonlyArray<(text: string, random: Random) => string> = [
-  text => `${text}x`,
-  text => `x${text}`,
-  text => text.slice(0, -1),
-  text => text.slice(1),
-  text => text.toUpperCase(),
-  text => text.toLowerCase(),
-  text => `${text},${text}`,
-  text => text.replace(' ', '  '),
-  text => text.replace('-', '_'),
-  text => `"${text}"`,
+  (text) => `${text}x`,
+  (text) => `x${text}`,
+  (text) => text.slice(0, -1),
+  (text) => text.slice(1),
+  (text) => text.toUpperCase(),
+  (text) => text.toLowerCase(),
+  (text) => `${text},${text}`,
+  (text) => text.replace(' ', '  '),
+  (text) => text.replace('-', '_'),
+  (text) => `"${text}"`,
   // The end of many letters in UTF-8: no space to whoever reads bytes.
-  text => `${text}\xa0`,
-  text => `\xa0${text}`,
+  (text) => `${text}\xa0`,
+  (text) => `\xa0${text}`,
   (_, random) => hex(random, 2, 12)
 ]
 
@@ -72,7 +72,7 @@ export function neighbour (random: Random, text: string): string {
 }
 
 export function plain (text: string): Value {
-  return { text, plain: true, again: () => plain(text), other: random => plain(neighbour(random, text)) }
+  return { text, plain: true, again: () => plain(text), other: (random) => plain(neighbour(random, text)) }
 }
 
 export function drawPlain (random: Random): Value {
@@ -85,25 +85,40 @@ export const NOBODY: Value = { text: '', plain: false, again: () => NOBODY, othe
 /** Whatever it is, it is none of the caller's identity. */
 export function changing (text: string): Value {
   const other = (random: Random): Value => changing(random.chance(0.1) ? '' : hex(random, 1, 20))
-  return { text, plain: false, again: random => random.chance(0.3) ? changing(text) : other(random), other }
+  return { text, plain: false, again: (random) => random.chance(0.3) ? changing(text) : other(random), other }
 }
 
 // ---------------------------------------------------------------- a scheme and a token
 
 const SCHEMES = [
-  'Bearer', 'Basic', 'DPoP', 'GNAP', 'Token', 'JWT', 'Key', 'ApiKey', 'Api-Key', 'Api-Token', 'apitoken', 'AccessKey', 'Access-Token', 'Bot', 'SSWS', 'sso-key', 'GenieKey',
+  'Bearer', 'Basic', 'DPoP', 'GNAP', 'Token', 'JWT', 'Key', 'ApiKey', 'Api-Key', 'Api-Token', 'apitoken', 'AccessKey',
+  'Access-Token', 'Bot', 'SSWS', 'sso-key', 'GenieKey',
   'Klaviyo-API-Key', 'Zoho-oauthtoken', 'Splunk', 'OAuth', 'Acme', 'Custom'
 ] as const
 
 /** Schemes have no case, and any number of spaces behind them; what follows has its case, and so has a token without a scheme. */
 function token (scheme: string, credentials: string): Value {
-  const written = (text: string): Value => ({ text, plain: false, again: random => scheme === '' ? written(credentials) : written(`${cased(random, scheme)}${random.pick([' ', '  ', ' \t '])}${credentials}`), other: random => otherToken(random, scheme, credentials) })
+  const written = (text: string): Value => ({
+    text,
+    plain: false,
+    again: (random) =>
+      scheme === '' ? written(credentials) : written(`${cased(random, scheme)}${random.pick([' ', '  ', ' \t '])}${credentials}`),
+    other: (random) => otherToken(random, scheme, credentials)
+  })
   return written(scheme === '' ? credentials : `${scheme} ${credentials}`)
 }
 
 function otherToken (random: Random, scheme: string, credentials: string): Value {
-  if (scheme === '' || random.chance(0.7)) return token(scheme, random.pick([`${credentials}0`, `${credentials}\xa0`, `0${credentials}`, credentials.toUpperCase(), hex(random, 6, 20)].filter(text => text !== credentials)))
-  return token(random.pick(SCHEMES.filter(other => other !== scheme)), credentials)
+  if (scheme === '' || random.chance(0.7)) {
+    return token(
+      scheme,
+      random.pick(
+        [`${credentials}0`, `${credentials}\xa0`, `0${credentials}`, credentials.toUpperCase(), hex(random, 6, 20)].filter((text) =>
+          text !== credentials)
+      )
+    )
+  }
+  return token(random.pick(SCHEMES.filter((other) => other !== scheme)), credentials)
 }
 
 export function drawToken (random: Random): Value {
@@ -119,7 +134,7 @@ export function cased (random: Random, text: string): string {
     case 0: return text
     case 1: return text.toLowerCase()
     case 2: return text.toUpperCase()
-    default: return Array.from(text, letter => random.chance(0.5) ? letter.toUpperCase() : letter.toLowerCase()).join('')
+    default: return Array.from(text, (letter) => random.chance(0.5) ? letter.toUpperCase() : letter.toLowerCase()).join('')
   }
 }
 
@@ -153,15 +168,25 @@ function signed (by: Signing, id: string, anew: string): Value {
   return {
     text: by.write(id, anew),
     plain: false,
-    again: random => signed(by, id, hex(random, 8, 12)),
-    other: random => signed(by, random.pick([`${id}0`, id.slice(0, -1), id.toLowerCase(), `AK${hex(random, 12, 14)}`]), random.chance(0.5) ? anew : hex(random, 8, 12))
+    again: (random) => signed(by, id, hex(random, 8, 12)),
+    other: (random) => signed(
+      by,
+      random.pick([`${id}0`, id.slice(0, -1), id.toLowerCase(), `AK${hex(random, 12, 14)}`]),
+      random.chance(0.5) ? anew : hex(random, 8, 12)
+    )
   }
 }
 
 /** New with every request, whoever sends it. */
-export const HANDSHAKES = ['Negotiate YII0', 'NTLM TlRM', 'Kerberos abc', 'PrivateToken token="x"', 'SCRAM-SHA-256 data=x', 'HOBA result="a.b.c"'] as const
+export const HANDSHAKES = [
+  'Negotiate YII0', 'NTLM TlRM', 'Kerberos abc', 'PrivateToken token="x"', 'SCRAM-SHA-256 data=x',
+  'HOBA result="a.b.c"'
+] as const
 /** Signatures without a key id that anybody could read. */
-export const UNREADABLE = ['Signature signature="a"', 'Hawk mac="x"', 'AWS4-HMAC-SHA256 Signature=aa', 'SharedKey account', 'Acme-HMAC-SHA256 abc', 'Acme id=1,signature=abc', 'Digest realm="r"'] as const
+export const UNREADABLE = [
+  'Signature signature="a"', 'Hawk mac="x"', 'AWS4-HMAC-SHA256 Signature=aa', 'SharedKey account',
+  'Acme-HMAC-SHA256 abc', 'Acme id=1,signature=abc', 'Digest realm="r"'
+] as const
 
 // ---------------------------------------------------------------- a token of claims
 
@@ -179,11 +204,11 @@ export function jwt (random: Random, claim: Claim, renewed: boolean): Value {
   const written = (text: string): Value => ({
     text: `Bearer ${text}`,
     plain: false,
-    again: chance => {
+    again: (chance) => {
       const next = renewed ? writeToken(claim, hex(chance, 4, 8)) : text
       return { ...written(next), text: `${cased(chance, 'Bearer')}${chance.pick([' ', '  '])}${next}` }
     },
-    other: chance => jwt(chance, otherClaim(chance, claim), renewed)
+    other: (chance) => jwt(chance, otherClaim(chance, claim), renewed)
   })
   return written(writeToken(claim, hex(random, 4, 8)))
 }
@@ -203,13 +228,16 @@ function otherClaim (random: Random, { sub }: Claim): Claim {
 
 /** `sid` null: it has none, and others. */
 export function cookie (random: Random, sid: string | null, optional: boolean): Value {
-  const others = random.shuffled(['theme=dark', `_ga=${hex(random, 4, 8)}`, 'SID=upper', `xsid=${hex(random, 1, 3)}`]).slice(0, random.between(sid === null ? 1 : 0, 3))
+  const others = random.shuffled(['theme=dark', `_ga=${hex(random, 4, 8)}`, 'SID=upper', `xsid=${hex(random, 1, 3)}`]).slice(
+    0,
+    random.between(sid === null ? 1 : 0, 3)
+  )
   const pairs = random.shuffled([...others, ...sid === null ? [] : [`sid=${sid}`]])
   return {
     text: pairs.join(random.chance(0.8) ? '; ' : ' ;  '),
     plain: false,
-    again: chance => cookie(chance, sid, optional),
-    other: chance => cookie(chance, otherSid(chance, sid, optional), optional)
+    again: (chance) => cookie(chance, sid, optional),
+    other: (chance) => cookie(chance, otherSid(chance, sid, optional), optional)
   }
 }
 

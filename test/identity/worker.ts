@@ -22,7 +22,7 @@ const { violations } = await play({
   marks: 'memory',
   switches: true,
   certificates: true,
-  open: async world => {
+  open: async (world) => {
     say({ kind: 'world', seed: world.seed })
     return openInProcess(world)
   }

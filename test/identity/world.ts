@@ -7,7 +7,9 @@ import { drawSender } from './senders.ts'
 import type { Sender } from './senders.ts'
 
 /** Names, and addresses that a gateway may be reached at. */
-export const HOSTS = ['a.example', 'b.example', 'a.example:8443', 'example', 'b.example:8080', '10.0.0.7:8080', '[::1]:8080', 'localhost'] as const
+export const HOSTS = [
+  'a.example', 'b.example', 'a.example:8443', 'example', 'b.example:8080', '10.0.0.7:8080', '[::1]:8080', 'localhost'
+] as const
 
 export const MODES = ['enforce', 'drop', 'inbox', 'async'] as const
 export type Mode = typeof MODES[number]
@@ -55,7 +57,14 @@ export const SCOPES: ReadonlyArray<readonly [often: number, Telling]> = [
   [2, { ...NOTHING, written: ['header:X-My-Tenant', 'host'], ...tenant(false), host: true }],
   [2, { ...NOTHING, written: ['const:v1', 'cookie:sid'], ...sid(false) }],
   [2, { ...NOTHING, written: ['shared', 'host'], host: true }],
-  [2, { ...NOTHING, written: ['public', 'host', 'header?:X-My-Tenant', 'cookie?:sid'], carriers: 'public', host: true, ...tenant(true), ...sid(true) }]
+  [2, {
+    ...NOTHING,
+    written: ['public', 'host', 'header?:X-My-Tenant', 'cookie?:sid'],
+    carriers: 'public',
+    host: true,
+    ...tenant(true),
+    ...sid(true)
+  }]
 ]
 
 /** Which parts of a request are compared on a route. Method, target and host are, where anything is. */
@@ -71,14 +80,21 @@ export interface Compared {
   readonly extra: boolean
 }
 
-export interface Verifying { readonly scheme: 'github' | 'shopify' | 'hmac' | 'stripe' | 'standard-webhooks', /** Lower case. */ readonly fields: readonly string[] }
+export interface Verifying {
+  readonly scheme: 'github' | 'shopify' | 'hmac' | 'stripe' | 'standard-webhooks'
+  /** Lower case. */
+  readonly fields: readonly string[]
+}
 
 export const VERIFYING: readonly Verifying[] = [
   { scheme: 'github', fields: ['x-hub-signature-256'] },
   { scheme: 'shopify', fields: ['x-shopify-hmac-sha256'] },
   { scheme: 'hmac', fields: ['x-acme-hmac'] },
   { scheme: 'stripe', fields: ['stripe-signature'] },
-  { scheme: 'standard-webhooks', fields: ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'svix-id', 'svix-timestamp', 'svix-signature'] }
+  {
+    scheme: 'standard-webhooks',
+    fields: ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'svix-id', 'svix-timestamp', 'svix-signature']
+  }
 ]
 
 export const SIGNED_WITH = `whsec_${Buffer.from('only for this test, and no secret').toString('base64')}`
@@ -158,7 +174,10 @@ export function drawWorld (random: Random, { seed, marks, switches }: WorldOptio
   const schemes = SCHEMES.filter(([, , next]) => switches || next === null)
   const [, scheme, next] = often<SchemePlan | null>(random, schemes) as typeof SCHEMES[number]
   const trusted = random.chance(0.4)
-  const places = [...drawTwins(random, marks), ...[1, 2, 3].flatMap(number => random.chance(0.75) ? [drawPlace(random, `p${number}`, marks)] : [])]
+  const places = [
+    ...drawTwins(random, marks),
+    ...[1, 2, 3].flatMap((number) => random.chance(0.75) ? [drawPlace(random, `p${number}`, marks)] : [])
+  ]
   return {
     seed,
     places,
@@ -167,18 +186,23 @@ export function drawWorld (random: Random, { seed, marks, switches }: WorldOptio
     next,
     firstRules: scheme.rules === 1,
     locks: random.chance(0.5),
-    config: url => ({
+    config: (url) => ({
       version: 1,
       ...secretsOf(scheme, next),
       trustProxies: trusted ? ['127.0.0.1'] : [],
       upstreams: { plain: { url }, told: { url, host: 'preserve' } },
-      routes: places.map(place => ({ name: place.name, match: { path: matchOf(place), methods: place.methods, ...place.hosts !== null && { host: place.hosts[0] } }, upstream: place.preserve ? 'told' : 'plain', idempotency: place.file }))
+      routes: places.map((place) => ({
+        name: place.name,
+        match: { path: matchOf(place), methods: place.methods, ...place.hosts !== null && { host: place.hosts[0] } },
+        upstream: place.preserve ? 'told' : 'plain',
+        idempotency: place.file
+      }))
     })
   }
 }
 
 function secretsOf ({ secret: before }: SchemePlan, next: SchemePlan | null): object {
-  const [secret, previousSecret] = [next?.secret ?? null, before].filter(text => text !== null)
+  const [secret, previousSecret] = [next?.secret ?? null, before].filter((text) => text !== null)
   return { ...secret !== undefined && { secret }, ...previousSecret !== undefined && { previousSecret } }
 }
 
@@ -191,7 +215,10 @@ function drawTwins (random: Random, marks: WorldOptions['marks']): Place[] {
   const one = drawPlace(random, 'twin', marks)
   const other = random.chance(0.6) ? one : drawPlace(random, 'twin', marks)
   const { path, kind } = one
-  return [{ ...one, name: 'twin-a', hosts: ['a.example', 'a.example:8443'] }, { ...other, path, kind, name: 'twin-b', hosts: ['b.example'] }]
+  return [
+    { ...one, name: 'twin-a', hosts: ['a.example', 'a.example:8443'] },
+    { ...other, path, kind, name: 'twin-b', hosts: ['b.example'] }
+  ]
 }
 
 function drawPlace (random: Random, name: string, marks: WorldOptions['marks']): Place {
@@ -209,7 +236,9 @@ function drawPlace (random: Random, name: string, marks: WorldOptions['marks']):
     profile,
     mode: mode === 'async' ? 'enforce' : mode,
     ...mode === 'async' && { async: 'allowed' },
-    ...mode === 'drop' && { drop: { store: marks, mark: random.pick(['after', 'before']), status: duplicate, ...marks === 'memory' && { capacity: MARKS } } },
+    ...mode === 'drop' && {
+      drop: { store: marks, mark: random.pick(['after', 'before']), status: duplicate, ...marks === 'memory' && { capacity: MARKS } }
+    },
     key: { from: sender.from, required: random.chance(0.3) },
     ...ownScope === null && { scope: telling.written },
     ...telling.claim !== undefined && { jwt: { jwks: 'https://issuer.example/keys' } },
@@ -245,14 +274,19 @@ function senderScope ({ scope }: Sender): Telling {
 function drawSigning (random: Random, { fields }: Sender): Place['signing'] {
   if (random.chance(0.72)) return null
   if (random.chance(0.4)) return 'by-key-id'
-  return random.pick(VERIFYING.filter(verifying => !verifying.fields.some(name => fields.includes(name))))
+  return random.pick(VERIFYING.filter((verifying) => !verifying.fields.some((name) => fields.includes(name))))
 }
 
 function verifyFile ({ scheme }: Verifying): object {
   return { scheme, secret: SIGNED_WITH, ...scheme === 'hmac' && { hmac: { header: 'X-Acme-Hmac', prefix: 'v1=' } } }
 }
 
-function drawComparison (random: Random, sender: Sender, profile: Place['profile'], mode: Mode): { readonly compared: Compared, readonly fingerprint?: unknown } {
+function drawComparison (
+  random: Random,
+  sender: Sender,
+  profile: Place['profile'],
+  mode: Mode
+): { readonly compared: Compared, readonly fingerprint?: unknown } {
   const whole = profile === 'api' && !sender.event
   const usual: Compared = { any: true, whole, body: 'auto', unordered: false, members: 'all', extra: false }
   if (mode === 'drop') return { compared: { ...usual, any: false, whole: false } }
@@ -260,8 +294,10 @@ function drawComparison (random: Random, sender: Sender, profile: Place['profile
   switch (random.weighted({ usual: 70, json: 7, unordered: 5, extra: 5, none: 4, ignore: mayName, only: mayName })) {
     case 'usual': return { compared: usual }
     case 'json': return { compared: { ...usual, whole: true, body: 'json' }, fingerprint: { body: 'json' } }
-    case 'ignore': return { compared: { ...usual, whole: true, body: 'json', members: 'ignore' }, fingerprint: { body: 'json', ignore: ['/trace'] } }
-    case 'only': return { compared: { ...usual, whole: true, body: 'json', members: 'only' }, fingerprint: { body: 'json', only: ['/amount'] } }
+    case 'ignore':
+      return { compared: { ...usual, whole: true, body: 'json', members: 'ignore' }, fingerprint: { body: 'json', ignore: ['/trace'] } }
+    case 'only':
+      return { compared: { ...usual, whole: true, body: 'json', members: 'only' }, fingerprint: { body: 'json', only: ['/amount'] } }
     case 'unordered': return { compared: { ...usual, whole: profile === 'api', unordered: true }, fingerprint: { query: 'unordered' } }
     case 'extra': return { compared: { ...usual, whole: profile === 'api', extra: true }, fingerprint: { headers: ['X-Extra'] } }
     case 'none': return { compared: { ...usual, any: false, whole: false }, fingerprint: 'none' }

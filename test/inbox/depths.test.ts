@@ -12,7 +12,7 @@ async function countsOf (t: TestContext, tookMs: number): Promise<number> {
   let counts = 0
   const worker = startWorker(t, store, new Consumer(store.clock), {
     world: { meter: countingMeter() },
-    between: inbox => new Proxy(inbox, {
+    between: (inbox) => new Proxy(inbox, {
       get: (target, name) => name !== 'depths'
         ? (target[name as keyof typeof target] as (...args: unknown[]) => unknown).bind(target)
         : async () => { counts++; await after(store.clock, tookMs); return target.depths() }
@@ -24,7 +24,7 @@ async function countsOf (t: TestContext, tookMs: number): Promise<number> {
   return counts
 }
 
-test('what is counted quickly is counted each second, and what takes long has a twentieth of the time', async t => {
+test('what is counted quickly is counted each second, and what takes long has a twentieth of the time', async (t) => {
   assert.equal(await countsOf(t, 5), 60)
   const long = await countsOf(t, 400)
   assert.ok(long >= 6 && long <= 8, `${long} times`)

@@ -16,7 +16,10 @@ const WAITING = 2_000
 const GROUPS = 5
 const OF_EACH_GROUP = 12
 const WORK_MS = 50
-/** What began before the consumer was known to be down, and the pauses that double up to a second: 3.6 s at most in 24 measured outages, as chance would have it. */
+/**
+ * What began before the consumer was known to be down, and the pauses that double up to a second: 3.6 s at most in 24
+ * measured outages, as chance would have it.
+ */
 const SETTLES_DOWN_MS = 6_000
 /** Between two tries of a consumer that is down, whatever it was that was tried. */
 const ASKED_EVERY_MS = 1_000
@@ -43,7 +46,10 @@ async function downFor (t: TestContext, inbox: Partial<InboxPolicy> = {}): Promi
   }
   const consumers = Array.from({ length: PROCESSES }, () => new Consumer(clock, behave))
   // Chance as it is: what failed together must not come back together.
-  const workers = consumers.map(consumer => startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: CONCURRENCY, ...inbox })], world: { random: SYSTEM_RANDOM } }))
+  const workers = consumers.map((consumer) => startWorker(t, store, consumer, {
+    routes: [inboxRoute({ concurrency: CONCURRENCY, ...inbox })],
+    world: { random: SYSTEM_RANDOM }
+  }))
   const everyMs = OUTAGE_MS / WAITING
   for (let count = 0; count < WAITING; count++) {
     const [group, place] = [count % GROUPS, Math.floor(count / GROUPS)]
@@ -64,12 +70,15 @@ function mostWithin (asked: readonly Asked[], windowMs: number): number {
   return most
 }
 
-test('a consumer that is down for two minutes is asked little, and drains afterwards without a stampede', async t => {
+test('a consumer that is down for two minutes is asked little, and drains afterwards without a stampede', async (t) => {
   const { store, consumers, beganAtMs, upAtMs } = await downFor(t)
   const down = consumers.map(({ asked }) => asked.filter(({ atMs }) => atMs < upAtMs))
   for (const asked of down) {
     const settled = asked.filter(({ atMs }) => atMs >= beganAtMs + SETTLES_DOWN_MS)
-    assert.ok(asked.length > 0 && asked.length < OUTAGE_MS / ASKED_EVERY_MS + 2 * CONCURRENCY, `${asked.length} deliveries by one process while it was down`)
+    assert.ok(
+      asked.length > 0 && asked.length < OUTAGE_MS / ASKED_EVERY_MS + 2 * CONCURRENCY,
+      `${asked.length} deliveries by one process while it was down`
+    )
     assert.equal(mostWithin(settled, ASKED_EVERY_MS), 1, 'one at a time, a second apart')
   }
   await store.clock.advance(60_000)
@@ -78,12 +87,17 @@ test('a consumer that is down for two minutes is asked little, and drains afterw
     const up = consumer.asked.filter(({ atMs }) => atMs >= upAtMs)
     const firstAtMs = up[0]?.atMs ?? assert.fail('nothing was asked of it again')
     // One more in the time of each delivery: one, two, three, … until there are as many as the route has places.
-    for (let limit = 1; limit <= CONCURRENCY; limit++) assert.ok(up.filter(({ atMs }) => atMs < firstAtMs + limit * WORK_MS).length <= limit * (limit + 1) / 2, `more than one more in the time of a delivery, up to ${limit}`)
+    for (let limit = 1; limit <= CONCURRENCY; limit++) {
+      assert.ok(
+        up.filter(({ atMs }) => atMs < firstAtMs + limit * WORK_MS).length <= limit * (limit + 1) / 2,
+        `more than one more in the time of a delivery, up to ${limit}`
+      )
+    }
     assert.equal(mostWithin(up, WORK_MS), CONCURRENCY, 'in the end it has all its places, and never more')
   }
 })
 
-test('what has gathered comes back at the rate of its route, and in the order of each group', async t => {
+test('what has gathered comes back at the rate of its route, and in the order of each group', async (t) => {
   const ratePerSecond = 40
   const { store, consumers, upAtMs } = await downFor(t, { ratePerSecond })
   await store.clock.advance(90_000)

@@ -19,11 +19,17 @@ function patient (over: Parameters<typeof inboxRoute>[0] = {}): GuardedRoute {
 }
 
 /** What stands between a worker and its store, one method of it. */
-function between<Name extends keyof InboxStore> (name: Name, instead: (inbox: InboxStore) => InboxStore[Name]): (inbox: InboxStore) => InboxStore {
-  return inbox => new Proxy(inbox, { get: (target, asked) => asked === name ? instead(inbox) : (target[asked as keyof InboxStore] as (...args: unknown[]) => unknown).bind(target) })
+function between<Name extends keyof InboxStore> (
+  name: Name,
+  instead: (inbox: InboxStore) => InboxStore[Name]
+): (inbox: InboxStore) => InboxStore {
+  return (inbox) => new Proxy(inbox, {
+    get: (target, asked) =>
+      asked === name ? instead(inbox) : (target[asked as keyof InboxStore] as (...args: unknown[]) => unknown).bind(target)
+  })
 }
 
-test('what a killed process was delivering is delivered by another one, when its lease is over', async t => {
+test('what a killed process was delivering is delivered by another one, when its lease is over', async (t) => {
   const store = shared()
   const dead = startWorker(t, store, new Consumer(store.clock, () => null))
   await accept(store, dead, message('one'), message('held', { holds: true }))
@@ -40,7 +46,7 @@ test('what a killed process was delivering is delivered by another one, when its
   assert.ok(living.log.lines.some(({ level, message }) => level === 'warn' && message.includes('had taken')))
 })
 
-test('a message that is held because its worker died is told of and counted as any other that is held', async t => {
+test('a message that is held because its worker died is told of and counted as any other that is held', async (t) => {
   const store = shared()
   const dead = startWorker(t, store, new Consumer(store.clock, () => null))
   await accept(store, dead, message('held', { holds: true }), message('one'))
@@ -50,13 +56,22 @@ test('a message that is held because its worker died is told of and counted as a
   await store.clock.advance(2 * RECOVERED_MS)
   const told = living.log.lines.filter(({ level }) => level === 'error')
   const record = message('held').id.toString('base64url')
-  assert.deepEqual(told.map(({ level, message: text, ...members }) => members), [{ record, route: 'things', requestId: 'r-held', attempt: 1, tries: 1, result: 'held', status: null, error: 'WORKER_LOST' }])
+  assert.deepEqual(told.map(({ level, message: text, ...members }) => members), [{
+    record,
+    route: 'things',
+    requestId: 'r-held',
+    attempt: 1,
+    tries: 1,
+    result: 'held',
+    status: null,
+    error: 'WORKER_LOST'
+  }])
   assert.match(told[0]?.message ?? '', /^it is not known whether the consumer has this message/)
   assert.deepEqual([...living.counts], [['held', 1], ['delivered', 1]])
   assert.deepEqual(living.tries, [1, 2], 'of the one that is held, and of the one that was delivered again')
 })
 
-test('a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more', async t => {
+test('a message whose delivery kills its worker every time ends dead when its tries are over, and kills nobody more', async (t) => {
   const store = shared()
   const killers = [1, 2].map(() => new Consumer(store.clock, () => null))
   for (const [index, killer] of killers.entries()) {
@@ -75,7 +90,7 @@ test('a message whose delivery kills its worker every time ends dead when its tr
   assert.deepEqual([line?.['result'], line?.['tries'], living.counts.get('dead')], ['dead', 2, 1])
 })
 
-test('a lease that ended before the first byte: nothing is sent under it, and what it had comes again under a new one', async t => {
+test('a lease that ended before the first byte: nothing is sent under it, and what it had comes again under a new one', async (t) => {
   for (const kind of ['stall', 'suspend'] as const) {
     const store = shared()
     const consumer = new Consumer(store.clock)
@@ -93,7 +108,7 @@ test('a lease that ended before the first byte: nothing is sent under it, and wh
   }
 })
 
-test('what was taken and not sent, for reasons of ours, is no try of a message', async t => {
+test('what was taken and not sent, for reasons of ours, is no try of a message', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock, ({ attempt }) => says(attempt === 3 ? 204 : 500))
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -108,7 +123,7 @@ test('what was taken and not sent, for reasons of ours, is no try of a message',
   assert.deepEqual([consumer.asked.map(({ attempt }) => attempt), (await detail(store, 'one')).state], [[2, 3], 'delivered'])
 })
 
-test('a name whose lease was over begins nothing any more, even if the store takes its next sign of life', async t => {
+test('a name whose lease was over begins nothing any more, even if the store takes its next sign of life', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock)
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -127,7 +142,7 @@ test('a name whose lease was over begins nothing any more, even if the store tak
   assert.ok(stalled.log.lines.some(({ message }) => message.includes('lease was over')))
 })
 
-test('a delivery whose message has gone to another is overtaken: it changes nothing', async t => {
+test('a delivery whose message has gone to another is overtaken: it changes nothing', async (t) => {
   const store = shared()
   const slow = new Consumer(store.clock, async ({ attempt }) => { await after(store.clock, 9_000); return says(attempt === 1 ? 500 : 204) })
   const stalled = startWorker(t, store, slow)
@@ -140,7 +155,7 @@ test('a delivery whose message has gone to another is overtaken: it changes noth
   assert.deepEqual([(await detail(store, 'one')).state, stalled.counts.get('overtaken')], ['delivered', 1])
 })
 
-test('a store that is away when an answer comes is told later; the consumer is asked once, however long it takes', async t => {
+test('a store that is away when an answer comes is told later; the consumer is asked once, however long it takes', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock, async () => { await after(store.clock, 100); return says(204) })
   const worker = startWorker(t, store, consumer)
@@ -162,7 +177,7 @@ test('a store that is away when an answer comes is told later; the consumer is a
   assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
 })
 
-test('a delivery outlasts an outage of its store: nobody takes it back before its worker could say that it lives', async t => {
+test('a delivery outlasts an outage of its store: nobody takes it back before its worker could say that it lives', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock, async () => { await after(store.clock, 5 * WORKER_LEASE_MS); return says(204) })
   const worker = startWorker(t, store, consumer, { routes: [patient()] })
@@ -182,7 +197,7 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
 })
 
-test('nor where leases of records are long, so that the records alone would hardly miss it', async t => {
+test('nor where leases of records are long, so that the records alone would hardly miss it', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock, async () => { await after(store.clock, 10 * WORKER_LEASE_MS); return says(204) })
   const records = faulty(new MemoryStore({ nowMs: store.clock.wallMs }))
@@ -206,7 +221,7 @@ test('nor where leases of records are long, so that the records alone would hard
   assert.deepEqual([await states(store), consumer.asked.length, worker.counts.get('delivered')], [{ delivered: 1 }, 1, 1])
 })
 
-test('while the store is away nothing is taken and nothing new is sent', async t => {
+test('while the store is away nothing is taken and nothing new is sent', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock)
   const worker = startWorker(t, store, consumer)
@@ -220,13 +235,13 @@ test('while the store is away nothing is taken and nothing new is sent', async t
   assert.deepEqual(consumer.texts, ['one'])
 })
 
-test('messages that were handed out in a reply that was lost are not stuck: the name that has them is given up', async t => {
+test('messages that were handed out in a reply that was lost are not stuck: the name that has them is given up', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock, async () => { await after(store.clock, 2_000); return says(204) })
   let lost = 1
   const worker = startWorker(t, store, consumer, {
     routes: [inboxRoute({ concurrency: 2 })],
-    between: between('take', inbox => async order => {
+    between: between('take', (inbox) => async (order) => {
       const taken = await inbox.take(order)
       if (taken.length > 0 && lost-- > 0) throw new StoreUnavailable('memory', 'take', true)
       return taken
@@ -234,21 +249,24 @@ test('messages that were handed out in a reply that was lost are not stuck: the 
   })
   await accept(store, worker, message('one'), message('two'), message('three'))
   await store.clock.advance(WORKER_LEASE_MS + 10_000)
-  assert.deepEqual([await states(store), consumer.asked.map(({ text, attempt }) => `${text} ${attempt}`).toSorted()], [{ delivered: 3 }, ['one 2', 'three 1', 'two 2']])
+  assert.deepEqual(
+    [await states(store), consumer.asked.map(({ text, attempt }) => `${text} ${attempt}`).toSorted()],
+    [{ delivered: 3 }, ['one 2', 'three 1', 'two 2']]
+  )
 })
 
-test('a backlog of what dead workers had is worked off without a pause, though groups were called beside it', async t => {
+test('a backlog of what dead workers had is worked off without a pause, though groups were called beside it', async (t) => {
   const store = shared()
   let left = 10
   // As Postgres counts: the messages and the groups.
-  const backlog = between('recover', () => async limit => ({ count: left-- > 0 ? limit + 1 : 0, held: [] }))
+  const backlog = between('recover', () => async (limit) => ({ count: left-- > 0 ? limit + 1 : 0, held: [] }))
   const worker = startWorker(t, store, new Consumer(store.clock), { between: backlog })
   await store.clock.advance(WORKER_LEASE_MS + 4_000)
   assert.ok(left < 0, `${left} are left`)
   assert.equal(worker.log.lines.filter(({ message }) => message.includes('had taken')).length, 10)
 })
 
-test('a drain takes nothing more, lets what is under way end, and leaves the rest to others', async t => {
+test('a drain takes nothing more, lets what is under way end, and leaves the rest to others', async (t) => {
   const store = shared()
   const slow = new Consumer(store.clock, async () => { await after(store.clock, 2_000); return says(204) })
   const ending = startWorker(t, store, slow, { routes: [inboxRoute({ concurrency: 1 })] })
@@ -261,7 +279,7 @@ test('a drain takes nothing more, lets what is under way end, and leaves the res
   assert.deepEqual([slow.texts, (await detail(store, 'one')).state, (await detail(store, 'two')).state], [['one'], 'delivered', 'waiting'])
 })
 
-test('a delivery that outlasts the drain is broken off; another process has it at once', async t => {
+test('a delivery that outlasts the drain is broken off; another process has it at once', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock)
   startWorker(t, store, consumer, { routes: [inboxRoute({ concurrency: 8 })] })
@@ -270,7 +288,7 @@ test('a delivery that outlasts the drain is broken off; another process has it a
   const ending = startWorker(t, store, never)
   const others = store.inbox.take.bind(store.inbox)
   // The other one looks away while this one takes it.
-  store.inbox.take = async order => order.routes.some(({ places }) => places === 8) ? [] : others(order)
+  store.inbox.take = async (order) => order.routes.some(({ places }) => places === 8) ? [] : others(order)
   await accept(store, ending, message('one'))
   await store.clock.advance(10)
   store.inbox.take = others
@@ -282,11 +300,11 @@ test('a delivery that outlasts the drain is broken off; another process has it a
   assert.deepEqual(consumer.asked.map(({ text, attempt }) => [text, attempt]), [['one', 2]])
 })
 
-test('a settle that its store has forgotten (a failover) leaves nothing stuck under a worker that lives: the message comes again', async t => {
+test('a settle that its store has forgotten (a failover) leaves nothing stuck under a worker that lives: the message comes again', async (t) => {
   const store = shared()
   const consumer = new Consumer(store.clock)
   let forgets = true
-  const forgetful = between('settle', inbox => async (token, fate) => {
+  const forgetful = between('settle', (inbox) => async (token, fate) => {
     if (!forgets) return inbox.settle(token, fate)
     forgets = false
     return true
@@ -300,11 +318,17 @@ test('a settle that its store has forgotten (a failover) leaves nothing stuck un
   assert.deepEqual(await states(store), { delivered: 2 })
 })
 
-test('a worker takes another name now and then; what is under way under the old one is kept, and ends as it would', async t => {
+test('a worker takes another name now and then; what is under way under the old one is kept, and ends as it would', async (t) => {
   const store = shared()
   const names = new Set<string>()
-  const long = new Consumer(store.clock, async ({ text }) => { await after(store.clock, text === 'long' ? 3 * WORKER_NAME_MS : 1); return says(204) })
-  const worker = startWorker(t, store, long, { routes: [patient()], between: between('alive', inbox => async (owner, ms) => { names.add(owner.toString('hex')); await inbox.alive(owner, ms) }) })
+  const long = new Consumer(store.clock, async ({ text }) => {
+    await after(store.clock, text === 'long' ? 3 * WORKER_NAME_MS : 1)
+    return says(204)
+  })
+  const worker = startWorker(t, store, long, {
+    routes: [patient()],
+    between: between('alive', (inbox) => async (owner, ms) => { names.add(owner.toString('hex')); await inbox.alive(owner, ms) })
+  })
   startWorker(t, store, new Consumer(store.clock, () => assert.fail('nobody takes it over')), { routes: [patient()] })
   await accept(store, worker, message('long'))
   await store.clock.advance(2.5 * WORKER_NAME_MS)
@@ -314,17 +338,19 @@ test('a worker takes another name now and then; what is under way under the old 
   assert.deepEqual(worker.log.lines.filter(({ level }) => level === 'warn'), [])
 })
 
-test('a settle whose reply was lost was this delivery\'s all the same, and is told as what it came to', async t => {
+test('a settle whose reply was lost was this delivery\'s all the same, and is told as what it came to', async (t) => {
   for (const [status, result, state] of [[204, 'delivered', 'delivered'], [410, 'dead', 'dead'], [500, 'again', 'waiting']] as const) {
     const store = shared()
     let lost = false
-    const lossy = between('settle', inbox => async (token, fate) => {
+    const lossy = between('settle', (inbox) => async (token, fate) => {
       const settled = await inbox.settle(token, fate)
       if (lost) return settled
       lost = true
       throw new StoreUnavailable('memory', 'settle', true)
     })
-    const worker = startWorker(t, store, new Consumer(store.clock, ({ attempt }) => attempt === 1 ? says(status) : null), { between: lossy })
+    const worker = startWorker(t, store, new Consumer(store.clock, ({ attempt }) => attempt === 1 ? says(status) : null), {
+      between: lossy
+    })
     await accept(store, worker, message('one'))
     await store.clock.advance(500)
     assert.deepEqual([Object.fromEntries(worker.counts), (await detail(store, 'one')).state], [{ [result]: 1 }, state])

@@ -38,8 +38,20 @@ export const INBOX: InboxPolicy = {
   batch: 'refuse'
 }
 
-export function inboxRoute (inbox: Partial<InboxPolicy> = {}, policy: Partial<IdempotencyPolicy> = {}, url = 'http://consumer.test', name = 'things'): GuardedRoute {
-  return { ...guardedRoute(url, { profile: 'relay', unknown: 'retry', inboxFor: 'all', ...policy, inbox: { ...INBOX, ...inbox } }, { timeoutMs: 10_000 }), name }
+export function inboxRoute (
+  inbox: Partial<InboxPolicy> = {},
+  policy: Partial<IdempotencyPolicy> = {},
+  url = 'http://consumer.test',
+  name = 'things'
+): GuardedRoute {
+  return {
+    ...guardedRoute(
+      url,
+      { profile: 'relay', unknown: 'retry', inboxFor: 'all', ...policy, inbox: { ...INBOX, ...inbox } },
+      { timeoutMs: 10_000 }
+    ),
+    name
+  }
 }
 
 export interface Asked { readonly request: UpstreamRequest, readonly text: string, readonly attempt: number, readonly atMs: number }
@@ -47,7 +59,10 @@ export interface Asked { readonly request: UpstreamRequest, readonly text: strin
 /** An answer, how a sending ended without one, or null: there will never be any. */
 export type Says = UpstreamResult | null
 
-export const says = (status: number, headers: readonly string[] = [], body = ''): UpstreamResult => ({ kind: 'answer', answer: { status, headers, body: Buffer.from(body) } })
+export const says = (status: number, headers: readonly string[] = [], body = ''): UpstreamResult => ({
+  kind: 'answer',
+  answer: { status, headers, body: Buffer.from(body) }
+})
 export const REFUSED: UpstreamResult = { kind: 'unsent', code: 'ECONNREFUSED' }
 export const RESET: UpstreamResult = { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null }
 
@@ -76,7 +91,12 @@ export class Consumer implements Upstream {
       if (cancelled !== null || !maySend()) return resolve({ kind: 'unsent', code: cancelled ?? 'LEASE' })
       started = true
       this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay)
-      const asked = { request, text: request.body.toString(), attempt: Number(fieldOf(request, 'Idempotency-Attempt')), atMs: this.#clock.monotonicMs() }
+      const asked = {
+        request,
+        text: request.body.toString(),
+        attempt: Number(fieldOf(request, 'Idempotency-Attempt')),
+        atMs: this.#clock.monotonicMs()
+      }
       this.asked.push(asked)
       const said = await this.#behave(asked)
       if (said !== null) resolve(said)
@@ -99,7 +119,7 @@ export function fieldOf ({ headers }: UpstreamRequest, name: string): string | u
 }
 
 export async function after (clock: ManualClock, ms: number): Promise<void> {
-  await new Promise<void>(resolve => { clock.after(ms, resolve) })
+  await new Promise<void>((resolve) => { clock.after(ms, resolve) })
 }
 
 /** What all processes of a test share. */
@@ -131,7 +151,12 @@ export interface WorkerOptions {
   readonly between?: (inbox: InboxStore) => InboxStore
 }
 
-export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, upstream: Upstream, { routes = [inboxRoute()], world = {}, between = each => each }: WorkerOptions = {}): Worker {
+export function startWorker (
+  t: TestContext,
+  { clock, inbox, locks }: Shared,
+  upstream: Upstream,
+  { routes = [inboxRoute()], world = {}, between = (each) => each }: WorkerOptions = {}
+): Worker {
   const log = recordingLog()
   const counts = new Map<string, number>()
   const tries: number[] = []
@@ -155,14 +180,30 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
     tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
     clock,
     // The longest pause that full jitter may draw.
-    random: { bytes: size => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
-    meter: { ...countingMeter(), delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) }, deliveryTries: (_, count) => { tries.push(count) }, settleRetried: () => {}, unresolved: () => {}, arbiterAhead: () => {}, arbiterStepped: () => {} },
+    random: { bytes: (size) => size === 4 ? Buffer.alloc(4, 255) : SYSTEM_RANDOM.bytes(size) },
+    meter: {
+      ...countingMeter(),
+      delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) },
+      deliveryTries: (_, count) => { tries.push(count) },
+      settleRetried: () => {},
+      unresolved: () => {},
+      arbiterAhead: () => {},
+      arbiterStepped: () => {}
+    },
     log,
-    deliveryLog: { note: line => { log.info(line, line.result) } },
+    deliveryLog: { note: (line) => { log.info(line, line.result) } },
     instance: 'test',
     probed: new Map(),
     inboxes: inboxRoutes(routes),
-    limits: { share: 1, executions: 100, waiters: 100, inFlightPerScope: 0, bufferedBytes: 64 * 1024 * 1024, unsettledBytes: 1024, recentBytes: 0 },
+    limits: {
+      share: 1,
+      executions: 100,
+      waiters: 100,
+      inFlightPerScope: 0,
+      bufferedBytes: 64 * 1024 * 1024,
+      unsettledBytes: 1024,
+      recentBytes: 0
+    },
     claimWithinMs: 2_000,
     longestLeaseMs: 15_000,
     copyTtlMs: 0,
@@ -187,7 +228,13 @@ export function startWorker (t: TestContext, { clock, inbox, locks }: Shared, up
   return Object.assign(worker, { gateway, deliverer, log, counts, tries, kill, end: endOnce })
 }
 
-export interface Written { readonly group?: string, readonly holds?: boolean, readonly stops?: boolean, readonly route?: string, readonly headers?: readonly string[] }
+export interface Written {
+  readonly group?: string
+  readonly holds?: boolean
+  readonly stops?: boolean
+  readonly route?: string
+  readonly headers?: readonly string[]
+}
 
 export function message (text: string, { group, holds = false, stops = false, route = 'things', headers = [] }: Written = {}): NewMessage {
   const hash = (of: string): Buffer => createHash('sha256').update(of).digest()

@@ -34,7 +34,12 @@ for (const one of [...SEARCHES, ...WIDE, ...MUTATIONS, ...OUTSIDE].filter(({ nam
 if (values.report !== undefined) {
   const command = ['npm run model --', ...process.argv.slice(2)].join(' ')
   const [onceway = '', node = ''] = versions()
-  const facts = { command, versions: [onceway, node, versionOfTool('spin', '-V'), versionOfTool('gcc', '--version')], date: new Date().toISOString().slice(0, 10), seconds: (performance.now() - startedAt) / 1_000 }
+  const facts = {
+    command,
+    versions: [onceway, node, versionOfTool('spin', '-V'), versionOfTool('gcc', '--version')],
+    date: new Date().toISOString().slice(0, 10),
+    seconds: (performance.now() - startedAt) / 1_000
+  }
   writeFileSync(values.report, reportOf(told, facts))
 }
 process.exitCode = told.length > 0 && told.every(isAsItMust) ? 0 : 1

@@ -41,20 +41,25 @@ describe('outside the promise it breaks, as the protocol says', { ...needs('spin
 
 test('every rule that the model can leave out is left out once', () => {
   const inModel = new Set(Array.from(text.matchAll(/\bM_[A-Z0-9_]+\b/g), ([name]) => name))
-  const left = MUTATIONS.flatMap(({ define }) => Object.keys(define).filter(key => key.startsWith('M_')))
+  const left = MUTATIONS.flatMap(({ define }) => Object.keys(define).filter((key) => key.startsWith('M_')))
   assert.deepEqual(left.sort(), Array.from(inModel).sort())
 })
 
 test('every property that the model checks is missed by one rule at least', () => {
   const properties = new Set(Array.from(text.matchAll(/\bassert\((\w+)/g), ([, name]) => name as string))
   const caught = new Set(MUTATIONS.map(({ by }) => by))
-  assert.deepEqual(Array.from(properties).filter(name => !caught.has(name)), [])
+  assert.deepEqual(Array.from(properties).filter((name) => !caught.has(name)), [])
 })
 
 describe('a search that was cut short has shown nothing', () => {
   const whole = 'State-vector 100 byte, depth reached 72, errors: 0\n     1553 states, stored\n'
   test('whole', () => { assert.equal(verdictOf(whole, 1).holds, true) })
-  for (const said of ['error: max search depth too small', 'pan: out of memory', 'pan: reached -DMEMLIM bound', 'Warning: Search not completed']) {
+  for (const said of [
+    'error: max search depth too small',
+    'pan: out of memory',
+    'pan: reached -DMEMLIM bound',
+    'Warning: Search not completed'
+  ]) {
     test(said, () => { assert.equal(verdictOf(`${said}\n${whole}`, 1).holds, false) })
   }
   test('nothing at all', () => { assert.equal(verdictOf('', 1).holds, false) })
@@ -62,6 +67,9 @@ describe('a search that was cut short has shown nothing', () => {
     assert.equal(verdictOf('pan: error: too many processes -- current max is 10 procs (-DNFAIR=3)', 1).holds, false)
   })
   test('an error that names no property', () => {
-    assert.equal(verdictOf('pan:1: invalid end state (at depth 3)\nState-vector 100 byte, depth reached 72, errors: 1\n', 1).violated, 'invalid end state (at depth 3)')
+    assert.equal(
+      verdictOf('pan:1: invalid end state (at depth 3)\nState-vector 100 byte, depth reached 72, errors: 1\n', 1).violated,
+      'invalid end state (at depth 3)'
+    )
   })
 })

@@ -16,7 +16,7 @@ const ROWS = rows()
 
 function rows (): Row[] {
   const section = page.split('## Every step, in the code')[1]?.split('\n## ')[0] ?? ''
-  return section.split('\n').filter(line => line.startsWith('| `')).map(line => {
+  return section.split('\n').filter((line) => line.startsWith('| `')).map((line) => {
     const [, steps = '', , functions = '', statements = ''] = line.split('|')
     return { steps: namesIn(steps), functions, statements }
   })
@@ -30,7 +30,10 @@ interface Place { readonly name: string | null, readonly file: string }
 
 /** `name` (`src/file.ts`), or a file alone. */
 function placesIn (text: string): Place[] {
-  return Array.from(text.matchAll(/(?:`(\w+)` )?\(`(src\/[\w./-]+)`\)/g), ([, name, file]) => ({ name: name ?? null, file: file as string }))
+  return Array.from(text.matchAll(/(?:`(\w+)` )?\(`(src\/[\w./-]+)`\)/g), ([, name, file]) => ({
+    name: name ?? null,
+    file: file as string
+  }))
 }
 
 function textOf (file: string): string {
@@ -38,15 +41,21 @@ function textOf (file: string): string {
 }
 
 test('every step of the model stands in the table, and no other', () => {
-  const inModel = Array.from(model.matchAll(/^(?:proctype (\w+)|inline (\w+)|([a-z]\w*):)/gm), ([, process, inline, label]) => (process ?? inline ?? label) as string)
-  const steps = new Set(inModel.filter(name => !['Gateway', 'end', 'fin'].includes(name)))
-  assert.deepEqual(Array.from(new Set(ROWS.flatMap(row => row.steps))).filter(name => !/^[A-Z]+$/.test(name)).sort(), Array.from(steps).sort())
+  const inModel = Array.from(
+    model.matchAll(/^(?:proctype (\w+)|inline (\w+)|([a-z]\w*):)/gm),
+    ([, process, inline, label]) => (process ?? inline ?? label) as string
+  )
+  const steps = new Set(inModel.filter((name) => !['Gateway', 'end', 'fin'].includes(name)))
+  assert.deepEqual(
+    Array.from(new Set(ROWS.flatMap((row) => row.steps))).filter((name) => !/^[A-Z]+$/.test(name)).sort(),
+    Array.from(steps).sort()
+  )
 })
 
 test('every row names a function and a statement', () => {
   const world = ROWS.filter(({ functions }) => functions.trim() === '–')
   assert.equal(world.length, 1)
-  const without = ROWS.filter(row => !world.includes(row) && (placesIn(row.functions).length === 0 || row.statements.trim() === ''))
+  const without = ROWS.filter((row) => !world.includes(row) && (placesIn(row.functions).length === 0 || row.statements.trim() === ''))
   assert.deepEqual(without, [])
 })
 
@@ -57,25 +66,32 @@ test('every function is there', () => {
 })
 
 function isDeclared (name: string, text: string): boolean {
-  return new RegExp(`(?:function|const|class) #?${name}\\b|^ +(?:async )?#?${name} \\(|\\b${name}\\b.*=> \\{$|^ +${name} \\(.*\\{$`, 'm').test(text)
+  return new RegExp(
+    `(?:function|const|class) #?${name}\\b|^ +(?:async )?#?${name} \\(|\\b${name}\\b.*=> \\{$|^ +${name} \\(.*\\{$`,
+    'm'
+  ).test(text)
 }
 
 test('every statement is there, by its name', () => {
   const places = ROWS.flatMap(({ statements }) => placesIn(statements))
-  const isNamed = ({ name, file }: Place): boolean => name !== null && new RegExp(`name: '${name}'|export const ${name} = \``).test(textOf(file))
-  assert.deepEqual(places.filter(place => !isNamed(place)), [])
+  const isNamed = ({ name, file }: Place): boolean =>
+    name !== null && new RegExp(`name: '${name}'|export const ${name} = \``).test(textOf(file))
+  assert.deepEqual(places.filter((place) => !isNamed(place)), [])
 })
 
 test('every statement that writes a record has a step', () => {
   const directory = 'src/store/postgres'
-  const files = readdirSync(join(ROOT, directory)).filter(file => file.endsWith('.ts')).map(file => `${directory}/${file}`)
-  const writing = files.flatMap(file => Array.from(textOf(file).matchAll(/name: '(\w+)',\n +writes: true/g), ([, name]) => name as string))
+  const files = readdirSync(join(ROOT, directory)).filter((file) => file.endsWith('.ts')).map((file) => `${directory}/${file}`)
+  const writing = files.flatMap((file) => Array.from(
+    textOf(file).matchAll(/name: '(\w+)',\n +writes: true/g),
+    ([, name]) => name as string
+  ))
   assert.ok(writing.length > 8)
   const named = ROWS.flatMap(({ statements }) => namesIn(statements))
-  assert.deepEqual(writing.filter(name => !named.includes(name)), [])
+  assert.deepEqual(writing.filter((name) => !named.includes(name)), [])
 })
 
 test('every property that is checked stands on the page', () => {
   const properties = new Set([STUCK, ...Array.from(model.matchAll(/\bassert\((\w+)/g), ([, name]) => name as string)])
-  assert.deepEqual(Array.from(properties).filter(name => !page.includes(`\`${name}\``)), [])
+  assert.deepEqual(Array.from(properties).filter((name) => !page.includes(`\`${name}\``)), [])
 })

@@ -45,15 +45,19 @@ const FAIRNESS = '-DNFAIR=5'
 export type Aim = 'small' | 'wide' | 'counterexample'
 
 export async function search (one: Search, aim: Aim, limits: Limits): Promise<Verdict> {
-  return inDirectory(one, async cwd => searchIn(cwd, one, aim, limits))
+  return inDirectory(one, async (cwd) => searchIn(cwd, one, aim, limits))
 }
 
 /** The shortest schedule to what is wrong, step by step. */
 export async function trail (one: Search, limits: Limits): Promise<string> {
-  return inDirectory(one, async cwd => {
+  return inDirectory(one, async (cwd) => {
     await searchIn(cwd, one, 'counterexample', limits)
     const { output } = await run(cwd, toolPath('spin'), ['-t', '-p', '-k', 'onceway.pml.trail', ...definitionsOf(one), MODEL], COMPILE_MS)
-    return output.split('\n').filter(line => /proc +\d+ /.test(line) && !/goto|\[else\]|\[\(1\)\]|= 0\]$/.test(line)).map(line => line.replace(MODEL, 'onceway.pml')).join('\n')
+    return output
+      .split('\n')
+      .filter((line) => /proc +\d+ /.test(line) && !/goto|\[else\]|\[\(1\)\]|= 0\]$/.test(line))
+      .map((line) => line.replace(MODEL, 'onceway.pml'))
+      .join('\n')
   })
 }
 
@@ -62,7 +66,12 @@ async function searchIn (cwd: string, one: Search, aim: Aim, limits: Limits): Pr
   await must(cwd, 'spin', ['-a', ...definitionsOf(one), MODEL])
   await must(cwd, compilerFor(aim), [...compilerOptions(live, aim), `-DMEMLIM=${limits.megabytes}`, '-o', 'pan', 'pan.c'])
   const startedAt = performance.now()
-  const { output } = await run(cwd, join(cwd, 'pan'), [`-m${DEPTH_MAX}`, `-w${PLACES[aim]}`, '-n', ...live ? ['-a', '-f'] : []], limits.seconds * 1_000)
+  const { output } = await run(
+    cwd,
+    join(cwd, 'pan'),
+    [`-m${DEPTH_MAX}`, `-w${PLACES[aim]}`, '-n', ...live ? ['-a', '-f'] : []],
+    limits.seconds * 1_000
+  )
   return verdictOf(output, (performance.now() - startedAt) / 1_000)
 }
 
@@ -89,7 +98,13 @@ function compilerFor (aim: Aim): 'gcc' | 'tcc' {
 /** A small search is over before anything is optimised, and has room for its states as they are. */
 function compilerOptions (live: boolean, aim: Aim): string[] {
   const shortest = aim === 'counterexample' && !live
-  return [...aim === 'wide' ? ['-O2', '-DCOLLAPSE'] : ['-O0'], '-w', '-DVECTORSZ=2048', ...live ? [FAIRNESS] : ['-DSAFETY'], ...shortest ? ['-DBFS'] : []]
+  return [
+    ...aim === 'wide' ? ['-O2', '-DCOLLAPSE'] : ['-O0'],
+    '-w',
+    '-DVECTORSZ=2048',
+    ...live ? [FAIRNESS] : ['-DSAFETY'],
+    ...shortest ? ['-DBFS'] : []
+  ]
 }
 
 export function verdictOf (output: string, seconds: number): Verdict {
@@ -125,11 +140,22 @@ function toolPath (tool: 'spin' | 'gcc' | 'tcc'): string {
   return join(source.directory, tool)
 }
 
-async function run (cwd: string, file: string, args: readonly string[], timeoutMs: number): Promise<{ readonly output: string, readonly code: number | null }> {
+async function run (
+  cwd: string,
+  file: string,
+  args: readonly string[],
+  timeoutMs: number
+): Promise<{ readonly output: string, readonly code: number | null }> {
   const { promise, resolve } = Promise.withResolvers<{ readonly output: string, readonly code: number | null }>()
   // spin calls gcc to preprocess: both may be outside the path.
-  const path = [process.env.PATH, ...(['spin', 'gcc'] as const).map(tool => join(toolPath(tool), '..'))].filter(Boolean).join(delimiter)
-  const options = { cwd, env: { ...process.env, PATH: path }, timeout: timeoutMs, maxBuffer: OUTPUT_BYTES_MAX, killSignal: 'SIGKILL' } as const
+  const path = [process.env.PATH, ...(['spin', 'gcc'] as const).map((tool) => join(toolPath(tool), '..'))].filter(Boolean).join(delimiter)
+  const options = {
+    cwd,
+    env: { ...process.env, PATH: path },
+    timeout: timeoutMs,
+    maxBuffer: OUTPUT_BYTES_MAX,
+    killSignal: 'SIGKILL'
+  } as const
   const child = execFile(file, args, options, (_error, stdout, stderr) => {
     const ended = child.signalCode === null ? '' : `\nended by ${child.signalCode} after ${timeoutMs} ms: Search not completed\n`
     resolve({ output: `${stdout}${stderr}${ended}`, code: child.exitCode })

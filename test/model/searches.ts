@@ -54,25 +54,55 @@ export const SEARCHES: readonly Search[] = [
 
 /** All faults at once, and as many of a kind as fit into some gigabytes. */
 export const WIDE: readonly Search[] = [
-  { name: 'hold, wide: a process dies, another is stopped, a reply and Redis are lost', define: { POLICY: HOLD, REQS0: 2, CRASHES: 1, STALLS: 1, LOST: 1, REDIS: 1 } },
-  { name: 'hold, wide: the arbiter is away, claims come late, a process dies', define: { POLICY: HOLD, OUTAGES: 1, LOST: 2, GHOSTS: 1, CRASHES: 1 } },
-  { name: 'hold, wide: an operator, retention ends, a reply is lost, a process is stopped', define: { POLICY: HOLD, REQS0: 2, OPERATOR: 1, EXPIRY: 1, LOST: 1, STALLS: 1 } },
+  {
+    name: 'hold, wide: a process dies, another is stopped, a reply and Redis are lost',
+    define: { POLICY: HOLD, REQS0: 2, CRASHES: 1, STALLS: 1, LOST: 1, REDIS: 1 }
+  },
+  {
+    name: 'hold, wide: the arbiter is away, claims come late, a process dies',
+    define: { POLICY: HOLD, OUTAGES: 1, LOST: 2, GHOSTS: 1, CRASHES: 1 }
+  },
+  {
+    name: 'hold, wide: an operator, retention ends, a reply is lost, a process is stopped',
+    define: { POLICY: HOLD, REQS0: 2, OPERATOR: 1, EXPIRY: 1, LOST: 1, STALLS: 1 }
+  },
   { name: 'hold, wide: two replies and Redis are lost, retention ends', define: { POLICY: HOLD, REQS0: 2, LOST: 2, EXPIRY: 1, REDIS: 1 } },
   { name: 'hold, wide: commits hang, a process dies, another is stopped', define: { POLICY: HOLD, HANGS: 1, CRASHES: 1, STALLS: 1 } },
   { name: 'retry, wide: commits hang, somebody locks the row, a process dies', define: { POLICY: RETRY, HANGS: 1, LOCKS: 1, CRASHES: 1 } },
-  { name: 'retry, wide: the clock steps, a process dies, another is stopped, a reply is lost', define: { POLICY: RETRY, STEPS: 1, CRASHES: 1, STALLS: 1, LOST: 1 } },
+  {
+    name: 'retry, wide: the clock steps, a process dies, another is stopped, a reply is lost',
+    define: { POLICY: RETRY, STEPS: 1, CRASHES: 1, STALLS: 1, LOST: 1 }
+  },
   { name: 'probe, wide: commits hang, the clock steps', define: { POLICY: PROBE, HANGS: 1, STEPS: 1 } },
-  { name: 'retry, wide: a process dies, another is stopped, a reply is lost', define: { POLICY: RETRY, REQS0: 2, CRASHES: 1, STALLS: 1, LOST: 1 } },
-  { name: 'retry, wide: the arbiter is away, a process dies, another is stopped', define: { POLICY: RETRY, OUTAGES: 1, CRASHES: 1, STALLS: 1, REDIS: 1 } },
-  { name: 'retry, wide: retention ends, a reply is lost, a process is stopped', define: { POLICY: RETRY, REQS0: 2, EXPIRY: 1, LOST: 1, STALLS: 1 } },
-  { name: 'probe, wide: a process dies, another is stopped, the upstream is silent', define: { POLICY: PROBE, CRASHES: 1, STALLS: 1, MUTE: 1 } },
+  {
+    name: 'retry, wide: a process dies, another is stopped, a reply is lost',
+    define: { POLICY: RETRY, REQS0: 2, CRASHES: 1, STALLS: 1, LOST: 1 }
+  },
+  {
+    name: 'retry, wide: the arbiter is away, a process dies, another is stopped',
+    define: { POLICY: RETRY, OUTAGES: 1, CRASHES: 1, STALLS: 1, REDIS: 1 }
+  },
+  {
+    name: 'retry, wide: retention ends, a reply is lost, a process is stopped',
+    define: { POLICY: RETRY, REQS0: 2, EXPIRY: 1, LOST: 1, STALLS: 1 }
+  },
+  {
+    name: 'probe, wide: a process dies, another is stopped, the upstream is silent',
+    define: { POLICY: PROBE, CRASHES: 1, STALLS: 1, MUTE: 1 }
+  },
   { name: 'probe, wide: two ask at once, three requests, a process dies', define: { POLICY: PROBE, REQS0: 2, RECONCILERS: 2, CRASHES: 1 } },
   { name: 'probe, wide: two ask at once, a process is stopped', define: { POLICY: PROBE, RECONCILERS: 2, STALLS: 1 } },
   { name: 'probe, wide: an operator, the arbiter is away', define: { POLICY: PROBE, OPERATOR: 1, OUTAGES: 1, STALLS: 1 } },
   { name: 'probe, wide: retention ends, replies are lost', define: { POLICY: PROBE, EXPIRY: 1, LOST: 2 } },
-  { name: 'hold, wide, nothing is stuck: a process dies, the arbiter is away, a reply is lost', define: { LIVE: 1, POLICY: HOLD, CRASHES: 1, OUTAGES: 1, LOST: 1 } },
+  {
+    name: 'hold, wide, nothing is stuck: a process dies, the arbiter is away, a reply is lost',
+    define: { LIVE: 1, POLICY: HOLD, CRASHES: 1, OUTAGES: 1, LOST: 1 }
+  },
   { name: 'retry, wide, nothing is stuck: a process is stopped, another dies', define: { LIVE: 1, POLICY: RETRY, STALLS: 1, CRASHES: 1 } },
-  { name: 'probe, wide, nothing is stuck: a process dies, the upstream is silent', define: { LIVE: 1, POLICY: PROBE, CRASHES: 1, MUTE: 1 } },
+  {
+    name: 'probe, wide, nothing is stuck: a process dies, the upstream is silent',
+    define: { LIVE: 1, POLICY: PROBE, CRASHES: 1, MUTE: 1 }
+  },
   { name: 'probe, wide, nothing is stuck: two ask at once', define: { LIVE: 1, POLICY: PROBE, RECONCILERS: 2 } }
 ]
 

@@ -15,7 +15,12 @@ export function lineOf (told: Told): string {
   return `${isAsItMust(told) ? 'as it must' : 'WRONG     '}  ${came.padEnd(34)} ${String(verdict.states).padStart(10)} states ${verdict.seconds.toFixed(1).padStart(7)} s  ${search.name}`
 }
 
-export interface ReportFacts { readonly command: string, readonly versions: readonly string[], readonly date: string, readonly seconds: number }
+export interface ReportFacts {
+  readonly command: string
+  readonly versions: readonly string[]
+  readonly date: string
+  readonly seconds: number
+}
 
 export function reportOf (told: readonly Told[], { command, versions, date, seconds }: ReportFacts): string {
   const whole = told.filter(({ search }) => !('by' in search))
@@ -32,7 +37,7 @@ export function reportOf (told: readonly Told[], { command, versions, date, seco
     `| versions | ${versions.join(', ')} |`,
     `| time | ${Math.round(seconds)} s |`,
     `| states | ${count(whole.reduce((sum, { verdict }) => sum + verdict.states, 0))} |`,
-    `| **searches that did not come out as they must** | **${told.filter(one => !isAsItMust(one)).length}** |`,
+    `| **searches that did not come out as they must** | **${told.filter((one) => !isAsItMust(one)).length}** |`,
     '',
     '## With every rule in its place',
     '',
@@ -46,7 +51,7 @@ export function reportOf (told: readonly Told[], { command, versions, date, seco
     '',
     '| left out | definitions | violated | steps | states until then |',
     '|---|---|---|---:|---:|',
-    ...caught.map(one => `| ${one.search.name}: ${whatOf(one.search)} | ${definitionsOf(one.search)} | \`${one.verdict.violated ?? 'nothing'}\`${isAsItMust(one) ? '' : ' **WRONG**'} | ${one.verdict.depth} | ${count(one.verdict.states)} |`),
+    ...caught.map((one) => `| ${one.search.name}: ${whatOf(one.search)} | ${definitionsOf(one.search)} | \`${one.verdict.violated ?? 'nothing'}\`${isAsItMust(one) ? '' : ' **WRONG**'} | ${one.verdict.depth} | ${count(one.verdict.states)} |`),
     ''
   ].join('\n')
 }

@@ -24,7 +24,7 @@ describe('the image', () => {
   })
   after(() => { rmSync(directory, { recursive: true, force: true }) })
 
-  test('docker run -e UPSTREAM alone: it guards, keeps its records in /data, and answers probes from outside', async t => {
+  test('docker run -e UPSTREAM alone: it guards, keeps its records in /data, and answers probes from outside', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const { url, adminUrl } = await startImage(t, image, root, { ...QUICK, UPSTREAM: witness.url })
@@ -37,11 +37,15 @@ describe('the image', () => {
     // A kubelet names the pod's address; a probe may also bring a Host of its own.
     for (const path of ['/livez', '/readyz', '/metrics']) assert.equal((await fetch(at(adminUrl, path))).status, 200, path)
     const { node, spawn: user, env } = asUser(image, root)
-    const healthy = await run(node, image.healthcheck.slice(1), { ...user, cwd: join(root, image.workdir), env: { ...env, ONCEWAY_ADMIN_PORT: new URL(adminUrl).port } })
+    const healthy = await run(node, image.healthcheck.slice(1), {
+      ...user,
+      cwd: join(root, image.workdir),
+      env: { ...env, ONCEWAY_ADMIN_PORT: new URL(adminUrl).port }
+    })
     assert.match(healthy.stdout, /"status":"ready"/)
   })
 
-  test('a file that is mounted is used as before, also by the health check', async t => {
+  test('a file that is mounted is used as before, also by the health check', async (t) => {
     const witness = await startWitness()
     t.after(() => witness.close())
     const file = join(root, 'etc/onceway/onceway.yaml')
@@ -63,7 +67,7 @@ describe('the image', () => {
       ['with a command of one\'s own they are where the file says', OWN, true, true],
       ['with a command of one\'s own, and a file that says nothing, they are in /data', OWN, false, false]
     ] as const) {
-      test(what, async t => {
+      test(what, async (t) => {
         const [file, kept] = [join(root, 'etc/onceway/onceway.yaml'), mkdtempSync(join(root, 'data/kept-'))]
         writeFileSync(file, text(says ? `dataDir: ${JSON.stringify(kept)}\n` : ''))
         t.after(() => { rmSync(file) })
@@ -77,7 +81,10 @@ describe('the image', () => {
     const { node, argv, spawn: options, env } = asUser(image, root)
     const { status, stderr } = spawnSync(node, argv(), { ...options, encoding: 'utf8', cwd: join(root, image.workdir), env })
     assert.equal(status, 2)
-    assert.match(stderr, /There is nothing to guard: UPSTREAM is not set, and there is no configuration file .*\/etc\/onceway\/onceway\.yaml/)
+    assert.match(
+      stderr,
+      /There is nothing to guard: UPSTREAM is not set, and there is no configuration file .*\/etc\/onceway\/onceway\.yaml/
+    )
   })
 })
 

@@ -24,7 +24,9 @@ export function asUser ({ user, env, entrypoint, cmd }: Image, root: string): As
   const argv = (words = cmd): string[] => [...entrypoint.slice(1), ...words].map(below)
   if (!IS_ROOT) return { node: process.execPath, argv, spawn: {}, env: inside }
   for (let above = root; above !== dirname(above) && above.includes('onceway-'); above = dirname(above)) chmodSync(above, 0o755)
-  for (const path of [join(root, 'data'), ...readdirSync(join(root, 'data')).map(name => join(root, 'data', name))]) chownSync(path, user.uid, user.gid)
+  for (const path of [join(root, 'data'), ...readdirSync(join(root, 'data')).map((name) => join(root, 'data', name))]) {
+    chownSync(path, user.uid, user.gid)
+  }
   return { node: nodeFor(user, root), argv, spawn: user, env: inside }
 }
 
@@ -37,13 +39,24 @@ function nodeFor (user: Image['user'], root: string): string {
 }
 
 /** `words`: a command of one's own, in the place of the image's. */
-export async function startImage (t: TestContext, image: Image, root: string, env: Readonly<Record<string, string>>, words?: readonly string[]): Promise<{ url: string, adminUrl: string, said: () => string }> {
+export async function startImage (
+  t: TestContext,
+  image: Image,
+  root: string,
+  env: Readonly<Record<string, string>>,
+  words?: readonly string[]
+): Promise<{ url: string, adminUrl: string, said: () => string }> {
   const { node, argv, spawn: user, env: inside } = asUser(image, root)
-  const child = spawn(node, argv(words), { ...user, cwd: join(root, image.workdir), env: { ...inside, ...env, ONCEWAY_DRAIN_DELAY: '0s' }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(node, argv(words), {
+    ...user,
+    cwd: join(root, image.workdir),
+    env: { ...inside, ...env, ONCEWAY_DRAIN_DELAY: '0s' },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   const ended = once(child, 'exit').then(() => { throw new Error(`it ended:\n${said}`) })
   ended.catch(() => {})
   let said = ''
-  const found = new Promise<RegExpExecArray>(resolve => {
+  const found = new Promise<RegExpExecArray>((resolve) => {
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (chunk: Buffer) => {
         said += chunk.toString()
@@ -62,5 +75,7 @@ export async function startImage (t: TestContext, image: Image, root: string, en
 
 /** An address that is not 127.0.0.1, by which others come: what is bound to loopback alone does not answer there. */
 export function externalAddress (): string {
-  return Object.values(networkInterfaces()).flatMap(each => each ?? []).find(({ family, internal }) => family === 'IPv4' && !internal)?.address ?? '127.0.0.2'
+  return Object.values(networkInterfaces())
+    .flatMap((each) => each ?? [])
+    .find(({ family, internal }) => family === 'IPv4' && !internal)?.address ?? '127.0.0.2'
 }

@@ -29,24 +29,39 @@ describe('the npm package', () => {
   const shippedFiles = (): string[] => readdirSync(made.files, { recursive: true, encoding: 'utf8' })
 
   test('every relative link of every page in the package leads to a file in the package', () => {
-    const pages = shippedFiles().filter(name => name.endsWith('.md'))
+    const pages = shippedFiles().filter((name) => name.endsWith('.md'))
     assert.ok(pages.includes('README.md') && pages.length > 15)
     for (const page of pages) {
-      const links = Array.from(readFileSync(join(made.files, page), 'utf8').matchAll(/\]\((?![a-z]+:|#)([^)#\s]+)[^)]*\)/g), ([, link]) => link as string)
-      assert.deepEqual(links.filter(link => !existsSync(join(made.files, dirname(page), link))), [], page)
+      const links = Array.from(
+        readFileSync(join(made.files, page), 'utf8').matchAll(/\]\((?![a-z]+:|#)([^)#\s]+)[^)]*\)/g),
+        ([, link]) => link as string
+      )
+      assert.deepEqual(links.filter((link) => !existsSync(join(made.files, dirname(page), link))), [], page)
     }
   })
 
   test('the package has what runs and what is read, and neither declarations nor maps', () => {
     const files = shippedFiles()
-    for (const name of ['dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deploy-with-postgres.md', 'LICENSE', 'CHANGELOG.md']) assert.ok(files.includes(name), name)
-    assert.deepEqual(files.filter(name => /\.(d\.ts|map|ts)$/.test(name)), [])
-    assert.deepEqual(files.filter(name => name.startsWith('test')), [])
+    for (const name of [
+      'dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deploy-with-postgres.md', 'LICENSE',
+      'CHANGELOG.md'
+    ]) {
+      assert.ok(files.includes(name), name)
+    }
+    assert.deepEqual(files.filter((name) => /\.(d\.ts|map|ts)$/.test(name)), [])
+    assert.deepEqual(files.filter((name) => name.startsWith('test')), [])
   })
 
   test('making it leaves the pages of the tree as they were', () => {
     assert.equal(existsSync(join(made.tree, '.package')), false)
-    for (const page of ['README.md', ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.md')).map(name => `docs/${name}`)]) assert.equal(readFileSync(join(made.tree, page), 'utf8'), readFileSync(join(ROOT, page), 'utf8'), page)
+    for (const page of [
+      'README.md',
+      ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.md'))
+        .map((name) => `docs/${name}`)
+    ]) {
+      assert.equal(readFileSync(join(made.tree, page), 'utf8'), readFileSync(join(ROOT, page), 'utf8'), page)
+    }
   })
 
   describe('installed in an empty folder', () => {
@@ -59,13 +74,19 @@ describe('the npm package', () => {
     })
 
     test('npx onceway check says what is wrong and what is right', async () => {
-      writeFileSync(join(project, 'onceway.yaml'), 'version: 1\nupstreams: { a: { url: "http://127.0.0.1:3000" } }\nroutes: [{ match: { path: "/*" }, upstream: a }]\n')
+      writeFileSync(
+        join(project, 'onceway.yaml'),
+        'version: 1\nupstreams: { a: { url: "http://127.0.0.1:3000" } }\nroutes: [{ match: { path: "/*" }, upstream: a }]\n'
+      )
       assert.match((await npx(project, ['check'])).stdout, /onceway\.yaml is right: 1 route,/)
-      writeFileSync(join(project, 'wrong.yaml'), 'version: 1\nupstreams: { a: { url: "http://127.0.0.1:3000" } }\nroutes: [{ match: { path: "/*" }, upstream: b }]\n')
+      writeFileSync(
+        join(project, 'wrong.yaml'),
+        'version: 1\nupstreams: { a: { url: "http://127.0.0.1:3000" } }\nroutes: [{ match: { path: "/*" }, upstream: b }]\n'
+      )
       await assert.rejects(npx(project, ['check', 'wrong.yaml']), { code: 2, stderr: /wrong\.yaml:3:\d+: routes\[0\]\.upstream/ })
     })
 
-    test('npx onceway serve guards a server: a POST is executed once, and its retry is replayed', async t => {
+    test('npx onceway serve guards a server: a POST is executed once, and its retry is replayed', async (t) => {
       const witness = await startWitness()
       t.after(() => witness.close())
       const { url } = await listening(t, project, ['serve', '--upstream', witness.url])
@@ -77,7 +98,11 @@ describe('the npm package', () => {
 
     test('on an old Node it is one sentence', () => {
       const pretend = 'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.19.5"}})'
-      const { status, stderr } = spawnSync(process.execPath, ['--import', pretend, join(project, 'node_modules/.bin/onceway'), 'serve'], { encoding: 'utf8', cwd: project })
+      const { status, stderr } = spawnSync(
+        process.execPath,
+        ['--import', pretend, join(project, 'node_modules/.bin/onceway'), 'serve'],
+        { encoding: 'utf8', cwd: project }
+      )
       assert.equal(status, 1)
       assert.match(stderr, /^onceway: Node\.js [\d.]+ or newer is needed; this is Node\.js 20\.19\.5 [^\n]+\n$/)
     })
@@ -111,7 +136,12 @@ function withThisNode (): Record<string, string> {
 }
 
 async function listening (t: TestContext, project: string, args: readonly string[]): Promise<{ url: string }> {
-  const child = spawn('npx', ['--no-install', 'onceway', ...args], { cwd: project, env: { ...withThisNode(), ...QUICK, ONCEWAY_DRAIN_DELAY: '0s' }, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
+  const child = spawn('npx', ['--no-install', 'onceway', ...args], {
+    cwd: project,
+    env: { ...withThisNode(), ...QUICK, ONCEWAY_DRAIN_DELAY: '0s' },
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true
+  })
   // Ctrl-C goes to the whole group, and npx does not hand on what goes to itself alone.
   const closed = once(child, 'close')
   t.after(async () => {

@@ -7,13 +7,19 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const SOURCES = ['package.json', 'package-lock.json', '.npmrc', 'README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'tsconfig.json', 'tsconfig.build.json', 'src', 'docs', 'deploy', 'migrations', 'schema', 'scripts', 'examples', 'bench', 'tools']
+const SOURCES = [
+  'package.json', 'package-lock.json', '.npmrc', 'README.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md',
+  'LICENSE', 'tsconfig.json', 'tsconfig.build.json', 'src', 'docs', 'deploy', 'migrations', 'schema', 'scripts',
+  'examples', 'bench', 'tools'
+]
 
 export const run = promisify(execFile)
 
 /** A copy of the tree in which a package can be made while others use this one. */
 function copyOfTree (directory: string): string {
-  for (const name of SOURCES) cpSync(join(ROOT, name), join(directory, name), { recursive: true, filter: path => !path.includes('/node_modules/') })
+  for (const name of SOURCES) {
+    cpSync(join(ROOT, name), join(directory, name), { recursive: true, filter: (path) => !path.includes('/node_modules/') })
+  }
   symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
   // `npm run typecheck` checks the same sources.
   const build = join(directory, 'tsconfig.build.json')
@@ -35,10 +41,15 @@ interface Locked { readonly dev?: true, readonly link?: true, readonly optional?
 
 /** What `npm ci --omit=dev` leaves: the lock file's packages without those for development. */
 export function copyDependencies (directory: string): void {
-  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as { readonly packages: Readonly<Record<string, Locked>> }
+  const { packages } = JSON.parse(
+    readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
+  ) as { readonly packages: Readonly<Record<string, Locked>> }
   for (const [path, { dev, link, optional }] of Object.entries(packages)) {
     if (!path.startsWith('node_modules/') || dev === true || link === true || optional === true) continue
-    cpSync(join(ROOT, path), join(directory, path), { recursive: true, filter: from => !from.slice(join(ROOT, path).length).includes('/node_modules') })
+    cpSync(join(ROOT, path), join(directory, path), {
+      recursive: true,
+      filter: (from) => !from.slice(join(ROOT, path).length).includes('/node_modules')
+    })
   }
 }
 
@@ -59,20 +70,22 @@ export interface Image {
 /** The last stage of the Dockerfile. */
 export function readImage (): Image {
   const text = readFileSync(join(ROOT, 'Dockerfile'), 'utf8').replace(/^#.*\n/gm, '').replace(/\\\n/g, ' ')
-  const lines = text.slice(text.lastIndexOf('\nFROM ')).split('\n').map(line => line.trim())
-  const all = (word: string): string[] => lines.filter(line => line.startsWith(`${word} `)).map(line => line.slice(word.length).trim())
+  const lines = text.slice(text.lastIndexOf('\nFROM ')).split('\n').map((line) => line.trim())
+  const all = (word: string): string[] => lines.filter((line) => line.startsWith(`${word} `)).map((line) => line.slice(word.length).trim())
   const one = (word: string): string => all(word)[0] ?? ''
   const [uid = 0, gid = 0] = one('USER').split(':').map(Number)
   return {
-    env: Object.fromEntries(all('ENV').flatMap(each => each.split(/\s+/)).map(each => [each.slice(0, each.indexOf('=')), each.slice(each.indexOf('=') + 1)])),
+    env: Object.fromEntries(all('ENV')
+      .flatMap((each) => each.split(/\s+/))
+      .map((each) => [each.slice(0, each.indexOf('=')), each.slice(each.indexOf('=') + 1)])),
     workdir: one('WORKDIR'),
     user: { uid, gid },
     ports: one('EXPOSE').split(/\s+/).map(Number),
     entrypoint: JSON.parse(one('ENTRYPOINT')) as string[],
     cmd: JSON.parse(one('CMD')) as string[],
     healthcheck: JSON.parse(/CMD (\[.*\])/.exec(one('HEALTHCHECK'))?.[1] ?? '[]') as string[],
-    copies: all('COPY').map(each => {
-      const words = each.split(/\s+/).filter(word => !word.startsWith('--'))
+    copies: all('COPY').map((each) => {
+      const words = each.split(/\s+/).filter((word) => !word.startsWith('--'))
       return { built: each.includes('--from=build'), from: words.slice(0, -1), to: words.at(-1) as string }
     })
   }
@@ -81,7 +94,9 @@ export function readImage (): Image {
 /** The image's files below `root`. What a stage before has built is made here: the packages that run, and plain JavaScript. */
 export function layOut ({ workdir, copies, env }: Image, root: string): void {
   const place = join(root, workdir)
-  for (const directory of [place, join(root, env.ONCEWAY_DEFAULT_DATA_DIR ?? '/data'), join(root, 'etc/onceway')]) mkdirSync(directory, { recursive: true })
+  for (const directory of [place, join(root, env.ONCEWAY_DEFAULT_DATA_DIR ?? '/data'), join(root, 'etc/onceway')]) {
+    mkdirSync(directory, { recursive: true })
+  }
   for (const { built, from, to } of copies) {
     for (const source of from) {
       if (source === '/app/node_modules') copyDependencies(place)
@@ -94,7 +109,7 @@ export function layOut ({ workdir, copies, env }: Image, root: string): void {
 
 /** As tsc does with sources whose types can be stripped, at a fiftieth of the time; package.test.ts runs what tsc makes. */
 function stripTypes (from: string, to: string): void {
-  for (const name of readdirSync(from, { recursive: true, encoding: 'utf8' }).filter(each => each.endsWith('.ts'))) {
+  for (const name of readdirSync(from, { recursive: true, encoding: 'utf8' }).filter((each) => each.endsWith('.ts'))) {
     mkdirSync(dirname(join(to, name)), { recursive: true })
     const text = stripTypeScriptTypes(readFileSync(join(from, name), 'utf8'))
     writeFileSync(join(to, name.replace(/\.ts$/, '.js')), text.replace(/((?:from|import|import\()\s*'\.[^']*)\.ts'/g, "$1.js'"))

@@ -26,7 +26,12 @@ async function start (t: TestContext, onRequest: (socket: Socket) => void): Prom
   const upstream = await startScripted(t, { onRequest })
   const records = new MemoryStore({ nowMs: Date.now })
   const gateway = await startGateway(t, { background: false, routes: [guardedRoute(upstream.url)], world: { records } })
-  return { ...gateway, upstream, records, ask: async () => call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: BODY }) }
+  return {
+    ...gateway,
+    upstream,
+    records,
+    ask: async () => call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body: BODY })
+  }
 }
 
 /** Said to the first and to every retry; nothing of the answer is kept, nothing is sent again. */
@@ -41,17 +46,17 @@ async function assertUnknown ({ upstream, records, ask }: Started, first: Called
   assert.equal(upstream.requests(), 1)
 }
 
-test('an upstream that resets in the middle of an answer without a length: 502 outcome-unknown, and nothing is stored', async t => {
+test('an upstream that resets in the middle of an answer without a length: 502 outcome-unknown, and nothing is stored', async (t) => {
   let connection: Socket | null = null
-  const started = await start(t, socket => { connection = socket; socket.write(HEAD + PART) })
+  const started = await start(t, (socket) => { connection = socket; socket.write(HEAD + PART) })
   const first = started.ask()
   await eventually(() => started.gateway.limits.buffered.held === BODY.length + PART.length, 'the part has come')
   connection!.resetAndDestroy()
   await assertUnknown(started, await first)
 })
 
-test('an answer without a length that ends with its connection is whole: stored and replayed', async t => {
-  const { ask, gateway, upstream } = await start(t, socket => { socket.end(HEAD + PART) })
+test('an answer without a length that ends with its connection is whole: stored and replayed', async (t) => {
+  const { ask, gateway, upstream } = await start(t, (socket) => { socket.end(HEAD + PART) })
   const first = await ask()
   assert.equal(first.headers['idempotency-status'], 'executed')
   assert.equal(first.text, PART)
@@ -62,14 +67,23 @@ test('an answer without a length that ends with its connection is whole: stored 
   assert.equal(upstream.requests(), 1)
 })
 
-for (const coding of ['Transfer-Encoding: gzip, chunked', 'Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip', 'Transfer-Encoding: chunked, chunked']) {
-  test(`an upstream that says ${coding.replaceAll('\r\n', ' and ')}: 502 outcome-unknown, and nothing is stored`, async t => {
-    const started = await start(t, socket => { socket.end(`HTTP/1.1 200 OK\r\nX-Custom: yes\r\n${coding}\r\n\r\n4\r\nsame\r\n0\r\n\r\n`) })
+for (const coding of [
+  'Transfer-Encoding: gzip, chunked',
+  'Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked',
+  'Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip',
+  'Transfer-Encoding: chunked, chunked'
+]) {
+  test(`an upstream that says ${coding.replaceAll('\r\n', ' and ')}: 502 outcome-unknown, and nothing is stored`, async (t) => {
+    const started = await start(t, (socket) => {
+      socket.end(`HTTP/1.1 200 OK\r\nX-Custom: yes\r\n${coding}\r\n\r\n4\r\nsame\r\n0\r\n\r\n`)
+    })
     await assertUnknown(started, await started.ask())
   })
 }
 
-test('an upstream that writes Chunked in its own way is understood', async t => {
-  const { ask } = await start(t, socket => { socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding:  Chunked \r\n\r\n4\r\nsame\r\n0\r\n\r\n') })
+test('an upstream that writes Chunked in its own way is understood', async (t) => {
+  const { ask } = await start(t, (socket) => {
+    socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding:  Chunked \r\n\r\n4\r\nsame\r\n0\r\n\r\n')
+  })
   assert.equal((await ask()).text, 'same')
 })

@@ -10,7 +10,7 @@ import { eventually } from '../harness/eventually.ts'
 import { slow } from '../harness/slow.ts'
 import { startShared } from './world.ts'
 
-test('a request whose body is still arriving when the drain begins to refuse gets 503 draining and never claims', async t => {
+test('a request whose body is still arriving when the drain begins to refuse gets 503 draining and never claims', async (t) => {
   const { records, witness, startProcess } = await startShared(t)
   const { url, gateway } = await startProcess()
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -29,9 +29,12 @@ test('a request whose body is still arriving when the drain begins to refuse get
   assert.equal(witness.seen.length, 0)
 })
 
-test('a request that waits for another process when the drain begins to refuse gets 503 draining instead of executing itself', async t => {
+test('a request that waits for another process when the drain begins to refuse gets 503 draining instead of executing itself', async (t) => {
   const refusing = slow((_seen, response) => { response.writeHead(429).end('later') })
-  const { records, witness, startProcess } = await startShared(t, { answer: refusing.answer, policy: { inFlight: { waitMs: 10_000, status: 409 } } })
+  const { records, witness, startProcess } = await startShared(t, {
+    answer: refusing.answer,
+    policy: { inFlight: { waitMs: 10_000, status: 409 } }
+  })
   const [one, two] = [await startProcess(), await startProcess()]
   const first = one.ask('k')
   await witness.reached(1)
@@ -45,7 +48,7 @@ test('a request that waits for another process when the drain begins to refuse g
   assert.equal(witness.seen.length, 1)
 })
 
-test('a request that waits for another process when the drain begins still gets the answer that is settled then', async t => {
+test('a request that waits for another process when the drain begins still gets the answer that is settled then', async (t) => {
   const { answer, open } = slow()
   const { witness, startProcess } = await startShared(t, { answer, policy: { inFlight: { waitMs: 10_000, status: 409 } } })
   const one = await startProcess()

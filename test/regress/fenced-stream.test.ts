@@ -17,7 +17,7 @@ const LARGE = Buffer.alloc(16 * 1024 * 1024, 'large ')
 /** Of a request that would otherwise wait for the connection until upstream.timeout. */
 const SOON_MS = 4_000
 
-test('a fenced execution whose answer is a stream gives the stored answer and lets its connection go', async t => {
+test('a fenced execution whose answer is a stream gives the stored answer and lets its connection go', async (t) => {
   const inner = new MemoryStore({ nowMs: Date.now })
   const records = faulty(inner)
   const { ask, witness } = await startGuarded(t, {
@@ -28,7 +28,15 @@ test('a fenced execution whose answer is a stream gives the stored answer and le
   })
   records.faults.set('settle', async (_proceed, [mine]) => {
     const { token } = mine as Settlement
-    await inner.settle({ token, outcome: 'completed', keepMs: 60_000, status: 200, headers: encodeHeaders([]), body: Buffer.from('the stored one'), reason: null })
+    await inner.settle({
+      token,
+      outcome: 'completed',
+      keepMs: 60_000,
+      status: 200,
+      headers: encodeHeaders([]),
+      body: Buffer.from('the stored one'),
+      reason: null
+    })
     const row = await inner.look(token.id)
     return { kind: 'refused', row: { ...row, owner: Buffer.alloc(16, 7) } }
   })

@@ -10,7 +10,7 @@ import { learnClaim, startShared } from './world.ts'
 const LEASE_MS = 15_000
 const FORWARD = { policy: { onStoreDown: 'forward' } } as const
 
-test('a route that forwards while the arbiter is down does not, once it has seen the record of a dead process', async t => {
+test('a route that forwards while the arbiter is down does not, once it has seen the record of a dead process', async (t) => {
   const { records, inner, clock, witness, startProcess } = await startShared(t, FORWARD)
   const { ask, gateway } = await startProcess()
   const claim = await learnClaim(records, ask, 'k')
@@ -29,7 +29,7 @@ test('a route that forwards while the arbiter is down does not, once it has seen
   assert.equal(witness.seen.length, 0)
 })
 
-test('a route that forwards while the arbiter is down does not forward what a full queue turned away', async t => {
+test('a route that forwards while the arbiter is down does not forward what a full queue turned away', async (t) => {
   const { records, witness, startProcess } = await startShared(t, FORWARD)
   const { ask } = await startProcess()
   await learnClaim(records, ask, 'k')

@@ -19,14 +19,38 @@ async function resolve ({ records, inner }: Shared, { ask }: Process, status: nu
   const claim = await learnClaim(records, ask, 'k')
   const token = { id: claim.id, owner: Buffer.alloc(16, 9), attempt: 1 }
   await inner.insert({ ...claim, owner: token.owner })
-  await inner.settle({ token, outcome: 'indeterminate', keepMs: 60_000, status: null, headers: null, body: null, reason: { stage: 'during', code: 'ECONNRESET' } })
+  await inner.settle({
+    token,
+    outcome: 'indeterminate',
+    keepMs: 60_000,
+    status: null,
+    headers: null,
+    body: null,
+    reason: { stage: 'during', code: 'ECONNRESET' }
+  })
   const audit = { action: 'resolve', who: 'ada', why: 'found in the ledger' } as const
-  const done = await inner.resolve({ token, outcome: 'completed', keepMs: 60_000, status, headers: encodeHeaders(headers), body: Buffer.from(BODY), by: 'operator', tries: null, audit })
+  const done = await inner.resolve({
+    token,
+    outcome: 'completed',
+    keepMs: 60_000,
+    status,
+    headers: encodeHeaders(headers),
+    body: Buffer.from(BODY),
+    by: 'operator',
+    tries: null,
+    audit
+  })
   assert.equal(done.kind, 'done')
 }
 
-for (const line of [['Trailer', 'X-Sum'], ['Content-Length', '3'], ['Transfer-Encoding', 'chunked'], ['Connection', 'keep-alive'], ['Upgrade', 'h2c']] as const) {
-  test(`a stored answer with a ${line[0]} of its own is replayed whole and framed once`, async t => {
+for (const line of [
+  ['Trailer', 'X-Sum'],
+  ['Content-Length', '3'],
+  ['Transfer-Encoding', 'chunked'],
+  ['Connection', 'keep-alive'],
+  ['Upgrade', 'h2c']
+] as const) {
+  test(`a stored answer with a ${line[0]} of its own is replayed whole and framed once`, async (t) => {
     const shared = await startShared(t)
     const process = await shared.startProcess()
     await resolve(shared, process, 200, [...line, 'X-Kept', 'yes'])
@@ -40,7 +64,7 @@ for (const line of [['Trailer', 'X-Sum'], ['Content-Length', '3'], ['Transfer-En
   })
 }
 
-test('a stored answer that cannot be written at all ends its connection, and the process serves on', async t => {
+test('a stored answer that cannot be written at all ends its connection, and the process serves on', async (t) => {
   const shared = await startShared(t)
   const process = await shared.startProcess()
   await resolve(shared, process, 1_000, [])
@@ -48,13 +72,16 @@ test('a stored answer that cannot be written at all ends its connection, and the
   assert.equal((await process.ask('another')).status, 201)
 })
 
-test('an operator who gives an answer framing or connection fields is told so, exit 2, and nothing changes', async t => {
+test('an operator who gives an answer framing or connection fields is told so, exit 2, and nothing changes', async (t) => {
   const dataDir = directory(t)
   const store = await openSqlite({ dataDir, exclusive: true })
   t.after(async () => { await store.close() })
   const token = await leave(store, 'order-1', 'indeterminate')
   const resolving = ['records', 'resolve', ...named(token), '--status', '201', ...WHY, '--data-dir', dataDir]
-  for (const line of ['Content-Length: 3', 'transfer-encoding: chunked', 'Trailer: X', 'Connection: close', 'Keep-Alive: 1', 'Idempotency-Status: replayed']) {
+  for (const line of [
+    'Content-Length: 3', 'transfer-encoding: chunked', 'Trailer: X', 'Connection: close', 'Keep-Alive: 1',
+    'Idempotency-Status: replayed'
+  ]) {
     const { exitCode, err } = await say([...resolving, '--header', 'X-Kept: yes', '--header', line])
     assert.equal(exitCode, 2, line)
     assert.match(err, /cannot be stored/)
@@ -62,17 +89,24 @@ test('an operator who gives an answer framing or connection fields is told so, e
   assert.equal((await store.look(token.id))?.state, 'indeterminate')
 })
 
-test('an operator who resolves or releases for less than two leases is told so, exit 2, and nothing changes', async t => {
+test('an operator who resolves or releases for less than two leases is told so, exit 2, and nothing changes', async (t) => {
   const dataDir = directory(t)
   const store = await openSqlite({ dataDir, exclusive: true })
   t.after(async () => { await store.close() })
   const token = await leave(store, 'order-1', 'indeterminate')
-  const changes = [['resolve', ...named(token), '--status', '201'], ['resolve', ...named(token), '--status', '201', '--consumed'], ['release', ...named(token)]]
+  const changes = [
+    ['resolve', ...named(token), '--status', '201'],
+    ['resolve', ...named(token), '--status', '201', '--consumed'],
+    ['release', ...named(token)]
+  ]
   for (const change of changes) {
     const { exitCode, err } = await say(['records', ...change, '--retention', `${2 * LEASE_MS - 1}ms`, ...WHY, '--data-dir', dataDir])
     assert.equal(exitCode, 2, change[0])
     assert.match(err, /two leases/)
   }
   assert.equal((await store.look(token.id))?.state, 'indeterminate')
-  assert.equal((await say(['records', 'release', ...named(token), '--retention', `${2 * LEASE_MS}ms`, ...WHY, '--data-dir', dataDir])).exitCode, 0)
+  assert.equal(
+    (await say(['records', 'release', ...named(token), '--retention', `${2 * LEASE_MS}ms`, ...WHY, '--data-dir', dataDir])).exitCode,
+    0
+  )
 })

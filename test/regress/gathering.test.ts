@@ -16,11 +16,11 @@ import { slow } from '../harness/slow.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-const pieces = fc.array(fc.uint8Array({ maxLength: 40 }).map(bytes => Buffer.from(bytes)), { maxLength: 30 })
+const pieces = fc.array(fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)), { maxLength: 30 })
 
 test('pieces of any sizes come together to the same bytes, and none of them is written to', () => {
-  fc.assert(fc.property(pieces, list => {
-    const copies = list.map(piece => Buffer.from(piece))
+  fc.assert(fc.property(pieces, (list) => {
+    const copies = list.map((piece) => Buffer.from(piece))
     const body = new Gathering(10_000, () => true)
     for (const piece of list) assert.equal(body.add(piece), 'taken')
     assert.deepEqual(body.whole(), Buffer.concat(copies))
@@ -32,11 +32,14 @@ test('pieces of any sizes come together to the same bytes, and none of them is w
 test('what is held is at least the length, at most twice it, and never above the bound', () => {
   fc.assert(fc.property(pieces, fc.integer({ min: 1, max: 400 }), (list, bytesMax) => {
     let reserved = 0
-    const body = new Gathering(bytesMax, bytes => { reserved += bytes; return true })
+    const body = new Gathering(bytesMax, (bytes) => { reserved += bytes; return true })
     for (const piece of list) {
       body.add(piece)
       assert.equal(body.held, reserved)
-      assert.ok(body.held >= body.length && body.held <= 2 * body.length && body.held <= bytesMax, `${body.held} held for ${body.length} of ${bytesMax}`)
+      assert.ok(
+        body.held >= body.length && body.held <= 2 * body.length && body.held <= bytesMax,
+        `${body.held} held for ${body.length} of ${bytesMax}`
+      )
     }
   }))
 })
@@ -44,7 +47,7 @@ test('what is held is at least the length, at most twice it, and never above the
 test('a piece that is refused leaves everything as it was', () => {
   fc.assert(fc.property(pieces, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 200 }), (list, bytesMax, room) => {
     let left = room
-    const body = new Gathering(bytesMax, bytes => { if (bytes > left) return false; left -= bytes; return true })
+    const body = new Gathering(bytesMax, (bytes) => { if (bytes > left) return false; left -= bytes; return true })
     for (const piece of list) {
       const before = { held: body.held, left, whole: Buffer.from(body.whole()) }
       const added = body.add(piece)
@@ -69,7 +72,7 @@ test('two hundred thousand pieces of one byte hold little more than their bytes'
 
 const CHUNKS = 20_000
 
-test('a request body in twenty thousand chunks of one byte arrives whole, and less than twice its size is held for it', async t => {
+test('a request body in twenty thousand chunks of one byte arrives whole, and less than twice its size is held for it', async (t) => {
   const { answer, open } = slow()
   const { url, witness, gateway, ask } = await startGuarded(t, { answer })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
@@ -84,7 +87,7 @@ test('a request body in twenty thousand chunks of one byte arrives whole, and le
   assert.equal((await ask('k', { body: 'x'.repeat(CHUNKS) })).headers['idempotent-replayed'], 'true')
 })
 
-test('a request body in pieces that breaks off midway gives all of its room back', async t => {
+test('a request body in pieces that breaks off midway gives all of its room back', async (t) => {
   const { url, witness, gateway } = await startGuarded(t)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n')

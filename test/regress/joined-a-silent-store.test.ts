@@ -14,12 +14,16 @@ import { ManualClock } from '../harness/manual-clock.ts'
 const CLAIM_WITHIN_MS = 2_000
 
 for (const [what, others] of [['the same', 'pay 1'], ['another', 'pay 2']] as const) {
-  test(`requests with ${what} payload that joined a claim which the store did not answer are told so together`, async t => {
+  test(`requests with ${what} payload that joined a claim which the store did not answer are told so together`, async (t) => {
     const clock = new ManualClock()
     const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
     const insert = gate()
     records.faults.set('insert', insert.fault)
-    const { ask, witness, gateway } = await startGuarded(t, { background: false, policy: { leaseMs: CLAIM_WITHIN_MS }, world: { records: records.store, clock, claimWithinMs: CLAIM_WITHIN_MS } })
+    const { ask, witness, gateway } = await startGuarded(t, {
+      background: false,
+      policy: { leaseMs: CLAIM_WITHIN_MS },
+      world: { records: records.store, clock, claimWithinMs: CLAIM_WITHIN_MS }
+    })
     const first = ask('k', { body: 'pay 1' })
     await insert.reached
     const joined = [1, 2, 3].map(async () => ask('k', { body: others }))

@@ -23,7 +23,9 @@ async function start (t: TestContext): Promise<Lost> {
   const locks = new MemoryLocks({ nowMs: shared.clock.wallMs })
   const losing: LockStore = new Proxy(locks as LockStore, {
     get: (target, name) => {
-      if (name === 'lock') return async (...args: Parameters<LockStore['lock']>) => { await target.lock(...args); return { kind: 'unavailable' } }
+      if (name === 'lock') {
+        return async (...args: Parameters<LockStore['lock']>) => { await target.lock(...args); return { kind: 'unavailable' } }
+      }
       const member: unknown = Reflect.get(target, name, target)
       return typeof member === 'function' ? (member as (...args: unknown[]) => unknown).bind(target) : member
     }
@@ -31,14 +33,14 @@ async function start (t: TestContext): Promise<Lost> {
   return { ...shared, lossy: await shared.startProcess({ locks: losing }), other: await shared.startProcess({ locks }) }
 }
 
-test('another process replays a settled record, though a lock on it was taken and its reply lost', async t => {
+test('another process replays a settled record, though a lock on it was taken and its reply lost', async (t) => {
   const { lossy, other, witness } = await start(t)
   assert.equal((await lossy.ask('settled')).headers['idempotent-replayed'], 'true')
   assert.equal((await other.ask('settled')).headers['idempotent-replayed'], 'true')
   assert.equal(witness.seen.length, 1)
 })
 
-test('another process is told of a mismatch, though a lock with that payload was taken and its reply lost', async t => {
+test('another process is told of a mismatch, though a lock with that payload was taken and its reply lost', async (t) => {
   const { lossy, other } = await start(t)
   assert.equal((await lossy.ask('settled', { body: 'other' })).status, 422)
   const answer = await other.ask('settled', { body: 'other' })
@@ -46,7 +48,7 @@ test('another process is told of a mismatch, though a lock with that payload was
   assert.equal(answer.json.code, 'key-reused')
 })
 
-test('another process executes what could not be claimed, though a lock on it was taken and its reply lost', async t => {
+test('another process executes what could not be claimed, though a lock on it was taken and its reply lost', async (t) => {
   const { lossy, other, records } = await start(t)
   records.faults.set('insert', DOWN)
   assert.equal((await lossy.ask('k')).status, 503)

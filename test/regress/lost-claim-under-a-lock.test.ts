@@ -27,10 +27,10 @@ function failingOver (first: RecordStore): { readonly store: RecordStore, readon
       return typeof member === 'function' ? member.bind(current) as unknown : member
     }
   })
-  return { store, failOver: next => { current = next } }
+  return { store, failOver: (next) => { current = next } }
 }
 
-test('while a request whose row was lost is executed its duplicates are in flight, and its owner puts the outcome back', async t => {
+test('while a request whose row was lost is executed its duplicates are in flight, and its owner puts the outcome back', async (t) => {
   const { answer, open } = slow()
   const { clock, witness, inner, startProcess } = await startShared(t, { answer, policy: { leaseMs: LEASE_MS, answerWithinMs: 60_000 } })
   t.after(open)
@@ -55,7 +55,7 @@ test('while a request whose row was lost is executed its duplicates are in fligh
   assert.equal(witness.seen.length, 1)
 })
 
-test('a gateway that dies with the row of its claim lost: a duplicate that meets its lock keeps the request from being sent again', async t => {
+test('a gateway that dies with the row of its claim lost: a duplicate that meets its lock keeps the request from being sent again', async (t) => {
   const { answer, open } = slow()
   const { clock, witness, inner, startProcess } = await startShared(t, { answer, policy: { leaseMs: LEASE_MS, answerWithinMs: 60_000 } })
   t.after(open)
@@ -76,7 +76,7 @@ test('a gateway that dies with the row of its claim lost: a duplicate that meets
   assert.equal(witness.seen.length, 1)
 })
 
-test('a gateway that dies before its claim was acknowledged leaves a lock that says nothing, and the retry is executed', async t => {
+test('a gateway that dies before its claim was acknowledged leaves a lock that says nothing, and the retry is executed', async (t) => {
   const { clock, witness, inner, startProcess } = await startShared(t, { policy: { leaseMs: LEASE_MS } })
   const one = await startProcess({ records: { ...passing(inner), insert: async () => new Promise(() => {}) } })
   const two = await startProcess({ records: inner })

@@ -36,7 +36,7 @@ async function start (t: TestContext): Promise<FailedOver> {
   return { ...shared, first, successor: faulty(new MemoryStore({ nowMs: shared.clock.wallMs })) }
 }
 
-test('an unsettled answer whose row has vanished is put back and replayed, and nothing is sent again', async t => {
+test('an unsettled answer whose row has vanished is put back and replayed, and nothing is sent again', async (t) => {
   const { first, successor, clock, witness, startProcess } = await start(t)
   const two = await startProcess({ records: successor.store })
   const replay = await two.ask('k')
@@ -50,7 +50,7 @@ test('an unsettled answer whose row has vanished is put back and replayed, and n
   assert.equal(witness.seen.length, 1)
 })
 
-test('an unsettled answer whose row has vanished is a mismatch for another payload, and is put back all the same', async t => {
+test('an unsettled answer whose row has vanished is a mismatch for another payload, and is put back all the same', async (t) => {
   const { first, successor, witness, startProcess } = await start(t)
   const two = await startProcess({ records: successor.store })
   assert.equal((await two.ask('k', { body: 'other' })).status, 422)
@@ -58,12 +58,17 @@ test('an unsettled answer whose row has vanished is a mismatch for another paylo
   assert.equal(witness.seen.length, 1)
 })
 
-test('an unsettled answer leaves Redis before a row that is settled from it could have been swept', async t => {
+test('an unsettled answer leaves Redis before a row that is settled from it could have been swept', async (t) => {
   const { clock, locks, records } = await start(t)
   const [row] = await records.store.list({ limit: 1 })
   assert.ok(row)
-  const fingerprint = fingerprintOf({ method: 'POST', target: '/things', rawHeaders: [], body: Buffer.from('same') }, apiPolicy().fingerprint, 1)
-  const standing = async (): Promise<string> => (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint, lockedAtMs: 0 }, 1)).kind
+  const fingerprint = fingerprintOf(
+    { method: 'POST', target: '/things', rawHeaders: [], body: Buffer.from('same') },
+    apiPolicy().fingerprint,
+    1
+  )
+  const standing = async (): Promise<string> =>
+    (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint, lockedAtMs: 0 }, 1)).kind
   assert.equal(await standing(), 'unsettled')
   clock.stall(RETENTION_MS - LEASE_MS)
   assert.equal(await standing(), 'locked')

@@ -83,14 +83,16 @@ test('a database that answers nothing but refusals is not', async () => {
   assert.equal(contact.standing(), false)
 })
 
-test('a heartbeat that the database refuses does not break the contact, one that it does not answer does', async t => {
+test('a heartbeat that the database refuses does not break the contact, one that it does not answer does', async (t) => {
   const { records, clock, startProcess } = await startShared(t)
   const { gateway } = await startProcess()
   const service = heartbeat(gateway).start()
   t.after(async () => { await service.stop() })
   const beat = async (answered: boolean | null): Promise<void> => {
     const beats = records.calls('beat')
-    if (answered !== null) records.faults.set('beat', () => Promise.reject(new StoreUnavailable('postgres', 'beat', false, undefined, answered)))
+    if (answered !== null) {
+      records.faults.set('beat', () => Promise.reject(new StoreUnavailable('postgres', 'beat', false, undefined, answered)))
+    }
     await clock.advance(LEASE_MS / 6)
     await eventually(() => records.calls('beat') > beats, 'it has pinged')
   }

@@ -42,10 +42,15 @@ function problemIn (text: string): Record<string, unknown> {
 }
 
 const KEY = 'Idempotency-Key: k\r\n'
-const PATHS = [['a guarded path', 'POST /things', KEY], ['a guarded path without a key', 'POST /things', ''], ['an open path', 'POST /open', KEY], ['a GET', 'GET /things', KEY]] as const
+const PATHS = [
+  ['a guarded path', 'POST /things', KEY],
+  ['a guarded path without a key', 'POST /things', ''],
+  ['an open path', 'POST /open', KEY],
+  ['a GET', 'GET /things', KEY]
+] as const
 
 for (const [what, line, key] of PATHS) {
-  test(`an expectation that nobody knows is 417 in our shape on ${what}, and nothing is sent`, async t => {
+  test(`an expectation that nobody knows is 417 in our shape on ${what}, and nothing is sent`, async (t) => {
     const { url, witness } = await start(t)
     const text = await callRaw(url, requestOf(line, `${key}Expect: banana\r\nX-Request-Id: req-1\r\n`))
     assert.match(text, /^HTTP\/1\.1 417 /)
@@ -54,7 +59,7 @@ for (const [what, line, key] of PATHS) {
     assert.equal(witness.seen.length, 0)
   })
 
-  test(`a Connection field that names the key is 400 on ${what}, and nothing is sent`, async t => {
+  test(`a Connection field that names the key is 400 on ${what}, and nothing is sent`, async (t) => {
     const { url, witness } = await start(t)
     const text = await callRaw(url, requestOf(line, `${key}Connection: keep-alive, idempotency-KEY\r\n`))
     assert.match(text, /^HTTP\/1\.1 400 /)
@@ -64,9 +69,15 @@ for (const [what, line, key] of PATHS) {
   })
 }
 
-test('a WebSocket does not take the fields that its Connection field names along to the upstream', async t => {
+test('a WebSocket does not take the fields that its Connection field names along to the upstream', async (t) => {
   const handshakes: IncomingMessage[] = []
-  const { url } = await startGateway(t, { routes: [{ ...guardedRoute(await startChat(t, handshakes)), idempotency: null, match: { path: '/*', methods: [], host: null, exact: false } }] })
+  const { url } = await startGateway(t, {
+    routes: [{
+      ...guardedRoute(await startChat(t, handshakes)),
+      idempotency: null,
+      match: { path: '/*', methods: [], host: null, exact: false }
+    }]
+  })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   socket.write('GET /chat HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, X-Hop\r\nX-Hop: mine\r\nX-End: yours\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n')

@@ -11,7 +11,7 @@ import { startShared } from './world.ts'
 
 const FULL = (): Promise<never> => Promise.reject(new StoreOverloaded('settles'))
 
-test('a claim in doubt that meets a full queue when it is to be released is released as soon as there is room', async t => {
+test('a claim in doubt that meets a full queue when it is to be released is released as soon as there is room', async (t) => {
   const { records, clock, witness, startProcess } = await startShared(t)
   const { ask } = await startProcess()
   records.faults.set('insert', firstly(1, LOST_REPLY))
@@ -25,5 +25,5 @@ test('a claim in doubt that meets a full queue when it is to be released is rele
   assert.equal(witness.seen.length, 0)
   const retry = await ask('k')
   assert.equal(retry.headers['idempotency-status'], 'executed')
-  assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-attempt']), ['2'])
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['2'])
 })

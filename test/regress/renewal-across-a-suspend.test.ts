@@ -20,7 +20,7 @@ for (const [what, pause] of [
   ['the machine was suspended', (clock: ManualClock) => { clock.suspend(2 * LEASE_MS) }],
   ['the process was stopped', (clock: ManualClock) => { clock.stall(LEASE_MS) }]
 ] as const) {
-  test(`a renewal whose reply is read after ${what} is no belief in the lease: nothing is sent, 503`, async t => {
+  test(`a renewal whose reply is read after ${what} is no belief in the lease: nothing is sent, 503`, async (t) => {
     const { answer, open } = slow()
     const witness = await startWitness(answer)
     const clock = new ManualClock()
@@ -32,9 +32,11 @@ for (const [what, pause] of [
     const first = ask('first')
     await witness.reached(1)
     const second = ask('second')
-    await eventually(() => gateway.executions.size === 2 && gateway.executions.all().every(({ sending }) => sending !== null), 'the second waits for the connection')
+    await eventually(() =>
+      gateway.executions.size === 2 &&
+      gateway.executions.all().every(({ sending }) => sending !== null), 'the second waits for the connection')
     const [renewed, read] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    records.faults.set('renew', async proceed => {
+    records.faults.set('renew', async (proceed) => {
       const reply = await proceed()
       renewed.resolve()
       await read.promise
@@ -45,13 +47,13 @@ for (const [what, pause] of [
     pause(clock)
     read.resolve()
     // A turn of the event loop: what the reply means is noted.
-    await new Promise<void>(resolve => { setImmediate(resolve) })
+    await new Promise<void>((resolve) => { setImmediate(resolve) })
     open()
     const unsent = await second
     assert.equal(unsent.status, 503)
     assert.equal(unsent.json.code, 'store-unavailable')
     assert.equal((await first).status, 201)
-    assert.deepEqual(witness.seen.map(seen => seen.headers['idempotency-key']), ['first'])
+    assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-key']), ['first'])
     records.faults.clear()
     assert.equal((await ask('second')).headers['idempotency-status'], 'executed')
   })

@@ -11,7 +11,12 @@ import { CREATED } from '../harness/witness.ts'
 import { startShared } from './world.ts'
 import type { Process, Shared } from './world.ts'
 
-interface Full extends Shared { readonly one: Process, readonly full: Process, readonly open: () => void, readonly fill: () => Promise<() => Promise<void>> }
+interface Full extends Shared {
+  readonly one: Process
+  readonly full: Process
+  readonly open: () => void
+  readonly fill: () => Promise<() => Promise<void>>
+}
 
 /** The first process has room; the second for one execution, which `fill` takes. Payloads but `quick` wait for `open`. */
 async function start (t: TestContext): Promise<Full> {
@@ -21,7 +26,17 @@ async function start (t: TestContext): Promise<Full> {
     policy: { inFlight: { waitMs: 0, status: 409 } }
   })
   const one = await shared.startProcess()
-  const full = await shared.startProcess({ limits: { share: 1, executions: 1, waiters: 100, inFlightPerScope: 0, bufferedBytes: 1_000_000, unsettledBytes: 1_000_000, recentBytes: 32 * 1024 * 1024 } })
+  const full = await shared.startProcess({
+    limits: {
+      share: 1,
+      executions: 1,
+      waiters: 100,
+      inFlightPerScope: 0,
+      bufferedBytes: 1_000_000,
+      unsettledBytes: 1_000_000,
+      recentBytes: 32 * 1024 * 1024
+    }
+  })
   const fill = async (): Promise<() => Promise<void>> => {
     const filling = full.ask('fills')
     await eventually(() => full.gateway.executions.size === 1, 'the second is full')
@@ -30,7 +45,7 @@ async function start (t: TestContext): Promise<Full> {
   return { ...shared, one, full, open, fill }
 }
 
-test('a full gateway replays what another process has stored, and refuses what it would have to execute', async t => {
+test('a full gateway replays what another process has stored, and refuses what it would have to execute', async (t) => {
   const { one, full, fill } = await start(t)
   const first = await one.ask('k', { body: 'quick' })
   const empty = await fill()
@@ -42,7 +57,7 @@ test('a full gateway replays what another process has stored, and refuses what i
   await empty()
 })
 
-test('a full gateway says in flight of what another process executes, never that nothing was sent', async t => {
+test('a full gateway says in flight of what another process executes, never that nothing was sent', async (t) => {
   const { one, full, fill, witness } = await start(t)
   const first = one.ask('k')
   await witness.reached(1)

@@ -28,7 +28,7 @@ type Way = 'stall' | 'suspend'
 
 async function start (t: TestContext, way: Way = 'stall'): Promise<Stopped> {
   const shared = await startShared(t, { policy: { retentionMs: RETENTION_MS, leaseMs: LEASE_MS } })
-  const stopAfterReply: Fault = async proceed => {
+  const stopAfterReply: Fault = async (proceed) => {
     const reply = await proceed()
     shared.clock[way](RETENTION_MS)
     return reply
@@ -44,11 +44,16 @@ async function settled ({ gateway }: Process): Promise<void> {
 function assertNewLife ({ witness }: Shared, answer: Called): void {
   assert.equal(answer.headers['idempotency-status'], 'executed')
   assert.equal(answer.json.id, 2)
-  assert.deepEqual(witness.seen.map(seen => [seen.body.toString(), seen.headers['idempotency-attempt']]), [['same', '1'], ['later', '1']])
+  assert.deepEqual(witness.seen.map((seen) => [seen.body.toString(), seen.headers['idempotency-attempt']]), [['same', '1'], ['later', '1']])
 }
 
-for (const [who, other, what, way] of [['itself', false, 'stopped', 'stall'], ['another process', true, 'stopped', 'stall'], ['itself', false, 'suspended', 'suspend'], ['another process', true, 'suspended', 'suspend']] as const) {
-  test(`a process ${what} after the settle's reply keeps nothing of that life: not for ${who}`, async t => {
+for (const [who, other, what, way] of [
+  ['itself', false, 'stopped', 'stall'],
+  ['another process', true, 'stopped', 'stall'],
+  ['itself', false, 'suspended', 'suspend'],
+  ['another process', true, 'suspended', 'suspend']
+] as const) {
+  test(`a process ${what} after the settle's reply keeps nothing of that life: not for ${who}`, async (t) => {
     const world = await start(t, way)
     const [one, two] = [await world.startProcess(), await world.startProcess()]
     world.records.faults.set('settle', firstly(1, world.stopAfterReply))
@@ -57,7 +62,7 @@ for (const [who, other, what, way] of [['itself', false, 'stopped', 'stall'], ['
     assertNewLife(world, await (other ? two : one).ask('k', { body: 'later' }))
   })
 
-  test(`a process ${what} after its look at the row keeps nothing of that life: not for ${who}`, async t => {
+  test(`a process ${what} after its look at the row keeps nothing of that life: not for ${who}`, async (t) => {
     const world = await start(t, way)
     const locks = new MemoryLocks({ nowMs: world.clock.wallMs })
     const [first, one, two] = [await world.startProcess(), await world.startProcess({ locks }), await world.startProcess({ locks })]
@@ -70,7 +75,7 @@ for (const [who, other, what, way] of [['itself', false, 'stopped', 'stall'], ['
   })
 }
 
-test('a process stopped after Redis gave it a copy keeps nothing of that life', async t => {
+test('a process stopped after Redis gave it a copy keeps nothing of that life', async (t) => {
   const world = await start(t)
   const first = await world.startProcess()
   await first.ask('k')
@@ -91,7 +96,7 @@ test('a process stopped after Redis gave it a copy keeps nothing of that life', 
 })
 
 for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'insert']] as const) {
-  test(`a copy ends one lease before its row, also where the process was stopped after its ${what}`, async t => {
+  test(`a copy ends one lease before its row, also where the process was stopped after its ${what}`, async (t) => {
     const world = await start(t)
     const locks = new MemoryLocks({ nowMs: world.clock.wallMs })
     const [first, one] = [await world.startProcess(), await world.startProcess({ locks })]
@@ -100,7 +105,7 @@ for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'inse
       await settled(first)
     }
     const endsAtMs = world.clock.wallMs() + RETENTION_MS - LEASE_MS
-    world.records.faults.set(operation, firstly(1, async proceed => {
+    world.records.faults.set(operation, firstly(1, async (proceed) => {
       const reply = await proceed()
       world.clock.stall(LEASE_MS / 2)
       return reply
@@ -108,7 +113,8 @@ for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'inse
     assert.equal((await one.ask('k')).json.id, 1)
     const [row] = await world.inner.list({ limit: 1 })
     assert.ok(row)
-    const standing = async (): Promise<string> => (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint: row.fingerprint, lockedAtMs: 0 }, 1)).kind
+    const standing = async (): Promise<string> =>
+      (await locks.lock(row.id, { owner: Buffer.alloc(16, 9), fingerprint: row.fingerprint, lockedAtMs: 0 }, 1)).kind
     await eventually(async () => await standing() === 'copy', 'the copy stands')
     world.clock.stall(endsAtMs - world.clock.wallMs() - 1)
     assert.equal(await standing(), 'copy')
@@ -117,11 +123,11 @@ for (const [what, operation] of [['settle', 'settle'], ['look at the row', 'inse
   })
 }
 
-test('what a stopped process tells of an answer\'s end is the row\'s end, not one counted from when it went on', async t => {
+test('what a stopped process tells of an answer\'s end is the row\'s end, not one counted from when it went on', async (t) => {
   const world = await start(t)
   const one = await world.startProcess()
   const endsAtMs = world.clock.wallMs() + RETENTION_MS
-  world.records.faults.set('settle', firstly(1, async proceed => {
+  world.records.faults.set('settle', firstly(1, async (proceed) => {
     const reply = await proceed()
     world.clock.stall(10_000)
     return reply
@@ -131,16 +137,18 @@ test('what a stopped process tells of an answer\'s end is the row\'s end, not on
   const replay = await one.ask('k')
   const fromTheCopy = await (await world.startProcess()).ask('k')
   assert.equal(fromTheCopy.headers['idempotent-replayed'], 'true')
-  for (const answer of [first, replay, fromTheCopy]) assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
+  for (const answer of [first, replay, fromTheCopy]) {
+    assert.equal(Date.parse(answer.headers['idempotency-expires'] as string), Math.floor(endsAtMs / 1_000) * 1_000)
+  }
 })
 
-test('who joins a claim whose reply waited through a suspension asks for himself, and gets the new life', async t => {
+test('who joins a claim whose reply waited through a suspension asks for himself, and gets the new life', async (t) => {
   const world = await start(t, 'suspend')
   const [one, two] = [await world.startProcess({ locks: NO_LOCKS }), await world.startProcess({ locks: NO_LOCKS })]
   assert.equal((await one.ask('k')).json.id, 1)
   await settled(one)
   const joined = Promise.withResolvers<void>()
-  world.records.faults.set('insert', firstly(1, async proceed => {
+  world.records.faults.set('insert', firstly(1, async (proceed) => {
     const reply = await proceed()
     await joined.promise
     world.clock.suspend(RETENTION_MS)
@@ -157,12 +165,12 @@ test('who joins a claim whose reply waited through a suspension asks for himself
 })
 
 for (const way of ['stall', 'suspend'] as const) {
-  test(`who joins an execution whose settle's reply waited while the process stood still asks for himself (${way})`, async t => {
+  test(`who joins an execution whose settle's reply waited while the process stood still asks for himself (${way})`, async (t) => {
     const world = await start(t, way)
     const one = await world.startProcess({ locks: NO_LOCKS })
     const joined = Promise.withResolvers<void>()
     const settling = Promise.withResolvers<void>()
-    world.records.faults.set('settle', firstly(1, async proceed => {
+    world.records.faults.set('settle', firstly(1, async (proceed) => {
       const reply = await proceed()
       settling.resolve()
       await joined.promise

@@ -19,7 +19,7 @@ import type { Process, Shared } from './world.ts'
 /** Version 2: this build makes fingerprints of version 1 only. */
 const FOREIGN: Fingerprint = { alg: 5 << 8, value: Buffer.alloc(32, 7) }
 
-test('another payload that meets an unprotected execution is in flight, not a mismatch', async t => {
+test('another payload that meets an unprotected execution is in flight, not a mismatch', async (t) => {
   const { answer, open } = slow()
   const { records, witness, startProcess } = await startShared(t, { answer, policy: { onStoreDown: 'forward' } })
   const { ask } = await startProcess()
@@ -62,14 +62,14 @@ function assertUnknown (answer: Called): void {
   assert.equal(answer.json.code, 'outcome-unknown')
 }
 
-test('a row with the fingerprint of another build is an unknown outcome, whatever the payload, and is never executed', async t => {
+test('a row with the fingerprint of another build is an unknown outcome, whatever the payload, and is never executed', async (t) => {
   const { clock, witness, startProcess } = await start(t)
   const { ask } = await startProcess({ locks: new MemoryLocks({ nowMs: clock.wallMs }) })
   for (const body of ['same', 'other']) assertUnknown(await ask('k', { body }))
   assert.equal(witness.seen.length, 1)
 })
 
-test('a claimed row with the fingerprint of another build is in flight, whatever the payload', async t => {
+test('a claimed row with the fingerprint of another build is in flight, whatever the payload', async (t) => {
   const { answer, open } = slow()
   const { clock, witness, startProcess } = await start(t, answer)
   const { ask } = await startProcess({ locks: new MemoryLocks({ nowMs: clock.wallMs }) })
@@ -79,35 +79,65 @@ test('a claimed row with the fingerprint of another build is in flight, whatever
 })
 
 for (const [what, state] of [['an answer', 'completed'], ['a tombstone', 'consumed']] as const) {
-  test(`a copy of ${what} with the fingerprint of another build is no answer: the row decides, and nothing is executed`, async t => {
+  test(`a copy of ${what} with the fingerprint of another build is no answer: the row decides, and nothing is executed`, async (t) => {
     const { clock, claim, witness, startProcess } = await start(t)
     const locks: LockStore = new MemoryLocks({ nowMs: clock.wallMs })
     const owner = Buffer.alloc(16, 9)
     await locks.lock(claim.id, { owner, fingerprint: FOREIGN, lockedAtMs: 0 }, 60_000)
-    await locks.swap(claim.id, owner, { kind: 'copy', copy: { state, attempt: 1, fingerprint: FOREIGN, answer: { status: 200, headers: [], body: Buffer.from('theirs') }, expiresAtMs: clock.wallMs() + 60_000, leaseMs: claim.leaseMs, generation: 1 } }, 60_000)
+    await locks.swap(
+      claim.id,
+      owner,
+      {
+        kind: 'copy',
+        copy: {
+          state,
+          attempt: 1,
+          fingerprint: FOREIGN,
+          answer: { status: 200, headers: [], body: Buffer.from('theirs') },
+          expiresAtMs: clock.wallMs() + 60_000,
+          leaseMs: claim.leaseMs,
+          generation: 1
+        }
+      },
+      60_000
+    )
     const { ask } = await startProcess({ locks })
     for (const body of ['same', 'other', 'same']) assertUnknown(await ask('k', { body }))
     assert.equal(witness.seen.length, 1)
   })
 }
 
-test('an answer in memory with the fingerprint of another build is an unknown outcome', async t => {
+test('an answer in memory with the fingerprint of another build is an unknown outcome', async (t) => {
   const { claim, inner, one, clock } = await start(t)
   const row = await inner.look(claim.id)
   assert.ok(row)
   const { gateway, ask } = one
-  gateway.replayCache.keepRow(claim.id.toString('base64url'), row, { status: 200, headers: [], body: Buffer.from('theirs') }, clock.monotonicMs(), clock.wallMs())
+  gateway.replayCache.keepRow(
+    claim.id.toString('base64url'),
+    row,
+    { status: 200, headers: [], body: Buffer.from('theirs') },
+    clock.monotonicMs(),
+    clock.wallMs()
+  )
   for (const body of ['same', 'other']) assertUnknown(await ask('k', { body }))
 })
 
-test('an unsettled copy with the fingerprint of another build is settled, and is an unknown outcome for who asks', async t => {
+test('an unsettled copy with the fingerprint of another build is settled, and is an unknown outcome for who asks', async (t) => {
   const { clock, claim, witness, startProcess } = await start(t)
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const owner = Buffer.alloc(16, 9)
   await records.store.insert({ ...claim, owner, fingerprint: FOREIGN })
   const locks: LockStore = new MemoryLocks({ nowMs: clock.wallMs })
   await locks.lock(claim.id, { owner, fingerprint: FOREIGN, lockedAtMs: 0 }, 60_000)
-  await locks.swap(claim.id, owner, { kind: 'unsettled', copy: { owner, attempt: 1, fingerprint: FOREIGN, keepMs: 60_000, answer: { status: 200, headers: [], body: Buffer.from('theirs') } } }, 60_000)
+  await locks.swap(
+    claim.id,
+    owner,
+    {
+      kind: 'unsettled',
+      copy: { owner, attempt: 1, fingerprint: FOREIGN, keepMs: 60_000, answer: { status: 200, headers: [], body: Buffer.from('theirs') } }
+    },
+    60_000
+  )
   const { ask } = await startProcess({ locks, records: records.store })
   for (const body of ['same', 'other']) assertUnknown(await ask('k', { body }))
   assert.equal((await records.store.look(claim.id))?.state, 'completed')

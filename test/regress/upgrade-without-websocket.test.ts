@@ -15,12 +15,20 @@ import { guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 
 const H2C = { Connection: 'Upgrade, HTTP2-Settings', Upgrade: 'h2c', 'HTTP2-Settings': 'AAMAAABkAAQAAP__' }
-const WEBSOCKET = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' }
+const WEBSOCKET = {
+  Connection: 'Upgrade',
+  Upgrade: 'websocket',
+  'Sec-WebSocket-Version': '13',
+  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='
+}
 /** Of several packets: what follows the head in the same one is the part that Node would give away. */
 const BODY = 'a body that must not be lost '.repeat(10_000)
 
-for (const [what, framing] of [['chunked', { 'Transfer-Encoding': 'chunked' }], ['with a Content-Length', { 'Content-Length': String(BODY.length) }]] as const) {
-  test(`a POST that offers h2c, ${what}, arrives with its whole body, and its retry is compared by that body`, async t => {
+for (const [what, framing] of [
+  ['chunked', { 'Transfer-Encoding': 'chunked' }],
+  ['with a Content-Length', { 'Content-Length': String(BODY.length) }]
+] as const) {
+  test(`a POST that offers h2c, ${what}, arrives with its whole body, and its retry is compared by that body`, async (t) => {
     const { ask, witness } = await startGuarded(t)
     const headers = { ...H2C, ...framing }
     const first = await ask('k', { headers, body: BODY })
@@ -36,7 +44,7 @@ for (const [what, framing] of [['chunked', { 'Transfer-Encoding': 'chunked' }], 
   })
 }
 
-test('a GET that offers h2c passes through as an ordinary GET', async t => {
+test('a GET that offers h2c passes through as an ordinary GET', async (t) => {
   const witness = await startWitness()
   const { url } = await startGateway(t, { routes: [ofAllMethods(witness.url)] })
   t.after(async () => { await witness.close() })
@@ -46,7 +54,7 @@ test('a GET that offers h2c passes through as an ordinary GET', async t => {
   assert.deepEqual(witness.seen.map(({ method, headers }) => [method, headers.upgrade]), [['GET', undefined]])
 })
 
-test('a POST that asks for a WebSocket is an ordinary POST: guarded, whole, replayed', async t => {
+test('a POST that asks for a WebSocket is an ordinary POST: guarded, whole, replayed', async (t) => {
   const { ask, witness } = await startGuarded(t)
   const first = await ask('k', { headers: WEBSOCKET, body: BODY })
   assert.equal(first.headers['idempotency-status'], 'executed')
@@ -55,7 +63,7 @@ test('a POST that asks for a WebSocket is an ordinary POST: guarded, whole, repl
   assert.equal(witness.seen.length, 1)
 })
 
-test('a WebSocket on the path of a guarded route is still a WebSocket', async t => {
+test('a WebSocket on the path of a guarded route is still a WebSocket', async (t) => {
   const { url } = await startGateway(t, { routes: [ofAllMethods(await startEcho(t))] })
   const socket = new WebSocket(`${url.replace('http', 'ws')}/things`, { headers: { 'Idempotency-Key': 'k' } })
   await once(socket, 'open')
@@ -75,7 +83,7 @@ async function startEcho (t: TestContext): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sockets = new WebSocketServer({ server })
-  sockets.on('connection', socket => { socket.on('message', message => { socket.send(String(message as Buffer)) }) })
+  sockets.on('connection', (socket) => { socket.on('message', (message) => { socket.send(String(message as Buffer)) }) })
   t.after(async () => {
     for (const client of sockets.clients) client.terminate()
     sockets.close()

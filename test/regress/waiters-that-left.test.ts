@@ -46,10 +46,10 @@ async function waitAndLeave (t: TestContext, waitAt: (one: TestGateway, two: Tes
   assert.equal(witness.seen.length, 1)
 }
 
-test('a waiter that leaves gives its place back at once, in the process that executes', async t => {
-  await waitAndLeave(t, one => one)
+test('a waiter that leaves gives its place back at once, in the process that executes', async (t) => {
+  await waitAndLeave(t, (one) => one)
 })
 
-test('a waiter that leaves gives its place back at once, in another process', async t => {
+test('a waiter that leaves gives its place back at once, in another process', async (t) => {
   await waitAndLeave(t, (_one, two) => two)
 })

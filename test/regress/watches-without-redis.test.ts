@@ -75,7 +75,11 @@ test('watches that are opened and cancelled while Redis is away leave nothing el
 test('a watch that waits for the connection is answered when it is subscribed, and woken from then on', async () => {
   const { wakes, connection } = start(60_000)
   const woken: string[] = []
-  const opening = [wakes.watch('one', () => { woken.push('one') }, false), wakes.watch('two', () => { woken.push('two') }, false), wakes.watch('one', () => { woken.push('one again') }, false)]
+  const opening = [
+    wakes.watch('one', () => { woken.push('one') }, false),
+    wakes.watch('two', () => { woken.push('two') }, false),
+    wakes.watch('one', () => { woken.push('one again') }, false)
+  ]
   connection.stand()
   const cancels: Cancel[] = await Promise.all(opening)
   assert.deepEqual(Array.from(connection.subscribed), ['one', 'two'])
@@ -89,7 +93,7 @@ test('a watch that waits for the connection is answered when it is subscribed, a
 
 /** After a turn of the event loop: what has only just ended is still on its stack. */
 async function heapBytes (): Promise<number> {
-  await new Promise<void>(resolve => { setImmediate(resolve) })
+  await new Promise<void>((resolve) => { setImmediate(resolve) })
   collectGarbage()
   return process.memoryUsage().heapUsed
 }

@@ -27,14 +27,21 @@ export interface Shared {
   readonly inner: MemoryStore
   readonly locks: MemoryLocks
   /** One more process on the same stores, or on those that are given, within these limits. */
-  readonly startProcess: (world?: { readonly records?: RecordStore, readonly locks?: LockStore, readonly limits?: GatewayLimits }) => Promise<Process>
+  readonly startProcess: (world?: {
+    readonly records?: RecordStore
+    readonly locks?: LockStore
+    readonly limits?: GatewayLimits
+  }) => Promise<Process>
 }
 
 /** More than the longest pause between two tries to settle or to release. */
 const SETTLED_WITHIN_MS = 5_000
 
 /** One upstream, one arbiter, one Redis, one clock, and as many processes as a test starts. */
-export async function startShared (t: TestContext, options: { readonly policy?: Partial<IdempotencyPolicy>, readonly upstream?: Partial<UpstreamPolicy>, readonly answer?: Behaviour } = {}): Promise<Shared> {
+export async function startShared (
+  t: TestContext,
+  options: { readonly policy?: Partial<IdempotencyPolicy>, readonly upstream?: Partial<UpstreamPolicy>, readonly answer?: Behaviour } = {}
+): Promise<Shared> {
   const witness = await startWitness(options.answer)
   const clock = new ManualClock()
   const inner = new MemoryStore({ nowMs: clock.wallMs })
@@ -48,10 +55,21 @@ export async function startShared (t: TestContext, options: { readonly policy?: 
     for (const gateway of started) await gateway.close()
     await witness.close()
   })
-  const startProcess: Shared['startProcess'] = async world => {
-    const gateway = await startGateway(t, { background: false, routes: [guardedRoute(witness.url, options.policy, options.upstream)], world: { clock, records: records.store, locks, ...world } })
+  const startProcess: Shared['startProcess'] = async (world) => {
+    const gateway = await startGateway(t, {
+      background: false,
+      routes: [guardedRoute(witness.url, options.policy, options.upstream)],
+      world: { clock, records: records.store, locks, ...world }
+    })
     started.push(gateway)
-    return { ...gateway, ask: async (key, more = {}) => call(gateway.url, '/things', { body: 'same', ...more, headers: { 'Idempotency-Key': key, ...more.headers } }) }
+    return {
+      ...gateway,
+      ask: async (key, more = {}) => call(gateway.url, '/things', {
+        body: 'same',
+        ...more,
+        headers: { 'Idempotency-Key': key, ...more.headers }
+      })
+    }
   }
   return { witness, clock, records, inner, locks, startProcess }
 }

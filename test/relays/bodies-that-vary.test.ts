@@ -16,7 +16,14 @@ const VARYING = ['pubsub', 'cloudevents-webhook']
 function comparing ({ route }: StandIn, action: IdempotencyPolicy['onMismatch']['action']): GuardedRoute {
   const recipe = RECIPES.get(route)
   assert.ok(recipe !== undefined)
-  return { ...recipe, idempotency: { ...recipe.idempotency, fingerprint: { of: ['method', 'target', 'body'], body: 'bytes' }, onMismatch: { action, status: 422 } } }
+  return {
+    ...recipe,
+    idempotency: {
+      ...recipe.idempotency,
+      fingerprint: { of: ['method', 'target', 'body'], body: 'bytes' },
+      onMismatch: { action, status: 422 }
+    }
+  }
 }
 
 for (const relay of STAND_INS.filter(({ route }) => VARYING.includes(route))) {

@@ -37,7 +37,19 @@ function signed ({ nowMs }: Delivery, body: string): string {
 
 export function cloudEventBinary (of: Delivery): Sent {
   return {
-    headers: ['ce-specversion', '1.0', 'ce-type', 'com.example.order.paid', 'ce-source', '/orders', 'ce-id', uuidOf(of.message), 'traceparent', `00-${randomUUID().replaceAll('-', '')}-00f067aa0ba902b7-01`, ...JSON_TYPE],
+    headers: [
+      'ce-specversion',
+      '1.0',
+      'ce-type',
+      'com.example.order.paid',
+      'ce-source',
+      '/orders',
+      'ce-id',
+      uuidOf(of.message),
+      'traceparent',
+      `00-${randomUUID().replaceAll('-', '')}-00f067aa0ba902b7-01`,
+      ...JSON_TYPE
+    ],
     body: JSON.stringify({ order: nameOf(of.message) })
   }
 }
@@ -46,13 +58,33 @@ export function cloudEventBinary (of: Delivery): Sent {
 export function cloudEventStructured (of: Delivery): Sent {
   return {
     headers: ['Content-Type', 'application/cloudevents+json; charset=utf-8'],
-    body: JSON.stringify({ specversion: '1.0', type: 'com.example.order.paid', source: '/orders', id: uuidOf(of.message), traceid: randomUUID(), topic: 'orders', pubsubname: 'pubsub', data: { order: nameOf(of.message) } })
+    body: JSON.stringify({
+      specversion: '1.0',
+      type: 'com.example.order.paid',
+      source: '/orders',
+      id: uuidOf(of.message),
+      traceid: randomUUID(),
+      topic: 'orders',
+      pubsubname: 'pubsub',
+      data: { order: nameOf(of.message) }
+    })
   }
 }
 
 export function standardWebhook (of: Delivery): Sent {
   const body = JSON.stringify({ type: 'order.paid', data: { order: nameOf(of.message) } })
-  return { headers: ['webhook-id', `msg_${uuidOf(of.message)}`, 'webhook-timestamp', String(Math.floor(of.nowMs / 1000)), 'webhook-signature', `v1,${signed(of, body)}`, ...JSON_TYPE], body }
+  return {
+    headers: [
+      'webhook-id',
+      `msg_${uuidOf(of.message)}`,
+      'webhook-timestamp',
+      String(Math.floor(of.nowMs / 1000)),
+      'webhook-signature',
+      `v1,${signed(of, body)}`,
+      ...JSON_TYPE
+    ],
+    body
+  }
 }
 
 /** Every record header, upper case behind the prefix and in base64; `webhook-id` is made anew after a restart. */
@@ -71,15 +103,31 @@ export function recordValue (of: Delivery): Sent {
 export function sns (of: Delivery): Sent {
   const topic = 'arn:aws:sns:eu-central-1:123456789012:orders'
   return {
-    headers: ['x-amz-sns-message-type', 'Notification', 'x-amz-sns-message-id', uuidOf(of.message), 'x-amz-sns-topic-arn', topic, 'x-amz-sns-subscription-arn', `${topic}:c7fe3a54`, 'Content-Type', 'text/plain; charset=UTF-8'],
-    body: JSON.stringify({ Type: 'Notification', MessageId: uuidOf(of.message), TopicArn: topic, Message: nameOf(of.message), SignatureVersion: '1', Signature: signed(of, '') })
+    headers: [
+      'x-amz-sns-message-type', 'Notification', 'x-amz-sns-message-id', uuidOf(of.message), 'x-amz-sns-topic-arn',
+      topic, 'x-amz-sns-subscription-arn', `${topic}:c7fe3a54`, 'Content-Type', 'text/plain; charset=UTF-8'
+    ],
+    body: JSON.stringify({
+      Type: 'Notification',
+      MessageId: uuidOf(of.message),
+      TopicArn: topic,
+      Message: nameOf(of.message),
+      SignatureVersion: '1',
+      Signature: signed(of, '')
+    })
   }
 }
 
 export function eventBridge (of: Delivery): Sent {
   return {
     headers: [...API_KEY, ...JSON_TYPE],
-    body: JSON.stringify({ version: '0', id: uuidOf(of.message), 'detail-type': 'OrderPaid', source: 'shop', detail: { order: nameOf(of.message) } })
+    body: JSON.stringify({
+      version: '0',
+      id: uuidOf(of.message),
+      'detail-type': 'OrderPaid',
+      source: 'shop',
+      detail: { order: nameOf(of.message) }
+    })
   }
 }
 
@@ -90,7 +138,10 @@ export function pipes (of: Delivery): Sent {
 
 export function sqsd (of: Delivery): Sent {
   return {
-    headers: ['User-Agent', 'aws-sqsd/3.0', 'X-Aws-Sqsd-Msgid', uuidOf(of.message), 'X-Aws-Sqsd-Receive-Count', String(of.attempt), 'X-Aws-Sqsd-Queue', 'orders', ...JSON_TYPE],
+    headers: [
+      'User-Agent', 'aws-sqsd/3.0', 'X-Aws-Sqsd-Msgid', uuidOf(of.message), 'X-Aws-Sqsd-Receive-Count',
+      String(of.attempt), 'X-Aws-Sqsd-Queue', 'orders', ...JSON_TYPE
+    ],
     body: JSON.stringify({ order: nameOf(of.message) })
   }
 }
@@ -99,41 +150,93 @@ export function sqsd (of: Delivery): Sent {
 export function pubSub (of: Delivery): Sent {
   return {
     headers: [...bearer(of), ...JSON_TYPE],
-    body: JSON.stringify({ deliveryAttempt: of.attempt, message: { messageId: String(10_000_000_000_000_000 + of.message), data: Buffer.from('{}').toString('base64'), attributes: { order: nameOf(of.message) } }, subscription: 'projects/shop/subscriptions/orders' })
+    body: JSON.stringify({
+      deliveryAttempt: of.attempt,
+      message: {
+        messageId: String(10_000_000_000_000_000 + of.message),
+        data: Buffer.from('{}').toString('base64'),
+        attributes: { order: nameOf(of.message) }
+      },
+      subscription: 'projects/shop/subscriptions/orders'
+    })
   }
 }
 
 export function eventGrid (of: Delivery): Sent {
   return {
     headers: ['aeg-event-type', 'Notification', 'aeg-delivery-count', String(of.attempt - 1), ...JSON_TYPE],
-    body: JSON.stringify([{ id: uuidOf(of.message), topic: '/subscriptions/1/orders', subject: 'order', eventType: 'Order.Paid', data: { order: nameOf(of.message) } }])
+    body: JSON.stringify([{
+      id: uuidOf(of.message),
+      topic: '/subscriptions/1/orders',
+      subject: 'order',
+      eventType: 'Order.Paid',
+      data: { order: nameOf(of.message) }
+    }])
   }
 }
 
 export function cloudTasks (of: Delivery): Sent {
   return {
-    headers: ['X-CloudTasks-QueueName', 'orders', 'X-CloudTasks-TaskName', uuidOf(of.message), 'X-CloudTasks-TaskRetryCount', String(of.attempt - 1), 'X-CloudTasks-TaskExecutionCount', String(of.attempt - 1), ...bearer(of), ...JSON_TYPE],
+    headers: [
+      'X-CloudTasks-QueueName', 'orders', 'X-CloudTasks-TaskName', uuidOf(of.message), 'X-CloudTasks-TaskRetryCount',
+      String(of.attempt - 1), 'X-CloudTasks-TaskExecutionCount', String(of.attempt - 1), ...bearer(of), ...JSON_TYPE
+    ],
     body: JSON.stringify({ order: nameOf(of.message) })
   }
 }
 
 export function shopify (of: Delivery): Sent {
   const body = JSON.stringify({ order: nameOf(of.message) })
-  return { headers: ['X-Shopify-Topic', 'orders/paid', 'X-Shopify-Event-Id', uuidOf(of.message), 'X-Shopify-Webhook-Id', 'b1234-eefd', 'X-Shopify-Hmac-Sha256', signed({ ...of, nowMs: 0 }, body), ...JSON_TYPE], body }
+  return {
+    headers: [
+      'X-Shopify-Topic',
+      'orders/paid',
+      'X-Shopify-Event-Id',
+      uuidOf(of.message),
+      'X-Shopify-Webhook-Id',
+      'b1234-eefd',
+      'X-Shopify-Hmac-Sha256',
+      signed({ ...of, nowMs: 0 }, body),
+      ...JSON_TYPE
+    ],
+    body
+  }
 }
 
 export function gitHub (of: Delivery): Sent {
-  return { headers: ['X-GitHub-Event', 'push', 'X-GitHub-Delivery', uuidOf(of.message), 'X-Hub-Signature-256', 'sha256=5bf3', ...JSON_TYPE], body: JSON.stringify({ ref: nameOf(of.message) }) }
+  return {
+    headers: ['X-GitHub-Event', 'push', 'X-GitHub-Delivery', uuidOf(of.message), 'X-Hub-Signature-256', 'sha256=5bf3', ...JSON_TYPE],
+    body: JSON.stringify({ ref: nameOf(of.message) })
+  }
 }
 
 export function outpost (of: Delivery): Sent {
   const body = JSON.stringify({ order: nameOf(of.message) })
-  return { headers: ['x-outpost-event-id', `evt_${of.message}`, 'x-outpost-topic', 'order.paid', 'x-outpost-timestamp', String(of.nowMs), 'x-outpost-signature', `v0=${signed(of, body)}`, ...JSON_TYPE], body }
+  return {
+    headers: [
+      'x-outpost-event-id', `evt_${of.message}`, 'x-outpost-topic', 'order.paid', 'x-outpost-timestamp',
+      String(of.nowMs), 'x-outpost-signature', `v0=${signed(of, body)}`, ...JSON_TYPE
+    ],
+    body
+  }
 }
 
 export function stripe (of: Delivery): Sent {
-  const body = JSON.stringify({ id: `evt_${uuidOf(of.message)}`, object: 'event', type: 'charge.succeeded', data: { object: { order: nameOf(of.message) } } })
-  return { headers: ['Stripe-Signature', `t=${Math.floor(of.nowMs / 1000)},v1=${signed(of, body)}`, 'Content-Type', 'application/json; charset=utf-8'], body }
+  const body = JSON.stringify({
+    id: `evt_${uuidOf(of.message)}`,
+    object: 'event',
+    type: 'charge.succeeded',
+    data: { object: { order: nameOf(of.message) } }
+  })
+  return {
+    headers: [
+      'Stripe-Signature',
+      `t=${Math.floor(of.nowMs / 1000)},v1=${signed(of, body)}`,
+      'Content-Type',
+      'application/json; charset=utf-8'
+    ],
+    body
+  }
 }
 
 /** No identity of its own; the same bytes again. */

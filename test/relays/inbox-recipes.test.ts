@@ -1,4 +1,7 @@
-/** The routes of docs/guides/webhook-recipes.md that have an inbox, on a gateway with that configuration: who gets in, and what comes out. */
+/**
+ * The routes of docs/guides/webhook-recipes.md that have an inbox, on a gateway with that configuration: who gets in,
+ * and what comes out.
+ */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
@@ -22,14 +25,15 @@ const FORGED = 'of somebody else'
 const DELIVERED_MS_MAX = 30_000
 
 const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
-const hmac = (secret: string, text: string, encoding: 'hex' | 'base64'): string => createHmac('sha256', secret).update(text).digest(encoding)
+const hmac = (secret: string, text: string, encoding: 'hex' | 'base64'): string =>
+  createHmac('sha256', secret).update(text).digest(encoding)
 
 /** As it would come from the sender, signed with this secret now. */
 const SIGNED: Readonly<Record<string, { readonly path: string, readonly scheme: string, readonly sent: (secret: string) => Sent }>> = {
   Stripe: {
     path: '/inbox/stripe',
     scheme: 'stripe',
-    sent: secret => {
+    sent: (secret) => {
       const { body } = send.stripe({ message: 1, attempt: 1, nowMs: 0 })
       return { headers: ['Stripe-Signature', `t=${nowSeconds()},v1=${hmac(secret, `${nowSeconds()}.${body}`, 'hex')}`], body }
     }
@@ -37,50 +41,78 @@ const SIGNED: Readonly<Record<string, { readonly path: string, readonly scheme: 
   'Standard Webhooks': {
     path: '/inbox/standard-webhooks',
     scheme: 'standard-webhooks',
-    sent: secret => {
+    sent: (secret) => {
       const body = '{"type":"order.paid"}'
-      return { headers: ['webhook-id', 'msg_1', 'webhook-timestamp', String(nowSeconds()), 'webhook-signature', `v1,${hmac(secret, `msg_1.${nowSeconds()}.${body}`, 'base64')}`], body }
+      return {
+        headers: [
+          'webhook-id',
+          'msg_1',
+          'webhook-timestamp',
+          String(nowSeconds()),
+          'webhook-signature',
+          `v1,${hmac(secret, `msg_1.${nowSeconds()}.${body}`, 'base64')}`
+        ],
+        body
+      }
     }
   },
   GitHub: {
     path: '/inbox/github',
     scheme: 'github',
-    sent: secret => ({ headers: ['X-GitHub-Delivery', '72d3162e', 'X-Hub-Signature-256', `sha256=${hmac(secret, '{"ref":"main"}', 'hex')}`], body: '{"ref":"main"}' })
+    sent: (secret) => ({
+      headers: ['X-GitHub-Delivery', '72d3162e', 'X-Hub-Signature-256', `sha256=${hmac(secret, '{"ref":"main"}', 'hex')}`],
+      body: '{"ref":"main"}'
+    })
   },
   Shopify: {
     path: '/inbox/shopify',
     scheme: 'shopify',
-    sent: secret => ({ headers: ['X-Shopify-Topic', 'orders/paid', 'X-Shopify-Event-Id', 'b54557e4', 'X-Shopify-Hmac-Sha256', hmac(secret, '{"id":820982911946154508}', 'base64')], body: '{"id":820982911946154508}' })
+    sent: (secret) => ({
+      headers: [
+        'X-Shopify-Topic',
+        'orders/paid',
+        'X-Shopify-Event-Id',
+        'b54557e4',
+        'X-Shopify-Hmac-Sha256',
+        hmac(secret, '{"id":820982911946154508}', 'base64')
+      ],
+      body: '{"id":820982911946154508}'
+    })
   }
 }
 
 const cloudEvent = (id: string): object => ({ specversion: '1.0', type: 'order.paid', source: '/orders', id })
 
 /** Three events in two requests that overlap, and what the consumer gets of them. */
-const BATCHED: Readonly<Record<string, { readonly path: string, readonly headers: Record<string, string>, readonly body: (...ids: readonly string[]) => string, readonly item: (id: string) => string }>> = {
+const BATCHED: Readonly<Record<string, {
+  readonly path: string
+  readonly headers: Record<string, string>
+  readonly body: (...ids: readonly string[]) => string
+  readonly item: (id: string) => string
+}>> = {
   CloudEvents: {
     path: '/inbox/cloudevents',
     headers: { 'Content-Type': 'application/cloudevents-batch+json' },
     body: (...ids) => JSON.stringify(ids.map(cloudEvent)),
-    item: id => JSON.stringify(cloudEvent(id))
+    item: (id) => JSON.stringify(cloudEvent(id))
   },
   'Event Grid': {
     path: '/inbox/event-grid',
     headers: { 'Content-Type': 'application/json', 'aeg-event-type': 'Notification' },
-    body: (...ids) => JSON.stringify(ids.map(id => ({ id, data: {} }))),
-    item: id => JSON.stringify([{ id, data: {} }])
+    body: (...ids) => JSON.stringify(ids.map((id) => ({ id, data: {} }))),
+    item: (id) => JSON.stringify([{ id, data: {} }])
   },
   'SQS records': {
     path: '/inbox/sqs',
     headers: { 'Content-Type': 'application/json' },
-    body: (...ids) => JSON.stringify({ Records: ids.map(messageId => ({ messageId, body: '{}' })) }),
-    item: id => JSON.stringify({ Records: [{ messageId: id, body: '{}' }] })
+    body: (...ids) => JSON.stringify({ Records: ids.map((messageId) => ({ messageId, body: '{}' })) }),
+    item: (id) => JSON.stringify({ Records: [{ messageId: id, body: '{}' }] })
   },
   'a Kafka sink': {
     path: '/inbox/kafka-sink',
     headers: { 'Content-Type': 'application/json' },
-    body: (...ids) => JSON.stringify(ids.map(id => ({ id, customer: 1 }))),
-    item: id => JSON.stringify({ id, customer: 1 })
+    body: (...ids) => JSON.stringify(ids.map((id) => ({ id, customer: 1 }))),
+    item: (id) => JSON.stringify({ id, customer: 1 })
   }
 }
 
@@ -91,9 +123,18 @@ describe('the recipes of the inbox', () => {
 
   before(async () => {
     witness = await startWitness((_seen, response) => { response.writeHead(204).end() })
-    const secrets = { STRIPE_WEBHOOK_SECRET: SECRET, STANDARD_WEBHOOKS_SECRET: STANDARD_SECRET, GITHUB_WEBHOOK_SECRET: SECRET, SHOPIFY_CLIENT_SECRET: SECRET }
+    const secrets = {
+      STRIPE_WEBHOOK_SECRET: SECRET,
+      STANDARD_WEBHOOKS_SECRET: STANDARD_SECRET,
+      GITHUB_WEBHOOK_SECRET: SECRET,
+      SHOPIFY_CLIENT_SECRET: SECRET
+    }
     const config = inboxRecipes().replaceAll('http://127.0.0.1:3000', witness.url)
-    const gateway = await startProcess({ after: end => { ends.push(end) } }, { config, args: ['--port', '0'], env: { ONCEWAY_ADMIN_PORT: '0', ...secrets } })
+    const gateway = await startProcess({ after: (end) => { ends.push(end) } }, {
+      config,
+      args: ['--port', '0'],
+      env: { ONCEWAY_ADMIN_PORT: '0', ...secrets }
+    })
     url = gateway.url
   })
   after(async () => {
@@ -129,13 +170,16 @@ describe('the recipes of the inbox', () => {
     test(`${sender} in batches: every event is delivered as if it had come alone, and once although it is in two batches`, async () => {
       for (const ids of [['a', 'b'], ['b', 'c']]) assert.equal((await call(url, path, { headers, body: body(...ids) })).status, 202)
       const seen = await delivered(path, 3)
-      assert.deepEqual(seen.map(each => each.body.toString()).sort(), ['a', 'b', 'c'].map(item))
-      assert.equal(new Set(seen.map(each => each.headers['onceway-key'])).size, 3)
+      assert.deepEqual(seen.map((each) => each.body.toString()).sort(), ['a', 'b', 'c'].map(item))
+      assert.equal(new Set(seen.map((each) => each.headers['onceway-key'])).size, 3)
     })
   }
 
   test('a sink that batches by customer has its order kept', () => {
-    assert.deepEqual(at('/inbox/kafka-sink').map(({ body }) => body.toString()), ['a', 'b', 'c'].map(id => JSON.stringify({ id, customer: 1 })))
+    assert.deepEqual(
+      at('/inbox/kafka-sink').map(({ body }) => body.toString()),
+      ['a', 'b', 'c'].map((id) => JSON.stringify({ id, customer: 1 }))
+    )
   })
 
   test('Debezium: the next event of an aggregate waits behind the retry of the one before', async () => {
@@ -162,12 +206,13 @@ const WORDS: Readonly<Record<Reaction, string>> = { acknowledged: 'done', again:
 
 test('the table of what relays do with the inbox\'s answers says of every relay what its stand-in does', () => {
   const [, table = ''] = /\| relay \| 202 \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)/.exec(RECIPES_TEXT) ?? []
-  const said = new Map(table.trimEnd().split('\n').flatMap(row => {
-    const [relays = '', ...words] = row.split('|').slice(1, -1).map(cell => cell.trim())
-    return relays.split(', ').map(relay => [relay, words] as const)
+  const said = new Map(table.trimEnd().split('\n').flatMap((row) => {
+    const [relays = '', ...words] = row.split('|').slice(1, -1).map((cell) => cell.trim())
+    return relays.split(', ').map((relay) => [relay, words] as const)
   }))
   const does = STAND_INS.map(({ route, reaction }) => {
-    const [accepted, away, unsigned, bad, reused] = [202, 503, 401, 400, 422].map(status => WORDS[reaction({ status, retryAfterMs: 1_000, body: '{"id":"a","location":"b"}' })]) as [string, string, string, string, string]
+    const [accepted, away, unsigned, bad, reused] = [202, 503, 401, 400, 422].map((status) =>
+      WORDS[reaction({ status, retryAfterMs: 1_000, body: '{"id":"a","location":"b"}' })]) as [string, string, string, string, string]
     return [route, [accepted, away, unsigned, bad === reused ? bad : `${bad}, ${reused}`]] as const
   })
   assert.deepEqual(said, new Map(does))
@@ -178,5 +223,5 @@ test('the SQL of a consumer that is asked again finds a key the second time', ()
   const database = new DatabaseSync(':memory:')
   database.exec(schema)
   const remember = database.prepare(insert)
-  assert.deepEqual(['a', 'a', 'b'].map(key => remember.run({ $1: key }).changes), [1, 0, 1])
+  assert.deepEqual(['a', 'a', 'b'].map((key) => remember.run({ $1: key }).changes), [1, 0, 1])
 })

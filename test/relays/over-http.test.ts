@@ -88,7 +88,7 @@ const SLOW: Trouble = {
 const TROUBLES: Readonly<Record<string, Trouble>> = {
   'is slower than the relay waits': SLOW,
   'is down': {
-    before: async way => {
+    before: async (way) => {
       if (way.delivery === 1) await way.kill()
       await startsWhenWell(way)
     },
@@ -106,7 +106,12 @@ const TROUBLES: Readonly<Record<string, Trouble>> = {
   }
 }
 
-async function deliverOver (t: TestContext, relay: StandIn, trouble: Trouble, over: Partial<GuardedRoute['idempotency']> = {}): Promise<Way> {
+async function deliverOver (
+  t: TestContext,
+  relay: StandIn,
+  trouble: Trouble,
+  over: Partial<GuardedRoute['idempotency']> = {}
+): Promise<Way> {
   const recipe = RECIPES.get(relay.route)
   assert.ok(recipe !== undefined)
   const way = new Way(await freePort(), trouble)
@@ -135,7 +140,11 @@ async function deliverOver (t: TestContext, relay: StandIn, trouble: Trouble, ov
 async function post (url: string, { headers, body }: Sent, timeoutMs: number): Promise<Heard | null> {
   const fields = Object.fromEntries(headers.flatMap((name, at) => at % 2 === 0 ? [[name, headers[at + 1] ?? '']] : []))
   try {
-    const { status, headers: { 'retry-after': seconds }, text } = await call(url, new URL(url).pathname, { headers: fields, body, signal: AbortSignal.timeout(timeoutMs) })
+    const { status, headers: { 'retry-after': seconds }, text } = await call(url, new URL(url).pathname, {
+      headers: fields,
+      body,
+      signal: AbortSignal.timeout(timeoutMs)
+    })
     return { status, retryAfterMs: seconds === undefined ? null : Number(seconds) * 1_000, body: text }
   } catch {
     return null
@@ -144,10 +153,10 @@ async function post (url: string, { headers, body }: Sent, timeoutMs: number): P
 
 for (const relay of STAND_INS.filter(({ route }) => RELAYS.includes(route))) {
   for (const [situation, trouble] of Object.entries(TROUBLES)) {
-    test(`${relay.route} hears 503 with Retry-After, and then one answer twice, while its consumer ${situation}`, async t => {
+    test(`${relay.route} hears 503 with Retry-After, and then one answer twice, while its consumer ${situation}`, async (t) => {
       const { heard, done } = await deliverOver(t, relay, trouble)
       assert.deepEqual(done, ['message-1'])
-      const answers = heard.filter(answer => answer !== null)
+      const answers = heard.filter((answer) => answer !== null)
       const early = answers.slice(0, -2)
       assert.ok(early.length > 0)
       for (const { status, retryAfterMs } of early) assert.deepEqual([status, retryAfterMs !== null && retryAfterMs >= 1_000], [503, true])
@@ -156,7 +165,7 @@ for (const relay of STAND_INS.filter(({ route }) => RELAYS.includes(route))) {
   }
 }
 
-test('a relay that closes its connections on a slow consumer gets its answer in the end, of the one execution', async t => {
+test('a relay that closes its connections on a slow consumer gets its answer in the end, of the one execution', async (t) => {
   const [sns] = STAND_INS.filter(({ route }) => route === 'sns')
   assert.ok(sns !== undefined)
   const { heard, done } = await deliverOver(t, sns, SLOW, { answerWithinMs: 10_000, inFlight: { waitMs: 10_000, status: 503 } })

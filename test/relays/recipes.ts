@@ -1,4 +1,7 @@
-/** The routes of docs/guides/webhook-recipes.md: its first block, and all the others under it, as one configuration; those of the inbox as a file. */
+/**
+ * The routes of docs/guides/webhook-recipes.md: its first block, and all the others under it, as one configuration;
+ * those of the inbox as a file.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +23,9 @@ export function recipes (): ReadonlyMap<string, GuardedRoute> {
     const file = join(directory, 'onceway.yaml')
     writeFileSync(file, yamlIn(page).join(''))
     const { routes } = loadConfig(file, { env: {} })
-    return new Map(routes.flatMap(route => route.idempotency === null ? [] : [[route.name, { ...route, idempotency: route.idempotency }]]))
+    return new Map(
+      routes.flatMap((route) => route.idempotency === null ? [] : [[route.name, { ...route, idempotency: route.idempotency }]])
+    )
   } finally {
     rmSync(directory, { recursive: true })
   }

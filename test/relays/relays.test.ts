@@ -21,7 +21,11 @@ const SITUATIONS: Readonly<Record<string, (relay: StandIn) => Plan>> = {
   'slower than its relay waits': slow,
   'down for a minute': () => ({ executesMs: 50, down: { fromMs: 0, untilMs: MINUTE } }),
   'answering 400 until it is mended, ten minutes later': () => ({ executesMs: 50, mendedAtMs: 10 * MINUTE }),
-  'killed while it executes, and back after twenty seconds': () => ({ executesMs: 2_000, killed: true, down: { fromMs: 3_000, untilMs: 23_000 } })
+  'killed while it executes, and back after twenty seconds': () => ({
+    executesMs: 2_000,
+    killed: true,
+    down: { fromMs: 3_000, untilMs: 23_000 }
+  })
 }
 
 function recipeOf ({ route }: StandIn): GuardedRoute {
@@ -35,9 +39,13 @@ function harmOf ({ lost, deadLettered, doubled, together }: Harm): Harm {
 }
 
 /** The relays to which some of this happens. */
-async function relaysWith (harm: keyof Harm, plan: (relay: StandIn) => Plan, guardOf: (relay: StandIn) => GuardedRoute | null): Promise<string[]> {
-  const all = await Promise.all(STAND_INS.map(async relay => ({ relay, harm: await relayed(relay, guardOf(relay), plan(relay)) })))
-  return all.filter(each => each.harm[harm].length > 0).map(({ relay }) => relay.route)
+async function relaysWith (
+  harm: keyof Harm,
+  plan: (relay: StandIn) => Plan,
+  guardOf: (relay: StandIn) => GuardedRoute | null
+): Promise<string[]> {
+  const all = await Promise.all(STAND_INS.map(async (relay) => ({ relay, harm: await relayed(relay, guardOf(relay), plan(relay)) })))
+  return all.filter((each) => each.harm[harm].length > 0).map(({ relay }) => relay.route)
 }
 
 test('every recipe has its stand-in', () => {
@@ -61,7 +69,14 @@ for (const relay of STAND_INS) {
 
   test(`${relay.route} may itself give up waiting, again and again`, async () => {
     const recipe = recipeOf(relay)
-    const patient = { ...recipe, idempotency: { ...recipe.idempotency, answerWithinMs: recipe.upstream.timeoutMs, inFlight: { waitMs: 2 * relay.timeoutMs, status: 503 } } }
+    const patient = {
+      ...recipe,
+      idempotency: {
+        ...recipe.idempotency,
+        answerWithinMs: recipe.upstream.timeoutMs,
+        inFlight: { waitMs: 2 * relay.timeoutMs, status: 503 }
+      }
+    }
     assert.deepEqual(harmOf(await relayed(relay, patient, slow(relay))), NO_HARM)
   })
 }
@@ -76,7 +91,9 @@ test('whose relay takes a 400 for the last word, loses the message to the dead l
     return { ...recipe, idempotency: { ...recipe.idempotency, onRelease: { action: 'pass', status: 503 } } }
   }
   const mended = SITUATIONS['answering 400 until it is mended, ten minutes later'] as (relay: StandIn) => Plan
-  assert.deepEqual(await relaysWith('deadLettered', mended, passing), ['knative', 'cloudevents-webhook', 'sns', 'eventbridge', 'eventbridge-pipes', 'event-grid', 'dialpad'])
+  assert.deepEqual(await relaysWith('deadLettered', mended, passing), [
+    'knative', 'cloudevents-webhook', 'sns', 'eventbridge', 'eventbridge-pipes', 'event-grid', 'dialpad'
+  ])
 })
 
 test('a success whose answer was not kept acknowledges every relay: its status, and no body', async () => {
@@ -84,6 +101,9 @@ test('a success whose answer was not kept acknowledges every relay: its status, 
     const recipe = recipeOf(relay)
     return { ...recipe, idempotency: { ...recipe.idempotency, keep: { ...recipe.idempotency.keep, body: false } } }
   }
-  const harmed = await Promise.all(STAND_INS.map(async relay => ({ route: relay.route, ...harmOf(await relayed(relay, keepingNoBody(relay), slow(relay))) })))
+  const harmed = await Promise.all(STAND_INS.map(async (relay) => ({
+    route: relay.route,
+    ...harmOf(await relayed(relay, keepingNoBody(relay), slow(relay)))
+  })))
   assert.deepEqual(harmed, STAND_INS.map(({ route }) => ({ route, ...NO_HARM })))
 })

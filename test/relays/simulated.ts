@@ -44,13 +44,17 @@ const AFTERWARDS_MS = 10 * 60_000
 const LONGEST_MS = 3 * 60 * 60_000
 
 /** `guard` null: the relay asks the consumer itself. */
-export async function relayed (relay: StandIn, guard: GuardedRoute | null, plan: Plan): Promise<Harm & { readonly delivered: readonly Delivered[] }> {
+export async function relayed (
+  relay: StandIn,
+  guard: GuardedRoute | null,
+  plan: Plan
+): Promise<Harm & { readonly delivered: readonly Delivered[] }> {
   const timeline = new Timeline()
   const consumer = new Consumer(timeline, plan)
   const post = guard === null ? async (sent: Sent) => askedItself(consumer, sent) : throughGateways(timeline, consumer, guard)
   const line: Line = {
     nowMs: () => timeline.nowMs,
-    sleep: async ms => timeline.sleep(ms),
+    sleep: async (ms) => timeline.sleep(ms),
     post: async (sent, timeoutMs) => {
       const left = Promise.withResolvers<void>()
       const heard = await Promise.race([post(sent, left.promise), timeline.sleep(timeoutMs).then(() => null)])
@@ -60,17 +64,20 @@ export async function relayed (relay: StandIn, guard: GuardedRoute | null, plan:
   }
   const delivered: Delivered[] = []
   for (const message of MESSAGES) {
-    timeline.after(message * APART_MS, () => { void deliver(relay, message, line, { losesAck: message === 2 }).then(end => { delivered[message - 1] = end }) })
+    timeline.after(message * APART_MS, () => {
+      void deliver(relay, message, line, { losesAck: message === 2 }).then((end) => { delivered[message - 1] = end })
+    })
   }
   await timeline.pass(() => Object.keys(delivered).length === MESSAGES.length, LONGEST_MS)
   await timeline.pass(() => false, AFTERWARDS_MS)
   const those = (are: (message: number) => boolean): string[] => MESSAGES.filter(are).map(nameOf)
   return {
     delivered,
-    deadLettered: those(message => delivered[message - 1]?.as === 'dead letter'),
-    lost: those(message => delivered[message - 1]?.as !== 'dead letter' && !(message - 1 in delivered && consumer.done.has(nameOf(message)))),
-    doubled: those(message => (consumer.done.get(nameOf(message)) ?? 0) > 1),
-    together: those(message => (consumer.together.get(nameOf(message)) ?? 0) > 1)
+    deadLettered: those((message) => delivered[message - 1]?.as === 'dead letter'),
+    lost: those((message) =>
+      delivered[message - 1]?.as !== 'dead letter' && !(message - 1 in delivered && consumer.done.has(nameOf(message)))),
+    doubled: those((message) => (consumer.done.get(nameOf(message)) ?? 0) > 1),
+    together: those((message) => (consumer.together.get(nameOf(message)) ?? 0) > 1)
   }
 }
 
@@ -86,25 +93,45 @@ function heardOf (status: number, headers: readonly string[], body: Buffer): Hea
 
 // ---------------------------------------------------------------- the gateways
 
-function throughGateways (timeline: Timeline, consumer: Consumer, route: GuardedRoute): (sent: Sent, left: Promise<void>) => Promise<Heard | null> {
+function throughGateways (
+  timeline: Timeline,
+  consumer: Consumer,
+  route: GuardedRoute
+): (sent: Sent, left: Promise<void>) => Promise<Heard | null> {
   const nowMs = (): number => timeline.wallMs
   const stores = { records: new MemoryStore({ nowMs }), locks: new MemoryLocks({ nowMs }) }
-  const gateways = ['one', 'two'].map(name => gatewayOf(name, timeline, consumer, route, stores))
+  const gateways = ['one', 'two'].map((name) => gatewayOf(name, timeline, consumer, route, stores))
   let asked = 0
   // A balancer's turns: a retry meets a process that knows nothing of the first attempt.
   return async (sent, left) => {
     const gateway = gateways[asked++ % gateways.length] as Gateway
     const requestId = `request-${asked}`
     const outcome = await handle(gateway, requestOf(route, sent, requestId, left))
-    const { status, headers, body } = replyTo(outcome, { route, requestId, asking: { origin: null, preflighted: false, cors: null }, problemBaseUri: 'urn:onceway:problem:' })
+    const { status, headers, body } = replyTo(outcome, {
+      route,
+      requestId,
+      asking: { origin: null, preflighted: false, cors: null },
+      problemBaseUri: 'urn:onceway:problem:'
+    })
     if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')
     return heardOf(status, headers, body)
   }
 }
 
-function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idempotency: { leaseMs } }: GuardedRoute, stores: { readonly records: MemoryStore, readonly locks: MemoryLocks }): Gateway {
+function gatewayOf (
+  name: string,
+  timeline: Timeline,
+  consumer: Consumer,
+  { idempotency: { leaseMs } }: GuardedRoute,
+  stores: { readonly records: MemoryStore, readonly locks: MemoryLocks }
+): Gateway {
   let drawn = 0
-  const clock: Clock = { monotonicMs: () => timeline.nowMs, wallMs: () => timeline.wallMs, bootMs: () => timeline.nowMs, after: (ms, call) => timeline.after(ms, call) }
+  const clock: Clock = {
+    monotonicMs: () => timeline.nowMs,
+    wallMs: () => timeline.wallMs,
+    bootMs: () => timeline.nowMs,
+    after: (ms, call) => timeline.after(ms, call)
+  }
   // Without heartbeat and sweeper: no gateway dies here, and nothing lives to the end of its retention.
   const gateway = new Gateway({
     ...stores,
@@ -117,12 +144,20 @@ function gatewayOf (name: string, timeline: Timeline, consumer: Consumer, { idem
     // Every token of the test is this sender's.
     tokens: { verify: async () => ({ kind: 'claims', claims: { sub: 'pusher' } }) },
     clock,
-    random: { bytes: size => createHash('sha256').update(`${name} ${++drawn}`).digest().subarray(0, size) },
+    random: { bytes: (size) => createHash('sha256').update(`${name} ${++drawn}`).digest().subarray(0, size) },
     meter: countingMeter(),
     log: SILENT,
     deliveryLog: { note: () => {} },
     instance: name,
-    limits: { share: 1, executions: 100, waiters: 100, bufferedBytes: 16 * 1024 * 1024, unsettledBytes: 1024 * 1024, recentBytes: 1024 * 1024, inFlightPerScope: 0 },
+    limits: {
+      share: 1,
+      executions: 100,
+      waiters: 100,
+      bufferedBytes: 16 * 1024 * 1024,
+      unsettledBytes: 1024 * 1024,
+      recentBytes: 1024 * 1024,
+      inFlightPerScope: 0
+    },
     claimWithinMs: 2_000,
     longestLeaseMs: leaseMs,
     probed: new Map(),

@@ -43,13 +43,15 @@ const STARTS_AGAIN = { startsAgainMs: 30 * SECOND } as const
 
 const isSuccess = (status: number): boolean => status >= 200 && status <= 299
 /** Success, these again, all else is the last word. */
-const retrying = (...again: ReadonlyArray<(status: number) => boolean>) => ({ status }: Heard): Reaction => isSuccess(status) ? 'acknowledged' : again.some(is => is(status)) ? 'again' : 'given up'
+const retrying = (...again: ReadonlyArray<(status: number) => boolean>) => ({ status }: Heard): Reaction =>
+  isSuccess(status) ? 'acknowledged' : again.some((is) => is(status)) ? 'again' : 'given up'
 const serverErrors = (status: number): boolean => status >= 500
 const oneOf = (...statuses: readonly number[]) => (status: number): boolean => statuses.includes(status)
 /** Whatever is no success comes again. */
 const untilSuccess = retrying(() => true)
 /** Acknowledged by these alone. */
-const acknowledgedBy = (...statuses: readonly number[]) => ({ status }: Heard): Reaction => statuses.includes(status) ? 'acknowledged' : 'again'
+const acknowledgedBy = (...statuses: readonly number[]) => ({ status }: Heard): Reaction =>
+  statuses.includes(status) ? 'acknowledged' : 'again'
 
 /** 202 is "accepted, not yet processed": taken for an answer all the same. 429 without Retry-After is against the rule. */
 function cloudEventsReaction (heard: Heard): Reaction {
@@ -73,27 +75,213 @@ function wordOf (body: string): unknown {
 }
 
 export const STAND_INS: readonly StandIn[] = [
-  { route: 'knative', send: send.cloudEventBinary, timeoutMs: 30 * SECOND, reaction: retrying(serverErrors, oneOf(404, 408, 409, 429)), attempts: 13, pauseMs: doubling(2 * SECOND, HOUR), heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs), then: 'dead letter', horizonMs: DAY },
-  { route: 'cloudevents-webhook', send: send.cloudEventStructured, timeoutMs: 10 * SECOND, reaction: cloudEventsReaction, attempts: 12, pauseMs: doubling(SECOND, HOUR), heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs), then: 'dead letter', horizonMs: DAY },
-  { route: 'standard-webhooks', send: send.standardWebhook, timeoutMs: 15 * SECOND, reaction: ({ status }) => status === 410 ? 'given up' : untilSuccess({ status, retryAfterMs: null, body: '' }), attempts: 10, pauseMs: steps(5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR), heeds: (askedMs, pauseMs) => Math.min(Math.max(askedMs, pauseMs), 2 * pauseMs), then: 'dead letter', horizonMs: 76 * HOUR },
-  { route: 'debezium', send: send.debezium, timeoutMs: MINUTE, reaction: untilSuccess, attempts: 5, pauseMs: every(SECOND), then: STARTS_AGAIN, horizonMs: Infinity },
-  { route: 'aiven-http-sink', send: send.recordValue, timeoutMs: 30 * SECOND, reaction: ({ status }) => status < 400 ? 'acknowledged' : 'again', attempts: 2, pauseMs: every(3 * SECOND), then: STARTS_AGAIN, horizonMs: Infinity },
-  { route: 'confluent-http-sink', send: send.recordValue, timeoutMs: 30 * SECOND, reaction: untilSuccess, attempts: 11, pauseMs: every(3 * SECOND), then: STARTS_AGAIN, horizonMs: Infinity },
-  { route: 'flink-http-sink', send: send.recordValue, timeoutMs: 30 * SECOND, reaction: retrying(oneOf(500, 503, 504)), attempts: 1, pauseMs: every(SECOND), then: STARTS_AGAIN, horizonMs: Infinity },
-  { route: 'sns', send: send.sns, timeoutMs: 15 * SECOND, reaction: retrying(serverErrors), attempts: 51, pauseMs: failures => (20 + failures) * SECOND, then: 'dead letter', horizonMs: HOUR },
-  { route: 'eventbridge', send: send.eventBridge, timeoutMs: 5 * SECOND, reaction: retrying(serverErrors, oneOf(429)), attempts: 185, pauseMs: doubling(SECOND, 10 * MINUTE), heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs), then: 'dead letter', horizonMs: DAY },
-  { route: 'eventbridge-pipes', send: send.pipes, timeoutMs: 5 * SECOND, reaction: retrying(serverErrors, oneOf(429)), attempts: 1_000, pauseMs: every(30 * SECOND), then: 'dead letter', horizonMs: 14 * DAY },
-  { route: 'sqsd', send: send.sqsd, timeoutMs: 299 * SECOND, reaction: acknowledgedBy(200), attempts: 1_000, pauseMs: every(2 * SECOND), then: 'dead letter', horizonMs: 14 * DAY },
-  { route: 'pubsub', send: send.pubSub, timeoutMs: 10 * SECOND, reaction: acknowledgedBy(102, 200, 201, 202, 204), attempts: 100, pauseMs: doubling(10 * SECOND, 10 * MINUTE), then: 'dead letter', horizonMs: 31 * DAY },
-  { route: 'event-grid', send: send.eventGrid, timeoutMs: 30 * SECOND, reaction: ({ status }) => status >= 200 && status <= 204 ? 'acknowledged' : [400, 401, 403, 404, 413, 414].includes(status) ? 'given up' : 'again', attempts: 30, pauseMs: steps(30 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR), then: 'dead letter', horizonMs: DAY },
-  { route: 'cloud-tasks', send: send.cloudTasks, timeoutMs: 10 * MINUTE, reaction: untilSuccess, attempts: 100, pauseMs: doubling(SECOND / 10, HOUR), heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs), then: 'dead letter', horizonMs: 31 * DAY },
-  { route: 'dapr', send: send.cloudEventStructured, timeoutMs: MINUTE, reaction: daprReaction, attempts: 1_000, pauseMs: every(MINUTE), then: 'dead letter', horizonMs: 7 * DAY },
-  { route: 'shopify', send: send.shopify, timeoutMs: 5 * SECOND, reaction: untilSuccess, attempts: 9, pauseMs: steps(10 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 40 * MINUTE, HOUR, 100 * MINUTE), then: 'dead letter', horizonMs: 4 * HOUR },
+  {
+    route: 'knative',
+    send: send.cloudEventBinary,
+    timeoutMs: 30 * SECOND,
+    reaction: retrying(serverErrors, oneOf(404, 408, 409, 429)),
+    attempts: 13,
+    pauseMs: doubling(2 * SECOND, HOUR),
+    heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs),
+    then: 'dead letter',
+    horizonMs: DAY
+  },
+  {
+    route: 'cloudevents-webhook',
+    send: send.cloudEventStructured,
+    timeoutMs: 10 * SECOND,
+    reaction: cloudEventsReaction,
+    attempts: 12,
+    pauseMs: doubling(SECOND, HOUR),
+    heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs),
+    then: 'dead letter',
+    horizonMs: DAY
+  },
+  {
+    route: 'standard-webhooks',
+    send: send.standardWebhook,
+    timeoutMs: 15 * SECOND,
+    reaction: ({ status }) => status === 410 ? 'given up' : untilSuccess({ status, retryAfterMs: null, body: '' }),
+    attempts: 10,
+    pauseMs: steps(5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR),
+    heeds: (askedMs, pauseMs) => Math.min(Math.max(askedMs, pauseMs), 2 * pauseMs),
+    then: 'dead letter',
+    horizonMs: 76 * HOUR
+  },
+  {
+    route: 'debezium',
+    send: send.debezium,
+    timeoutMs: MINUTE,
+    reaction: untilSuccess,
+    attempts: 5,
+    pauseMs: every(SECOND),
+    then: STARTS_AGAIN,
+    horizonMs: Infinity
+  },
+  {
+    route: 'aiven-http-sink',
+    send: send.recordValue,
+    timeoutMs: 30 * SECOND,
+    reaction: ({ status }) => status < 400 ? 'acknowledged' : 'again',
+    attempts: 2,
+    pauseMs: every(3 * SECOND),
+    then: STARTS_AGAIN,
+    horizonMs: Infinity
+  },
+  {
+    route: 'confluent-http-sink',
+    send: send.recordValue,
+    timeoutMs: 30 * SECOND,
+    reaction: untilSuccess,
+    attempts: 11,
+    pauseMs: every(3 * SECOND),
+    then: STARTS_AGAIN,
+    horizonMs: Infinity
+  },
+  {
+    route: 'flink-http-sink',
+    send: send.recordValue,
+    timeoutMs: 30 * SECOND,
+    reaction: retrying(oneOf(500, 503, 504)),
+    attempts: 1,
+    pauseMs: every(SECOND),
+    then: STARTS_AGAIN,
+    horizonMs: Infinity
+  },
+  {
+    route: 'sns',
+    send: send.sns,
+    timeoutMs: 15 * SECOND,
+    reaction: retrying(serverErrors),
+    attempts: 51,
+    pauseMs: (failures) => (20 + failures) * SECOND,
+    then: 'dead letter',
+    horizonMs: HOUR
+  },
+  {
+    route: 'eventbridge',
+    send: send.eventBridge,
+    timeoutMs: 5 * SECOND,
+    reaction: retrying(serverErrors, oneOf(429)),
+    attempts: 185,
+    pauseMs: doubling(SECOND, 10 * MINUTE),
+    heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs),
+    then: 'dead letter',
+    horizonMs: DAY
+  },
+  {
+    route: 'eventbridge-pipes',
+    send: send.pipes,
+    timeoutMs: 5 * SECOND,
+    reaction: retrying(serverErrors, oneOf(429)),
+    attempts: 1_000,
+    pauseMs: every(30 * SECOND),
+    then: 'dead letter',
+    horizonMs: 14 * DAY
+  },
+  {
+    route: 'sqsd',
+    send: send.sqsd,
+    timeoutMs: 299 * SECOND,
+    reaction: acknowledgedBy(200),
+    attempts: 1_000,
+    pauseMs: every(2 * SECOND),
+    then: 'dead letter',
+    horizonMs: 14 * DAY
+  },
+  {
+    route: 'pubsub',
+    send: send.pubSub,
+    timeoutMs: 10 * SECOND,
+    reaction: acknowledgedBy(102, 200, 201, 202, 204),
+    attempts: 100,
+    pauseMs: doubling(10 * SECOND, 10 * MINUTE),
+    then: 'dead letter',
+    horizonMs: 31 * DAY
+  },
+  {
+    route: 'event-grid',
+    send: send.eventGrid,
+    timeoutMs: 30 * SECOND,
+    reaction: ({ status }) =>
+      status >= 200 && status <= 204 ? 'acknowledged' : [400, 401, 403, 404, 413, 414].includes(status) ? 'given up' : 'again',
+    attempts: 30,
+    pauseMs: steps(30 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR),
+    then: 'dead letter',
+    horizonMs: DAY
+  },
+  {
+    route: 'cloud-tasks',
+    send: send.cloudTasks,
+    timeoutMs: 10 * MINUTE,
+    reaction: untilSuccess,
+    attempts: 100,
+    pauseMs: doubling(SECOND / 10, HOUR),
+    heeds: (askedMs, pauseMs) => Math.max(askedMs, pauseMs),
+    then: 'dead letter',
+    horizonMs: 31 * DAY
+  },
+  {
+    route: 'dapr',
+    send: send.cloudEventStructured,
+    timeoutMs: MINUTE,
+    reaction: daprReaction,
+    attempts: 1_000,
+    pauseMs: every(MINUTE),
+    then: 'dead letter',
+    horizonMs: 7 * DAY
+  },
+  {
+    route: 'shopify',
+    send: send.shopify,
+    timeoutMs: 5 * SECOND,
+    reaction: untilSuccess,
+    attempts: 9,
+    pauseMs: steps(10 * SECOND, MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 40 * MINUTE, HOUR, 100 * MINUTE),
+    then: 'dead letter',
+    horizonMs: 4 * HOUR
+  },
   // Never again by itself; somebody presses "Redeliver".
-  { route: 'github', send: send.gitHub, timeoutMs: 10 * SECOND, reaction: retrying(), attempts: 1, pauseMs: every(0), then: { startsAgainMs: 5 * MINUTE }, horizonMs: 3 * DAY },
-  { route: 'outpost', send: send.outpost, timeoutMs: 5 * SECOND, reaction: untilSuccess, attempts: 11, pauseMs: doubling(30 * SECOND, 12 * HOUR), then: 'dead letter', horizonMs: DAY },
-  { route: 'stripe', send: send.stripe, timeoutMs: 10 * SECOND, reaction: untilSuccess, attempts: 16, pauseMs: doubling(5 * MINUTE, 6 * HOUR), then: 'dead letter', horizonMs: 3 * DAY },
-  { route: 'dialpad', send: send.dialpad, timeoutMs: 5 * SECOND, reaction: retrying(serverErrors), attempts: 10, pauseMs: doubling(5 * SECOND, HOUR), then: 'dead letter', horizonMs: DAY }
+  {
+    route: 'github',
+    send: send.gitHub,
+    timeoutMs: 10 * SECOND,
+    reaction: retrying(),
+    attempts: 1,
+    pauseMs: every(0),
+    then: { startsAgainMs: 5 * MINUTE },
+    horizonMs: 3 * DAY
+  },
+  {
+    route: 'outpost',
+    send: send.outpost,
+    timeoutMs: 5 * SECOND,
+    reaction: untilSuccess,
+    attempts: 11,
+    pauseMs: doubling(30 * SECOND, 12 * HOUR),
+    then: 'dead letter',
+    horizonMs: DAY
+  },
+  {
+    route: 'stripe',
+    send: send.stripe,
+    timeoutMs: 10 * SECOND,
+    reaction: untilSuccess,
+    attempts: 16,
+    pauseMs: doubling(5 * MINUTE, 6 * HOUR),
+    then: 'dead letter',
+    horizonMs: 3 * DAY
+  },
+  {
+    route: 'dialpad',
+    send: send.dialpad,
+    timeoutMs: 5 * SECOND,
+    reaction: retrying(serverErrors),
+    attempts: 10,
+    pauseMs: doubling(5 * SECOND, HOUR),
+    then: 'dead letter',
+    horizonMs: DAY
+  }
 ]
 
 export interface Line {
@@ -117,7 +305,9 @@ export async function deliver (relay: StandIn, message: number, line: Line, { lo
     if (reaction === 'acknowledged') forgets = false
     else failures++
     const over = reaction === 'given up' || failures >= relay.attempts
-    if (line.nowMs() - firstAtMs > relay.horizonMs || (over && relay.then === 'dead letter')) return { as: 'dead letter', attempts: attempt, stops }
+    if (line.nowMs() - firstAtMs > relay.horizonMs || (over && relay.then === 'dead letter')) {
+      return { as: 'dead letter', attempts: attempt, stops }
+    }
     if (over && relay.then !== 'dead letter') {
       [failures, stops] = [0, stops + 1]
       await line.sleep(relay.then.startsAgainMs)

@@ -79,7 +79,9 @@ export class SimulatedArbiter {
       get: (_, property) => {
         if (property === 'beat') return async (sign: SignOfLife) => this.#beat(sign)
         const member: unknown = Reflect.get(this.#store, property, this.#store)
-        return typeof member === 'function' ? this.#logged(String(property), member.bind(this.#store) as (...args: unknown[]) => unknown) : member
+        return typeof member === 'function'
+          ? this.#logged(String(property), member.bind(this.#store) as (...args: unknown[]) => unknown)
+          : member
       }
     })
   }
@@ -90,9 +92,9 @@ export class SimulatedArbiter {
   /** For a process that believes the clock so far: what it accepts is tested against the records by that. */
   inboxOf (believedMs: Believed): Pick<InboxStore, 'accept' | 'acceptAll' | 'look'> {
     return {
-      accept: async message => this.#believing(believedMs, async () => this.#inbox.accept(message)),
-      acceptAll: async messages => this.#believing(believedMs, async () => this.#inbox.acceptAll(messages)),
-      look: async id => this.#inbox.look(id)
+      accept: async (message) => this.#believing(believedMs, async () => this.#inbox.accept(message)),
+      acceptAll: async (messages) => this.#believing(believedMs, async () => this.#inbox.acceptAll(messages)),
+      look: async (id) => this.#inbox.look(id)
     }
   }
 
@@ -116,7 +118,7 @@ export class SimulatedArbiter {
     if (result.kind !== 'switched') return result
     const atMs = this.#time.nowMs()
     this.#options.switched({ number: result.number, name })
-    this.#log.push({ atMs, apply: async store => store.switchScheme(name, { isLost }) })
+    this.#log.push({ atMs, apply: async (store) => store.switchScheme(name, { isLost }) })
     const hanging = this.#hanging
     await hanging?.open
     return hanging?.lost === true ? null : result
@@ -186,7 +188,9 @@ export class SimulatedArbiter {
   #renewWaiting (rows: readonly string[]): void {
     for (const row of rows) {
       const waiting = this.#renewals.get(row)
-      if (waiting !== undefined && waiting.askedAtMs > this.#options.timeline.nowMs - ASKED_AGAIN_MS) void this.records.renew([waiting.token])
+      if (waiting !== undefined && waiting.askedAtMs > this.#options.timeline.nowMs - ASKED_AGAIN_MS) {
+        void this.records.renew([waiting.token])
+      }
       this.#renewals.delete(row)
     }
   }
@@ -201,16 +205,23 @@ export class SimulatedArbiter {
       return told
     }
     const hanging = this.#hanging
-    const call = async (given: readonly unknown[]): Promise<unknown> => this.#believing(believedMs, async () => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given))
+    const call = async (given: readonly unknown[]): Promise<unknown> => this.#believing(
+      believedMs,
+      async () => (records[operation as keyof RecordStore] as (...args: readonly unknown[]) => Promise<unknown>)(...given)
+    )
     if (READS.has(operation)) return this.#vouched(operation, await call(args))
-    if (operation === 'renew') return this.#renewed(args[0] as Token[], async tokens => call([tokens]) as Promise<RenewResult[]>)
+    if (operation === 'renew') return this.#renewed(args[0] as Token[], async (tokens) => call([tokens]) as Promise<RenewResult[]>)
     if (operation === 'lapse') return this.#lapsed(args[0] as LapseOrder, call)
     if (operation === 'sweep') return []
     const about = aboutOf(args[0])
     // Who inserts looks first: what stands there is told at once, locked or not.
-    if (operation === 'insert' && await this.#store.look(Buffer.from(about.id, 'hex')) !== null) return this.#vouched(operation, await call(args))
+    if (operation === 'insert' && await this.#store.look(Buffer.from(about.id, 'hex')) !== null) {
+      return this.#vouched(operation, await call(args))
+    }
     await this.#locked.get(about.id)?.open
-    return hanging === null || hanging.shows ? this.#vouched(operation, await call(args)) : this.#held(hanging, operation, about, async () => call(args))
+    return hanging === null || hanging.shows
+      ? this.#vouched(operation, await call(args))
+      : this.#held(hanging, operation, about, async () => call(args))
   }
 
   /** As a driver sends it along with every statement, which tests it where it is carried out. */
@@ -225,7 +236,9 @@ export class SimulatedArbiter {
   /** A settled row is shown only when it is durable: a driver vouches for it by a write of its own (ports.ts). */
   async #vouched<Result> (operation: string, result: Result): Promise<Result> {
     const hanging = this.#hanging
-    if (hanging !== null && (operation === 'schemes' || hasWritten(operation, result) || showsSettled(result))) await through(hanging, operation)
+    if (hanging !== null && (operation === 'schemes' || hasWritten(operation, result) || showsSettled(result))) {
+      await through(hanging, operation)
+    }
     return result
   }
 
@@ -242,9 +255,11 @@ export class SimulatedArbiter {
     const hanging = this.#hanging
     const isFree = ({ id }: Token): boolean => !this.#locked.has(id.toString('hex')) && hanging?.held.has(id.toString('hex')) !== true
     const free = tokens.filter(isFree)
-    for (const token of tokens) if (!isFree(token)) this.#renewals.set(token.id.toString('hex'), { token, askedAtMs: this.#options.timeline.nowMs })
+    for (const token of tokens) {
+      if (!isFree(token)) this.#renewals.set(token.id.toString('hex'), { token, askedAtMs: this.#options.timeline.nowMs })
+    }
     if (free.length === 0) return tokens.map(() => 'skipped')
-    const inTheirPlaces = (results: RenewResult[]): RenewResult[] => tokens.map(token => results[free.indexOf(token)] ?? 'skipped')
+    const inTheirPlaces = (results: RenewResult[]): RenewResult[] => tokens.map((token) => results[free.indexOf(token)] ?? 'skipped')
     if (hanging === null || hanging.shows) return inTheirPlaces(await this.#vouched('renew', await renew(free)))
     const atMs = this.#time.nowMs()
     for (const { id, owner } of free) hanging.held.set(id.toString('hex'), owner)
@@ -258,7 +273,8 @@ export class SimulatedArbiter {
     if (hanging?.shows === false) {
       // Nothing to write is nothing to wait for.
       const rows = await this.#store.list({ state: 'claimed', limit: ROWS_MAX })
-      const over = rows.filter(({ id, owner, lapsed }) => lapsed && !running.some(each => each.equals(owner)) && order.ids?.some(each => each.equals(id)) !== false)
+      const over = rows.filter(({ id, owner, lapsed }) =>
+        lapsed && !running.some((each) => each.equals(owner)) && order.ids?.some((each) => each.equals(id)) !== false)
       if (over.length === 0) return []
       await through(hanging, 'lapse')
     }
@@ -272,8 +288,11 @@ export class SimulatedArbiter {
       const believedMs = this.#believedMs()
       const done = call(...args) as Promise<unknown>
       const atMs = this.#time.nowMs()
-      const apply = async (store: RecordStore): Promise<unknown> => this.#believing(() => believedMs, async () => (store[operation as keyof RecordStore] as (...args: unknown[]) => Promise<unknown>)(...again))
-      return done.then(result => {
+      const apply = async (store: RecordStore): Promise<unknown> => this.#believing(
+        () => believedMs,
+        async () => (store[operation as keyof RecordStore] as (...args: unknown[]) => Promise<unknown>)(...again)
+      )
+      return done.then((result) => {
         if (hasWritten(operation, result)) this.#log.push({ atMs, apply })
         return result
       })
@@ -285,7 +304,12 @@ export class SimulatedArbiter {
   }
 
   #empty (): MemoryStore {
-    return new MemoryStore({ nowMs: this.#time.nowMs, installation: 'simulated', scheme: this.#options.scheme, believedMs: () => this.#believedMs() })
+    return new MemoryStore({
+      nowMs: this.#time.nowMs,
+      installation: 'simulated',
+      scheme: this.#options.scheme,
+      believedMs: () => this.#believedMs()
+    })
   }
 }
 
@@ -321,6 +345,9 @@ function showsSettled (result: unknown): boolean {
 
 /** Every method of the port, behind whatever hangs or is locked, for a process that believes the clock so far. */
 export function carriedBy (arbiter: SimulatedArbiter, records: RecordStore, believedMs: Believed): RecordStore {
-  const calls = Object.keys(records).filter(name => typeof records[name as keyof RecordStore] === 'function')
-  return { ...records, ...Object.fromEntries(calls.map(name => [name, async (...args: unknown[]) => arbiter.carried(records, name, args, believedMs)])) }
+  const calls = Object.keys(records).filter((name) => typeof records[name as keyof RecordStore] === 'function')
+  return {
+    ...records,
+    ...Object.fromEntries(calls.map((name) => [name, async (...args: unknown[]) => arbiter.carried(records, name, args, believedMs)]))
+  }
 }

@@ -44,9 +44,13 @@ export function pageOf (chance: Chance, afterMs: number): Behaviour {
 }
 
 /** What the script of a theme means under a policy that it does not know. */
-export function scriptUnder (script: readonly Behaviour[], { profile, unknown }: Schedule['policy'], upstreamTimeoutMs: number): Behaviour[] {
+export function scriptUnder (
+  script: readonly Behaviour[],
+  { profile, unknown }: Schedule['policy'],
+  upstreamTimeoutMs: number
+): Behaviour[] {
   const told = profile === 'relay' ? script.map(relayed) : script
-  return unknown === 'probe' ? told.map(behaviour => within(behaviour, upstreamTimeoutMs)) : [...told]
+  return unknown === 'probe' ? told.map((behaviour) => within(behaviour, upstreamTimeoutMs)) : [...told]
 }
 
 /** What the same answer means on a route of the other profile: everything but success is free again, done or not. */

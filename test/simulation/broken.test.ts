@@ -39,7 +39,10 @@ const SEEN_BY: Readonly<Record<string, readonly string[]>> = {
   'codes-are-kept': ['I11', 'I3']
 }
 
-function runBroken (name: string, args: readonly string[]): { readonly status: number | null, readonly stdout: string, readonly stderr: string } {
+function runBroken (
+  name: string,
+  args: readonly string[]
+): { readonly status: number | null, readonly stdout: string, readonly stderr: string } {
   return spawnSync(process.execPath, ['--import', './test/broken/register.ts', 'test/simulation/main.ts', ...args], {
     cwd: new URL('../../', import.meta.url),
     encoding: 'utf8',
@@ -50,19 +53,29 @@ function runBroken (name: string, args: readonly string[]): { readonly status: n
 for (const name of CAUGHT) {
   const { does, breaks } = breakNamed(name)
   const rules = [...breaks, ...SEEN_BY[name] ?? []]
-  test(`a gateway that ${does} is caught`, t => {
-    const { status, stdout, stderr } = runBroken(name, ['--seed', String(BEGINS_AT[name] ?? 1), '--schedules', String(SCHEDULES_MAX), '--workers', '1', '--until-wrong'])
+  test(`a gateway that ${does} is caught`, (t) => {
+    const { status, stdout, stderr } = runBroken(name, [
+      '--seed',
+      String(BEGINS_AT[name] ?? 1),
+      '--schedules',
+      String(SCHEDULES_MAX),
+      '--workers',
+      '1',
+      '--until-wrong'
+    ])
     assert.equal(status, 1, stdout + stderr)
     const [, seed = '', said = ''] = /^seed (\d+) \([^)]*\): (.*)$/m.exec(stdout) ?? []
     const broken = new Set(Array.from(said.matchAll(/\b([INP]\d+|E2b|trouble): /g), ([, rule]) => rule))
-    assert.ok(rules.some(rule => broken.has(rule)), `none of ${rules.join(', ')}: ${said}`)
+    assert.ok(rules.some((rule) => broken.has(rule)), `none of ${rules.join(', ')}: ${said}`)
     assert.match(stdout, new RegExp(`npm run simulate -- --replay ${seed}$`, 'm'))
     t.diagnostic(`after ${/^\d+/.exec(stdout)?.[0]} schedules: ${Array.from(broken).join(', ')}`)
   })
 }
 
 test('what is printed for a failure plays it again', () => {
-  const [, seed = ''] = /--replay (\d+)$/m.exec(runBroken('skip-claim', ['--schedules', '100', '--workers', '1', '--until-wrong']).stdout) ?? []
+  const [, seed = ''] = /--replay (\d+)$/m.exec(
+    runBroken('skip-claim', ['--schedules', '100', '--workers', '1', '--until-wrong']).stdout
+  ) ?? []
   const { status, stdout } = runBroken('skip-claim', ['--replay', seed])
   assert.equal(status, 1)
   assert.match(stdout, /^I1: /m)

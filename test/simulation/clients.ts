@@ -63,7 +63,9 @@ export class Clients {
     const { timeline, trouble } = this.#options
     let waiting = clients.length
     for (const client of clients) {
-      void this.#insist(client).catch((error: unknown) => { trouble.push(`a client failed: ${String(error)}`) }).finally(() => { waiting-- })
+      void this.#insist(client)
+        .catch((error: unknown) => { trouble.push(`a client failed: ${String(error)}`) })
+        .finally(() => { waiting-- })
     }
     if (!await timeline.pass(() => waiting === 0, ms)) trouble.push(`${waiting} of ${clients.length} clients still wait after ${ms} ms`)
   }
@@ -93,7 +95,9 @@ export class Clients {
     const end = (answer: Told | null): void => {
       if (!open) return
       open = false
-      keeper.note(answer === null ? { kind: 'cut', atMs: timeline.nowMs, call } : { kind: 'told', atMs: timeline.nowMs, call, told: answer })
+      keeper.note(
+        answer === null ? { kind: 'cut', atMs: timeline.nowMs, call } : { kind: 'told', atMs: timeline.nowMs, call, told: answer }
+      )
       gone.resolve()
       told.resolve(answer)
     }
@@ -111,7 +115,7 @@ export class Clients {
     const { route, requestId: call } = request
     routes.set(call, route)
     handle(gateway, request)
-      .then(async outcome => {
+      .then(async (outcome) => {
         if (outcome.kind === 'rejected' && outcome.code === 'overloaded') reach.turns.add('overloaded')
         if (outcome.kind === 'unavailable' && gateway.ids.blocked !== null) reach.turns.add('gateway without the secret')
         const told = await toldBy(outcome, route)

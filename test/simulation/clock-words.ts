@@ -29,14 +29,37 @@ export class ClockWords {
     const { trusted = null, doubt = null } = time ?? {}
     this.#words.set(name, { aheadMs, sinceMs: trusted?.sinceMs ?? null, judgedMs: trusted?.judgedMs ?? null, seenAtMs: nowMs })
     const others = Array.from(this.#words).filter(([each]) => each !== name).map(([, word]) => word)
-    const contradicted = doubt !== null && others.some(word => word.aheadMs === 0 && word.sinceMs !== null && word.judgedMs !== null && word.sinceMs <= doubt.afterMs && word.judgedMs > doubt.foundMs)
-    const suspectedMs = Math.max(0, ...others.filter(({ seenAtMs }) => Math.abs(nowMs - seenAtMs) < HEARD_MS).map(word => word.aheadMs))
+    const contradicted = doubt !== null &&
+      others.some((word) =>
+        word.aheadMs === 0 &&
+        word.sinceMs !== null &&
+        word.judgedMs !== null &&
+        word.sinceMs <= doubt.afterMs &&
+        word.judgedMs > doubt.foundMs)
+    const suspectedMs = Math.max(0, ...others.filter(({ seenAtMs }) => Math.abs(nowMs - seenAtMs) < HEARD_MS).map((word) => word.aheadMs))
     const before = this.#holding(nowMs)
-    const told = { confirmations: this.#confirmations, confirmedMs: this.#confirmedMs, aheadAfterMs: this.#ahead?.afterMs ?? null, suspectedMs, contradicted }
-    if (doubt !== null && time !== undefined && time.shareForMs !== null && !contradicted && before === null && time.confirmations === this.#confirmations) {
+    const told = {
+      confirmations: this.#confirmations,
+      confirmedMs: this.#confirmedMs,
+      aheadAfterMs: this.#ahead?.afterMs ?? null,
+      suspectedMs,
+      contradicted
+    }
+    if (
+      doubt !== null &&
+      time !== undefined &&
+      time.shareForMs !== null &&
+      !contradicted &&
+      before === null &&
+      time.confirmations === this.#confirmations
+    ) {
       this.#ahead = { aheadMs, afterMs: doubt.afterMs, sinceMs: doubt.foundMs, untilMs: nowMs + time.shareForMs }
     }
-    const isRight = before !== null && aheadMs === 0 && trusted !== null && trusted.sinceMs <= before.afterMs && (trusted.judgedMs > before.sinceMs || nowMs < before.sinceMs)
+    const isRight = before !== null &&
+      aheadMs === 0 &&
+      trusted !== null &&
+      trusted.sinceMs <= before.afterMs &&
+      (trusted.judgedMs > before.sinceMs || nowMs < before.sinceMs)
     if (isRight) this.#ahead = null
     return { ...told, aheadMs: isRight ? 0 : before?.aheadMs ?? 0 }
   }

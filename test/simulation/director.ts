@@ -25,10 +25,18 @@ export class Director {
     const nth = (this.#calls.get(name) ?? 0) + 1
     this.#calls.set(name, nth)
     let met: Met | null = null
-    this.#release(({ trigger }) => trigger.kind === 'call' && trigger.gateway === gateway && trigger.operation === operation && trigger.nth === nth && trigger.moment === moment, action => {
-      if (action.kind === 'message') met = action
-      this.#act(action)
-    })
+    this.#release(
+      ({ trigger }) =>
+        trigger.kind === 'call' &&
+        trigger.gateway === gateway &&
+        trigger.operation === operation &&
+        trigger.nth === nth &&
+        trigger.moment === moment,
+      (action) => {
+        if (action.kind === 'message') met = action
+        this.#act(action)
+      }
+    )
     return met
   }
 

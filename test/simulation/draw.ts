@@ -17,14 +17,23 @@ export function scheduleOf (seed: number): Schedule {
   const gateways = chance.weighted([[25, 1], [55, 2], [20, 3]])
   const leaseMs = chance.weighted([[1, 1_000], [3, 1_500], [4, 2_000], [2, 3_000]])
   const upstreamTimeoutMs = chance.one([1_500, 2_500, 4_000, 9_000])
-  const draft: Draft = { chance, gateways, leaseMs, longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs, upstreamTimeoutMs, redis: !chance.hit(0.15), claimWithinMs: chance.one([500, 1_000, 2_000]) }
+  const draft: Draft = {
+    chance,
+    gateways,
+    leaseMs,
+    longestLeaseMs: chance.hit(0.15) ? 2 * leaseMs : leaseMs,
+    upstreamTimeoutMs,
+    redis: !chance.hit(0.15),
+    claimWithinMs: chance.one([500, 1_000, 2_000])
+  }
   const theme = chance.weighted(THEMES)
   const { faults, operator = [], ...leaning } = theme.lean(draft)
   const { clients, switches, ...schemes } = schemesOf(seed, draft, clientsOf(draft, theme.name === 'amnesia'), theme.name === 'amnesia')
   const policy = policyOf(draft)
   const probed = probedPolicy(seed, policy, upstreamTimeoutMs)
   const drawn = variantsOf(draft, policy, theme.differs === true ? 1 : DIFFERING_SHARE, probed !== null)
-  // An acceptance beside a gateway that executes is made under a claim (registration.ts), and so asks the lock in Redis; nobody registers here.
+  // An acceptance beside a gateway that executes is made under a claim (registration.ts), and so asks the lock in
+  // Redis; nobody registers here.
   const variants = theme.name === 'amnesia' ? drawn.map(({ accepts: _, ...variant }: Variant): Variant => variant) : drawn
   return {
     seed,
@@ -35,18 +44,33 @@ export function scheduleOf (seed: number): Schedule {
     claimWithinMs: draft.claimWithinMs,
     copyTtlMs: chance.one([1_000, 4_000, 60_000]),
     longestLeaseMs: draft.longestLeaseMs,
-    limits: { share: 1, executions: chance.hit(0.05) ? 1 : 100, waiters: chance.hit(0.05) ? 1 : 100, inFlightPerScope: 0, bufferedBytes: 1024 * 1024, unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024, recentBytes: 32 * 1024 * 1024 },
+    limits: {
+      share: 1,
+      executions: chance.hit(0.05) ? 1 : 100,
+      waiters: chance.hit(0.05) ? 1 : 100,
+      inFlightPerScope: 0,
+      bufferedBytes: 1024 * 1024,
+      unsettledBytes: chance.hit(0.1) ? 1 : 64 * 1024,
+      recentBytes: 32 * 1024 * 1024
+    },
     redis: draft.redis,
     machines: Array.from({ length: gateways }, () => ({ ...machineOf(chance), variant: chance.whole(0, variants.length - 1) })),
     network: networkOf(draft),
     ...schemes,
     clients,
     lagMaxMs: leaseMs + Math.round(upstreamTimeoutMs * LAG_SHARE),
-    poolMs: Array.from({ length: 3 }, () => chance.weighted([[8, 0], [1, chance.whole(1, leaseMs)], [1, chance.whole(leaseMs, 2 * leaseMs)]])),
+    poolMs: Array.from({ length: 3 }, () => chance.weighted([
+      [8, 0],
+      [1, chance.whole(1, leaseMs)],
+      [1, chance.whole(leaseMs, 2 * leaseMs)]
+    ])),
     operator: operator.length > 0 || !chance.hit(0.08) ? operator : [operatorAct(chance)],
     ...leaning,
     // What an inbox has acknowledged is not done again here: another arbiter would have lost it.
-    faults: [...variants.some(({ accepts }) => accepts) ? faults.map(withoutLoss) : faults, ...leaning.scheme === undefined ? switches : []],
+    faults: [
+      ...variants.some(({ accepts }) => accepts) ? faults.map(withoutLoss) : faults,
+      ...leaning.scheme === undefined ? switches : []
+    ],
     script: scriptUnder(leaning.script ?? scriptOf(draft), probed ?? policy, upstreamTimeoutMs)
   }
 }
@@ -129,12 +153,20 @@ function probedPolicy (seed: number, policy: Schedule['policy'], upstreamTimeout
     intervalMs: chance.one([100, 1_000]),
     giveUpAfterMs: 3_600_000
   }
-  return { ...policy, unknown: 'probe', probe, unknownRetentionMs: Math.max(UNKNOWN_KEPT_MS, upstreamTimeoutMs + policy.leaseMs + confirmAfterMs) }
+  return {
+    ...policy,
+    unknown: 'probe',
+    probe,
+    unknownRetentionMs: Math.max(UNKNOWN_KEPT_MS, upstreamTimeoutMs + policy.leaseMs + confirmAfterMs)
+  }
 }
 
 /** Whole days off; a crystal's error, and some. */
 function machineOf (chance: Chance): Machine {
-  return { skewMs: chance.weighted([[2, 0], [2, chance.whole(-5_000, 5_000)], [1, chance.whole(-86_400_000, 86_400_000)]]), rate: chance.hit(0.5) ? 1 : 1 + (chance.unit() - 0.5) / 250 }
+  return {
+    skewMs: chance.weighted([[2, 0], [2, chance.whole(-5_000, 5_000)], [1, chance.whole(-86_400_000, 86_400_000)]]),
+    rate: chance.hit(0.5) ? 1 : 1 + (chance.unit() - 0.5) / 250
+  }
 }
 
 function networkOf ({ chance, leaseMs }: Draft): Schedule['network'] {
@@ -160,13 +192,25 @@ const SEVERAL_SHARE = 0.25
 const HOSTS_SHARE = 0.2
 
 /** `alone`: one record. */
-function schemesOf (seed: number, draft: Draft, clients: readonly SimulatedClient[], alone: boolean): Pick<Schedule, 'scheme' | 'host' | 'clients'> & { readonly switches: readonly Fault[] } {
+function schemesOf (
+  seed: number,
+  draft: Draft,
+  clients: readonly SimulatedClient[],
+  alone: boolean
+): Pick<Schedule, 'scheme' | 'host' | 'clients'> & { readonly switches: readonly Fault[] } {
   const chance = new Chance(seed, SCHEME_STREAM)
   const scheme = schemeDrawn(chance)
   const host = chance.hit(HOSTS_SHARE) ? 'preserve' : 'upstream'
   const several = chance.hit(SEVERAL_SHARE) && !alone
-  const switches = chance.hit(alone ? SWITCHED_AND_FORGOTTEN_SHARE : SWITCHED_SHARE) ? [{ trigger: triggerOf({ ...draft, chance }), action: switchFrom(chance, scheme, LOST_SHARE) }] : []
-  return { scheme, host, clients: several || (host === 'preserve' && !alone) ? clients.map(client => withCaller(chance, client, several)) : clients, switches }
+  const switches = chance.hit(alone ? SWITCHED_AND_FORGOTTEN_SHARE : SWITCHED_SHARE)
+    ? [{ trigger: triggerOf({ ...draft, chance }), action: switchFrom(chance, scheme, LOST_SHARE) }]
+    : []
+  return {
+    scheme,
+    host,
+    clients: several || (host === 'preserve' && !alone) ? clients.map((client) => withCaller(chance, client, several)) : clients,
+    switches
+  }
 }
 
 // ---------------------------------------------------------------- clients
@@ -184,7 +228,10 @@ function clientsOf ({ chance, gateways, leaseMs, longestLeaseMs }: Draft, alone:
     startsAtMs: fromMs + (index === 0 || chance.hit(0.15) ? 0 : Math.round(chance.unit() * spreadMs)),
     gateway: chance.whole(0, gateways - 1),
     roams: chance.hit(0.6),
-    leavesAfterMs: [chance.hit(0.25) ? chance.weighted([[3, chance.whole(1, 150)], [1, chance.whole(150, 4_000)]]) : null, chance.hit(0.1) ? chance.whole(50, 4_000) : null],
+    leavesAfterMs: [
+      chance.hit(0.25) ? chance.weighted([[3, chance.whole(1, 150)], [1, chance.whole(150, 4_000)]]) : null,
+      chance.hit(0.1) ? chance.whole(50, 4_000) : null
+    ],
     triesMax: chance.weighted([[1, 1], [2, 4], [6, 12]]),
     retryMs: chance.one([50, 300, 1_000])
   }))

@@ -114,7 +114,9 @@ export class Faults {
     living.hinder(gateway, forMs)
     seat.process.stop(forMs, clock)
     const mine = this.#holdsClaim(seat)
-    timeline.after(forMs, () => { if (mine && seat.process.alive && !this.#holdsClaim(seat)) reach.turns.add('resumed after its lease was taken') })
+    timeline.after(forMs, () => {
+      if (mine && seat.process.alive && !this.#holdsClaim(seat)) reach.turns.add('resumed after its lease was taken')
+    })
   }
 
   /** app.ts: refuses, waits for what runs, cuts it off, goes. */

@@ -20,12 +20,18 @@ export class Living {
   /** Of each gateway: until when it may have been kept from renewing. */
   readonly #untilMs: number[] = []
 
-  constructor ({ faults, network, policy, variants }: Pick<Schedule, 'faults' | 'network' | 'policy' | 'variants'>, timeline: Timeline, seats: readonly Seat[]) {
+  constructor (
+    { faults, network, policy, variants }: Pick<Schedule, 'faults' | 'network' | 'policy' | 'variants'>,
+    timeline: Timeline,
+    seats: readonly Seat[]
+  ) {
     this.#timeline = timeline
     this.#seats = seats
     this.#leaseMs = Math.max(policy.leaseMs, ...variants.map(({ leaseMs }) => leaseMs ?? 0))
     this.#excused = network.lossShare > 0 || network.slow.share > 0
-    for (const { trigger, action } of faults) if (action.kind === 'message' && trigger.kind === 'call') this.#untilMs[trigger.gateway] = Infinity
+    for (const { trigger, action } of faults) {
+      if (action.kind === 'message' && trigger.kind === 'call') this.#untilMs[trigger.gateway] = Infinity
+    }
   }
 
   /** Something keeps this gateway from renewing for so long; then it has a lease to do it. */
@@ -39,7 +45,12 @@ export class Living {
     if (this.#excused || lapsed.length === 0) return []
     return lapsed.flatMap(({ id, attempt }) => this.#seats
       .filter(({ process }) => process.alive && !process.stopped && (this.#untilMs[process.gateway] ?? 0) <= this.#timeline.nowMs)
-      .filter(({ gateway, process }) => gateway.executions.all().some(execution => execution.won && execution.lease !== null && execution.attempt === attempt && execution.keyed.id.equals(id) && process.clock.monotonicMs() < execution.hardEndMs()))
+      .filter(({ gateway, process }) => gateway.executions.all().some((execution) =>
+        execution.won &&
+        execution.lease !== null &&
+        execution.attempt === attempt &&
+        execution.keyed.id.equals(id) &&
+        process.clock.monotonicMs() < execution.hardEndMs()))
       .map(({ process }) => `${process.name} lives, and its lease of ${id.toString('base64url').slice(0, 8)} was lapsed`))
   }
 }

@@ -46,11 +46,24 @@ async function simulate (): Promise<number> {
     saidAt = performance.now()
     process.stderr.write(`${played} of ${schedules} schedules\n`)
   }
-  const explored = await exploreAll({ seed, schedules, workers: wholeNumber('workers', values.workers), untilWrong: values['until-wrong'], progress })
+  const explored = await exploreAll({
+    seed,
+    schedules,
+    workers: wholeNumber('workers', values.workers),
+    untilWrong: values['until-wrong'],
+    progress
+  })
   const told = { explored, seed, seconds: (performance.now() - startedAt) / 1_000 }
   process.stdout.write(`${summaryOf(told)}\n`)
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ seed, seconds: told.seconds, ...explored }, null, 2)}\n`)
-  if (values.report !== undefined) writeFileSync(values.report, reportOf({ ...told, command: `npm run simulate -- ${process.argv.slice(2).join(' ')}`, version: versionOf(), date: new Date().toISOString().slice(0, 10) }))
+  if (values.report !== undefined) {
+    writeFileSync(values.report, reportOf({
+      ...told,
+      command: `npm run simulate -- ${process.argv.slice(2).join(' ')}`,
+      version: versionOf(),
+      date: new Date().toISOString().slice(0, 10)
+    }))
+  }
   return explored.failures.length === 0 ? 0 : 1
 }
 

@@ -39,7 +39,8 @@ export class Operator {
     const { timeline, records, hampered } = this.#options
     await timeline.sleep(act.atMs)
     for (let look = 0; look < LOOKS_MAX; look++) {
-      const [row] = (await records.list({ limit: 100 })).filter(row => !row.past && row.state !== 'claimed' && (act.kind === 'delete') === (row.state !== 'indeterminate'))
+      const [row] = (await records.list({ limit: 100 })).filter((row) =>
+        !row.past && row.state !== 'claimed' && (act.kind === 'delete') === (row.state !== 'indeterminate'))
       if (row !== undefined && !hampered() && await this.#do(act.kind, row)) return
       await timeline.sleep(AGAIN_MS)
     }
@@ -62,9 +63,26 @@ export class Operator {
   async #resolve (row: RecordDetail, told: Pick<Resolution, 'outcome' | 'status' | 'headers' | 'body'>): Promise<boolean> {
     const { records, route, keeper, timeline } = this.#options
     const keepMs = route.idempotency.retentionMs
-    const result = await records.resolve({ ...told, token: row, keepMs, by: 'operator', tries: null, audit: { action: told.outcome === 'released' ? 'release' : 'resolve', who: 'operator', why: 'simulated' } })
+    const result = await records.resolve({
+      ...told,
+      token: row,
+      keepMs,
+      by: 'operator',
+      tries: null,
+      audit: { action: told.outcome === 'released' ? 'release' : 'resolve', who: 'operator', why: 'simulated' }
+    })
     if (result.kind !== 'done') return false
-    keeper.note({ kind: 'settled', atMs: timeline.nowMs, record: nameOf(row.id), owner: nameOf(row.owner), attempt: row.attempt, outcome: told.outcome, by: 'operator', keepMs, print: printOfSettled(told) })
+    keeper.note({
+      kind: 'settled',
+      atMs: timeline.nowMs,
+      record: nameOf(row.id),
+      owner: nameOf(row.owner),
+      attempt: row.attempt,
+      outcome: told.outcome,
+      by: 'operator',
+      keepMs,
+      print: printOfSettled(told)
+    })
     return true
   }
 

@@ -36,7 +36,10 @@ export function rulesOf ({ claimWithinMs, clients, faults, network, variants }: 
   const stoppedMs = faults.reduce((sum, { action }) => action.kind === 'pause' ? sum + action.forMs : sum, 0)
   // A waiter whose own claim is decided last may have joined others, who asked for something else, before.
   const claims = 2 + new Set(clients.map(({ body }) => body)).size
-  const patienceMs = Math.max(answerWithinMs, inFlight.waitMs, ...variants.flatMap(variant => [variant.answerWithinMs ?? 0, variant.inFlight?.waitMs ?? 0]))
+  const patienceMs = Math.max(answerWithinMs, inFlight.waitMs, ...variants.flatMap((variant) => [
+    variant.answerWithinMs ?? 0,
+    variant.inFlight?.waitMs ?? 0
+  ]))
   // Each time that it has another id, what that is must be found out first; what stands under the earlier one may end meanwhile.
   const moves = faults.reduce((sum, { action }) => action.kind === 'switch' ? sum + MOVES_OF_A_SWITCH : sum, 0)
   const movedMs = moves * (claimWithinMs * CLAIMS_OF_A_MOVE + REDIS_PATIENCE_MS)

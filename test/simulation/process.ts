@@ -3,7 +3,17 @@
  * be stopped and go on, be suspended with its machine. A dead process is told nothing more and calls nothing more; what it
  * had sent goes on without it. A stopped one finds everything waiting.
  */
-import type { Cancel, Clock, InboxStore, LockStore, Random, RecordStore, Sending, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type {
+  Cancel,
+  Clock,
+  InboxStore,
+  LockStore,
+  Random,
+  RecordStore,
+  Sending,
+  UpstreamRequest,
+  UpstreamResult
+} from '../../src/ports.ts'
 import type { SimulatedUpstream } from '../crash/outside.ts'
 import { failure } from '../harness/crashing.ts'
 import type { Port } from '../harness/crashing.ts'
@@ -45,7 +55,10 @@ export interface ProcessOptions {
   readonly watcher: Watcher
 }
 
-const RECORD_CALLS = ['insert', 'take', 'confirm', 'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'endEarlierScheme', 'renew', 'settle', 'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'] as const
+const RECORD_CALLS = [
+  'insert', 'take', 'confirm', 'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'endEarlierScheme', 'renew', 'settle',
+  'settleLost', 'lapse', 'sweep', 'takeProbes', 'noteProbe', 'unresolved', 'list', 'resolve', 'expire', 'beat'
+] as const
 const LOCK_CALLS = ['lock', 'renew', 'swap', 'unlock', 'clear', 'forget'] as const
 const INBOX_CALLS = ['accept', 'acceptAll', 'look'] as const
 /** Nothing depends on when these are applied: one event for both ways is enough. */
@@ -58,7 +71,16 @@ const TIMER_GRAIN_MS = 0.001
 /** Machines drift by up to 2,000 ppm here, to wear out leases; the clock that the arbiter's is held against by what clocks do drift. */
 const BOOT_DRIFT_SHARE = 1 / 8
 
-type Call = { readonly port: 'records' | 'locks', readonly operation: string, readonly args: readonly unknown[], readonly calledAtMs: number, readonly patienceMs: number, done: boolean, readonly resolve: (value: unknown) => void, readonly reject: (error: unknown) => void }
+type Call = {
+  readonly port: 'records' | 'locks'
+  readonly operation: string
+  readonly args: readonly unknown[]
+  readonly calledAtMs: number
+  readonly patienceMs: number
+  done: boolean
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+}
 
 export class SimulatedProcess {
   readonly name: string
@@ -104,7 +126,7 @@ export class SimulatedProcess {
         if (this.#alive) call()
       })
     }
-    this.random = { bytes: size => this.#draw(size) }
+    this.random = { bytes: (size) => this.#draw(size) }
   }
 
   get alive (): boolean { return this.#alive }
@@ -191,17 +213,31 @@ export class SimulatedProcess {
 
   /** These calls of a store, on its way. */
   #wired (port: 'records' | 'locks', names: readonly string[], store: object): object {
-    const call = (name: string, args: unknown[]): unknown => Reflect.apply(Reflect.get(store, name, store) as (...args: unknown[]) => unknown, store, args)
-    return Object.fromEntries(names.map(name => [name, async (...args: unknown[]) => this.#call(port, name, args, async () => call(name, args))]))
+    const call = (name: string, args: unknown[]): unknown =>
+      Reflect.apply(Reflect.get(store, name, store) as (...args: unknown[]) => unknown, store, args)
+    return Object.fromEntries(names.map((name) => [
+      name,
+      async (...args: unknown[]) => this.#call(port, name, args, async () => call(name, args))
+    ]))
   }
 
   #wiredRecords (store: RecordStore): RecordStore {
-    return { name: store.name, installation: store.installation, close: async () => {}, ...this.#wired('records', RECORD_CALLS, store) } as unknown as RecordStore
+    return {
+      name: store.name,
+      installation: store.installation,
+      close: async () => {},
+      ...this.#wired('records', RECORD_CALLS, store)
+    } as unknown as RecordStore
   }
 
   /** As far as it accepts: nobody delivers here. */
   #wiredInbox (store: ProcessOptions['inbox']): InboxStore {
-    return { sweep: async () => 0, depths: async () => [], list: async () => [], ...this.#wired('records', INBOX_CALLS, store) } as unknown as InboxStore
+    return {
+      sweep: async () => 0,
+      depths: async () => [],
+      list: async () => [],
+      ...this.#wired('records', INBOX_CALLS, store)
+    } as unknown as InboxStore
   }
 
   #wiredLocks (store: LockStore): LockStore {
@@ -210,7 +246,9 @@ export class SimulatedProcess {
       available: () => this.#options.network.blocked(this.gateway, 'locks') === null,
       close: async () => {},
       wake: (id: Buffer) => { this.#wake(store, id) },
-      watch: async (id: Buffer, onWake: () => void) => this.#call('locks', 'watch', [id], async () => store.watch(id, () => { this.#woken(onWake) })),
+      watch: async (id: Buffer, onWake: () => void) => this.#call('locks', 'watch', [id], async () => store.watch(id, () => {
+        this.#woken(onWake)
+      })),
       ...this.#wired('locks', LOCK_CALLS, store)
     } as unknown as LockStore
   }
@@ -221,7 +259,16 @@ export class SimulatedProcess {
       const met = this.#meets(operation, 'call')
       if (!this.#alive) return
       const { timeline, patienceMs } = this.#options
-      const call: Call = { port, operation, args, calledAtMs: timeline.nowMs, patienceMs: patienceMs(port, operation), done: false, resolve, reject }
+      const call: Call = {
+        port,
+        operation,
+        args,
+        calledAtMs: timeline.nowMs,
+        patienceMs: patienceMs(port, operation),
+        done: false,
+        resolve,
+        reject
+      }
       // Stopped at this very point: it leaves when the process goes on.
       this.enter(() => { this.#leave(call, met, apply) })
     })
@@ -239,7 +286,9 @@ export class SimulatedProcess {
     const lost = met?.fault === 'request' || network.loses()
     if (met?.fault === 'late') network.delays(thereMs)
     if (!lost && way === null) timeline.after(thereMs, () => { void this.#apply(call, met, apply) })
-    if (lost || way === 'hole' || thereMs >= call.patienceMs || met?.fault === 'late') this.#fail(call, Math.min(call.patienceMs, met?.lateMs ?? Infinity), true)
+    if (lost || way === 'hole' || thereMs >= call.patienceMs || met?.fault === 'late') {
+      this.#fail(call, Math.min(call.patienceMs, met?.lateMs ?? Infinity), true)
+    }
   }
 
   async #apply (call: Call, met: Met | null, apply: () => Promise<unknown>): Promise<void> {
@@ -308,7 +357,9 @@ export class SimulatedProcess {
 
   #woken (onWake: () => void): void {
     const { network, timeline } = this.#options
-    if (network.blocked(this.gateway, 'locks') === null && !network.loses()) timeline.after(network.oneWayMs(), () => { this.enter(onWake) })
+    if (network.blocked(this.gateway, 'locks') === null && !network.loses()) {
+      timeline.after(network.oneWayMs(), () => { this.enter(onWake) })
+    }
   }
 
   // -------------------------------------------------------------- the upstream
@@ -338,7 +389,12 @@ export class SimulatedProcess {
       if (cancelled) return
       if (met?.fault === 'refused') return tell({ kind: 'unsent', code: 'ECONNREFUSED' })
       const lost: UpstreamResult = { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null }
-      arrive = upstream.begin(request, asked, result => { tell(met?.fault === 'reply' && result.kind !== 'unsent' ? lost : result) }, network.wireMs())
+      arrive = upstream.begin(
+        request,
+        asked,
+        (result) => { tell(met?.fault === 'reply' && result.kind !== 'unsent' ? lost : result) },
+        network.wireMs()
+      )
       if (started) this.#meets('send', 'applied')
     }
     this.#timer(poolMs() + network.oneWayMs(), begin)

@@ -14,19 +14,22 @@ import type { Identities } from './schemes.ts'
 export const TURNS = [
   'process died', 'process died with a claim', 'process stopped', 'machine suspended', 'process drained', 'cut off at the end of a drain',
   'way to a store cut', 'message lost or late', 'redis flushed', 'redis failed over', 'redis back from an old snapshot', 'wall clock set',
-  'configuration reloaded', 'configuration reloaded under a request', 'arbiter\'s clock stepped forward', 'arbiter\'s clock stepped back', 'clock stepped, and nobody knew',
+  'configuration reloaded', 'configuration reloaded under a request', 'arbiter\'s clock stepped forward',
+  'arbiter\'s clock stepped back', 'clock stepped, and nobody knew',
   'commits hung', 'commits hung, then the standby took over', 'row of a claim locked', 'page of a hop', 'accepted instead of executed',
   'claim in doubt', 'confirm won', 'claim given up in time', 'released unsent late', 'redraw',
   'lease refused at the last point', 'lease lost', 'resumed after its lease was taken', 'lapse by the sweeper', 'lapse by a claimant',
   'take-over with retry', 'take of a released key', 'late settle after a lapse', 'settle of a lost row', 'settle tried again',
   'settle fenced', 'fenced, another answer stored', 'answer given unsettled', 'unsettled copy adopted', 'unsettled copy refused',
   'replayed from redis', 'replayed from the row', 'waited in flight', 'watched another process', 'mismatch', 'mismatch in flight',
-  'consumed', 'tombstone told', 'hop answer', 'outcome unknown told', 'client left', 'client left its own execution', 'queued beyond the lease',
+  'consumed', 'tombstone told', 'hop answer', 'outcome unknown told', 'client left', 'client left its own execution',
+  'queued beyond the lease',
   'new life', 'swept', 'overloaded',
   'operator completed', 'operator consumed', 'operator released', 'late answer after a release by hand', 'operator deleted',
   'probe found', 'probe found nothing', 'probe released', 'probe overtaken',
   'scheme switched', 'scheme switched under a request', 'scheme switched again', 'switch lost', 'switch forgotten', 'told of another id',
-  'found under an earlier id', 'gateway without the secret', 'blocked gateway given its secret', 'lost secret: outcome unknown', 'callers taken for one', 'hosts of one caller'
+  'found under an earlier id', 'gateway without the secret', 'blocked gateway given its secret',
+  'lost secret: outcome unknown', 'callers taken for one', 'hosts of one caller'
 ] as const
 export type Turn = typeof TURNS[number]
 
@@ -96,7 +99,9 @@ export class Reach {
     const adopted = outcome === 'completed' && !process.drawn.has(token.owner.toString('hex'))
     if (adopted) this.turns.add(result.kind === 'settled' ? 'unsettled copy adopted' : 'unsettled copy refused')
     if (operation === 'settleLost' && result.kind === 'settled') this.turns.add('settle of a lost row')
-    if (result.kind === 'refused' && !adopted && result.row?.state === 'completed' && !result.row.owner.equals(token.owner)) this.turns.add('fenced, another answer stored')
+    if (result.kind === 'refused' && !adopted && result.row?.state === 'completed' && !result.row.owner.equals(token.owner)) {
+      this.turns.add('fenced, another answer stored')
+    }
   }
 
   #lapsed ({ ids }: LapseOrder, lapsed: readonly Lapsed[]): void {
@@ -135,9 +140,13 @@ export class Reach {
       const alone = identities.callerOf({ ...client, host: undefined })
       if ((hosts.get(alone) ?? caller) !== caller) this.turns.add('hosts of one caller')
       hosts.set(alone, caller)
-      if (switchedAt !== -1 && place > switchedAt && event.kind === 'asked' && identities.of(client).records.indexOf(event.record) === 0) earlier.add(event.call)
+      if (switchedAt !== -1 && place > switchedAt && event.kind === 'asked' && identities.of(client).records.indexOf(event.record) === 0) {
+        earlier.add(event.call)
+      }
     }
-    if (events.some(event => event.kind === 'told' && event.told.kind === 'replayed' && earlier.has(event.call))) this.turns.add('found under an earlier id')
+    if (events.some((event) => event.kind === 'told' && event.told.kind === 'replayed' && earlier.has(event.call))) {
+      this.turns.add('found under an earlier id')
+    }
   }
 
   #told ({ told }: EventOf<'told'>, written: EventOf<'claimed' | 'settled'> | undefined): void {
@@ -157,14 +166,27 @@ export class Reach {
     if (event.outcome === 'consumed' && event.by === 'owner') this.turns.add('consumed')
     if (event.by === 'operator') this.turns.add(OPERATED[event.outcome] ?? 'operator completed')
     const again = before?.kind === 'settled' && before.owner === event.owner && event.by === 'owner'
-    if (again && before.by === 'lease') this.turns.add(event.outcome === 'released' && !sent.has(`${event.record} ${event.attempt}`) ? 'released unsent late' : 'late settle after a lapse')
+    if (again && before.by === 'lease') {
+      this.turns.add(
+        event.outcome === 'released' && !sent.has(`${event.record} ${event.attempt}`) ? 'released unsent late' : 'late settle after a lapse'
+      )
+    }
     if (again && before.by === 'operator' && before.outcome === 'released') this.turns.add('late answer after a release by hand')
   }
 }
 
-const PROBED: Readonly<Partial<Record<ProbeResult, Turn>>> = { found: 'probe found', nothing: 'probe found nothing', released: 'probe released', overtaken: 'probe overtaken' }
+const PROBED: Readonly<Partial<Record<ProbeResult, Turn>>> = {
+  found: 'probe found',
+  nothing: 'probe found nothing',
+  released: 'probe released',
+  overtaken: 'probe overtaken'
+}
 
-const OPERATED: Readonly<Record<string, Turn>> = { completed: 'operator completed', consumed: 'operator consumed', released: 'operator released' }
+const OPERATED: Readonly<Record<string, Turn>> = {
+  completed: 'operator completed',
+  consumed: 'operator consumed',
+  released: 'operator released'
+}
 
 /** Every method of the meter, the ones given and the others that count nothing. */
 function meterOf (counts: Partial<Meter>): Meter {

@@ -131,29 +131,73 @@ class Simulation {
     this.#variants = machines.map(({ variant }) => variant ?? 0)
     this.#lacking = new Set(machines.flatMap(({ lacks = false }, number) => lacks ? [number] : []))
     this.#schemes = schemesOf(schedule)
-    this.#reach = new Reach(policy.leaseMs, fields => { this.#trouble.push(JSON.stringify(fields)) })
-    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute('http://upstream.test', { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } }, { timeoutMs: upstreamTimeoutMs, host }))
+    this.#reach = new Reach(policy.leaseMs, (fields) => { this.#trouble.push(JSON.stringify(fields)) })
+    this.#routes = variants.map(({ accepts = false, ...variant }) => guardedRoute(
+      'http://upstream.test',
+      { ...policy, ...variant, ...accepts && { inbox: inboxPolicy(), inboxFor: 'all' as const } },
+      { timeoutMs: upstreamTimeoutMs, host }
+    ))
     this.#route = this.#routes[0] as GuardedRoute
     this.#identities = new Identities(this.#route, this.#schemes)
     for (const client of clients) this.#identities.of(client)
     this.#network = new Network(schedule.network, new Chance(seed, NETWORK_STREAM), this.#timeline)
-    this.#director = new Director(faults, action => { this.#faults.act(action) })
-    this.#arbiter = new SimulatedArbiter({ timeline: this.#timeline, steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0), promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted), scheme: nameOfScheme(schedule.scheme), switched: scheme => { this.#switched(scheme) }, doubtful: () => this.#doubtful() })
+    this.#director = new Director(faults, (action) => { this.#faults.act(action) })
+    this.#arbiter = new SimulatedArbiter({
+      timeline: this.#timeline,
+      steps: faults.some(({ action }) => action.kind === 'step' && action.byMs > 0),
+      promoted: faults.some(({ action }) => action.kind === 'hang' && action.promoted),
+      scheme: nameOfScheme(schedule.scheme),
+      switched: (scheme) => { this.#switched(scheme) },
+      doubtful: () => this.#doubtful()
+    })
     this.#living = new Living(schedule, this.#timeline, this.#seats)
     const records = watched(this.#arbiter.records, this.#owners, this.#keeper.note, () => this.#timeline.nowMs, this.#settled)
-    this.#records = { ...records, lapse: async order => this.#lapse(records, order) }
+    this.#records = { ...records, lapse: async (order) => this.#lapse(records, order) }
     this.#redis = new SimulatedRedis(this.#timeline)
-    this.#books = new Books({ chance: new Chance(seed, BOOKS_STREAM), lagMaxMs: schedule.lagMaxMs, workMaxMs: upstreamTimeoutMs, begunAtMs: record => this.#begunAtMs(record) })
-    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, turn => this.#behaviour(turn), this.#books)
-    this.#clients = new Clients({ timeline: this.#timeline, chance: new Chance(seed, CLIENT_STREAM), keeper: this.#keeper, reach: this.#reach, route: this.#route, routes: this.#taken, seats: this.#seats, identities: this.#identities, trouble: this.#trouble, reachesArbiter: gateway => this.#network.blocked(gateway, 'records') === null })
-    this.#faults = new Faults({ timeline: this.#timeline, reach: this.#reach, network: this.#network, arbiter: this.#arbiter, redis: this.#redis, keeper: this.#keeper, living: this.#living, trouble: this.#trouble, seats: this.#seats, variants: this.#variants, lacking: this.#lacking, calm: () => this.#calm, configurations: variants.length, start: number => this.#start(number) })
+    this.#books = new Books({
+      chance: new Chance(seed, BOOKS_STREAM),
+      lagMaxMs: schedule.lagMaxMs,
+      workMaxMs: upstreamTimeoutMs,
+      begunAtMs: (record) => this.#begunAtMs(record)
+    })
+    this.#upstream = new SimulatedUpstream(this.#timeline, this.#keeper.note, (turn) => this.#behaviour(turn), this.#books)
+    this.#clients = new Clients({
+      timeline: this.#timeline,
+      chance: new Chance(seed, CLIENT_STREAM),
+      keeper: this.#keeper,
+      reach: this.#reach,
+      route: this.#route,
+      routes: this.#taken,
+      seats: this.#seats,
+      identities: this.#identities,
+      trouble: this.#trouble,
+      reachesArbiter: (gateway) => this.#network.blocked(gateway, 'records') === null
+    })
+    this.#faults = new Faults({
+      timeline: this.#timeline,
+      reach: this.#reach,
+      network: this.#network,
+      arbiter: this.#arbiter,
+      redis: this.#redis,
+      keeper: this.#keeper,
+      living: this.#living,
+      trouble: this.#trouble,
+      seats: this.#seats,
+      variants: this.#variants,
+      lacking: this.#lacking,
+      calm: () => this.#calm,
+      configurations: variants.length,
+      start: (number) => this.#start(number)
+    })
   }
 
   async run (): Promise<Run> {
     const { machines, clients, faults, operator } = this.#schedule
     machines.forEach((_, number) => { this.#seats[number] = this.#start(number) })
     await this.#timeline.pass(() => this.#seats.every(({ serves }) => serves), MEETS_AGAIN_MS)
-    for (const { trigger, action } of faults) if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#faults.act(action) })
+    for (const { trigger, action } of faults) {
+      if (trigger.kind === 'time') this.#timeline.after(trigger.atMs, () => { if (!this.#calm) this.#faults.act(action) })
+    }
     const operating = this.#operator()
     for (const act of operator) {
       this.#operators++
@@ -173,9 +217,19 @@ class Simulation {
     for (const { process } of this.#seats) process.die()
     this.#keeper.end(this.#timeline.nowMs)
     const history = this.#history(rows)
-    this.#reach.read(history.events, this.#identities, call => this.#clients.clientOf(call))
+    this.#reach.read(history.events, this.#identities, (call) => this.#clients.clientOf(call))
     const { done } = this.#books
-    return { history, done, accepted, cutOff: this.#clients.cutOff, identities: this.#identities, clientOf: call => this.#clients.clientOf(call), reach: this.#reach, wronged: this.#wronged, trouble: this.#trouble }
+    return {
+      history,
+      done,
+      accepted,
+      cutOff: this.#clients.cutOff,
+      identities: this.#identities,
+      clientOf: (call) => this.#clients.clientOf(call),
+      reach: this.#reach,
+      wronged: this.#wronged,
+      trouble: this.#trouble
+    }
   }
 
   #behaviour (turn: number): Behaviour {
@@ -229,18 +283,36 @@ class Simulation {
     return seat
   }
 
-  #seatOf (process: SimulatedProcess, variant: number, fixed: Omit<Deps, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>): Seat {
+  #seatOf (
+    process: SimulatedProcess,
+    variant: number,
+    fixed: Omit<Deps, 'records' | 'locks' | 'inbox' | 'upstream' | 'clock' | 'random' | 'instance' | keyof Configured>
+  ): Seat {
     const { policy, redis, variants, theme } = this.#schedule
     const { records, inbox, upstream, clock, random } = process
     const shortestLeaseMs = Math.min(...variants.map(({ leaseMs }) => leaseMs ?? policy.leaseMs))
-    const gateway = new Gateway({ ...fixed, ...this.#configured(variant), records, inbox, locks: redis ? process.locks : NO_LOCKS, upstream, clock, random, instance: process.name }, MODES, shortestLeaseMs)
+    const gateway = new Gateway(
+      {
+        ...fixed,
+        ...this.#configured(variant),
+        records,
+        inbox,
+        locks: redis ? process.locks : NO_LOCKS,
+        upstream,
+        clock,
+        random,
+        instance: process.name
+      },
+      MODES,
+      shortestLeaseMs
+    )
     gateway.rowsMayVanish = theme === 'amnesia'
     const seat: Seat = {
       process,
       gateway,
       route: this.#routeOf(variant),
       serves: false,
-      become: next => {
+      become: (next) => {
         gateway.become({ ...this.#configured(next), secrets: this.#secretsOf(process.gateway), limits: fixed.limits })
         seat.route = this.#routeOf(next)
       }
@@ -268,7 +340,9 @@ class Simulation {
   /** Who has found it so has died before it was everybody's word (docs/concepts/guarantees.md). */
   #warned (fields: object, message: string): void {
     this.#reach.log.warn(fields, message)
-    if (this.#arbiter.stepped && message.startsWith('nobody finds the clock of the store ahead any more')) this.#reach.turns.add('clock stepped, and nobody knew')
+    if (this.#arbiter.stepped && message.startsWith('nobody finds the clock of the store ahead any more')) {
+      this.#reach.turns.add('clock stepped, and nobody knew')
+    }
   }
 
   #routeOf (variant: number): GuardedRoute {
@@ -279,7 +353,11 @@ class Simulation {
   #configured (variant: number): Configured {
     const { longestLeaseMs, policy } = this.#schedule
     const route = this.#routeOf(variant)
-    return { longestLeaseMs: longestLeaseMs - policy.leaseMs + route.idempotency.leaseMs, probed: probedRoutes([route]), inboxes: inboxRoutes([route]) }
+    return {
+      longestLeaseMs: longestLeaseMs - policy.leaseMs + route.idempotency.leaseMs,
+      probed: probedRoutes([route]),
+      inboxes: inboxRoutes([route])
+    }
   }
 
   #secretsOf (gateway: number): Buffer[] {
@@ -320,20 +398,20 @@ class Simulation {
       locks: this.#schedule.redis ? this.#redis : NO_LOCKS,
       route: this.#route,
       keeper: this.#keeper,
-      answered: record => this.#inTheBooks(record)
+      answered: (record) => this.#inTheBooks(record)
     })
   }
 
   #begunAtMs (record: string): number {
-    return this.#keeper.events.findLast(event => event.kind === 'claimed' && event.record === record && event.attempt === 1)?.atMs ?? 0
+    return this.#keeper.events.findLast((event) => event.kind === 'claimed' && event.record === record && event.attempt === 1)?.atMs ?? 0
   }
 
   /** The answer to what was sent under its last claim, if it is one to keep. */
   #inTheBooks (record: string): Answer | null {
     const { events } = this.#keeper
-    const last = events.findLast(event => (event.kind === 'sent' || event.kind === 'claimed') && event.record === record)
+    const last = events.findLast((event) => (event.kind === 'sent' || event.kind === 'claimed') && event.record === record)
     const sent = last?.kind === 'sent' ? last : null
-    const replied = events.find(event => event.kind === 'replied' && event.execution === sent?.execution && event.means === 'keep')
+    const replied = events.find((event) => event.kind === 'replied' && event.execution === sent?.execution && event.means === 'keep')
     return replied?.kind === 'replied' ? this.#upstream.answers.get(replied.execution) ?? null : null
   }
 
@@ -342,13 +420,17 @@ class Simulation {
   /** Until nobody is stopped or away, nothing is executed and nothing is claimed, and every lock has ended since. */
   async #settleDown (): Promise<void> {
     const { policy, variants, faults, longestLeaseMs, upstreamTimeoutMs } = this.#schedule
-    const leaseMs = Math.max(policy.leaseMs, ...variants.map(variant => variant.leaseMs ?? 0))
+    const leaseMs = Math.max(policy.leaseMs, ...variants.map((variant) => variant.leaseMs ?? 0))
     // A clock that was set back lets every lease last so much longer.
     const backMs = faults.reduce((sum, { action }) => action.kind === 'step' ? sum + Math.max(0, -action.byMs) : sum, 0)
-    await this.#timeline.pass(() => !this.#arbiter.hampered && this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.drain.refusing) && this.#operators === 0, CLIENTS_END_MS)
+    await this.#timeline.pass(() =>
+      !this.#arbiter.hampered &&
+      this.#seats.every(({ process, gateway, serves }) => process.alive && serves && !process.stopped && !gateway.drain.refusing) &&
+      this.#operators === 0, CLIENTS_END_MS)
     this.#confirmTime()
     await this.#timeline.pass(() => false, backMs + leaseMs + LOOK_MS + this.#network.lateMs())
-    const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs + 2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
+    const endsAtMs = this.#timeline.nowMs + upstreamTimeoutMs + HARD_END_MS + BACKGROUND_PATIENCE_MS + leaseMs +
+      2 * longestLeaseMs + (this.#route.idempotency.unknown === 'probe' ? ASKED_WITHIN_MS : 0)
     while (this.#timeline.nowMs < endsAtMs && (await this.#isBusy())) await this.#timeline.pass(() => false, LOOK_MS)
   }
 
@@ -362,29 +444,31 @@ class Simulation {
 
   async #isBusy (): Promise<boolean> {
     const asks = this.#route.idempotency.unknown === 'probe'
-    return this.#seats.some(({ gateway }) => gateway.executions.size > 0 || gateway.limits.unsettled.held > 0 || gateway.writes.settlingCopies > 0) ||
+    return this.#seats.some(({ gateway }) =>
+      gateway.executions.size > 0 || gateway.limits.unsettled.held > 0 || gateway.writes.settlingCopies > 0) ||
       (await this.#rows()).some(({ state, past }) => state === 'claimed' || (asks && state === 'indeterminate' && !past))
   }
 
   /** One of each request, one after another: all must get something final now. */
   async #askOnceMore (): Promise<void> {
     const { clients } = this.#schedule
-    const distinct = new Map(clients.map(client => [`${this.#identities.of(client).name} ${client.body}`, client]))
+    const distinct = new Map(clients.map((client) => [`${this.#identities.of(client).name} ${client.body}`, client]))
     for (const [name, client] of distinct) {
       let told: Told | null | undefined
-      void this.#clients.ask(client, client.gateway, null).then(answer => { told = answer })
+      void this.#clients.ask(client, client.gateway, null).then((answer) => { told = answer })
       await this.#timeline.pass(() => told !== undefined, CLIENTS_END_MS)
       // What this one locked is unlocked behind it.
       await this.#timeline.pass(() => false, LOOK_MS)
       const { route } = this.#seats[client.gateway] as Seat
-      const fine = told !== undefined && (isFinal(told) || (told?.kind === 'unknown' && (staysUnknown(route) || this.#isLost() || this.#isOfAcceptance(client))))
+      const fine = told !== undefined &&
+        (isFinal(told) || (told?.kind === 'unknown' && (staysUnknown(route) || this.#isLost() || this.#isOfAcceptance(client))))
       if (!fine) this.#trouble.push(`when all was over, ${name} was told ${told?.kind ?? 'nothing'}`)
     }
   }
 
   async #rows (): Promise<NonNullable<History['rows']>> {
     const details = await this.#arbiter.records.list({ limit: 100 })
-    return details.map(row => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
+    return details.map((row) => ({ record: nameOf(row.id), state: row.state, past: row.past, print: printOfSettled(row) }))
   }
 
   /** What was executed under a secret that is lost is of an unknown outcome to whoever asks the same. */
@@ -392,13 +476,18 @@ class Simulation {
     return this.#schedule.faults.some(({ action }) => action.kind === 'switch' && action.isLost)
   }
 
-  /** Its gateway died before the message: nothing was sent, and there is nothing that the upstream could be asked (docs/guides/accept-now-deliver-later.md). */
+  /**
+   * Its gateway died before the message: nothing was sent, and there is nothing that the upstream could be asked
+   * (docs/guides/accept-now-deliver-later.md).
+   */
   #isOfAcceptance (client: SimulatedClient): boolean {
     if (!this.#schedule.variants.some(({ accepts }) => accepts === true)) return false
     const { records } = this.#identities.of(client)
     const { events } = this.#keeper
-    const last = events.findLast(event => event.kind === 'settled' && records.includes(event.record))
-    return last?.kind === 'settled' && last.by === 'lease' && !events.some(event => event.kind === 'sent' && event.record === last.record && event.attempt === last.attempt)
+    const last = events.findLast((event) => event.kind === 'settled' && records.includes(event.record))
+    return last?.kind === 'settled' &&
+      last.by === 'lease' &&
+      !events.some((event) => event.kind === 'sent' && event.record === last.record && event.attempt === last.attempt)
   }
 
   /** Whose call it was, and which record's, in the words of the scheme by which it was answered. */
@@ -412,6 +501,12 @@ class Simulation {
 
   #history (rows: History['rows']): History {
     const rules = rulesOf(this.#schedule, this.#route)
-    return { events: this.#keeper.events.map(event => this.#identified(event)), rows, endedAtMs: this.#timeline.nowMs, rulesOf: () => rules, unknownOf: call => (this.#taken.get(call) ?? this.#route).idempotency.unknown }
+    return {
+      events: this.#keeper.events.map((event) => this.#identified(event)),
+      rows,
+      endedAtMs: this.#timeline.nowMs,
+      rulesOf: () => rules,
+      unknownOf: (call) => (this.#taken.get(call) ?? this.#route).idempotency.unknown
+    }
   }
 }

@@ -11,7 +11,10 @@ export interface Schedule {
   readonly seed: number
   /** What the draw leaned towards. */
   readonly theme: string
-  readonly policy: Partial<IdempotencyPolicy> & Pick<IdempotencyPolicy, 'leaseMs' | 'answerWithinMs' | 'retentionMs' | 'unknownRetentionMs' | 'unknown'>
+  readonly policy: Partial<IdempotencyPolicy> & Pick<
+    IdempotencyPolicy,
+    'leaseMs' | 'answerWithinMs' | 'retentionMs' | 'unknownRetentionMs' | 'unknown'
+  >
   /** The configurations of the route: what each says otherwise than `policy`. The first says nothing otherwise. */
   readonly variants: readonly Variant[]
   /** Whether the upstream is told which host was asked for, and so is several applications. */
@@ -40,7 +43,10 @@ export interface Schedule {
 }
 
 /** A configuration that a gateway may run with beside others, or after them. */
-export interface Variant extends Partial<Pick<IdempotencyPolicy, 'leaseMs' | 'fingerprint' | 'unknown' | 'inFlight' | 'answerWithinMs' | 'retentionMs'>> {
+export interface Variant extends Partial<Pick<
+  IdempotencyPolicy,
+  'leaseMs' | 'fingerprint' | 'unknown' | 'inFlight' | 'answerWithinMs' | 'retentionMs'
+>> {
   /** mode: inbox. */
   readonly accepts?: boolean
 }
@@ -92,7 +98,10 @@ export type Trigger =
   /** The n-th step of a gateway's processes: a call that leaves, a reply that comes, a timer that ends. */
   | { readonly kind: 'step', readonly gateway: number, readonly nth: number }
 
-/** `refused`: not applied, and told so. `request`, `reply`: lost, told after the driver's patience. `late`: applied long after. `slow`: the reply comes long after. */
+/**
+ * `refused`: not applied, and told so. `request`, `reply`: lost, told after the driver's patience. `late`: applied long
+ * after. `slow`: the reply comes long after.
+ */
 export const MESSAGE_FAULTS = ['refused', 'request', 'reply', 'late', 'slow'] as const
 export type MessageFault = typeof MESSAGE_FAULTS[number]
 
@@ -106,7 +115,13 @@ export type Action =
   /** The wall clock is set. */
   | { readonly kind: 'clock', readonly gateway: number, readonly byMs: number }
   /** `reset`: told at once. `hole`: nothing comes back. */
-  | { readonly kind: 'cut', readonly gateways: readonly number[], readonly ports: readonly Port[], readonly forMs: number, readonly way: 'reset' | 'hole' }
+  | {
+    readonly kind: 'cut'
+    readonly gateways: readonly number[]
+    readonly ports: readonly Port[]
+    readonly forMs: number
+    readonly way: 'reset' | 'hole'
+  }
   | { readonly kind: 'flush' }
   /** Another Redis takes over, without the writes of the last `lostMs`. */
   | { readonly kind: 'failover', readonly lostMs: number }

@@ -30,7 +30,7 @@ export function nameOfScheme (kind: SchemeKind): string {
 }
 
 export function secretsOf (kinds: readonly SchemeKind[]): Buffer[] {
-  return kinds.flatMap(kind => secretOf(kind) ?? [])
+  return kinds.flatMap((kind) => secretOf(kind) ?? [])
 }
 
 /** All that the database may name in this run; the one at its start comes first. */
@@ -69,7 +69,7 @@ export class Identities {
     const name = `${caller} ${client.key}`
     const known = this.#byName.get(name)
     if (known !== undefined) return known
-    const identity = { name, records: this.#kinds.map(kind => this.#recordOf(client, kind)) }
+    const identity = { name, records: this.#kinds.map((kind) => this.#recordOf(client, kind)) }
     this.#byName.set(name, identity)
     this.#first.set(caller, client.scope === '' ? this.callerOf({ ...client, host: undefined }) : client.scope)
     return identity
@@ -95,7 +95,9 @@ export class Identities {
     const { name, upstream, idempotency } = this.#route
     const found = scopeOf(callerWith(headersOf(client)), idempotency.scope, null, rules === 1 ? FIRST_RULES : SECOND_RULES)
     if (found.kind !== 'scope') throw new TypeError(found.detail)
-    const scope = rules === 2 && upstream.host === 'preserve' ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: hostOf(client), trusted: false } })) : found.scope
+    const scope = rules === 2 && upstream.host === 'preserve'
+      ? scopeOnHost(found.scope, callerWith([], { forwarded: { host: hostOf(client), trusted: false } }))
+      : found.scope
     const record = nameOf(recordId(name, scope, client.key, secretOf(kind)))
     this.#rules.set(record, rules)
     return record

@@ -16,13 +16,19 @@ const SCHEDULES = 5_000
 /** Some of each theme. */
 const REPLAYED = 60
 
-test('whatever dies, stops, is cut off, comes late, gets lost, differs or steps: in 5,000 schedules nothing is sent twice, lost or told wrongly', async t => {
+test('whatever dies, stops, is cut off, comes late, gets lost, differs or steps: in 5,000 schedules nothing is sent twice, lost or told wrongly', async (t) => {
   // On a thread of its own: the test runner follows every promise, and there are millions.
-  const { schedules, turns, failures } = await exploreAll({ seed: SEED, schedules: SCHEDULES, workers: 1, untilWrong: false, progress: () => {} })
+  const { schedules, turns, failures } = await exploreAll({
+    seed: SEED,
+    schedules: SCHEDULES,
+    workers: 1,
+    untilWrong: false,
+    progress: () => {}
+  })
   assert.equal(schedules, SCHEDULES)
   assert.equal(failures.length, 0, failureLines(failures).join('\n'))
   await t.test('and they come to every turn that they are there for', () => {
-    assert.deepEqual(TURNS.filter(turn => turns[turn] === undefined), [])
+    assert.deepEqual(TURNS.filter((turn) => turns[turn] === undefined), [])
   })
 })
 
@@ -33,7 +39,7 @@ test('one seed is one run: played again it is the same, event by event', async (
 })
 
 test('two seeds are two runs', async () => {
-  const transcripts = await Promise.all([SEED, SEED + 1].map(async seed => transcriptOf(await playSeed(seed))))
+  const transcripts = await Promise.all([SEED, SEED + 1].map(async (seed) => transcriptOf(await playSeed(seed))))
   assert.notEqual(transcripts[0], transcripts[1])
 })
 

@@ -23,13 +23,13 @@ export class SimulatedRedis implements LockStore {
     this.#wakes = new MemoryLocks(this.#time)
   }
 
-  lock: LockStore['lock'] = async (id, lock, ttlMs) => this.#write(async locks => locks.lock(id, lock, ttlMs))
-  renew: LockStore['renew'] = async (held, ttlMs) => this.#write(async locks => locks.renew(held, ttlMs))
-  swap: LockStore['swap'] = async (id, owner, value, ttlMs) => this.#write(async locks => locks.swap(id, owner, value, ttlMs))
-  unlock: LockStore['unlock'] = async (id, owner) => this.#write(async locks => locks.unlock(id, owner))
-  clear: LockStore['clear'] = async (id, generation) => this.#write(async locks => locks.clear(id, generation))
-  forget: LockStore['forget'] = async id => this.#write(async locks => locks.forget(id))
-  wake: LockStore['wake'] = id => { this.#wakes.wake(id) }
+  lock: LockStore['lock'] = async (id, lock, ttlMs) => this.#write(async (locks) => locks.lock(id, lock, ttlMs))
+  renew: LockStore['renew'] = async (held, ttlMs) => this.#write(async (locks) => locks.renew(held, ttlMs))
+  swap: LockStore['swap'] = async (id, owner, value, ttlMs) => this.#write(async (locks) => locks.swap(id, owner, value, ttlMs))
+  unlock: LockStore['unlock'] = async (id, owner) => this.#write(async (locks) => locks.unlock(id, owner))
+  clear: LockStore['clear'] = async (id, generation) => this.#write(async (locks) => locks.clear(id, generation))
+  forget: LockStore['forget'] = async (id) => this.#write(async (locks) => locks.forget(id))
+  wake: LockStore['wake'] = (id) => { this.#wakes.wake(id) }
   watch: LockStore['watch'] = async (id, onWake) => this.#wakes.watch(id, onWake)
   available: LockStore['available'] = () => true
   close: LockStore['close'] = async () => {}

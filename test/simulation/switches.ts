@@ -1,9 +1,17 @@
-/** By which scheme ids are made, to which it changes, and who else asks: callers and hosts that the first rules take for one. Draws only. */
+/**
+ * By which scheme ids are made, to which it changes, and who else asks: callers and hosts that the first rules take for
+ * one. Draws only.
+ */
 import type { Chance } from './chance.ts'
 import type { Action, SchemeKind, SimulatedClient } from './schedule.ts'
 
 /** What may come after each of them: newer rules, a secret, another one, none any more. */
-const NEXT: Readonly<Record<SchemeKind, readonly SchemeKind[]>> = { 1: ['2', 'keyed'], 2: ['keyed'], keyed: ['keyed anew', '2'], 'keyed anew': ['2'] }
+const NEXT: Readonly<Record<SchemeKind, readonly SchemeKind[]>> = {
+  1: ['2', 'keyed'],
+  2: ['keyed'],
+  keyed: ['keyed anew', '2'],
+  'keyed anew': ['2']
+}
 
 type Switch = Extract<Action, { kind: 'switch' }>
 

@@ -21,7 +21,7 @@ export function summaryOf ({ explored, seed, seconds }: Told): string {
   return [
     `${schedules} schedules from seed ${seed}, ${events} events, ${seconds.toFixed(1)} s (${rate} schedules a second)`,
     'schedules that reached',
-    ...TURNS.map(turn => `${String(turns[turn] ?? 0).padStart(9)}  ${turn}`),
+    ...TURNS.map((turn) => `${String(turns[turn] ?? 0).padStart(9)}  ${turn}`),
     `${failures.length} schedules with violations`,
     ...failureLines(failures)
   ].join('\n')
@@ -46,13 +46,13 @@ function replayCommand (seed: number): string {
 /** Everything about one schedule: the same text whenever it is played. */
 export function transcriptOf ({ schedule, run, wrongs }: Played): string {
   const told = Object.entries(schedule).map(([name, value]) => Array.isArray(value) && typeof value[0] === 'object'
-    ? value.map(each => `${name} ${JSON.stringify(each)}`).join('\n')
+    ? value.map((each) => `${name} ${JSON.stringify(each)}`).join('\n')
     : `${name} ${JSON.stringify(value)}`)
   return [
     ...told,
     ...run.history.events.map(eventLine),
-    ...(run.history.rows ?? []).map(row => `row ${JSON.stringify(row)}`),
-    `reached ${TURNS.filter(turn => run.reach.turns.has(turn)).join(', ')}`,
+    ...(run.history.rows ?? []).map((row) => `row ${JSON.stringify(row)}`),
+    `reached ${TURNS.filter((turn) => run.reach.turns.has(turn)).join(', ')}`,
     ...(wrongs.length === 0 ? ['nothing is wrong'] : wrongs.map(({ rule, detail }) => `${rule}: ${detail}`))
   ].join('\n')
 }
@@ -88,7 +88,7 @@ export function reportOf (facts: ReportFacts): string {
     '',
     '| schedules | reached |',
     '|---:|---|',
-    ...TURNS.map(turn => `| ${explored.turns[turn] ?? 0} | ${turn} |`),
+    ...TURNS.map((turn) => `| ${explored.turns[turn] ?? 0} | ${turn} |`),
     '',
     '## What the schedules leaned towards',
     '',
@@ -96,6 +96,6 @@ export function reportOf (facts: ReportFacts): string {
     '|---:|---|',
     ...Object.entries(explored.themes).sort(([one], [other]) => one < other ? -1 : 1).map(([theme, count]) => `| ${count} | ${theme} |`),
     '',
-    ...explored.failures.length === 0 ? [] : ['## Violations', '', ...failureLines(explored.failures).map(line => `    ${line}`), '']
+    ...explored.failures.length === 0 ? [] : ['## Violations', '', ...failureLines(explored.failures).map((line) => `    ${line}`), '']
   ].join('\n')
 }

@@ -7,5 +7,5 @@ import type { Portion } from './workers.ts'
 Error.stackTraceLimit = 0
 
 parentPort?.on('message', ({ first, count, untilWrong }: Portion) => {
-  void explore(first, count, untilWrong).then(explored => { parentPort?.postMessage(explored) })
+  void explore(first, count, untilWrong).then((explored) => { parentPort?.postMessage(explored) })
 })

@@ -35,10 +35,16 @@ export async function startGatewayProcess ({ name, directory, config, broken }: 
   const [file, logFile] = [join(directory, `${name}.yaml`), join(directory, `${name}.log`)]
   writeFileSync(file, config)
   const log = openSync(logFile, 'a')
-  const child = spawn(process.execPath, [...broken === null ? [] : ['--import', BREAKS], MAIN, 'serve', '--config', file], { cwd: directory, stdio: ['ignore', log, log], env: environment(broken) })
+  const child = spawn(
+    process.execPath,
+    [...broken === null ? [] : ['--import', BREAKS], MAIN, 'serve', '--config', file],
+    { cwd: directory, stdio: ['ignore', log, log], env: environment(broken) }
+  )
   closeSync(log)
   const forget = atExit(() => { child.kill('SIGKILL') })
-  const exited = new Promise<number | NodeJS.Signals>(resolve => { child.once('exit', (code, signal) => { forget(); resolve(code ?? signal ?? 0) }) })
+  const exited = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.once('exit', (code, signal) => { forget(); resolve(code ?? signal ?? 0) })
+  })
   const said = (): string => readFileSync(logFile, 'utf8')
   const listens = (): RegExpExecArray | null => /listens on (http:\S+) +\(admin: (http:[^)]+)\)/.exec(said())
   await eventually(() => listens() !== null || hasEnded(child), '', STARTS_WITHIN_MS).catch(() => {})
@@ -67,6 +73,7 @@ function hasEnded (child: ChildProcess): boolean {
 
 /** The run's own environment must not configure the gateway. */
 function environment (broken: string | null): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
+  const own = Object.entries(process.env).filter(([name]) =>
+    !/^(ONCEWAY_|DATABASE_URL|REDIS_URL|PG|NODE_TEST_CONTEXT|NODE_OPTIONS)/.test(name))
   return { ...Object.fromEntries(own), ...broken === null ? {} : { ONCEWAY_BREAK: broken } }
 }

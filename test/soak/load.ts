@@ -68,7 +68,7 @@ export class SoakLoad {
   constructor (options: LoadOptions) {
     this.#options = options
     const connections = Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, Math.ceil(options.rate * CONNECTIONS_PER_RATE)))
-    this.#pools = options.gateways.map(url => new Pool(url, { connections }))
+    this.#pools = options.gateways.map((url) => new Pool(url, { connections }))
   }
 
   /** What a gateway does not take yet comes again, as its problem says that it may. */
@@ -85,7 +85,7 @@ export class SoakLoad {
   async stop (): Promise<void> {
     clearInterval(this.#timer ?? undefined)
     while (this.#underWay.size > 0) await Promise.all(this.#underWay)
-    await Promise.all(this.#pools.map(async pool => pool.close()))
+    await Promise.all(this.#pools.map(async (pool) => pool.close()))
     this.#countExecutions()
   }
 
@@ -186,8 +186,11 @@ export class SoakLoad {
   #check (key: number, expected: 'first' | 'replay' | 'any', status: number, mark: string, body: Buffer): void {
     if (mark === 'replayed') this.counts.replays++
     const marks = { first: ['executed'], replay: ['replayed'], any: ['executed', 'replayed'] }[expected]
-    if (status !== 201 || !marks.includes(mark)) this.#note(`key ${key}: expected ${marks.join(' or ')}, and it is ${status} ${mark} ${body.toString().slice(0, 200)}`)
-    else if (!body.equals(this.#options.upstream.answerOf(key))) this.#note(`key ${key}: another body than its execution's: ${body.toString().slice(0, 100)}`)
+    if (status !== 201 || !marks.includes(mark)) {
+      this.#note(`key ${key}: expected ${marks.join(' or ')}, and it is ${status} ${mark} ${body.toString().slice(0, 200)}`)
+    } else if (!body.equals(this.#options.upstream.answerOf(key))) {
+      this.#note(`key ${key}: another body than its execution's: ${body.toString().slice(0, 100)}`)
+    }
   }
 
   async #send (key: number, signal?: AbortSignal): ReturnType<Pool['request']> {

@@ -35,7 +35,13 @@ function sayNowAndThen (): (sample: Sample) => void {
 }
 
 const minutes = positive('minutes', values.minutes)
-const result = await runSoak({ minutes, rate: positive('rate', values.rate), scale: scaleOf(minutes), broken: values.broken ?? null, onSample: sayNowAndThen() })
+const result = await runSoak({
+  minutes,
+  rate: positive('rate', values.rate),
+  scale: scaleOf(minutes),
+  broken: values.broken ?? null,
+  onSample: sayNowAndThen()
+})
 console.log(printed(result))
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`)
 if (values.report !== undefined) writeFileSync(values.report, reported(result, process.argv.slice(2)))

@@ -14,7 +14,15 @@ const SMALL = { seconds: 4, rate: 30, seed: 1, broken: null }
 /** `+3` is asked for message 3, `-3` takes it, `x3` loses it; each `everyMs` after the one before. */
 function lines (phase: Phase, text: string, everyMs = 1, group: number | null = null): Seen[] {
   const kinds = { '+': 'asked', '-': 'taken', x: 'lost' } as const
-  return text.split(' ').map((line, index) => ({ atMs: index * everyMs, phase, kind: kinds[line[0] as keyof typeof kinds], gateway: 'one', route: 'free', message: Number(line.slice(1)), group }))
+  return text.split(' ').map((line, index) => ({
+    atMs: index * everyMs,
+    phase,
+    kind: kinds[line[0] as keyof typeof kinds],
+    gateway: 'one',
+    route: 'free',
+    message: Number(line.slice(1)),
+    group
+  }))
 }
 
 function rulesOf (seen: readonly Seen[], accepted: readonly number[] = [], pace = PACE): string[] {
@@ -23,7 +31,7 @@ function rulesOf (seen: readonly Seen[], accepted: readonly number[] = [], pace 
 
 describe('the judge of an outage', () => {
   test('places grow by one for as many successes as there are', () => {
-    assert.deepEqual([0, 1, 2, 3, 5, 6, 100].map(successes => placesAfter(successes, PACE)), [1, 2, 2, 3, 3, 4, 4])
+    assert.deepEqual([0, 1, 2, 3, 5, 6, 100].map((successes) => placesAfter(successes, PACE)), [1, 2, 2, 3, 3, 4, 4])
   })
 
   test('one more after each answer is no stampede, two more after the first is one', () => {
@@ -37,7 +45,8 @@ describe('the judge of an outage', () => {
   })
 
   test('while down, each is a second after the one before, once it is known', () => {
-    const asked = (count: number, everyMs: number) => lines('refusing', Array.from({ length: count }, (_, index) => `+${index} x${index}`).join(' '), everyMs / 2)
+    const asked = (count: number, everyMs: number) =>
+      lines('refusing', Array.from({ length: count }, (_, index) => `+${index} x${index}`).join(' '), everyMs / 2)
     assert.deepEqual(rulesOf(asked(asksUntilSlow(PACE), 2)), [])
     assert.deepEqual(rulesOf(asked(asksUntilSlow(PACE) + 1, 2)), ['while down'])
     assert.deepEqual(rulesOf(asked(100, 1_000)), [])
@@ -49,7 +58,8 @@ describe('the judge of an outage', () => {
   })
 
   test('the rate counts from the first answer', () => {
-    const often = (everyMs: number) => lines('after', Array.from({ length: 50 }, (_, index) => `+${index} -${index}`).join(' '), everyMs / 2)
+    const often = (everyMs: number) =>
+      lines('after', Array.from({ length: 50 }, (_, index) => `+${index} -${index}`).join(' '), everyMs / 2)
     assert.deepEqual(rulesOf(often(100), [], { ...PACE, ratePerSecond: 10 }), [])
     assert.deepEqual(rulesOf(often(90), [], { ...PACE, ratePerSecond: 10 }), ['rate'])
   })
@@ -63,12 +73,15 @@ describe('the judge of an outage', () => {
 })
 
 describe('a consumer that is down for some seconds', needs('own postgres', 'own redis'), () => {
-  test('makes no stampede when it is back, and nothing is lost', async t => {
+  test('makes no stampede when it is back, and nothing is lost', async (t) => {
     const result = await runOutage(SMALL)
     t.diagnostic(printed(result))
     assert.ok(isRight(result), printed(result))
-    const taken = (phase: Phase): number => result.seen.filter(each => each.phase === phase && each.kind === 'taken').length
-    assert.ok(taken('after') > 0 && result.seen.some(({ phase }) => phase === 'refusing') && result.seen.some(({ phase }) => phase === 'silent'), 'it was down, both ways, and back')
+    const taken = (phase: Phase): number => result.seen.filter((each) => each.phase === phase && each.kind === 'taken').length
+    assert.ok(
+      taken('after') > 0 && result.seen.some(({ phase }) => phase === 'refusing') && result.seen.some(({ phase }) => phase === 'silent'),
+      'it was down, both ways, and back'
+    )
     assert.match(reported(result, ['--seconds', '4']), /\*\*no stampede, nothing lost\*\*/)
   })
 })

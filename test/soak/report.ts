@@ -20,22 +20,22 @@ export function isRight ({ flat, wrongCount }: SoakResult): boolean {
 export function printed (result: SoakResult): string {
   return [
     summary(result),
-    ...result.verdicts.map(verdict => `  ${verdict.flat ? 'flat  ' : 'RISES '} ${verdictCells(verdict).join('  ')}`),
-    ...result.wrong.map(what => `  WRONG  ${what}`),
+    ...result.verdicts.map((verdict) => `  ${verdict.flat ? 'flat  ' : 'RISES '} ${verdictCells(verdict).join('  ')}`),
+    ...result.wrong.map((what) => `  WRONG  ${what}`),
     isRight(result) ? 'flat and right' : 'NOT flat and right'
   ].join('\n')
 }
 
 export function reported (result: SoakResult, args: readonly string[]): string {
   const { samples, verdicts, warmUpMs, sampleEveryMs, retentionMs } = result
-  const names = verdicts.map(({ name }) => name).filter(name => !NOT_IN_TABLE.test(name))
+  const names = verdicts.map(({ name }) => name).filter((name) => !NOT_IN_TABLE.test(name))
   return `# Soak
 
 \`npm run soak -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: **${isRight(result) ? 'flat and right' : 'not flat and right'}**.
 
 ${summary(result)}
 
-${versions().map(line => `* ${line}`).join('\n')}
+${versions().map((line) => `* ${line}`).join('\n')}
 
 Two gateways on one Postgres and one Redis, the upstream and the clients on the same machine (${cpus().length} cores, ${Math.round(100 * busyOf(samples))} % busy in the middle).
 Records are remembered for ${retentionMs / 1_000} s, so that after the warm-up as many are swept as are made. A tenth of the requests are
@@ -50,15 +50,15 @@ several samples in a row counts, which is about what a collection left.
 
 | series | first third | last third | line climbs | allowed | |
 |---|---|---|---|---|---|
-${verdicts.map(verdict => `| ${verdictCells(verdict).join(' | ')} | ${verdict.flat ? 'flat' : '**rises**'} |`).join('\n')}
+${verdicts.map((verdict) => `| ${verdictCells(verdict).join(' | ')} | ${verdict.flat ? 'flat' : '**rises**'} |`).join('\n')}
 
-${result.wrong.map(what => `* wrong: ${what}`).join('\n')}
+${result.wrong.map((what) => `* wrong: ${what}`).join('\n')}
 
 ## Series
 
 | minute | ${names.join(' | ')} | busy |
 |---|${'---|'.repeat(names.length + 1)}
-${rowsOf(samples).map(({ atMs, values }) => `| ${(atMs / 60_000).toFixed(1)} | ${names.map(name => shown(name, values[name] ?? 0)).join(' | ')} | ${Math.round(100 * (values['busy'] ?? 0))} % |`).join('\n')}
+${rowsOf(samples).map(({ atMs, values }) => `| ${(atMs / 60_000).toFixed(1)} | ${names.map((name) => shown(name, values[name] ?? 0)).join(' | ')} | ${Math.round(100 * (values['busy'] ?? 0))} % |`).join('\n')}
 `.replace(/\n{3,}/g, '\n\n')
 }
 
@@ -67,7 +67,7 @@ function summary ({ minutes, rate, gateways, counts, executions, wrongCount }: S
 }
 
 function verdictCells ({ name, first, last, climbed, allowed }: Verdict): string[] {
-  return [name, ...[first, last, climbed, allowed].map(value => shown(name, value))]
+  return [name, ...[first, last, climbed, allowed].map((value) => shown(name, value))]
 }
 
 function shown (name: string, value: number): string {

@@ -55,7 +55,7 @@ const routesOf = (retentionMs: number): string => `  - name: soak
     idempotency: { scope: public, lease: 2s, inFlight: { wait: 2s }, retention: ${retentionMs}ms }`
 
 export async function runSoak (options: SoakOptions): Promise<SoakResult> {
-  return stoppingAll(async atEnd => soak(options, atEnd))
+  return stoppingAll(async (atEnd) => soak(options, atEnd))
 }
 
 async function soak (options: SoakOptions, atEnd: AtEnd): Promise<SoakResult> {
@@ -63,19 +63,33 @@ async function soak (options: SoakOptions, atEnd: AtEnd): Promise<SoakResult> {
   const keysMax = Math.ceil(minutes * 60 * rate * KEYS_SLACK)
   const upstream = await SoakUpstream.start(keysMax)
   atEnd(() => upstream.stop())
-  const stand = await startStand({ name: 'soak', broken, upstreamOf: () => `upstream: { url: "${upstream.url}", timeout: 20s }`, routes: routesOf(scale.retentionMs) }, atEnd)
-  const load = new SoakLoad({ gateways: stand.gateways.map(({ url }) => url), upstream, rate, keysMax, laterMs: scale.retentionMs * LATER_SHARE, retentionMs: scale.retentionMs })
+  const stand = await startStand(
+    { name: 'soak', broken, upstreamOf: () => `upstream: { url: "${upstream.url}", timeout: 20s }`, routes: routesOf(scale.retentionMs) },
+    atEnd
+  )
+  const load = new SoakLoad({
+    gateways: stand.gateways.map(({ url }) => url),
+    upstream,
+    rate,
+    keysMax,
+    laterMs: scale.retentionMs * LATER_SHARE,
+    retentionMs: scale.retentionMs
+  })
   await load.warmUp()
   const samples = await watched(stand, load, options)
   return resultOf(options, load, upstream.executions, samples)
 }
 
-async function watched ({ gateways, database, redis }: Stand, load: SoakLoad, { minutes, scale, onSample, beside }: SoakOptions): Promise<readonly Sample[]> {
+async function watched (
+  { gateways, database, redis }: Stand,
+  load: SoakLoad,
+  { minutes, scale, onSample, beside }: SoakOptions
+): Promise<readonly Sample[]> {
   const sampler = new Sampler({ gateways, database, redis, everyMs: scale.sampleEveryMs, onSample: onSample ?? (() => {}) })
   const takeBack = beside?.(gateways.map(({ url }) => url))
   load.start()
   await sampler.start()
-  await Promise.race([new Promise(resolve => { setTimeout(resolve, minutes * MINUTE_MS) }), sampler.failed])
+  await Promise.race([new Promise((resolve) => { setTimeout(resolve, minutes * MINUTE_MS) }), sampler.failed])
   await sampler.stop()
   await load.stop()
   takeBack?.()

@@ -77,12 +77,12 @@ export class Sampler {
       this.samples.push(sample)
       this.#options.onSample(sample)
       const leftMs = atMs + this.#options.everyMs - (performance.now() - startedAtMs)
-      await new Promise(resolve => { setTimeout(resolve, Math.max(0, leftMs)) })
+      await new Promise((resolve) => { setTimeout(resolve, Math.max(0, leftMs)) })
     }
   }
 
   async #look (): Promise<Record<string, number>> {
-    const each = await Promise.all(this.#options.gateways.map(async gateway => lookAt(gateway)))
+    const each = await Promise.all(this.#options.gateways.map(async (gateway) => lookAt(gateway)))
     return { ...Object.assign({}, ...each) as Record<string, number>, ...await this.#lookAtStores(), busy: this.#busy() }
   }
 
@@ -91,7 +91,7 @@ export class Sampler {
     const { rows: [records] } = await this.#database.query<{ count: number }>('select count(*)::int as count from onceway.records')
     const clients = String(await this.#redis.client('LIST'))
     return {
-      ...Object.fromEntries(PURPOSES.map(purpose => [`postgres ${purpose}`, rows.find(row => row.purpose === purpose)?.count ?? 0])),
+      ...Object.fromEntries(PURPOSES.map((purpose) => [`postgres ${purpose}`, rows.find((row) => row.purpose === purpose)?.count ?? 0])),
       'redis clients': clients.match(/ name=onceway/g)?.length ?? 0,
       records: records?.count ?? 0
     }
@@ -111,7 +111,11 @@ async function lookAt ({ name, pid, adminUrl, trouble }: GatewayProcess): Promis
   if (ended !== null) throw new Error(`gateway ${name} has ended:\n${ended}`)
   const metrics = await metricsOf(adminUrl)
   const values = Object.entries(METRICS).map(([series, metric]) => [`${name} ${series}`, totalOf(metrics, metric)])
-  return { ...Object.fromEntries(values) as Record<string, number>, [`${name} rss`]: rssOf(pid) ?? totalOf(metrics, 'process_resident_memory_bytes'), [`${name} files`]: filesOf(pid) ?? totalOf(metrics, 'process_open_fds') }
+  return {
+    ...Object.fromEntries(values) as Record<string, number>,
+    [`${name} rss`]: rssOf(pid) ?? totalOf(metrics, 'process_resident_memory_bytes'),
+    [`${name} files`]: filesOf(pid) ?? totalOf(metrics, 'process_open_fds')
+  }
 }
 
 /** null where there is no /proc: then the process's own word is taken. */

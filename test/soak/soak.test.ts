@@ -30,23 +30,23 @@ describe('the verdict', () => {
 
   test('what goes up and down is flat, and so is what only falls', () => {
     assert.equal(verdictOf(noisy(300, () => 100)), true)
-    assert.equal(verdictOf(noisy(300, index => 300 - index)), true)
+    assert.equal(verdictOf(noisy(300, (index) => 300 - index)), true)
   })
 
   test('what climbs a little with every sample rises, however noisy it is', () => {
-    assert.equal(verdictOf(noisy(300, index => 100 + index / 10)), false)
+    assert.equal(verdictOf(noisy(300, (index) => 100 + index / 10)), false)
   })
 
   test('what climbs less than is allowed is flat', () => {
-    assert.equal(verdictOf(noisy(300, index => 100 + index / 50)), true)
+    assert.equal(verdictOf(noisy(300, (index) => 100 + index / 50)), true)
   })
 
   test('what stands higher in its last third rises, even where no line shows it', () => {
-    assert.equal(verdictOf(noisy(300, index => index < 200 ? 100 : 130)), false)
+    assert.equal(verdictOf(noisy(300, (index) => index < 200 ? 100 : 130)), false)
   })
 
   test('a few outliers are no rise', () => {
-    assert.equal(verdictOf(noisy(300, index => index % 40 === 39 ? 10_000 : 100)), true)
+    assert.equal(verdictOf(noisy(300, (index) => index % 40 === 39 ? 10_000 : 100)), true)
   })
 
   test('a few values are no series', () => {
@@ -58,13 +58,13 @@ describe('the verdict', () => {
   })
 })
 
-test('a load on no gateway at all is wrong in every answer, and its duplicates are seen to be executed twice', async t => {
+test('a load on no gateway at all is wrong in every answer, and its duplicates are seen to be executed twice', async (t) => {
   const keysMax = 1_000
   const upstream = await SoakUpstream.start(keysMax)
   t.after(() => upstream.stop())
   const load = new SoakLoad({ gateways: [upstream.url], upstream, rate: 200, keysMax, laterMs: 100, retentionMs: 60_000 })
   load.start()
-  await new Promise(resolve => { setTimeout(resolve, 1_000) })
+  await new Promise((resolve) => { setTimeout(resolve, 1_000) })
   await load.stop()
   assert.ok(load.counts.keys > 0)
   assert.ok(load.wrongCount >= load.counts.keys)
@@ -73,7 +73,7 @@ test('a load on no gateway at all is wrong in every answer, and its duplicates a
 })
 
 describe('a soak of half a minute', { concurrency: 2, ...needs('own postgres', 'own redis') }, () => {
-  test('is flat and right', async t => {
+  test('is flat and right', async (t) => {
     const result = await runSoak(SMALL)
     t.diagnostic(printed(result))
     assert.ok(isRight(result), printed(result))
@@ -82,7 +82,7 @@ describe('a soak of half a minute', { concurrency: 2, ...needs('own postgres', '
     assert.match(reported(result, ['--minutes', String(MINUTES)]), /\*\*flat and right\*\*/)
   })
 
-  test('sees connections that nobody closes', async t => {
+  test('sees connections that nobody closes', async (t) => {
     const result = await runSoak({ ...SMALL, beside: leakConnections })
     t.diagnostic(printed(result))
     const rising = result.verdicts.filter(({ flat }) => !flat).map(({ name }) => name)

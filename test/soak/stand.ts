@@ -14,7 +14,7 @@ export type AtEnd = (stop: () => unknown) => void
 export async function stoppingAll<Result> (work: (atEnd: AtEnd) => Promise<Result>): Promise<Result> {
   const ending: Array<() => unknown> = []
   try {
-    return await work(stop => { ending.push(stop) })
+    return await work((stop) => { ending.push(stop) })
   } finally {
     for (const stop of ending.toReversed()) await stop()
   }
@@ -55,7 +55,8 @@ export async function startStand ({ name, broken, upstreamOf, routes }: StandOpt
 }
 
 /** Log lines of single requests would fill the disk. */
-const configOf = ({ database, redis, upstream, routes }: Readonly<Record<'database' | 'redis' | 'upstream' | 'routes', string>>): string => `
+const configOf = ({ database, redis, upstream, routes }: Readonly<Record<'database' | 'redis' | 'upstream' | 'routes', string>>): string =>
+  `
 version: 1
 listen: { host: 127.0.0.1, port: 0 }
 admin: { host: 127.0.0.1, port: 0 }

@@ -22,13 +22,29 @@ export interface Scale {
 const MIB = 1024 * 1024
 
 /** Half an hour or so. RSS moves by some percent with every major collection; a leak of a kilobyte a request is a gigabyte. */
-export const FULL: Scale = { sampleEveryMs: 5_000, warmUpMs: 300_000, retentionMs: 120_000, heapFloor: 12, memoryShare: 0.1, jump: 16, refusedShare: 0 }
+export const FULL: Scale = {
+  sampleEveryMs: 5_000,
+  warmUpMs: 300_000,
+  retentionMs: 120_000,
+  heapFloor: 12,
+  memoryShare: 0.1,
+  jump: 16,
+  refusedShare: 0
+}
 
 /** A few minutes and less, down to half a minute: heaps are still being sized, so memory is judged roughly and the books as ever. */
 export function scaleOf (minutes: number): Scale {
   const totalMs = minutes * 60_000
   if (totalMs >= 4 * FULL.warmUpMs) return FULL
-  return { sampleEveryMs: Math.max(250, Math.min(FULL.sampleEveryMs, totalMs / 80)), warmUpMs: totalMs / 3, retentionMs: Math.round(Math.max(5_000, totalMs / 6)), heapFloor: 4, memoryShare: 0.5, jump: 48, refusedShare: 0.1 }
+  return {
+    sampleEveryMs: Math.max(250, Math.min(FULL.sampleEveryMs, totalMs / 80)),
+    warmUpMs: totalMs / 3,
+    retentionMs: Math.round(Math.max(5_000, totalMs / 6)),
+    heapFloor: 4,
+    memoryShare: 0.5,
+    jump: 48,
+    refusedShare: 0.1
+  }
 }
 
 /** By the last word of a series' name; the others are only reported. */
@@ -58,10 +74,10 @@ function toleranceOf (name: string, { memoryShare, jump }: Scale): Tolerance | n
 
 export function tolerated (samples: readonly Sample[], scale: Scale): Series[] {
   const names = Object.keys(samples[0]?.values ?? {})
-  return names.flatMap(name => {
+  return names.flatMap((name) => {
     const tolerance = toleranceOf(name, scale)
     if (tolerance === null) return []
-    const values = samples.map(sample => sample.values[name] ?? 0)
+    const values = samples.map((sample) => sample.values[name] ?? 0)
     return [{ name, tolerance, values: name.endsWith(' heap') ? floors(values, heapFloorOf(values.length, scale)) : values }]
   })
 }

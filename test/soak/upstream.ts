@@ -58,7 +58,10 @@ export class SoakUpstream {
       const execution = ++this.#executions
       this.executed[key] = Math.min(255, (this.executed[key] ?? 0) + 1)
       this.#lastExecution[key] = execution
-      setTimeout(() => { response.writeHead(201, { 'Content-Type': 'application/json' }).end(bodyOf(key, execution)) }, LATENCY_MS_MIN + Math.random() * (LATENCY_MS_MAX - LATENCY_MS_MIN))
+      setTimeout(
+        () => { response.writeHead(201, { 'Content-Type': 'application/json' }).end(bodyOf(key, execution)) },
+        LATENCY_MS_MIN + Math.random() * (LATENCY_MS_MAX - LATENCY_MS_MIN)
+      )
     })
   }
 }

@@ -42,7 +42,7 @@ const QUESTION = { question: Buffer.from('question') }
 
 function believedTime (name: string, open: (t: TestContext) => Promise<World>): void {
   describe(`${name}: the time is believed as far as the gateway says`, () => {
-    test('leases and retentions of records', async t => {
+    test('leases and retentions of records', async (t) => {
       const { records, doubt, believe, pass } = await open(t)
       await doubt()
       const [dead, kept, unknown] = [claimOf({ leaseMs: SHORT_MS }), claimOf(), claimOf({ quarantineMs: SHORT_MS, ...QUESTION })]
@@ -67,7 +67,7 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       assert.deepEqual(await records.sweep(10), [{ state: 'indeterminate', count: 1 }])
     })
 
-    test('what is written lasts as long as the clock says from then on, believed or not', async t => {
+    test('what is written lasts as long as the clock says from then on, believed or not', async (t) => {
       const { records, doubt, believe, pass } = await open(t)
       await doubt()
       await pass(3 * SHORT_MS)
@@ -78,7 +78,7 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       assert.ok(((await rowAt(records, claim.id)).keepLeftMs ?? 0) > 500_000)
     })
 
-    test('retentions of messages and leases of workers', async t => {
+    test('retentions of messages and leases of workers', async (t) => {
       const { records, inbox, doubt, believe, pass } = await open(t)
       await doubt()
       const [done, lost, recorded] = [messageOf({ keepMs: SHORT_MS }), messageOf(), messageOf()]
@@ -107,7 +107,7 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       assert.equal((await inbox.accept(done)).kind, 'accepted')
     })
 
-    test('marks of events', async t => {
+    test('marks of events', async (t) => {
       const { marks, doubt, believe, pass } = await open(t)
       await doubt()
       if (marks === null) return
@@ -115,14 +115,20 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       await marks.mark(markingOf(done, randomBytes(16), 'done', SHORT_MS))
       await marks.mark(markingOf(running, randomBytes(16), 'running', SHORT_MS))
       await pass(3 * SHORT_MS)
-      assert.deepEqual([await marks.mark(markingOf(done, randomBytes(16), 'running', 1_000)), await marks.mark(markingOf(running, randomBytes(16), 'running', 1_000))], ['done', 'running'])
+      assert.deepEqual(
+        [
+          await marks.mark(markingOf(done, randomBytes(16), 'running', 1_000)),
+          await marks.mark(markingOf(running, randomBytes(16), 'running', 1_000))
+        ],
+        ['done', 'running']
+      )
       assert.equal(await marks.sweep(10), 0)
       believe()
       assert.equal(await marks.mark(markingOf(done, randomBytes(16), 'running', 1_000)), 'marked')
       assert.equal(await marks.sweep(10), 1)
     })
 
-    test('what stands under an id of the scheme before', async t => {
+    test('what stands under an id of the scheme before', async (t) => {
       const { records, inbox, marks, switchScheme, doubt, believe, pass } = await open(t)
       await doubt()
       const [claim, other, event, owner] = [claimOf(), claimOf(), randomBytes(32), randomBytes(16)]
@@ -134,7 +140,10 @@ function believedTime (name: string, open: (t: TestContext) => Promise<World>): 
       await inbox.alive(owner, 5_000)
       await inbox.accept(message)
       const [delivery] = await inbox.take({ routes: [{ route: message.about.route, places: 1 }], owner })
-      assert.equal(await inbox.settle(delivery?.token ?? assert.fail('it is not due'), { kind: 'delivered', status: 200, answer: null }), true)
+      assert.equal(
+        await inbox.settle(delivery?.token ?? assert.fail('it is not due'), { kind: 'delivered', status: 200, answer: null }),
+        true
+      )
       await marks?.mark(markingOf(event, owner, 'done', SHORT_MS))
       assert.equal((await switchScheme({ ...SWITCH, name: '2' })).kind, 'switched')
       await pass(3 * SHORT_MS)
@@ -156,16 +165,28 @@ const START_MS = 1_800_000_000_000
 
 function manual (): Pick<World, 'doubt' | 'believe' | 'pass'> & { readonly nowMs: () => number, readonly believedMs: () => number | null } {
   let [now, believed]: [number, number | null] = [START_MS, null]
-  return { nowMs: () => now, believedMs: () => believed, doubt: async () => { believed = now }, believe: () => { believed = null }, pass: async ms => { now += ms } }
+  return {
+    nowMs: () => now,
+    believedMs: () => believed,
+    doubt: async () => { believed = now },
+    believe: () => { believed = null },
+    pass: async (ms) => { now += ms }
+  }
 }
 
 believedTime('memory', async () => {
   const clock = manual()
   const records = new MemoryStore(clock)
-  return { ...clock, records, inbox: new MemoryInbox({ ...clock, records }), marks: null, switchScheme: order => records.switchScheme(order.name, order) }
+  return {
+    ...clock,
+    records,
+    inbox: new MemoryInbox({ ...clock, records }),
+    marks: null,
+    switchScheme: (order) => records.switchScheme(order.name, order)
+  }
 })
 
-believedTime('sqlite', async t => {
+believedTime('sqlite', async (t) => {
   const dataDir = mkdtempSync(join(QUICKEST, 'onceway-believed-'))
   const clock = manual()
   const store = await openSqlite({ dataDir, exclusive: true, ...clock })
@@ -185,7 +206,7 @@ describe('in Postgres', needs('postgres'), () => {
   after(async () => { await (await server)?.stop() })
 
   for (const prepared of [true, false]) {
-    believedTime(prepared ? 'postgres' : 'postgres, unnamed statements', async t => {
+    believedTime(prepared ? 'postgres' : 'postgres, unnamed statements', async (t) => {
       const { url } = await (server ??= startPostgres())
       let believed: number | null = null
       const options = optionsOf(url, { prepared, believedMs: () => believed })
@@ -196,10 +217,12 @@ describe('in Postgres', needs('postgres'), () => {
         records: store,
         inbox: store.inbox,
         marks: store.marks,
-        doubt: async () => { believed = Number((await query(url, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now'))[0]?.now) },
+        doubt: async () => {
+          believed = Number((await query(url, 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now'))[0]?.now)
+        },
         believe: () => { believed = null },
-        pass: async ms => { await sleep(ms) },
-        switchScheme: async order => {
+        pass: async (ms) => { await sleep(ms) },
+        switchScheme: async (order) => {
           const client = new Client({ connectionString: url })
           await client.connect()
           try { return await switchSchemeOf(client, options.schema, order) } finally { await client.end() }

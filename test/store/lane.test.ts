@@ -19,9 +19,18 @@ function laneOf (over: Partial<LaneOptions<Item, string>> = {}) {
     runs.push({ items, finish: () => { resolve(items.map(({ text }) => `${text}!`)) }, fail: reject })
     latches[runs.length]?.()
   })
-  const lane = new Lane<Item, string>({ name: 'test', run, idOf: ({ id }) => id, batchMax: 10, batchesMax: 1, queueMax: 100, provenRolledBack: () => false, ...over })
+  const lane = new Lane<Item, string>({
+    name: 'test',
+    run,
+    idOf: ({ id }) => id,
+    batchMax: 10,
+    batchesMax: 1,
+    queueMax: 100,
+    provenRolledBack: () => false,
+    ...over
+  })
   const started = async (count: number): Promise<Run> => {
-    if (runs.length < count) await new Promise<void>(resolve => { latches[count] = resolve })
+    if (runs.length < count) await new Promise<void>((resolve) => { latches[count] = resolve })
     return runs[count - 1] as Run
   }
   return { lane, runs, started }
@@ -33,7 +42,7 @@ test('an idle lane sends at the end of the turn, with whatever came in it', asyn
   await Promise.resolve()
   assert.deepEqual(ids(runs), [])
   results.push(lane.push(item('c')))
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise((resolve) => { setImmediate(resolve) })
   assert.deepEqual(ids(runs), ['abc'])
   runs[0]?.finish()
   assert.deepEqual(await Promise.all(results), ['b!', 'a!', 'c!'])
@@ -45,11 +54,20 @@ test('batches that come back quickly go one at a time, slow ones side by side, a
   let most = 0
   const run = async (items: Item[]): Promise<string[]> => {
     most = Math.max(most, ++under)
-    await new Promise(resolve => { setTimeout(resolve, batchMs) })
+    await new Promise((resolve) => { setTimeout(resolve, batchMs) })
     under--
     return items.map(({ text }) => text)
   }
-  const lane = new Lane<Item, string>({ name: 'test', run, idOf: ({ id }) => id, batchMax: 1, batchesMax: 3, batchMsPerLane: 50, queueMax: 10_000, provenRolledBack: () => false })
+  const lane = new Lane<Item, string>({
+    name: 'test',
+    run,
+    idOf: ({ id }) => id,
+    batchMax: 1,
+    batchesMax: 3,
+    batchMsPerLane: 50,
+    queueMax: 10_000,
+    provenRolledBack: () => false
+  })
   let number = 0
   const mostOf = async (count: number, ms: number): Promise<number> => {
     batchMs = ms
@@ -71,7 +89,7 @@ test('a batch that does not come back holds nobody up for long, and no more go b
   const second = await started(2)
   assert.deepEqual(ids(runs), ['a', 'bc'])
   const last = lane.push(item('d'))
-  await new Promise(resolve => { setTimeout(resolve, 250) })
+  await new Promise((resolve) => { setTimeout(resolve, 250) })
   assert.equal(runs.length, 2, 'two are all there may be')
   second.finish()
   const third = await started(3)
@@ -85,8 +103,8 @@ test('what arrives while a batch is under way goes out with the next', async () 
   const { lane, runs, started } = laneOf()
   const first = lane.push(item('m'))
   await started(1)
-  const later = ['c', 'a', 'b'].map(id => lane.push(item(id)))
-  await new Promise(resolve => { setImmediate(resolve) })
+  const later = ['c', 'a', 'b'].map((id) => lane.push(item(id)))
+  await new Promise((resolve) => { setImmediate(resolve) })
   assert.deepEqual(ids(runs), ['m'])
   assert.equal(lane.waiting, 3)
   runs[0]?.finish()
@@ -121,7 +139,7 @@ test('an id is never in two batches at the same time, and the others do not wait
 
 test('batches are bounded in number, in items and in bytes, and a large item travels alone', async () => {
   const { lane, runs, started } = laneOf({ batchesMax: 2, batchMax: 3, batchBytesMax: 10, bytesOf: ({ bytes = 0 }) => bytes })
-  const results = [item('a'), item('b'), item('c'), item('d'), item('e', 'e', 99), item('f')].map(one => lane.push(one))
+  const results = [item('a'), item('b'), item('c'), item('d'), item('e', 'e', 99), item('f')].map((one) => lane.push(one))
   await started(2)
   assert.deepEqual(ids(runs), ['abc', 'd'])
   runs[1]?.finish()
@@ -147,15 +165,19 @@ test('one poisoned item of a batch that was rolled back fails alone', async () =
   const poison = new Error('poison')
   const lane = new Lane<Item, string>({
     name: 'test',
-    run: items => items.some(({ text }) => text === 'poison') ? Promise.reject(poison) : Promise.resolve(items.map(({ text }) => text)),
+    run: (items) => items.some(({ text }) => text === 'poison') ? Promise.reject(poison) : Promise.resolve(items.map(({ text }) => text)),
     idOf: ({ id }) => id,
     batchMax: 10,
     batchesMax: 1,
     queueMax: 10,
-    provenRolledBack: error => error === poison
+    provenRolledBack: (error) => error === poison
   })
   const results = await Promise.allSettled([lane.push(item('a')), lane.push(item('b', 'poison')), lane.push(item('c'))])
-  assert.deepEqual(results, [{ status: 'fulfilled', value: 'a' }, { status: 'rejected', reason: poison }, { status: 'fulfilled', value: 'c' }])
+  assert.deepEqual(results, [
+    { status: 'fulfilled', value: 'a' },
+    { status: 'rejected', reason: poison },
+    { status: 'fulfilled', value: 'c' }
+  ])
 })
 
 test('a batch in doubt is not tried again: every item learns it', async () => {
@@ -169,12 +191,12 @@ test('a batch in doubt is not tried again: every item learns it', async () => {
 
 test('when the store goes away while items are tried singly, the rest is not tried', async () => {
   const [rolledBack, gone] = [new Error('rolled back'), new Error('gone')]
-  const { lane, runs, started } = laneOf({ provenRolledBack: error => error === rolledBack })
+  const { lane, runs, started } = laneOf({ provenRolledBack: (error) => error === rolledBack })
   const results = Promise.allSettled([lane.push(item('a')), lane.push(item('b')), lane.push(item('c'))])
   ;(await started(1)).fail(rolledBack)
   ;(await started(2)).finish()
   ;(await started(3)).fail(gone)
-  assert.deepEqual((await results).map(result => result.status === 'fulfilled' ? result.value : result.reason), ['a!', gone, gone])
+  assert.deepEqual((await results).map((result) => result.status === 'fulfilled' ? result.value : result.reason), ['a!', gone, gone])
   assert.deepEqual(ids(runs), ['abc', 'a', 'b'])
 })
 
@@ -196,43 +218,46 @@ test('a driver that answers too few results is told so, and nobody gets another\
 
 test('whatever comes in whatever order, everybody gets his own result and no id overlaps itself', async () => {
   const pushes = fc.array(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), turns: fc.nat(3) }), { maxLength: 40 })
-  await fc.assert(fc.asyncProperty(pushes, fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 3 }), async (wanted, batchMax, batchesMax) => {
-    const running = new Set<string>()
-    const served: string[] = []
-    let batches = 0
-    const lane = new Lane<Item, string>({
-      name: 'test',
-      run: async items => {
-        batches++
-        assert.ok(batches <= batchesMax && items.length <= batchMax)
-        for (const { id } of items) {
-          assert.ok(!running.has(id))
-          running.add(id)
-        }
-        await new Promise(resolve => { setImmediate(resolve) })
-        for (const { id, text } of items) {
-          running.delete(id)
-          served.push(text)
-        }
-        batches--
-        return items.map(({ text }) => text)
-      },
-      idOf: ({ id }) => id,
-      batchMax,
-      batchesMax,
-      queueMax: 100,
-      provenRolledBack: () => false
-    })
-    const results: Array<Promise<string>> = []
-    for (const [index, { id, turns }] of wanted.entries()) {
-      results.push(lane.push(item(id, `${id}${index}`)))
-      for (let turn = 0; turn < turns; turn++) await new Promise(resolve => { setImmediate(resolve) })
-    }
-    assert.deepEqual(await Promise.all(results), wanted.map(({ id }, index) => `${id}${index}`))
-    for (const id of ['a', 'b', 'c', 'd']) {
-      const order = served.filter(text => text.startsWith(id)).map(text => Number(text.slice(1)))
-      assert.deepEqual(order, order.toSorted((a, b) => a - b), 'first come, first served')
-    }
-    assert.equal(lane.waiting, 0)
-  }), { numRuns: 60 })
+  await fc.assert(
+    fc.asyncProperty(pushes, fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 3 }), async (wanted, batchMax, batchesMax) => {
+      const running = new Set<string>()
+      const served: string[] = []
+      let batches = 0
+      const lane = new Lane<Item, string>({
+        name: 'test',
+        run: async (items) => {
+          batches++
+          assert.ok(batches <= batchesMax && items.length <= batchMax)
+          for (const { id } of items) {
+            assert.ok(!running.has(id))
+            running.add(id)
+          }
+          await new Promise((resolve) => { setImmediate(resolve) })
+          for (const { id, text } of items) {
+            running.delete(id)
+            served.push(text)
+          }
+          batches--
+          return items.map(({ text }) => text)
+        },
+        idOf: ({ id }) => id,
+        batchMax,
+        batchesMax,
+        queueMax: 100,
+        provenRolledBack: () => false
+      })
+      const results: Array<Promise<string>> = []
+      for (const [index, { id, turns }] of wanted.entries()) {
+        results.push(lane.push(item(id, `${id}${index}`)))
+        for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+      }
+      assert.deepEqual(await Promise.all(results), wanted.map(({ id }, index) => `${id}${index}`))
+      for (const id of ['a', 'b', 'c', 'd']) {
+        const order = served.filter((text) => text.startsWith(id)).map((text) => Number(text.slice(1)))
+        assert.deepEqual(order, order.toSorted((a, b) => a - b), 'first come, first served')
+      }
+      assert.equal(lane.waiting, 0)
+    }),
+    { numRuns: 60 }
+  )
 })

@@ -11,8 +11,8 @@ inboxConformance('memory', () => {
     store,
     records,
     switchScheme: (...order) => Promise.resolve(records.switchScheme(...order)),
-    advance: ms => { now += ms },
-    requestBytes: id => Promise.resolve(store.requestBytes(id)),
+    advance: (ms) => { now += ms },
+    requestBytes: (id) => Promise.resolve(store.requestBytes(id)),
     audits: () => Promise.resolve(store.audits.map(({ action, who, why }) => ({ action, who, why })))
   })
 })

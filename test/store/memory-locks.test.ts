@@ -9,11 +9,11 @@ import type { Lock } from '../../src/ports.ts'
 
 const lockOf = (): Lock => ({ owner: randomBytes(16), fingerprint: { alg: 1, value: randomBytes(32) }, lockedAtMs: 0 })
 
-lockStoreConformance('memory', t => {
+lockStoreConformance('memory', (t) => {
   let nowMs = 0
   const store = new MemoryLocks({ nowMs: () => nowMs })
   t.after(() => store.close())
-  return Promise.resolve({ store, advance: ms => { nowMs += ms } })
+  return Promise.resolve({ store, advance: (ms) => { nowMs += ms } })
 })
 
 test('a full lock store is unavailable until something in it has ended', async () => {
@@ -33,7 +33,7 @@ test('a watch that is cancelled after the wake-up and before its turn is not tol
   await store.watch(id, () => woken.push('watching'))
   store.wake(id)
   cancel()
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise((resolve) => { setImmediate(resolve) })
   assert.deepEqual(woken, ['watching'])
 })
 

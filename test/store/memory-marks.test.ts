@@ -17,14 +17,14 @@ const WINDOW_MS = 60_000
 
 markStoreConformance('memory', async () => {
   let nowMs = 0
-  return { store: new MemoryMarks({ capacity: 1_000, nowMs: () => nowMs }), advance: ms => { nowMs += ms } }
+  return { store: new MemoryMarks({ capacity: 1_000, nowMs: () => nowMs }), advance: (ms) => { nowMs += ms } }
 })
 
 function bloomWorld (options: FilterOptions): FilterWorld {
   let nowMs = 12_345
   return {
     store: new MemoryBloom({ ...options, windowMs: WINDOW_MS, nowMs: () => nowMs }),
-    nextWindow: windows => { nowMs = (Math.floor(nowMs / WINDOW_MS) + windows) * WINDOW_MS }
+    nextWindow: (windows) => { nowMs = (Math.floor(nowMs / WINDOW_MS) + windows) * WINDOW_MS }
   }
 }
 
@@ -45,7 +45,7 @@ test('a filter of a million events at one in a thousand takes two megabytes for 
   assert.deepEqual(geometry, { bits: 15_820_288, probes: 11 })
   const places = placesOf(seededId('places', 1), geometry)
   assert.equal(new Set(places).size, 11)
-  assert.ok(places.every(place => Number.isSafeInteger(place) && place >= 0 && place < geometry.bits))
+  assert.ok(places.every((place) => Number.isSafeInteger(place) && place >= 0 && place < geometry.bits))
   assert.deepEqual(placesOf(Buffer.alloc(32), { bits: 64, probes: 3 }), [0, 1, 2], 'an id of nothing but zeros has places of its own too')
 })
 

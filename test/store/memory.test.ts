@@ -6,13 +6,13 @@ import { MemoryStore } from '../../src/store/memory.ts'
 import { claimOf } from '../conformance/record-world.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
 
-recordStoreConformance('memory', t => {
+recordStoreConformance('memory', (t) => {
   let nowMs = 1_000_000
   const store = new MemoryStore({ nowMs: () => nowMs })
   t.after(() => store.close())
   return Promise.resolve({
     store,
-    advance: ms => { nowMs += ms },
+    advance: (ms) => { nowMs += ms },
     reopen: () => Promise.resolve(store),
     switchScheme: (name, over) => store.switchScheme(name, over),
     corrupt: null,

@@ -19,14 +19,19 @@ describe('whose installation a database is', needs('own postgres'), () => {
     return starting
   }
 
-  async function opened (t: TestContext, url: string, serves: boolean): Promise<{ readonly store: PostgresRecordStore, readonly warned: string[] }> {
+  async function opened (
+    t: TestContext,
+    url: string,
+    serves: boolean
+  ): Promise<{ readonly store: PostgresRecordStore, readonly warned: string[] }> {
     const log = recordingLog()
     const store = await openPostgres({ url, schema: 'onceway', prepared: true, migrate: 'auto', claimTimeoutMs: 2_000, serves, log })
     t.after(() => store.close())
     return { store, warned: log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message) }
   }
 
-  const installationOf = async (url: string): Promise<Record<string, unknown>> => (await query(url, 'select id, bound_to, generation from onceway.installation'))[0] ?? {}
+  const installationOf = async (url: string): Promise<Record<string, unknown>> =>
+    (await query(url, 'select id, bound_to, generation from onceway.installation'))[0] ?? {}
 
   /** Nobody may be connected to what is copied. */
   async function copied (url: string): Promise<string> {
@@ -44,7 +49,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     return url
   }
 
-  test('the first gateway binds it, the id stays what it was, and nobody who begins later changes anything', async t => {
+  test('the first gateway binds it, the id stays what it was, and nobody who begins later changes anything', async (t) => {
     const url = await (await server()).createDatabase('bound')
     const { store: command } = await opened(t, url, false)
     const before = await installationOf(url)
@@ -60,7 +65,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     assert.deepEqual([...warned, ...again], [])
   })
 
-  test('a copy under another name draws an id of its own, once for all who begin together, and the original keeps its own', async t => {
+  test('a copy under another name draws an id of its own, once for all who begin together, and the original keeps its own', async (t) => {
     const url = await served(t)
     const original = await installationOf(url)
     const copy = await copied(url)
@@ -77,7 +82,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     assert.equal((await opened(t, copy, true)).store.installation, id)
   })
 
-  test('where the system identifier may not be asked for, name and schema tell it', async t => {
+  test('where the system identifier may not be asked for, name and schema tell it', async (t) => {
     const url = await (await server()).createDatabase('narrow')
     const name = new URL(url).pathname.slice(1)
     await query(url, `create role narrow login password 'of-the-test'; grant create on database "${name}" to narrow; revoke execute on function pg_control_system() from public`)
@@ -91,7 +96,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     assert.equal((await opened(t, url, true)).store.installation, store.installation, 'one who may ask finds nothing that differs')
   })
 
-  test('a generation begins with the first gateway that begins alone, not with one that begins beside another', async t => {
+  test('a generation begins with the first gateway that begins alone, not with one that begins beside another', async (t) => {
     const url = await served(t)
     const generation = async (): Promise<number> => Number((await installationOf(url))['generation'])
     const first = await generation()
@@ -106,7 +111,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     assert.ok(await generation() > second)
   })
 
-  test('rows of gateways that are long gone go, the newest of all stays', async t => {
+  test('rows of gateways that are long gone go, the newest of all stays', async (t) => {
     const url = await served(t)
     await query(url, `insert into onceway.gateways (id, instance, beat, seen_at)
       select decode(lpad(to_hex(days), 32, '0'), 'hex'), 'gone', 7, clock_timestamp() - days * interval '1 day' from generate_series(2, 5) days`)
@@ -115,7 +120,7 @@ describe('whose installation a database is', needs('own postgres'), () => {
     assert.deepEqual((await query(url, 'select get_byte(id, 15) as days from onceway.gateways')).map(({ days }) => days), [2])
   })
 
-  test('beats are told of those who are asked for, in their order', async t => {
+  test('beats are told of those who are asked for, in their order', async (t) => {
     const { store } = await opened(t, await served(t), true)
     const [one, other] = [Buffer.alloc(16, 2), Buffer.alloc(16, 3)]
     await store.beat({ ...SIGN, gateway: one, beat: 7 })

@@ -46,7 +46,11 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
       const [log, meter] = [recordingLog(), countingMeter()]
       let [missedMs, stood] = [0, 0]
       const clock = new ArbiterClock({
-        clock: { ...SYSTEM_CLOCK, monotonicMs: () => SYSTEM_CLOCK.monotonicMs() + passedMs - missedMs, bootMs: () => SYSTEM_CLOCK.bootMs() + passedMs - missedMs },
+        clock: {
+          ...SYSTEM_CLOCK,
+          monotonicMs: () => SYSTEM_CLOCK.monotonicMs() + passedMs - missedMs,
+          bootMs: () => SYSTEM_CLOCK.bootMs() + passedMs - missedMs
+        },
         random: SYSTEM_RANDOM,
         log,
         meter,
@@ -59,7 +63,15 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
       t.after(() => store.close())
       const beat = async (): Promise<void> => { await clock.beat(store) }
       await beat()
-      return { clock, store, log, counted: name => meter.counts.get(name) ?? 0, beat, standStill: ms => { missedMs += ms }, stoodStill: () => stood }
+      return {
+        clock,
+        store,
+        log,
+        counted: (name) => meter.counts.get(name) ?? 0,
+        beat,
+        standStill: (ms) => { missedMs += ms },
+        stoodStill: () => stood
+      }
     }
     const client = new Client({ connectionString: url })
     await client.connect()
@@ -85,9 +97,11 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     return claim
   }
 
-  const isAhead = ({ clock }: Seat, ms: number): void => { assert.ok(Math.abs(clock.aheadMs - ms) < ABOUT_MS, `${clock.aheadMs} ms ahead, not ${ms}`) }
+  const isAhead = ({ clock }: Seat, ms: number): void => {
+    assert.ok(Math.abs(clock.aheadMs - ms) < ABOUT_MS, `${clock.aheadMs} ms ahead, not ${ms}`)
+  }
 
-  test('a step ahead ends nothing between two signs of life; all who find it believe their own clocks, and say so once', async t => {
+  test('a step ahead ends nothing between two signs of life; all who find it believe their own clocks, and say so once', async (t) => {
     const { enter, step, pass, report } = await world(t)
     const [one, two] = [await enter('one'), await enter('two')]
     await Promise.all([one.beat(), two.beat()])
@@ -97,7 +111,10 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     for (const each of [one, two, one, two]) await each.beat()
     for (const each of [one, two]) {
       isAhead(each, 25 * HOUR_MS)
-      assert.deepEqual(each.log.lines.filter(({ level }) => level === 'error').map(({ message }) => message.slice(0, 38)), ['the clock of the store has stepped ahe'])
+      assert.deepEqual(
+        each.log.lines.filter(({ level }) => level === 'error').map(({ message }) => message.slice(0, 38)),
+        ['the clock of the store has stepped ahe']
+      )
       assert.equal(each.counted('arbiterStepped'), 1)
     }
     assert.equal((await report()).aheadMs, 0, 'somebody may say otherwise yet')
@@ -107,7 +124,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.deepEqual([(await rowAt(one.store, claim.id)).past, await two.store.sweep(10)], [false, []])
   })
 
-  test('a gateway that starts after the step takes the word of those who saw it, before it holds for all and after', async t => {
+  test('a gateway that starts after the step takes the word of those who saw it, before it holds for all and after', async (t) => {
     const { enter, step, pass } = await world(t)
     const one = await enter('one')
     const claim = await kept(one)
@@ -125,7 +142,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     isAhead(early, 25 * HOUR_MS)
   })
 
-  test('what steps once more is said at once, and whoever has the word of others alone believes it no further', async t => {
+  test('what steps once more is said at once, and whoever has the word of others alone believes it no further', async (t) => {
     const { enter, step, pass } = await world(t)
     const one = await enter('one')
     for (const hours of [25, 50]) {
@@ -143,7 +160,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.ok(Math.abs((late.clock.believedMs() ?? 0) - believedMs) < ABOUT_MS)
   })
 
-  test('one that had read the stepped clock before anybody found it takes their word at its next sign of life', async t => {
+  test('one that had read the stepped clock before anybody found it takes their word at its next sign of life', async (t) => {
     const { enter, step, pass } = await world(t)
     const one = await enter('one')
     await step(25 * HOUR_MS)
@@ -159,7 +176,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     isAhead(one, 25 * HOUR_MS)
   })
 
-  test('whoever stood still accuses itself alone: the others find nothing wrong, and it begins anew', async t => {
+  test('whoever stood still accuses itself alone: the others find nothing wrong, and it begins anew', async (t) => {
     const { enter, pass, report } = await world(t)
     const [one, two] = [await enter('one'), await enter('two')]
     for (const each of [one, two]) await each.beat()
@@ -179,7 +196,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await report()).aheadMs, 0)
   })
 
-  test('one alone that stood still is believed, and a gateway that was there before ends it when it is heard again', async t => {
+  test('one alone that stood still is believed, and a gateway that was there before ends it when it is heard again', async (t) => {
     const { enter, pass, report } = await world(t)
     const [one, silent] = [await enter('one'), await enter('silent')]
     await one.beat()
@@ -195,7 +212,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.deepEqual([one.clock.aheadMs, silent.clock.aheadMs], [0, 0])
   })
 
-  test('an operator\'s confirmation is everybody\'s, and one that has not heard of it does not undo it', async t => {
+  test('an operator\'s confirmation is everybody\'s, and one that has not heard of it does not undo it', async (t) => {
     const { enter, step, pass, report, confirm } = await world(t)
     const [one, two] = [await enter('one'), await enter('two')]
     const claim = await kept(one)
@@ -209,11 +226,11 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     for (const { clock } of [one, two, late]) assert.equal(clock.aheadMs, 0)
     const { aheadMs, confirmations, confirmed, gateways } = await report()
     assert.deepEqual([aheadMs, confirmations, confirmed?.who, confirmed?.why], [0, 1, 'ada', 'NTP was off'])
-    assert.deepEqual(gateways.map(each => each.aheadMs), [0, 0, 0])
+    assert.deepEqual(gateways.map((each) => each.aheadMs), [0, 0, 0])
     assert.equal((await rowAt(one.store, claim.id)).past, true)
   })
 
-  test('what steps behind the operator\'s word is a step, also where nobody has heard of it yet', async t => {
+  test('what steps behind the operator\'s word is a step, also where nobody has heard of it yet', async (t) => {
     const { enter, step, report, confirm } = await world(t)
     const [one, two] = [await enter('one'), await enter('two')]
     const claim = await kept(one)
@@ -228,7 +245,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await report()).confirmations, 1)
   })
 
-  test('a clock that is set back is believed again by those who have started behind the step', async t => {
+  test('a clock that is set back is believed again by those who have started behind the step', async (t) => {
     const { enter, step, pass, report } = await world(t)
     const one = await enter('one')
     await step(25 * HOUR_MS)
@@ -245,7 +262,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await enter('last')).clock.aheadMs, 0)
   })
 
-  test('a clock that is set back is believed again, by those who come after it as well', async t => {
+  test('a clock that is set back is believed again, by those who come after it as well', async (t) => {
     const { enter, step, pass, report } = await world(t)
     const one = await enter('one')
     await step(25 * HOUR_MS)
@@ -260,7 +277,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await enter('late')).clock.aheadMs, 0)
   })
 
-  test('when everything that was kept is over by the gateway\'s own clock, the time is believed as it is', async t => {
+  test('when everything that was kept is over by the gateway\'s own clock, the time is believed as it is', async (t) => {
     const { enter, step, pass } = await world(t)
     const one = await enter('one')
     const claim = await kept(one)
@@ -280,7 +297,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal((await enter('late')).clock.aheadMs, 0)
   })
 
-  test('the time that was seen is that of gateways that found it right', async t => {
+  test('the time that was seen is that of gateways that found it right', async (t) => {
     const { enter, step } = await world(t)
     const one = await enter('one')
     const { nowMs, seenMs } = await one.store.timeSeen()
@@ -292,7 +309,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
     assert.equal(later.seenMs, null, 'its one gateway does not find it right')
   })
 
-  test('gateways that have long been silent are forgotten, but for the last one that found the time right', async t => {
+  test('gateways that have long been silent are forgotten, but for the last one that found the time right', async (t) => {
     const { enter, pass, report } = await world(t)
     for (const name of ['first', 'second']) await enter(name)
     await pass(2 * HOUR_MS)

@@ -16,7 +16,12 @@ import { query, startPostgres } from '../harness/postgres.ts'
 import { startPair, type Pair } from '../harness/replication.ts'
 import { openWorld, optionsOf } from './postgres-world.ts'
 
-interface Watched { readonly store: PostgresRecordStore, readonly url: string, /** How often each statement was run. */ readonly runs: (operation: string) => number }
+interface Watched {
+  readonly store: PostgresRecordStore
+  readonly url: string
+  /** How often each statement was run. */
+  readonly runs: (operation: string) => number
+}
 
 /** Of the looks that write, all kinds. */
 const PROOFS = ['claim_look_durably', 'message_look_durably']
@@ -53,12 +58,16 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
     t.after(() => { standby?.resume() })
     standby?.pause()
     const written = assert.rejects(write(), IN_DOUBT)
-    await until(async () => (await query(pair.primary().url, "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")).length > 0, 'the commit to wait for the standby')
+    await until(async () =>
+      (await query(
+        pair.primary().url,
+        "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+      )).length > 0, 'the commit to wait for the standby')
     await written
     return () => { standby?.resume() }
   }
 
-  test('is neither replayed nor taken for a settle that was stored, until the standby has it', async t => {
+  test('is neither replayed nor taken for a settle that was stored, until the standby has it', async (t) => {
     const { store } = await start(t)
     const claim = claimOf()
     await store.insert(claim)
@@ -71,12 +80,12 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
       assert.rejects(store.settleLost(settlementOf(tokenOf(claim), 'completed'), claim, 0), IN_DOUBT, 'as if its row were lost')
     ])
     resume()
-    await until(async () => store.look(claim.id).then(row => row?.state === 'completed', () => false), 'the row to be durable')
+    await until(async () => store.look(claim.id).then((row) => row?.state === 'completed', () => false), 'the row to be durable')
     const [seen, refused] = [await store.insert(rivalOf(claim)), await store.settle(settlementOf(tokenOf(claim), 'completed'))]
     assert.deepEqual([seen.kind === 'seen' && seen.row.state, refused.kind === 'refused' && refused.row?.state], ['completed', 'completed'])
   })
 
-  test('is no reason for a 202, nor for a status, until the standby has it', async t => {
+  test('is no reason for a 202, nor for a status, until the standby has it', async (t) => {
     const { store: { inbox } } = await start(t)
     const message = messageOf()
     const resume = await cancelled(t, async () => inbox.accept(message))
@@ -86,11 +95,11 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
       assert.rejects(inbox.look(message.id), StoreUnavailable, 'a look')
     ])
     resume()
-    await until(async () => inbox.look(message.id).then(found => found !== null, () => false), 'the message to be durable')
+    await until(async () => inbox.look(message.id).then((found) => found !== null, () => false), 'the message to be durable')
     assert.equal((await inbox.accept(message)).kind, 'seen')
   })
 
-  test('is no reason to tell an operator that it stands so', async t => {
+  test('is no reason to tell an operator that it stands so', async (t) => {
     const { store } = await start(t)
     const claim = claimOf()
     await store.insert(claim)
@@ -98,13 +107,20 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
     const resolution = resolutionOf(tokenOf(claim), 'completed')
     const resume = await cancelled(t, async () => store.resolve(resolution))
     const again = assert.rejects(store.resolve(resolution), IN_DOUBT)
-    await until(async () => (await query(pair.primary().url, "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")).length > 0, 'the refusal to wait for the standby')
+    await until(async () =>
+      (await query(
+        pair.primary().url,
+        "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+      )).length > 0, 'the refusal to wait for the standby')
     await again
     resume()
-    await until(async () => store.resolve(resolution).then(result => result.kind === 'refused' && result.row?.state === 'completed', () => false), 'the refusal')
+    await until(async () =>
+      store
+        .resolve(resolution)
+        .then((result) => result.kind === 'refused' && result.row?.state === 'completed', () => false), 'the refusal')
   })
 
-  test('is no scheme by which ids are made', async t => {
+  test('is no scheme by which ids are made', async (t) => {
     const { store, url } = await start(t)
     assert.equal((await store.schemes()).current, null)
     const standby = pair.standby()
@@ -125,7 +141,7 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
     await until(async () => store.schemes().then(({ current }) => current?.name === '2', () => false), 'the switch to be durable')
   })
 
-  test('holds up no look at a row that needs no proof', async t => {
+  test('holds up no look at a row that needs no proof', async (t) => {
     const { store } = await start(t)
     const [old, claim, running] = [claimOf(), claimOf(), claimOf()]
     for (const each of [old, claim, running]) await store.insert(each)
@@ -140,7 +156,7 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
     await doubtful
   })
 
-  test('is proven once: what is older than an acknowledged proof costs no other', async t => {
+  test('is proven once: what is older than an acknowledged proof costs no other', async (t) => {
     const { store, runs } = await start(t)
     const claims = Array.from({ length: 8 }, () => claimOf())
     for (const claim of claims) await store.insert(claim)
@@ -154,7 +170,7 @@ describe('a row that is visible and not durable', needs('postgres tools'), () =>
 })
 
 describe('where no standby is waited for', needs('postgres'), () => {
-  test('no look writes', async t => {
+  test('no look writes', async (t) => {
     const server = await startPostgres()
     t.after(() => server.stop())
     const { meter, runs } = counting()

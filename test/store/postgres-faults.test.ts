@@ -44,7 +44,8 @@ describe('Postgres that fails', needs('own postgres'), () => {
     assert.equal((await rowAt(world.store, claim.id)).attempt, 1)
   })
 
-  // The simulation found it: one that a dead way had swallowed kept all others back for half a minute, and with them an operator's word on the time.
+  // The simulation found it: one that a dead way had swallowed kept all others back for half a minute, and with them an
+  // operator's word on the time.
   test('a sign of life that a paused database does not answer is given up when the next one is due', async (t) => {
     const world = await openWorld(t, server)
     await world.store.beat(SIGN)
@@ -81,7 +82,10 @@ describe('Postgres that fails', needs('own postgres'), () => {
     await server.kill()
     await assert.rejects(until(async () => { await world.store.beat(SIGN); return false }, 'nothing'), StoreUnavailable)
     // A connection of the pool that has not heard of it yet may still send: that one is in doubt.
-    await until(async () => world.store.insert(claimOf()).then(() => false, (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt), 'a refusal that is certain')
+    await until(async () => world.store.insert(claimOf()).then(
+      () => false,
+      (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt
+    ), 'a refusal that is certain')
     await assert.rejects(connectPostgres(world.options).open(), (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt)
     await server.restart()
     assert.equal((await world.store.insert(claimOf())).kind, 'won')
@@ -103,7 +107,10 @@ describe('Postgres that fails', needs('own postgres'), () => {
     const world = await openWorld(t, server)
     await world.store.insert(claimOf())
     const other = await world.connect()
-    await other.query('select pg_terminate_backend(pid) from pg_stat_activity where application_name like $1', [`onceway % ${world.options.instance}`])
+    await other.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name like $1',
+      [`onceway % ${world.options.instance}`]
+    )
     await until(async () => world.store.insert(claimOf()).then(({ kind }) => kind === 'won', () => false), 'a claim on a new connection')
   })
 
@@ -115,7 +122,11 @@ describe('Postgres that fails', needs('own postgres'), () => {
     await other.query(`select from ${world.records} where id = $1 for update`, [held.id])
     const take = assert.rejects(world.store.take(seenOf(held), rivalOf(held), false), inDoubt)
     await untilBlocked(other, world, 'claims')
-    await until(async () => (await other.query('select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = \'Lock\' and application_name like $1', [`onceway claims ${world.options.instance}`])).rowCount === 1, 'the session to be ended')
+    await until(async () =>
+      (await other.query(
+        'select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = \'Lock\' and application_name like $1',
+        [`onceway claims ${world.options.instance}`]
+      )).rowCount === 1, 'the session to be ended')
     await take
     await other.query('rollback')
     assert.equal((await world.store.take(seenOf(held), rivalOf(held), false)).kind, 'won')
@@ -158,7 +169,10 @@ async function replicateNormally (world: PostgresWorld): Promise<void> {
 async function reload (world: PostgresWorld, expected: string): Promise<void> {
   const admin = await world.connect()
   await admin.query('select pg_reload_conf()')
-  await until(async () => (await admin.query<{ names: string }>('select current_setting(\'synchronous_standby_names\') as names')).rows[0]?.names === expected, 'the settings to be read again')
+  await until(async () =>
+    (await admin.query<{ names: string }>(
+      'select current_setting(\'synchronous_standby_names\') as names'
+    )).rows[0]?.names === expected, 'the settings to be read again')
 }
 
 /** Cancels `count` commits that wait for a standby: they then report success, with a warning. */
@@ -166,7 +180,9 @@ async function cancelWaiting (world: PostgresWorld, count: number): Promise<void
   const admin = await world.connect()
   const cancelled = new Set<number>()
   await until(async () => {
-    const { rows } = await admin.query<{ pid: number }>('select pid, pg_cancel_backend(pid) from pg_stat_activity where wait_event = \'SyncRep\'')
+    const { rows } = await admin.query<{ pid: number }>(
+      'select pid, pg_cancel_backend(pid) from pg_stat_activity where wait_event = \'SyncRep\''
+    )
     for (const { pid } of rows) cancelled.add(pid)
     return cancelled.size === count
   }, 'the commits to wait for a standby')

@@ -1,9 +1,26 @@
-/** Accepters and workers in two processes at once, with fates drawn by chance: nothing is lost, nothing handed out twice, and every group keeps its order. */
+/**
+ * Accepters and workers in two processes at once, with fates drawn by chance: nothing is lost, nothing handed out
+ * twice, and every group keeps its order.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Delivery, Fate, NewMessage } from '../../src/core/message.ts'
 import type { InboxStore } from '../../src/ports.ts'
-import { acceptInTurn, againIn, againOf, DEAD, DELIVERED, EVERYTHING, HELD, idsOf, messageOf, namesOf, ROUTE, takeFrom, workerOf } from '../conformance/inbox-world.ts'
+import {
+  acceptInTurn,
+  againIn,
+  againOf,
+  DEAD,
+  DELIVERED,
+  EVERYTHING,
+  HELD,
+  idsOf,
+  messageOf,
+  namesOf,
+  ROUTE,
+  takeFrom,
+  workerOf
+} from '../conformance/inbox-world.ts'
 import { until } from '../conformance/record-world.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
@@ -40,7 +57,9 @@ class Consumers {
     assert.equal(this.#underWay.get(group), undefined, 'one of a group at a time')
     this.#underWay.set(group, id)
     const order = this.#orders.get(group) ?? []
-    for (const earlier of order.slice(0, order.indexOf(id))) assert.ok(this.ended.has(earlier), 'before an earlier one of its group has ended')
+    for (const earlier of order.slice(0, order.indexOf(id))) {
+      assert.ok(this.ended.has(earlier), 'before an earlier one of its group has ended')
+    }
   }
 
   /** Before it is settled, or given up: afterwards the next may come at any moment. */
@@ -58,11 +77,13 @@ describe('the inbox of two processes', needs('postgres'), () => {
   before(async () => { server = await startPostgres() })
   after(() => server.stop())
 
-  test('accepters and workers at once: nothing is lost, nothing handed out twice, every group keeps its order, one at a time', async t => {
+  test('accepters and workers at once: nothing is lost, nothing handed out twice, every group keeps its order, one at a time', async (t) => {
     const { store, reopen } = await openWorld(t, server)
     const inboxes = [store.inbox, (await reopen()).inbox] as const
     const consumers = new Consumers()
-    const groups = Array.from({ length: GROUPS }, (_, group) => Array.from({ length: OF_EACH_GROUP }, () => messageOf({ group: `group ${group}` })))
+    const groups = Array.from({ length: GROUPS }, (_, group) => Array.from({ length: OF_EACH_GROUP }, () => messageOf({
+      group: `group ${group}`
+    })))
     const alone = Array.from({ length: ALONE }, () => messageOf())
     const all = [...groups.flat(), ...alone]
     for (const [group, messages] of groups.entries()) consumers.expect(`group ${group}`, messages)
@@ -73,7 +94,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
         const taken = await takeFrom(inbox, owner, PLACES)
         for (const delivery of taken) consumers.begin(delivery)
         const dies = taken.length > 0 && Math.random() < 0.05
-        await Promise.all(taken.map(async delivery => {
+        await Promise.all(taken.map(async (delivery) => {
           const fate = dies ? againIn(0) : FATES[Math.floor(Math.random() * FATES.length)] as Fate
           consumers.end(delivery, fate.kind)
           if (!dies) assert.equal(await inbox.settle(delivery.token, fate), true)
@@ -86,7 +107,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
       }
     }
     const acceptOnce = async (message: NewMessage): Promise<void> => {
-      const results = await Promise.all(inboxes.map(inbox => inbox.accept(againOf(message))))
+      const results = await Promise.all(inboxes.map((inbox) => inbox.accept(againOf(message))))
       assert.deepEqual(results.map(({ kind }) => kind).sort(), ['accepted', 'seen'])
     }
     const acceptInOrder = async (messages: readonly NewMessage[]): Promise<void> => {
@@ -95,19 +116,19 @@ describe('the inbox of two processes', needs('postgres'), () => {
     await Promise.all([
       ...groups.map(acceptInOrder),
       ...alone.map(acceptOnce),
-      ...inboxes.flatMap(inbox => Array.from({ length: WORKERS_OF_EACH }, () => work(inbox)))
+      ...inboxes.flatMap((inbox) => Array.from({ length: WORKERS_OF_EACH }, () => work(inbox)))
     ])
     for (const { id, state } of await store.inbox.list(EVERYTHING)) assert.equal(state, consumers.ended.get(id.toString('hex')))
     assert.equal((await store.inbox.list(EVERYTHING)).length, all.length)
   })
 
-  test('acceptances of one group at the same moment, and takers beside them: one at a time all the same', async t => {
+  test('acceptances of one group at the same moment, and takers beside them: one at a time all the same', async (t) => {
     const { store, reopen } = await openWorld(t, server)
     const inboxes = [store.inbox, (await reopen()).inbox] as const
     const messages = Array.from({ length: 120 }, (_, index) => messageOf({ group: `group ${index % 4}` }))
     const underWay = new Map<string, number>()
     let delivered = 0
-    const groupOf = new Map(messages.map(message => [nameOf(message), message.group?.toString('hex') ?? '']))
+    const groupOf = new Map(messages.map((message) => [nameOf(message), message.group?.toString('hex') ?? '']))
     const work = async (inbox: InboxStore): Promise<void> => {
       const owner = await workerOf(inbox)
       while (delivered < messages.length) {
@@ -116,7 +137,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
           const group = groupOf.get(nameOf(token)) ?? ''
           underWay.set(group, (underWay.get(group) ?? 0) + 1)
           assert.equal(underWay.get(group), 1)
-          await new Promise(resolve => { setImmediate(resolve) })
+          await new Promise((resolve) => { setImmediate(resolve) })
           underWay.set(group, 0)
           delivered++
           assert.equal(await inbox.settle(token, DELIVERED), true)
@@ -125,22 +146,25 @@ describe('the inbox of two processes', needs('postgres'), () => {
     }
     await Promise.all([
       ...messages.map(async (message, index) => inboxes[index % 2]?.accept(message)),
-      ...inboxes.flatMap(inbox => Array.from({ length: WORKERS_OF_EACH }, () => work(inbox)))
+      ...inboxes.flatMap((inbox) => Array.from({ length: WORKERS_OF_EACH }, () => work(inbox)))
     ])
     await until(async () => (await store.inbox.depths()).length === 0, 'all to be delivered')
   })
 
-  test('of two whose acceptances overlapped the earlier one goes first, though both are due and the later one for longer', async t => {
+  test('of two whose acceptances overlapped the earlier one goes first, though both are due and the later one for longer', async (t) => {
     const { store: { inbox }, connect, options } = await openWorld(t, server)
     const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
     await acceptInTurn(inbox, [earlier, later])
-    await (await connect()).query(`update ${options.schema}.messages set due_at = clock_timestamp() - interval '1 minute' where id = $1`, [later.id])
+    await (await connect()).query(
+      `update ${options.schema}.messages set due_at = clock_timestamp() - interval '1 minute' where id = $1`,
+      [later.id]
+    )
     const owner = await workerOf(inbox)
     assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(earlier))
     assert.deepEqual([await inbox.dueInMs([ROUTE]), namesOf(await takeFrom(inbox, owner))], [null, []])
   })
 
-  test('a taker that cannot see what another one is taking of the group takes nothing of it', async t => {
+  test('a taker that cannot see what another one is taking of the group takes nothing of it', async (t) => {
     const world = await openWorld(t, server)
     const { store: { inbox }, connect, options } = world
     const [earlier, later, alone] = [messageOf({ group: 'a' }), messageOf({ group: 'a' }), messageOf()]
@@ -149,7 +173,10 @@ describe('the inbox of two processes', needs('postgres'), () => {
     // As a taker would, to whom the earlier one's acceptance was not visible yet.
     const other = await connect()
     await other.query('begin')
-    await other.query(`update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`, [later.id, owners[0]])
+    await other.query(
+      `update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`,
+      [later.id, owners[0]]
+    )
     const taking = takeFrom(inbox, owners[1])
     await untilBlocked(other, world, 'deliveries')
     await other.query('commit')
@@ -158,7 +185,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(inbox, owners[1])), idsOf(earlier))
   })
 
-  test('a message whose turn is taken back while the one before it ends is called again', async t => {
+  test('a message whose turn is taken back while the one before it ends is called again', async (t) => {
     const world = await openWorld(t, server)
     const { store: { inbox }, connect, options: { schema } } = world
     const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
@@ -183,7 +210,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
     await until(async () => namesOf(await takeFrom(inbox, owner)).join() === idsOf(later).join(), 'the later one to be taken')
   })
 
-  test('a message that somebody holds locked holds up none of the others', async t => {
+  test('a message that somebody holds locked holds up none of the others', async (t) => {
     const { store: { inbox }, connect, options } = await openWorld(t, server)
     const [held, ...others] = [messageOf(), messageOf(), messageOf()]
     await acceptInTurn(inbox, [held, ...others])
@@ -196,7 +223,7 @@ describe('the inbox of two processes', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(held))
   })
 
-  test('a take that waits too long for another one takes nothing, and is asked for again', async t => {
+  test('a take that waits too long for another one takes nothing, and is asked for again', async (t) => {
     const world = await openWorld(t, server)
     const { store: { inbox }, connect, options } = world
     const [earlier, later] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
@@ -204,29 +231,40 @@ describe('the inbox of two processes', needs('postgres'), () => {
     const owner = await workerOf(inbox)
     const other = await connect()
     await other.query('begin')
-    await other.query(`update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`, [later.id, owner])
+    await other.query(
+      `update ${options.schema}.messages set state = 'delivering', owner = $2, attempt = 1, due_at = null where id = $1`,
+      [later.id, owner]
+    )
     assert.deepEqual(await takeFrom(inbox, owner), [])
     await other.query('rollback')
     assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(earlier))
   })
 
-  test('operators, takers and the sweeper at once never hold each other up for good', async t => {
+  test('operators, takers and the sweeper at once never hold each other up for good', async (t) => {
     const { store, reopen } = await openWorld(t, server)
     const inboxes = [store.inbox, (await reopen()).inbox] as const
-    const messages = Array.from({ length: 60 }, (_, index) => messageOf({ group: `group ${index % 6}`, stops: index % 2 === 0, deadKeepMs: index % 3 === 0 ? 1 : 600_000, keepMs: 1 }))
+    const messages = Array.from({ length: 60 }, (_, index) => messageOf({
+      group: `group ${index % 6}`,
+      stops: index % 2 === 0,
+      deadKeepMs: index % 3 === 0 ? 1 : 600_000,
+      keepMs: 1
+    }))
     const audit = { who: 'ops', why: 'a test' }
     await store.inbox.acceptAll(messages)
-    const owners = await Promise.all(inboxes.map(inbox => workerOf(inbox)))
+    const owners = await Promise.all(inboxes.map((inbox) => workerOf(inbox)))
     const rounds = async (work: (inbox: InboxStore, owner: Buffer) => Promise<unknown>): Promise<void> => {
-      await Promise.all(inboxes.map(async (inbox, index) => { for (let round = 0; round < 15; round++) await work(inbox, owners[index] as Buffer) }))
+      await Promise.all(inboxes.map(async (inbox, index) => {
+        for (let round = 0; round < 15; round++) await work(inbox, owners[index] as Buffer)
+      }))
     }
     await Promise.all([
-      rounds(async (inbox, owner) => Promise.all((await takeFrom(inbox, owner, PLACES)).map(({ token }) => inbox.settle(token, FATES[Math.floor(Math.random() * FATES.length)] as Fate)))),
-      rounds(inbox => inbox.retry({ limit: 10 }, audit)),
-      rounds(inbox => inbox.discard({ state: 'dead', limit: 3 }, audit)),
-      rounds(inbox => inbox.sweep(5)),
-      rounds(inbox => inbox.recover(5)),
-      rounds(inbox => inbox.acceptAll(messages.slice(0, 20)))
+      rounds(async (inbox, owner) => Promise.all((await takeFrom(inbox, owner, PLACES)).map(({ token }) =>
+        inbox.settle(token, FATES[Math.floor(Math.random() * FATES.length)] as Fate)))),
+      rounds((inbox) => inbox.retry({ limit: 10 }, audit)),
+      rounds((inbox) => inbox.discard({ state: 'dead', limit: 3 }, audit)),
+      rounds((inbox) => inbox.sweep(5)),
+      rounds((inbox) => inbox.recover(5)),
+      rounds((inbox) => inbox.acceptAll(messages.slice(0, 20)))
     ])
     // Whatever they did to each other, what is open can be brought to its end.
     await until(async () => {

@@ -20,7 +20,7 @@ const WITHIN_MS = 20_000
 const many = (count: number) => Array.from({ length: count }, () => messageOf())
 
 async function deliver (inbox: InboxStore, taken: readonly Delivery[]): Promise<void> {
-  assert.ok((await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))).every(settled => settled))
+  assert.ok((await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))).every((settled) => settled))
 }
 
 describe('the reach of a take', needs('own postgres'), () => {
@@ -43,13 +43,16 @@ describe('the reach of a take', needs('own postgres'), () => {
     await deliver(inbox, taken)
     const read = async (index: string) => {
       await client.query('select pg_stat_clear_snapshot()')
-      const { rows: [row] } = await client.query<{ scans: number, entries: number }>('select idx_scan::int as scans, idx_tup_read::int as entries from pg_stat_user_indexes where schemaname = $1 and indexrelname = $2', [schema, index])
+      const { rows: [row] } = await client.query<{ scans: number, entries: number }>(
+        'select idx_scan::int as scans, idx_tup_read::int as entries from pg_stat_user_indexes where schemaname = $1 and indexrelname = $2',
+        [schema, index]
+      )
       return row ?? { scans: 0, entries: 0 }
     }
     return { ...world, client, owner, read }
   }
 
-  test('takes, settles and looks at what is next read what waits, and not what has been delivered', async t => {
+  test('takes, settles and looks at what is next read what waits, and not what has been delivered', async (t) => {
     const { store: first, reopen, owner, read } = await aged(t)
     await first.inbox.acceptAll(many(TAKES))
     // What its sessions have read they tell at their end.
@@ -65,13 +68,16 @@ describe('the reach of a take', needs('own postgres'), () => {
     }
     await second.close()
     await eventually(async () => (await read('messages_due')).scans >= before.due.scans + 2 * TAKES, 'the second one, too', WITHIN_MS)
-    const entries = { due: (await read('messages_due')).entries - before.due.entries, delivering: (await read('messages_delivering')).entries - before.delivering.entries }
+    const entries = {
+      due: (await read('messages_due')).entries - before.due.entries,
+      delivering: (await read('messages_delivering')).entries - before.delivering.entries
+    }
     // Everything is looked at now and then, at most once a second.
     assert.ok(entries.due < TAKES * DEAD_ENTRIES / 2, `${entries.due} entries of messages_due`)
     assert.ok(entries.delivering < TAKES * DEAD_ENTRIES / 2, `${entries.delivering} entries of messages_delivering`)
   })
 
-  test('what is due long before anything that was taken is taken all the same, soon', async t => {
+  test('what is due long before anything that was taken is taken all the same, soon', async (t) => {
     const { store: { inbox }, client, options: { schema }, owner } = await aged(t)
     const late = messageOf()
     await inbox.acceptAll([messageOf()])
@@ -83,7 +89,7 @@ describe('the reach of a take', needs('own postgres'), () => {
     assert.deepEqual(taken, idsOf(late))
   })
 
-  test('a sweep goes on where the last batch ended, and looks at everything when nothing is left', async t => {
+  test('a sweep goes on where the last batch ended, and looks at everything when nothing is left', async (t) => {
     const { store: { inbox }, client, options: { schema } } = await aged(t)
     await client.query(`update ${schema}.messages set expires_at = clock_timestamp() - interval '1 hour' + number * interval '1 ms'`)
     const batch = DEAD_ENTRIES / 20
@@ -93,7 +99,9 @@ describe('the reach of a take', needs('own postgres'), () => {
     // One that ended long before: nobody has to come back for it.
     const early = messageOf()
     await inbox.accept(early)
-    await client.query(`update ${schema}.messages set state = 'discarded', blocks = false, due_at = null, expires_at = clock_timestamp() - interval '1 day'`)
+    await client.query(
+      `update ${schema}.messages set state = 'discarded', blocks = false, due_at = null, expires_at = clock_timestamp() - interval '1 day'`
+    )
     assert.equal(await inbox.sweep(batch), 1)
   })
 })

@@ -1,4 +1,7 @@
-/** The inbox in Postgres passes the suite of its port, by two stores on one database, with named statements and without; and what only it has. */
+/**
+ * The inbox in Postgres passes the suite of its port, by two stores on one database, with named statements and without;
+ * and what only it has.
+ */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -28,7 +31,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     seconds.set(options.schema, second)
     return second
   }
-  inboxConformance('postgres', async t => {
+  inboxConformance('postgres', async (t) => {
     const world = await worlds.take(t, await (server ??= startPostgres()))
     const { store, connect, options, switchScheme } = world
     return {
@@ -36,12 +39,19 @@ describe('the inbox in Postgres', needs('postgres'), () => {
       records: store,
       switchScheme,
       second: (await secondOf(world)).inbox,
-      requestBytes: async id => (await (await connect()).query<{ bytes: number }>(`select length(target) + length(headers) + length(body) as bytes from ${options.schema}.messages where id = $1`, [id])).rows[0]?.bytes ?? assert.fail('no such message'),
-      audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.message_audit order by number`)).rows
+      requestBytes: async (id) =>
+        (await (await connect()).query<{ bytes: number }>(
+          `select length(target) + length(headers) + length(body) as bytes from ${options.schema}.messages where id = $1`,
+          [id]
+        )).rows[0]?.bytes ??
+        assert.fail('no such message'),
+      audits: async () => (await (await connect()).query<{ action: string, who: string, why: string }>(
+        `select action, who, why from ${options.schema}.message_audit order by number`
+      )).rows
     }
   })
 
-  test('unnamed statements do as well', async t => {
+  test('unnamed statements do as well', async (t) => {
     const { store: { inbox: store } } = await open(t, { prepared: false })
     const messages = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
     await acceptInTurn(store, messages)
@@ -50,9 +60,12 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(store, owner)), idsOf(...messages.slice(1)))
   })
 
-  test('a process without an inbox opens no connection for one', async t => {
+  test('a process without an inbox opens no connection for one', async (t) => {
     const { store, connect, options } = await open(t)
-    const purposes = async () => (await client.query<{ name: string }>('select application_name as name from pg_stat_activity where application_name like $1', [`%${options.instance}`])).rows.map(({ name }) => name.split(' ')[1])
+    const purposes = async () => (await client.query<{ name: string }>(
+      'select application_name as name from pg_stat_activity where application_name like $1',
+      [`%${options.instance}`]
+    )).rows.map(({ name }) => name.split(' ')[1])
     const client = await connect()
     await store.beat(SIGN)
     assert.deepEqual(await purposes(), ['beats'])
@@ -60,7 +73,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual((await purposes()).sort(), ['beats', 'inbox'])
   })
 
-  test('acceptances wait for no delivery: neither for a take nor for a settle', async t => {
+  test('acceptances wait for no delivery: neither for a take nor for a settle', async (t) => {
     const { store: { inbox }, connect, options } = await open(t)
     const [taken, ...others] = Array.from({ length: 8 }, () => messageOf())
     assert.ok(taken)
@@ -70,7 +83,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     const other = await connect()
     await other.query(`begin; select from ${options.schema}.messages for update; select from ${options.schema}.workers for update`)
     let settled = false
-    const settle = inbox.settle(token, DELIVERED).then(result => { settled = true; return result })
+    const settle = inbox.settle(token, DELIVERED).then((result) => { settled = true; return result })
     assert.deepEqual(await inbox.accept(messageOf()), { kind: 'accepted' })
     assert.equal(settled, false, 'the settle still waits')
     assert.equal((await takeFrom(inbox, owner)).length, 1, 'and a take passes what is locked by')
@@ -78,21 +91,21 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.equal(await settle, true)
   })
 
-  test('a batch that comes again has its answer, however many others wait to be accepted', async t => {
+  test('a batch that comes again has its answer, however many others wait to be accepted', async (t) => {
     const { store: { inbox }, connect, options } = await open(t, { claimTimeoutMs: 30_000 })
     const [accepted, waiting] = [[messageOf(), messageOf()], [messageOf(), messageOf()]]
     await inbox.acceptAll(accepted)
     const other = await connect()
     await other.query(`begin; lock table ${options.schema}.messages in share mode`)
     let isWritten = false
-    const writing = inbox.acceptAll(waiting).then(results => { isWritten = true; return results })
+    const writing = inbox.acceptAll(waiting).then((results) => { isWritten = true; return results })
     assert.deepEqual((await inbox.acceptAll(accepted)).map(({ kind }) => kind), ['seen', 'seen'])
     assert.equal(isWritten, false, 'the other one still waits')
     await other.query('commit')
     assert.deepEqual((await writing).map(({ kind }) => kind), ['accepted', 'accepted'])
   })
 
-  test('a group whose turn a crash has left uncalled is called', async t => {
+  test('a group whose turn a crash has left uncalled is called', async (t) => {
     const { store: { inbox }, connect, options } = await open(t)
     const [first, next] = [messageOf({ group: 'a' }), messageOf({ group: 'a' })]
     await acceptInTurn(inbox, [first, messageOf({ group: 'b' }), messageOf({ group: 'b' })])
@@ -108,7 +121,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
   })
 
-  test('who is held because its worker died is told, though the look at the groups fails behind it', async t => {
+  test('who is held because its worker died is told, though the look at the groups fails behind it', async (t) => {
     const { store: { inbox }, connect, options: { schema } } = await open(t)
     const [held, behind] = [messageOf({ holds: true }), messageOf({ group: 'a' })]
     await acceptInTurn(inbox, [held])
@@ -126,7 +139,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     await until(async () => (await inbox.recover(10).catch(() => null))?.count === 1, 'the next look to call it')
   })
 
-  test('a message whose acceptance was under way while the one before it ended has its turn', async t => {
+  test('a message whose acceptance was under way while the one before it ended has its turn', async (t) => {
     const { store: { inbox }, connect, options } = await open(t)
     const [first, next, blocker] = [messageOf({ group: 'a' }), messageOf({ group: 'a' }), messageOf()]
     await inbox.accept(first)
@@ -135,9 +148,19 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     // The batch has seen the first one, and waits for a message of its own that somebody else is accepting.
     const other = await connect()
     await other.query('begin')
-    await insertLike(other, options.schema, first.id, { id: bytea(blocker.id), number: 0, state: 'waiting', owner: null, group_id: null, route: 'other' })
+    await insertLike(other, options.schema, first.id, {
+      id: bytea(blocker.id),
+      number: 0,
+      state: 'waiting',
+      owner: null,
+      group_id: null,
+      route: 'other'
+    })
     const accepts = Promise.all([inbox.accept(next), inbox.accept(blocker)])
-    await until(async () => (await other.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'onceway inbox ${options.instance}'`)).rowCount === 1, 'the batch to wait')
+    await until(async () =>
+      (await other.query(
+        `select 1 from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'onceway inbox ${options.instance}'`
+      )).rowCount === 1, 'the batch to wait')
     assert.equal(await inbox.settle(token, DELIVERED), true)
     await other.query('rollback')
     assert.deepEqual((await accepts).map(({ kind }) => kind), ['accepted', 'accepted'])
@@ -146,7 +169,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual(taken.sort(), idsOf(next, blocker).sort())
   })
 
-  test('what cannot be read back is never sent', async t => {
+  test('what cannot be read back is never sent', async (t) => {
     const { store: { inbox }, connect, options } = await open(t)
     const client = await connect()
     const damaged = messageOf()
@@ -158,7 +181,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.deepEqual({ state, error }, { state: 'dead', error: 'UNDECODABLE' })
   })
 
-  test('one that cannot be read back, and whose end cannot be told just then, takes nobody else\'s delivery with it', async t => {
+  test('one that cannot be read back, and whose end cannot be told just then, takes nobody else\'s delivery with it', async (t) => {
     const { store: { inbox }, connect, options: { schema } } = await open(t)
     const client = await connect()
     const [damaged, whole] = [messageOf(), messageOf()]
@@ -175,7 +198,7 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.equal((await detailOf(inbox, damaged)).state, 'dead', 'it is told with the next take')
   })
 
-  test('workers that died long ago are forgotten, and those that live are not', async t => {
+  test('workers that died long ago are forgotten, and those that live are not', async (t) => {
     const { store: { inbox }, connect, options } = await open(t)
     const client = await connect()
     const [old, living] = [await workerOf(inbox), await workerOf(inbox)]
@@ -187,8 +210,16 @@ describe('the inbox in Postgres', needs('postgres'), () => {
 })
 
 /** A row as another process would have written it; of a foreign acceptance that is still under way, no store could. */
-async function insertLike (client: Awaited<ReturnType<PostgresWorld['connect']>>, schema: string, id: Buffer, over: Readonly<Record<string, string | number | null>>): Promise<void> {
-  const { rowCount } = await client.query(`insert into ${schema}.messages select (jsonb_populate_record(m, $2::jsonb)).* from ${schema}.messages m where id = $1`, [id, JSON.stringify(over)])
+async function insertLike (
+  client: Awaited<ReturnType<PostgresWorld['connect']>>,
+  schema: string,
+  id: Buffer,
+  over: Readonly<Record<string, string | number | null>>
+): Promise<void> {
+  const { rowCount } = await client.query(
+    `insert into ${schema}.messages select (jsonb_populate_record(m, $2::jsonb)).* from ${schema}.messages m where id = $1`,
+    [id, JSON.stringify(over)]
+  )
   assert.equal(rowCount, 1)
 }
 

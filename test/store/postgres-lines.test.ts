@@ -42,7 +42,8 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
     await stranger.query(lock(world.records), [claims.map(({ id }) => id)])
     assert.deepEqual(new Set(await world.store.renew(claims.map((claim) => tokenOf(claim)))), new Set(['skipped']))
     await until(async () => (await blocked(stranger, world, 'lines')).length > 0, 'the renewal to stand in line')
-    await until(async () => (await Promise.all(claims.slice(0, 1).map(async ({ id }) => rowAt(world.store, id)))).every(({ lapsed }) => lapsed), 'the lease to be over')
+    await until(async () => (await Promise.all(claims.slice(0, 1).map(async ({ id }) => rowAt(world.store, id)))).every(({ lapsed }) =>
+      lapsed), 'the lease to be over')
     return stranger
   }
 
@@ -59,11 +60,11 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
 
   async function insertAll (world: PostgresWorld, count: number, leaseMs: number): Promise<Claim[]> {
     const claims = Array.from({ length: count }, () => claimOf({ leaseMs }))
-    for (const result of await Promise.all(claims.map(async claim => world.store.insert(claim)))) assert.equal(result.kind, 'won')
+    for (const result of await Promise.all(claims.map(async (claim) => world.store.insert(claim)))) assert.equal(result.kind, 'won')
     return claims
   }
 
-  test('is renewed when it is let go of, though nobody asks again', async t => {
+  test('is renewed when it is let go of, though nobody asks again', async (t) => {
     const world = await openWorld(t, server)
     const [claim] = await insertAll(world, 1, 2_000) as [Claim]
     const stranger = await lockedUntilOver(world, [claim])
@@ -71,7 +72,7 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
     await until(async () => isLive(world, claim), 'the lease to be renewed')
   })
 
-  test('stays its owner\'s while he stands in line for another one', async t => {
+  test('stays its owner\'s while he stands in line for another one', async (t) => {
     const world = await openWorld(t, server)
     const [first, other] = await insertAll(world, 2, LEASE_MS) as [Claim, Claim]
     const [stranger, another] = [await world.connect(), await world.connect()]
@@ -91,7 +92,7 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
   })
 
   for (const [how, lock] of [['looked at', LOOKED_AT], ['written', WRITTEN]] as const) {
-    test(`is never lapsed in the moment in which it is let go of, after it was ${how}`, async t => {
+    test(`is never lapsed in the moment in which it is let go of, after it was ${how}`, async (t) => {
       const world = await openWorld(t, server)
       const other = await world.reopen()
       for (let moment = 0; moment < MOMENTS; moment++) {
@@ -99,7 +100,7 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
         await endLease(world, claim)
         const stranger = await lockedUntilOver(world, [claim], lock)
         const load = { over: false }
-        const lapsing = Promise.all([world.store, other].map(async store => {
+        const lapsing = Promise.all([world.store, other].map(async (store) => {
           while (!load.over) assert.deepEqual(await store.lapse({ ...ANY_DEAD, ids: [claim.id] }), [])
         }))
         await stranger.query('commit')
@@ -112,32 +113,38 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
     })
   }
 
-  test('is one of a thousand: all stay their owner\'s, others are renewed meanwhile, and all are when they are let go of', async t => {
+  test('is one of a thousand: all stay their owner\'s, others are renewed meanwhile, and all are when they are let go of', async (t) => {
     const world = await openWorld(t, server)
     const [locked, free] = [await insertAll(world, MANY, 2_000), await insertAll(world, MANY / 10, 2_000)]
     const stranger = await lockedUntilOver(world, locked)
     assert.deepEqual(new Set(await world.store.renew(free.map((claim) => tokenOf(claim)))), new Set(['renewed']))
     const lapsed: unknown[] = []
     const load = { over: false }
-    const lapsing = (async () => { while (!load.over) lapsed.push(...await world.store.lapse({ ...ANY_DEAD, ids: locked.map(({ id }) => id) })) })()
+    const lapsing = (async () => {
+      while (!load.over) lapsed.push(...await world.store.lapse({ ...ANY_DEAD, ids: locked.map(({ id }) => id) }))
+    })()
     await stranger.query('commit')
-    await until(async () => (await Promise.all(locked.map(async claim => isLive(world, claim)))).every(Boolean), 'all leases to be renewed')
+    await until(async () =>
+      (await Promise.all(locked.map(async (claim) => isLive(world, claim)))).every(Boolean), 'all leases to be renewed')
     load.over = true
     await lapsing
     assert.deepEqual(lapsed, [])
   })
 
-  test('costs a connection only while it is waited for: a row that is not there is waited for by nobody', async t => {
+  test('costs a connection only while it is waited for: a row that is not there is waited for by nobody', async (t) => {
     const world = await openWorld(t, server)
     const client = await world.connect()
-    const lines = async (): Promise<number> => (await client.query('select from pg_stat_activity where application_name = $1', [`onceway lines ${world.options.instance ?? ''}`])).rows.length
+    const lines = async (): Promise<number> => (await client.query(
+      'select from pg_stat_activity where application_name = $1',
+      [`onceway lines ${world.options.instance ?? ''}`]
+    )).rows.length
     const [claim] = await insertAll(world, 1, LEASE_MS) as [Claim]
     assert.deepEqual(await world.store.renew([tokenOf(claimOf()), tokenOf(claim)]), ['skipped', 'renewed'])
     await sleep(100)
     assert.equal(await lines(), 0)
   })
 
-  test('is left when nobody asks for it any more, and its owner dies', async t => {
+  test('is left when nobody asks for it any more, and its owner dies', async (t) => {
     const world = await openWorld(t, server)
     const [claim] = await insertAll(world, 1, LEASE_MS) as [Claim]
     const stranger = await lockedUntilOver(world, [claim])
@@ -147,7 +154,7 @@ describe('a row that a stranger holds locked', needs('postgres'), () => {
     await until(async () => (await other.lapse(ANY_DEAD)).length === 1, 'the dead one\'s lease to be ended')
   })
 
-  test('a worker is not dead whose row a stranger holds, nor when he lets go of it', async t => {
+  test('a worker is not dead whose row a stranger holds, nor when he lets go of it', async (t) => {
     const world = await openWorld(t, server)
     const other = await world.reopen()
     const { inbox } = world.store

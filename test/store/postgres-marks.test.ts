@@ -14,12 +14,12 @@ describe('marks in Postgres', needs('postgres'), () => {
   after(async () => { await (await server)?.stop() })
   const open = async (t: TestContext) => openWorld(t, await (server ??= startPostgres()))
 
-  markStoreConformance('postgres', async t => {
+  markStoreConformance('postgres', async (t) => {
     const { store, reopen, switchScheme } = await open(t)
     return { store: store.marks, second: (await reopen()).marks, switchScheme }
   })
 
-  test('what is over is swept, and nothing else', async t => {
+  test('what is over is swept, and nothing else', async (t) => {
     const { store: { marks }, connect, options } = await open(t)
     const client = await connect()
     const left = async () => (await client.query(`select 1 from ${options.schema}.marks`)).rowCount
@@ -33,12 +33,12 @@ describe('marks in Postgres', needs('postgres'), () => {
     assert.equal(await left(), 2)
   })
 
-  test('processes that mark, end and take back the same events in batches never hold each other up for good', async t => {
+  test('processes that mark, end and take back the same events in batches never hold each other up for good', async (t) => {
     const { store, reopen } = await open(t)
     const stores = [store.marks, (await reopen()).marks]
     const ids = Array.from({ length: 40 }, () => randomBytes(32))
     const won = new Map<string, number>()
-    await Promise.all(stores.flatMap(marks => ids.map(async (id, index) => {
+    await Promise.all(stores.flatMap((marks) => ids.map(async (id, index) => {
       for (let round = 0; round < 5; round++) {
         const token = randomBytes(16)
         const found = await marks.mark(markingOf(id, token, 'running', 600_000))

@@ -34,7 +34,11 @@ describe('starting on a database', needs('postgres'), () => {
     assert.notEqual(installations[0], '')
     const applied = await query(url, `select number, name, compatible_from from ${options.schema}.migrations order by number`)
     // Nobody has chosen a scheme of ids yet: a build that knows none has no say in it.
-    assert.deepEqual(applied, readMigrationFiles('postgres').map(({ number, name, compatibleFrom }) => ({ number, name, compatible_from: name.endsWith('_schemes') ? number : compatibleFrom })))
+    assert.deepEqual(applied, readMigrationFiles('postgres').map(({ number, name, compatibleFrom }) => ({
+      number,
+      name,
+      compatible_from: name.endsWith('_schemes') ? number : compatibleFrom
+    })))
   })
 
   test('migrating says what it did, and the second time nothing', async () => {
@@ -51,7 +55,13 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   test('a migration that fails leaves nothing of itself', async () => {
-    const migrations = [...readMigrationFiles('postgres'), migration((readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1, 'create table :schema.half (a int); create table :schema.half (a int);')]
+    const migrations = [
+      ...readMigrationFiles('postgres'),
+      migration(
+        (readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1,
+        'create table :schema.half (a int); create table :schema.half (a int);'
+      )
+    ]
     const options = optionsOf(url, { migrations })
     await assertStartError(openPostgres(options), /could not be used/)
     assert.deepEqual(await query(url, `select to_regclass('${options.schema}.half') as half`), [{ half: null }])
@@ -61,7 +71,10 @@ describe('starting on a database', needs('postgres'), () => {
   test('a database one release ahead still serves this build', async () => {
     const next = (readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1
     const options = optionsOf(url)
-    await migratePostgres({ ...options, migrations: [...readMigrationFiles('postgres'), migration(next, 'alter table :schema.records add column later text', 1)] })
+    await migratePostgres({
+      ...options,
+      migrations: [...readMigrationFiles('postgres'), migration(next, 'alter table :schema.records add column later text', 1)]
+    })
     const store = await openPostgres(options)
     assert.equal((await store.insert(claimOf())).kind, 'won')
     await store.close()
@@ -76,16 +89,22 @@ describe('starting on a database', needs('postgres'), () => {
   })
 
   // An acceptance of a message locks messages, then records; a migration altered records, then messages: Postgres undid the acceptance.
-  test('a client who holds what a migration asks for, and asks for what it holds, is let go on', async t => {
+  test('a client who holds what a migration asks for, and asks for what it holds, is let go on', async (t) => {
     const options = optionsOf(url)
     await migratePostgres(options)
     const client = await connectedTo(t, url)
     await client.query('begin')
     await client.query(`lock table ${options.schema}.messages in row exclusive mode`)
-    const next = migration((readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1, 'alter table :schema.records add column later text; select pg_sleep(0.3); alter table :schema.messages add column later text')
+    const next = migration(
+      (readMigrationFiles('postgres').at(-1)?.number ?? 0) + 1,
+      'alter table :schema.records add column later text; select pg_sleep(0.3); alter table :schema.messages add column later text'
+    )
     const migrating = migratePostgres({ ...options, migrations: [...readMigrationFiles('postgres'), next] })
     const watcher = await connectedTo(t, url)
-    await eventually(async () => (await watcher.query(`select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'AccessExclusiveLock'`)).rowCount === 1, 'the migration has records')
+    await eventually(async () =>
+      (await watcher.query(
+        `select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'AccessExclusiveLock'`
+      )).rowCount === 1, 'the migration has records')
     await client.query(`select from ${options.schema}.records`)
     await client.query('commit')
     assert.deepEqual((await migrating).applied, [next.name])
@@ -123,7 +142,10 @@ describe('starting on a database', needs('postgres'), () => {
 
   test('a user whose sessions are not read committed is told what to set', async () => {
     const user = `user_${randomBytes(4).toString('hex')}`
-    await query(url, `create role ${user} login superuser password 'of-the-user'; alter role ${user} set default_transaction_isolation = 'repeatable read'`)
+    await query(
+      url,
+      `create role ${user} login superuser password 'of-the-user'; alter role ${user} set default_transaction_isolation = 'repeatable read'`
+    )
     const strict = new URL(url)
     strict.username = user
     strict.password = 'of-the-user'

@@ -40,38 +40,44 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
 
   recordStoreConformance('pgbouncer', async (t: TestContext) => worlds.take(t, (await starting()).pooled))
 
-  test('many claims and settles at once, each on whatever session is free', async t => {
+  test('many claims and settles at once, each on whatever session is free', async (t) => {
     const { store } = await openWorld(t, (await starting()).pooled, { prepared: false })
     for (let round = 0; round < ROUNDS; round++) {
       const claims = Array.from({ length: AT_ONCE }, () => claimOf())
-      const won = await Promise.all([...claims, ...claims].map(async claim => (await store.insert(claim)).kind))
-      assert.equal(won.filter(kind => kind === 'won').length, AT_ONCE)
-      const settled = await Promise.all(claims.map(async claim => (await store.settle(settlementOf(tokenOf(claim), 'completed'))).kind))
+      const won = await Promise.all([...claims, ...claims].map(async (claim) => (await store.insert(claim)).kind))
+      assert.equal(won.filter((kind) => kind === 'won').length, AT_ONCE)
+      const settled = await Promise.all(claims.map(async (claim) => (await store.settle(settlementOf(tokenOf(claim), 'completed'))).kind))
       assert.deepEqual(new Set(settled), new Set(['settled']))
     }
   })
 
-  test('messages of many groups, accepted and delivered on whatever session is free', async t => {
+  test('messages of many groups, accepted and delivered on whatever session is free', async (t) => {
     const { store: { inbox } } = await openWorld(t, (await starting()).pooled, { prepared: false })
     const messages = Array.from({ length: 4 * AT_ONCE }, (_, index) => messageOf({ group: `group ${index % AT_ONCE}` }))
     assert.deepEqual(await inbox.acceptAll(messages), messages.map(() => ({ kind: 'accepted' })))
-    assert.deepEqual(new Set((await Promise.all(messages.map(async message => inbox.accept(message)))).map(({ kind }) => kind)), new Set(['seen']))
+    assert.deepEqual(
+      new Set((await Promise.all(messages.map(async (message) => inbox.accept(message)))).map(({ kind }) => kind)),
+      new Set(['seen'])
+    )
     const owner = await workerOf(inbox)
     const delivered: string[] = []
     await until(async () => {
       const taken = await takeFrom(inbox, owner)
       assert.ok(taken.length <= AT_ONCE)
       delivered.push(...namesOf(taken))
-      assert.deepEqual(new Set(await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))), new Set(taken.length === 0 ? [] : [true]))
+      assert.deepEqual(
+        new Set(await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))),
+        new Set(taken.length === 0 ? [] : [true])
+      )
       return delivered.length === messages.length
     }, 'all to be delivered')
     for (let group = 0; group < AT_ONCE; group++) {
       const order = idsOf(...messages.filter((_, index) => index % AT_ONCE === group))
-      assert.deepEqual(delivered.filter(id => order.includes(id)), order)
+      assert.deepEqual(delivered.filter((id) => order.includes(id)), order)
     }
   })
 
-  test('with named statements a pooler of 1.18 fails, certainly unwritten, and the log says which setting mends it', async t => {
+  test('with named statements a pooler of 1.18 fails, certainly unwritten, and the log says which setting mends it', async (t) => {
     const log = recordingLog()
     const { store, reopen } = await openWorld(t, (await starting()).pooled, { prepared: true, log })
     const errors: unknown[] = []
@@ -96,7 +102,7 @@ describe('records through PgBouncer', needs('own postgres', 'pgbouncer'), () => 
     assert.equal(told[0]?.level, 'error')
   })
 
-  test('a pooler that is killed and comes back costs the statements that were under way', async t => {
+  test('a pooler that is killed and comes back costs the statements that were under way', async (t) => {
     const { pooler, pooled } = await starting()
     const { store } = await openWorld(t, pooled, { prepared: false })
     const kept = claimOf()

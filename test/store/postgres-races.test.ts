@@ -21,7 +21,11 @@ describe('two connections on one record', needs('postgres'), () => {
   test('a take loses to a settle that held the row, though owner and attempt are what was seen', async (t) => {
     const world = await openWorld(t, server)
     const seen = await bring(world, 'indeterminate')
-    const other = await holding(world, `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner' where id = $1`, seen.id)
+    const other = await holding(
+      world,
+      `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner' where id = $1`,
+      seen.id
+    )
     const take = world.store.take(seenOf(seen), rivalOf(seen), true)
     await untilBlocked(other, world, 'claims')
     await other.query('commit')
@@ -32,7 +36,11 @@ describe('two connections on one record', needs('postgres'), () => {
   test('a take of a past row loses to whoever made it live longer', async (t) => {
     const world = await openWorld(t, server)
     const seen = await bring(world, 'pastIndeterminate')
-    const other = await holding(world, `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner', expires_at = clock_timestamp() + interval '1 hour' where id = $1`, seen.id)
+    const other = await holding(
+      world,
+      `update ${world.records} set state = 'completed', status = 201, headers = '', body = 'late', settled_by = 'owner', expires_at = clock_timestamp() + interval '1 hour' where id = $1`,
+      seen.id
+    )
     const take = world.store.take(seenOf(seen), rivalOf(seen), false)
     await untilBlocked(other, world, 'claims')
     await other.query('commit')
@@ -55,7 +63,11 @@ describe('two connections on one record', needs('postgres'), () => {
   test('a lapse does not take the lease of a row that is being renewed', async (t) => {
     const world = await openWorld(t, server)
     const claim = await bring(world, 'over')
-    const other = await holding(world, `update ${world.records} set lease_until = clock_timestamp() + interval '1 hour' where id = $1`, claim.id)
+    const other = await holding(
+      world,
+      `update ${world.records} set lease_until = clock_timestamp() + interval '1 hour' where id = $1`,
+      claim.id
+    )
     const lapse = world.store.lapse({ ids: null, running: [], limit: 10, still: () => true })
     await Promise.race([lapse, untilBlocked(other, world, 'background')])
     await other.query('commit')
@@ -65,7 +77,12 @@ describe('two connections on one record', needs('postgres'), () => {
 
   test('what was locked while a backlog was swept is swept after it', async (t) => {
     const world = await openWorld(t, server)
-    const [oldest, ...others] = [await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted'), await bring(world, 'pastCompleted')]
+    const [oldest, ...others] = [
+      await bring(world, 'pastCompleted'),
+      await bring(world, 'pastCompleted'),
+      await bring(world, 'pastCompleted'),
+      await bring(world, 'pastCompleted')
+    ]
     const other = await holding(world, `select from ${world.records} where id = $1 for update`, oldest.id)
     // Full, so the next one goes on behind it; that one is not, so the third begins anew.
     assert.deepEqual(await world.store.sweep(2), [{ state: 'completed', count: 2 }])
@@ -133,7 +150,9 @@ describe('two connections on one record', needs('postgres'), () => {
 
   test('a settle never waits behind claims', async (t) => {
     const world = await openWorld(t, server, { claimTimeoutMs: 20_000 })
-    const [mine, taken, ...busy] = await Promise.all(['live', 'released', 'live', 'live', 'live'].map((place) => bring(world, place as 'live')))
+    const [mine, taken, ...busy] = await Promise.all(
+      ['live', 'released', 'live', 'live', 'live'].map((place) => bring(world, place as 'live'))
+    )
     assert.ok(mine !== undefined && taken !== undefined)
     const other = await holding(world, `update ${world.records} set lease_ms = lease_ms where id <> $1`, mine.id)
     const claims = [world.store.take(seenOf(taken), rivalOf(taken), false), ...busy.map((claim) => world.store.insert(rivalOf(claim)))]
@@ -143,7 +162,10 @@ describe('two connections on one record', needs('postgres'), () => {
     assert.equal((await world.store.settle(settlementOf(tokenOf(mine), 'completed'))).kind, 'settled')
     assert.deepEqual(await world.store.renew([tokenOf(mine)]), ['lost'])
     assert.equal(done, 0, 'the claims still wait')
-    const { rows } = await (await world.connect()).query<{ name: string }>('select distinct application_name as name from pg_stat_activity where application_name like $1 order by 1', [`%${world.options.instance}`])
+    const { rows } = await (await world.connect()).query<{ name: string }>(
+      'select distinct application_name as name from pg_stat_activity where application_name like $1 order by 1',
+      [`%${world.options.instance}`]
+    )
     assert.deepEqual(rows.map(({ name }) => name.split(' ')[1]), ['claims', 'renewals', 'settles'], 'each by connections of its own')
     await other.query('commit')
     await Promise.all(claims)
@@ -154,7 +176,10 @@ describe('two connections on one record', needs('postgres'), () => {
     const [held, ...free] = [claimOf(), ...Array.from({ length: 10 }, () => claimOf())] as const
     const template = await bring(world, 'live')
     const other = await holding(world, `update ${world.records} set id = $2 where id = $1`, template.id, held.id)
-    const stuck = assert.rejects(world.store.insert(held), (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt && /lock timeout/.test(error.message))
+    const stuck = assert.rejects(
+      world.store.insert(held),
+      (error: unknown) => error instanceof StoreUnavailable && !error.inDoubt && /lock timeout/.test(error.message)
+    )
     const results = await Promise.all(free.map((claim) => world.store.insert(claim)))
     assert.deepEqual(results, free.map(() => ({ kind: 'won', attempt: 1 })))
     await stuck

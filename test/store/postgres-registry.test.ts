@@ -19,20 +19,41 @@ import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
 import { blocked, openWorld, untilBlocked, type PostgresWorld } from './postgres-world.ts'
 
-const POLICY: Aspects = { mode: 'enforce', key: 'header:idempotency-key', scope: 'public', host: 'not part of the record', marks: 'records', fingerprint: 'method', unknown: 'hold', keep: 'api', retention: '1 ms', lease: '1 ms' }
+const POLICY: Aspects = {
+  mode: 'enforce',
+  key: 'header:idempotency-key',
+  scope: 'public',
+  host: 'not part of the record',
+  marks: 'records',
+  fingerprint: 'method',
+  unknown: 'hold',
+  keep: 'api',
+  retention: '1 ms',
+  lease: '1 ms'
+}
 const INBOX: Aspects = { ...POLICY, mode: 'inbox' }
 
 /** Longer than any test waits. */
 const LONG_MS = 10_000
 
 function orderOf (over: Partial<Registering> = {}, policy: Aspects = POLICY, route = ROUTE): Registering {
-  return { gateway: randomBytes(16), instance: 'old', schemes: ['1'], routes: [{ route, executes: policy.mode === 'enforce', policy }], barrierMs: LONG_MS, ...over }
+  return {
+    gateway: randomBytes(16),
+    instance: 'old',
+    schemes: ['1'],
+    routes: [{ route, executes: policy.mode === 'enforce', policy }],
+    barrierMs: LONG_MS,
+    ...over
+  }
 }
 
 describe('gateways that tell each other what they execute', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
   after(async () => { await (await server)?.stop() })
-  const open = async (t: TestContext, prepared = true): Promise<PostgresWorld> => openWorld(t, await (server ??= startPostgres()), { prepared, claimTimeoutMs: LONG_MS })
+  const open = async (t: TestContext, prepared = true): Promise<PostgresWorld> => openWorld(t, await (server ??= startPostgres()), {
+    prepared,
+    claimTimeoutMs: LONG_MS
+  })
 
   /** Somebody else's transaction in which a message stands under this id: an acceptance of it waits for its end. */
   async function holdUp ({ connect, options: { schema } }: PostgresWorld, id: Buffer): Promise<Client> {
@@ -44,7 +65,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     return client
   }
 
-  test('beside a living gateway that executes its route a message is accepted under a claim only', async t => {
+  test('beside a living gateway that executes its route a message is accepted under a claim only', async (t) => {
     const { store, connect, options: { schema } } = await open(t)
     const order = orderOf()
     assert.equal(await store.registry.registered(order.gateway), false)
@@ -52,14 +73,19 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     assert.equal(await store.registry.registered(order.gateway), true)
     const message = messageOf()
     assert.deepEqual(await store.inbox.accept(message), { kind: 'contended' })
-    assert.deepEqual((await store.inbox.acceptAll([messageOf(), messageOf({ route: 'other' })])).map(({ kind }) => kind), ['contended', 'accepted'])
+    assert.deepEqual(
+      (await store.inbox.acceptAll([messageOf(), messageOf({ route: 'other' })])).map(({ kind }) => kind),
+      ['contended', 'accepted']
+    )
     assert.deepEqual(await store.inbox.list({ limit: 9 }), [], 'of several none')
     assert.equal((await store.inbox.accept(messageOf({ route: 'other' }))).kind, 'accepted')
     const claim = claimOf({ id: message.id })
     await store.insert(claim)
     assert.equal((await store.inbox.accept({ ...message, underClaim: { owner: claim.owner, attempt: 1 } })).kind, 'accepted')
     const client = await connect()
-    const silentFor = async (minutes: number): Promise<void> => { await client.query(`update ${schema}.gateways set seen_at = now() - $1 * interval '1 minute'`, [minutes]) }
+    const silentFor = async (minutes: number): Promise<void> => {
+      await client.query(`update ${schema}.gateways set seen_at = now() - $1 * interval '1 minute'`, [minutes])
+    }
     await silentFor(59)
     assert.equal((await store.inbox.accept(messageOf())).kind, 'contended')
     await silentFor(61)
@@ -73,7 +99,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     assert.equal((await store.inbox.accept(messageOf())).kind, 'accepted')
   })
 
-  test('an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody', async t => {
+  test('an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody', async (t) => {
     const world = await open(t)
     const { store, connect, options: { schema } } = world
     const [late, inTime] = [messageOf(), messageOf()]
@@ -96,7 +122,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
   })
 
   for (const prepared of [true, false]) {
-    test(`a registration waits for the acceptances under way, and is not made where they take too long (${prepared ? 'named' : 'unnamed'} statements)`, async t => {
+    test(`a registration waits for the acceptances under way, and is not made where they take too long (${prepared ? 'named' : 'unnamed'} statements)`, async (t) => {
       const world = await open(t, prepared)
       const { store } = world
       const message = messageOf()
@@ -105,7 +131,10 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
       const watching = await world.connect()
       await untilBlocked(watching, world, 'inbox')
       const order = orderOf()
-      await assert.rejects(store.registry.register({ ...order, barrierMs: 50 }), (error: unknown) => error instanceof StoreUnavailable && error.answered && !error.inDoubt)
+      await assert.rejects(
+        store.registry.register({ ...order, barrierMs: 50 }),
+        (error: unknown) => error instanceof StoreUnavailable && error.answered && !error.inDoubt
+      )
       assert.equal(await store.registry.registered(order.gateway), false)
       const registering = store.registry.register(order)
       await untilBlocked(watching, world, 'background')
@@ -116,7 +145,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
       assert.equal((await store.insert(claimOf({ id: message.id }))).kind, 'message')
     })
 
-    test(`an acceptance that has waited behind a registration knows of it (${prepared ? 'named' : 'unnamed'} statements)`, async t => {
+    test(`an acceptance that has waited behind a registration knows of it (${prepared ? 'named' : 'unnamed'} statements)`, async (t) => {
       const world = await open(t, prepared)
       const { store, connect, options: { schema } } = world
       // Enough for every plan that the server may keep of the statement.
@@ -137,7 +166,7 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     })
   }
 
-  test('of a batch none is taken in, and none called so, where an event is claimed between the look and the insert', async t => {
+  test('of a batch none is taken in, and none called so, where an event is claimed between the look and the insert', async (t) => {
     const { store, connect, options: { schema } } = await open(t)
     const client = await connect()
     const [one, claimed] = [messageOf(), messageOf()]
@@ -146,15 +175,18 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
       horizon: new Horizon(),
       run: async <Row extends object>({ name, text, idsAsText = false }: Statement, values: Values): Promise<Row[]> => {
         if (name === 'message_accept_all') await store.insert(claimOf({ id: claimed.id }))
-        const { rows } = await client.query<Record<string, unknown>>(text(schema).replaceAll(BELIEVED, "'infinity'::timestamptz"), [...values])
-        return rows.map(row => idsAsText && Buffer.isBuffer(row.id) ? { ...row, id: row.id.toString('hex') } : row) as Row[]
+        const { rows } = await client.query<Record<string, unknown>>(
+          text(schema).replaceAll(BELIEVED, "'infinity'::timestamptz"),
+          [...values]
+        )
+        return rows.map((row) => idsAsText && Buffer.isBuffer(row.id) ? { ...row, id: row.id.toString('hex') } : row) as Row[]
       }
     }
     assert.deepEqual((await acceptAll(session, [one, claimed], new Set())).map(({ kind }) => kind), ['accepted', 'recorded'])
     assert.deepEqual(await store.inbox.list({ limit: 9 }), [])
   })
 
-  test('a backup that reads everything for hours holds up no registration', async t => {
+  test('a backup that reads everything for hours holds up no registration', async (t) => {
     const { store, connect, options: { schema } } = await open(t)
     const backup = await connect()
     await backup.query('begin')
@@ -163,18 +195,26 @@ describe('gateways that tell each other what they execute', needs('postgres'), (
     await backup.query('rollback')
   })
 
-  test('what another living gateway has otherwise, or this one has not, is told, and what is alike is not', async t => {
+  test('what another living gateway has otherwise, or this one has not, is told, and what is alike is not', async (t) => {
     const { store, connect, options: { schema } } = await open(t)
-    const [mine, alike, other] = [orderOf({ instance: 'mine' }), orderOf({ instance: 'alike' }), orderOf({ instance: 'other' }, { ...POLICY, scope: 'credential' })]
+    const [mine, alike, other] = [
+      orderOf({ instance: 'mine' }),
+      orderOf({ instance: 'alike' }),
+      orderOf({ instance: 'other' }, { ...POLICY, scope: 'credential' })
+    ]
     for (const each of [mine, alike, other]) await store.registry.register(each)
     await store.registry.register(orderOf({ instance: 'elsewhere' }, POLICY, 'renamed'))
-    const told = async () => (await store.registry.differing(mine.gateway)).map(({ instance, route, policy: { scope } }) => [instance, route, scope])
+    const told = async () => (await store.registry.differing(mine.gateway)).map(({ instance, route, policy: { scope } }) => [
+      instance,
+      route,
+      scope
+    ])
     assert.deepEqual(await told(), [['elsewhere', 'renamed', POLICY.scope], ['other', ROUTE, 'credential']])
     await (await connect()).query(`update ${schema}.gateways set seen_at = now() - interval '2 minutes' where instance <> 'mine'`)
     assert.deepEqual(await store.registry.differing(mine.gateway), [])
   })
 
-  test('registrations of gateways that are long gone are taken away by those that come', async t => {
+  test('registrations of gateways that are long gone are taken away by those that come', async (t) => {
     const { store, connect, options: { schema } } = await open(t)
     await store.registry.register(orderOf())
     const client = await connect()

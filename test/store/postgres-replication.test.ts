@@ -23,7 +23,11 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     return pair
   }
 
-  async function start (t: TestContext, synchronous: boolean, pair?: Pair): Promise<{ pair: Pair, store: PostgresRecordStore, options: PostgresOptions }> {
+  async function start (
+    t: TestContext,
+    synchronous: boolean,
+    pair?: Pair
+  ): Promise<{ pair: Pair, store: PostgresRecordStore, options: PostgresOptions }> {
     pair ??= await startNew(synchronous)
     const options = optionsOf(await pair.createDatabase('replicated'))
     const store = await openPostgres(options)
@@ -31,7 +35,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     return { pair, store, options }
   }
 
-  test('synchronous: what was acknowledged outlives the primary, up to the last commit before it was killed', async t => {
+  test('synchronous: what was acknowledged outlives the primary, up to the last commit before it was killed', async (t) => {
     const { pair, store } = await start(t, true)
     assert.deepEqual(await store.standing(), { reasons: [] })
     const acknowledged: Array<{ id: Buffer, state: string }> = []
@@ -64,26 +68,34 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     t.diagnostic(`${acknowledged.length} acknowledged, none lost`)
   })
 
-  test('synchronous: a commit whose wait for the standby is cancelled is a lost reply, and is confirmed when the standby is back', async t => {
+  test('synchronous: a commit whose wait for the standby is cancelled is a lost reply, and is confirmed when the standby is back', async (t) => {
     const { pair, store } = await start(t, true)
     const claim = claimOf()
     await store.insert(claimOf())
     pair.standby()?.pause()
     const insert = assert.rejects(store.insert(claim), (error: unknown) => error instanceof StoreUnavailable && error.inDoubt)
-    await until(async () => (await query(pair.primary().url, 'select pg_cancel_backend(pid) from pg_stat_activity where wait_event = \'SyncRep\'')).length > 0, 'the commit to wait for the standby')
+    await until(async () =>
+      (await query(
+        pair.primary().url,
+        'select pg_cancel_backend(pid) from pg_stat_activity where wait_event = \'SyncRep\''
+      )).length > 0, 'the commit to wait for the standby')
     await insert
     pair.standby()?.resume()
     await until(async () => store.confirm(claim).then(({ kind }) => kind === 'won', () => false), 'the claim to be confirmed')
     assert.equal((await rowAt(store, claim.id)).state, 'claimed')
   })
 
-  test('asynchronous: what had not been streamed is gone, and the gateway could have known', async t => {
+  test('asynchronous: what had not been streamed is gone, and the gateway could have known', async (t) => {
     const { pair, store, options } = await start(t, false)
     assert.deepEqual(await store.standing(), { reasons: ['asynchronous-standby'] })
     assert.deepEqual(await standingOfTheLeastPrivileged(options), { reasons: ['asynchronous-standby'] })
     const [kept, lost] = [claimOf(), claimOf()]
     await store.insert(kept)
-    await until(async () => (await query(pair.primary().url, 'select 1 from pg_stat_replication where replay_lsn = pg_current_wal_lsn()')).length > 0, 'the standby to have it')
+    await until(async () =>
+      (await query(
+        pair.primary().url,
+        'select 1 from pg_stat_replication where replay_lsn = pg_current_wal_lsn()'
+      )).length > 0, 'the standby to have it')
     pair.holdStream()
     await store.insert(lost)
     await pair.killPrimary()
@@ -97,18 +109,33 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     assert.equal((await store.settleLost(settlementOf(tokenOf(lost), 'completed'), lost, 1_000)).kind, 'settled')
   })
 
-  test('a replica is not the arbiter: it is not opened, does not count as contact, and is left as soon as there is a primary', async t => {
+  test('a replica is not the arbiter: it is not opened, does not count as contact, and is left as soon as there is a primary', async (t) => {
     // The first pair has lost its standby, the second is whole.
-    const { pair, store, options } = await start(t, true, pairs.find(each => each.standby() !== null))
+    const { pair, store, options } = await start(t, true, pairs.find((each) => each.standby() !== null))
     const standby = pair.standby()
     assert.ok(standby !== null)
     const claim = claimOf()
     await store.insert(claim)
     pair.aim(standby)
     // A connection that was cut may be found out first.
-    await until(async () => store.beat(SIGN).then(() => false, (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.answered), 'the replica to be recognised by a ping')
-    await until(async () => store.insert(claimOf()).then(() => false, (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.inDoubt), 'a claim to be refused, certainly unwritten')
-    await assert.rejects(connectPostgres(options).open(), (error: unknown) => error instanceof StoreUnavailable && /replica/.test(error.message))
+    await until(
+      async () => store.beat(SIGN).then(
+        () => false,
+        (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.answered
+      ),
+      'the replica to be recognised by a ping'
+    )
+    await until(
+      async () => store.insert(claimOf()).then(
+        () => false,
+        (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.inDoubt
+      ),
+      'a claim to be refused, certainly unwritten'
+    )
+    await assert.rejects(
+      connectPostgres(options).open(),
+      (error: unknown) => error instanceof StoreUnavailable && /replica/.test(error.message)
+    )
     // The address leads to the primary again, and nobody cuts what is connected to the replica.
     pair.aimNewOnes(pair.primary())
     await untilServed(store)

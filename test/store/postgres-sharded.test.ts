@@ -11,7 +11,19 @@ import type { Claim } from '../../src/core/record.ts'
 import { readMigrationFiles, type Migration } from '../../src/store/migration-files.ts'
 import { openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import { recordStoreConformance } from '../conformance/record-store.ts'
-import { claimOf, resolutionOf, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until, untilLapsed, untilPast, type StoreWorld } from '../conformance/record-world.ts'
+import {
+  claimOf,
+  resolutionOf,
+  rivalOf,
+  rowAt,
+  seenOf,
+  settlementOf,
+  tokenOf,
+  until,
+  untilLapsed,
+  untilPast,
+  type StoreWorld
+} from '../conformance/record-world.ts'
 import { findServer } from '../harness/binaries.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../harness/postgres.ts'
@@ -29,7 +41,8 @@ function partitioned (partitions: readonly string[], primaryKey: boolean): Migra
     [/( kept_has_a_status [^\n]*\n)\);/, `$1) partition by hash (id);\n${partitions.join('\n')}`],
     ...primaryKey ? [] : [[/ not null primary key check \(octet_length\(id\)/, ' not null check (octet_length(id)'] as const]
   ]
-  return readMigrationFiles('postgres').map(migration => migration.number !== 1 ? migration : { ...migration, text: edits.reduce((text, [from, to]) => edited(text, from, to), migration.text) })
+  return readMigrationFiles('postgres').map((migration) =>
+    migration.number !== 1 ? migration : { ...migration, text: edits.reduce((text, [from, to]) => edited(text, from, to), migration.text) })
 }
 
 function edited (text: string, from: RegExp, to: string): string {
@@ -38,13 +51,16 @@ function edited (text: string, from: RegExp, to: string): string {
 }
 
 /** Of each server's own table. */
-const LOCAL = Array.from({ length: PARTITIONS }, (_, at) => `create table :schema.records_${at} partition of :schema.records for values with (modulus ${PARTITIONS}, remainder ${at});`)
+const LOCAL = Array.from(
+  { length: PARTITIONS },
+  (_, at) => `create table :schema.records_${at} partition of :schema.records for values with (modulus ${PARTITIONS}, remainder ${at});`
+)
 
 let servers: Promise<PostgresServer[]> | null = null
 /** Of each server that keeps records. */
 const kept = Array.from({ length: SERVERS }, () => new Worlds({ migrations: partitioned(LOCAL, true) }))
 after(async () => {
-  await Promise.all(kept.map(async worlds => worlds.close()))
+  await Promise.all(kept.map(async (worlds) => worlds.close()))
   for (const server of await servers ?? []) await server.stop()
 })
 
@@ -57,34 +73,39 @@ async function start (): Promise<[PostgresServer, ...PostgresServer[]]> {
 
 describe('records in two servers, chosen by id, each with a table that is partitioned by the hash of the id', needs('own postgres'), () => {
   const openEach = async (t: TestContext, optionsAt: (at: number) => Partial<PostgresOptions> = () => ({})): Promise<PostgresWorld[]> =>
-    Promise.all((await start()).slice(1).map((server, at) => openWorld(t, server, { migrations: partitioned(LOCAL, true), ...optionsAt(at) })))
+    Promise.all((await start()).slice(1).map((server, at) => openWorld(t, server, {
+      migrations: partitioned(LOCAL, true),
+      ...optionsAt(at)
+    })))
 
   function shardedOf (worlds: readonly PostgresWorld[]): StoreWorld & { readonly store: ShardedRecords } {
     return {
       store: new ShardedRecords(worlds.map(({ store }) => store)),
-      reopen: async () => new ShardedRecords(await Promise.all(worlds.map(world => world.reopen()))),
-      corrupt: async id => worlds[shardOf(id, SERVERS)]?.corrupt(id),
-      audits: async () => (await Promise.all(worlds.map(world => world.audits()))).flat()
+      reopen: async () => new ShardedRecords(await Promise.all(worlds.map((world) => world.reopen()))),
+      corrupt: async (id) => worlds[shardOf(id, SERVERS)]?.corrupt(id),
+      audits: async () => (await Promise.all(worlds.map((world) => world.audits()))).flat()
     }
   }
 
   // What stands under an earlier id may be on the other server, which no claim asks.
-  recordStoreConformance('postgres, two servers with hash partitions', async t => {
+  recordStoreConformance('postgres, two servers with hash partitions', async (t) => {
     const [, ...keeping] = await start()
     return shardedOf(await Promise.all(keeping.map(async (server, at) => (kept[at] as Worlds).take(t, server))))
   }, { schemes: false })
 
-  test('a batch becomes one statement for each server and lies in all partitions, and a record is on its own server only', async t => {
+  test('a batch becomes one statement for each server and lies in all partitions, and a record is on its own server only', async (t) => {
     const inserts = Array.from({ length: SERVERS }, () => 0)
-    const worlds = await openEach(t, at => ({ meter: { store: (_store, operation) => { if (operation === 'claim_insert') inserts[at] = (inserts[at] ?? 0) + 1 } } }))
-    const store = new ShardedRecords(worlds.map(world => world.store))
+    const worlds = await openEach(t, (at) => ({
+      meter: { store: (_store, operation) => { if (operation === 'claim_insert') inserts[at] = (inserts[at] ?? 0) + 1 } }
+    }))
+    const store = new ShardedRecords(worlds.map((world) => world.store))
     const claims = Array.from({ length: BATCH }, () => claimOf())
-    const results = await Promise.all(claims.map(claim => store.insert(claim)))
+    const results = await Promise.all(claims.map((claim) => store.insert(claim)))
     assert.ok(results.every(({ kind }) => kind === 'won'))
     assert.deepEqual(inserts, [1, 1])
     for (const claim of claims) {
-      const seen = await Promise.all(worlds.map(world => world.store.look(claim.id)))
-      assert.deepEqual(seen.map(row => row !== null), worlds.map((_, at) => at === shardOf(claim.id, SERVERS)))
+      const seen = await Promise.all(worlds.map((world) => world.store.look(claim.id)))
+      assert.deepEqual(seen.map((row) => row !== null), worlds.map((_, at) => at === shardOf(claim.id, SERVERS)))
     }
     for (const { connect, records } of worlds) {
       const { rowCount } = await (await connect()).query(`select from ${records} group by tableoid`)
@@ -92,7 +113,7 @@ describe('records in two servers, chosen by id, each with a table that is partit
     }
   })
 
-  test('a server that is gone takes only its own keys with it, nobody claims them elsewhere, and it gives them back as they were', async t => {
+  test('a server that is gone takes only its own keys with it, nobody claims them elsewhere, and it gives them back as they were', async (t) => {
     const [, , second] = await start()
     const world = shardedOf(await openEach(t))
     const [here, there] = [claimOn(0), claimOn(1)]
@@ -103,7 +124,7 @@ describe('records in two servers, chosen by id, each with a table that is partit
     assert.equal((await world.store.settle(settlementOf(tokenOf(here), 'completed'))).kind, 'settled')
     await assert.rejects(world.store.insert(rivalOf(there)), StoreUnavailable)
     await second?.restart()
-    await until(async () => world.store.look(there.id).then(row => row !== null, () => false), 'the server to be back')
+    await until(async () => world.store.look(there.id).then((row) => row !== null, () => false), 'the server to be back')
     const rival = await world.store.insert(rivalOf(there))
     assert.ok(rival.kind === 'seen' && rival.row.owner.equals(there.owner))
     assert.equal((await world.store.settle(settlementOf(tokenOf(there), 'completed'))).kind, 'settled')
@@ -161,12 +182,18 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     for (const [at, { url, port }] of keeping.entries()) {
       const { username, password, pathname } = new URL(url)
       await coordinator.query(`create server if not exists data_${at} foreign data wrapper postgres_fdw options (host '127.0.0.1', port '${port}', dbname '${pathname.slice(1)}')`)
-      await coordinator.query(`create user mapping if not exists for current_user server data_${at} options (user '${username}', password '${password}')`)
+      await coordinator.query(
+        `create user mapping if not exists for current_user server data_${at} options (user '${username}', password '${password}')`
+      )
     }
-    const partitions = keeping.map((_, at) => `create foreign table :schema.records_${at} partition of :schema.records for values with (modulus ${keeping.length}, remainder ${at}) server data_${at} options (schema_name '${schema}', table_name 'records');`)
+    const partitions = keeping.map((_, at) =>
+      `create foreign table :schema.records_${at} partition of :schema.records for values with (modulus ${keeping.length}, remainder ${at}) server data_${at} options (schema_name '${schema}', table_name 'records');`)
     const store = await openOne(coordinating.url, partitioned(partitions, false))
     const homeOf = async (id: Buffer): Promise<number> => {
-      const { rows: [row] } = await coordinator.query<{ first: boolean }>(`select satisfies_hash_partition('${schema}.records'::regclass, ${keeping.length}, 0, $1::bytea) as first`, [id])
+      const { rows: [row] } = await coordinator.query<{ first: boolean }>(
+        `select satisfies_hash_partition('${schema}.records'::regclass, ${keeping.length}, 0, $1::bytea) as first`,
+        [id]
+      )
       return row?.first === true ? 0 : 1
     }
     const put = async (over: Partial<Claim> = {}): Promise<Claim> => {
@@ -178,7 +205,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
   }
 
   function through (name: string, work: (world: Foreign) => Promise<void>): void {
-    test(name, { skip: contained }, async t => {
+    test(name, { skip: contained }, async (t) => {
       const world = await open(t)
       if (world !== null) return work(world)
       // What runs without CI=true is told that it is not there; with it, that is a failure.
@@ -187,7 +214,8 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     })
   }
 
-  const told = (code: string) => (error: unknown) => error instanceof StoreUnavailable && error.cause instanceof DatabaseError && error.cause.code === code
+  const told = (code: string) => (error: unknown) =>
+    error instanceof StoreUnavailable && error.cause instanceof DatabaseError && error.cause.code === code
   const silent = (error: unknown) => error instanceof StoreUnavailable && error.inDoubt
 
   /** Holds the lock of a row on its own server while `work` runs. */
@@ -202,18 +230,24 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     }
   }
 
-  through('no claim, no confirmation and no lost outcome: foreign tables have no key that a conflict could be about', async ({ store, schema, coordinator }) => {
-    const claim = claimOf()
-    const NO_SUCH_CONSTRAINT = '42P10'
-    await assert.rejects(store.insert(claim), told(NO_SUCH_CONSTRAINT))
-    await assert.rejects(store.confirm(claim), told(NO_SUCH_CONSTRAINT))
-    await assert.rejects(store.settleLost(settlementOf(tokenOf(claim), 'completed'), claim, 0), told(NO_SUCH_CONSTRAINT))
-    // Without a target it inserts, and tells who was first: the proposal in docs/guides/scale.md.
-    const insert = async () => coordinator.query(`insert into ${schema}.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, claimed_at, lease_until)
-      values ($1, 1, 'claimed', $2, 1, 1, '', 1, 1, 1, '', '', '', '', '', '', now(), now()) on conflict do nothing returning id`, [claim.id, claim.owner])
-    assert.equal((await insert()).rowCount, 1)
-    assert.equal((await insert()).rowCount, 0)
-  })
+  through(
+    'no claim, no confirmation and no lost outcome: foreign tables have no key that a conflict could be about',
+    async ({ store, schema, coordinator }) => {
+      const claim = claimOf()
+      const NO_SUCH_CONSTRAINT = '42P10'
+      await assert.rejects(store.insert(claim), told(NO_SUCH_CONSTRAINT))
+      await assert.rejects(store.confirm(claim), told(NO_SUCH_CONSTRAINT))
+      await assert.rejects(store.settleLost(settlementOf(tokenOf(claim), 'completed'), claim, 0), told(NO_SUCH_CONSTRAINT))
+      // Without a target it inserts, and tells who was first: the proposal in docs/guides/scale.md.
+      const insert = async () => coordinator.query(
+        `insert into ${schema}.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, claimed_at, lease_until)
+      values ($1, 1, 'claimed', $2, 1, 1, '', 1, 1, 1, '', '', '', '', '', '', now(), now()) on conflict do nothing returning id`,
+        [claim.id, claim.owner]
+      )
+      assert.equal((await insert()).rowCount, 1)
+      assert.equal((await insert()).rowCount, 0)
+    }
+  )
 
   through('everything else answers as from one server, while nobody else is there', async ({ store, put }) => {
     const world: StoreWorld = { store, corrupt: null, audits: () => Promise.resolve([]) }
@@ -222,8 +256,12 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     const [completed, released, past, live] = many as [Claim, Claim, Claim, Claim]
     assert.equal((await rowAt(store, live.id)).state, 'claimed')
     assert.equal((await store.list({ limit: 100 })).length, many.length)
-    assert.deepEqual(await store.renew(many.map(claim => tokenOf(claim))), many.map(() => 'renewed'))
-    const settled = await Promise.all([store.settle(settlementOf(tokenOf(completed), 'completed')), store.settle(settlementOf(tokenOf(released), 'released')), store.settle(settlementOf(tokenOf(past), 'consumed', { keepMs: 1 }))])
+    assert.deepEqual(await store.renew(many.map((claim) => tokenOf(claim))), many.map(() => 'renewed'))
+    const settled = await Promise.all([
+      store.settle(settlementOf(tokenOf(completed), 'completed')),
+      store.settle(settlementOf(tokenOf(released), 'released')),
+      store.settle(settlementOf(tokenOf(past), 'consumed', { keepMs: 1 }))
+    ])
     assert.deepEqual(settled.map(({ kind }) => kind), ['settled', 'settled', 'settled'])
     assert.deepEqual(await store.take(seenOf(released), rivalOf(released), false), { kind: 'won', attempt: 2 })
     await untilPast(world, past)
@@ -241,7 +279,7 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     assert.equal((await store.expire(tokenOf(completed), { action: 'delete', who: 'ops', why: 'asked to' })).kind, 'done')
   })
 
-  through('skip locked stays at the coordinator: a renewal waits for a row that it should leave out', async world => {
+  through('skip locked stays at the coordinator: a renewal waits for a row that it should leave out', async (world) => {
     const claim = await world.put()
     const home = world.data[await world.homeOf(claim.id)]
     await holding(world, claim.id, async () => {
@@ -250,17 +288,19 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
     })
   })
 
-  through('a write locks every row of every server, and lock_timeout does not reach them: it waits for records of others', async world => {
+  through('a write locks every row of every server, and lock_timeout does not reach them: it waits for records of others', async (world) => {
     const [seen, other] = [await world.put(), await world.put()]
     await world.store.settle(settlementOf(tokenOf(seen), 'released'))
-    const plan = await world.coordinator.query<{ 'QUERY PLAN': string }>(`explain (verbose) update ${world.schema}.records r set attempt = 2 from unnest(array['\\x00'::bytea]) as w (id) where r.id = w.id`)
-    assert.match(plan.rows.map(row => row['QUERY PLAN']).join('\n'), /Remote SQL: SELECT [^\n]* FROM \S+\.records FOR UPDATE$/m)
+    const plan = await world.coordinator.query<{ 'QUERY PLAN': string }>(
+      `explain (verbose) update ${world.schema}.records r set attempt = 2 from unnest(array['\\x00'::bytea]) as w (id) where r.id = w.id`
+    )
+    assert.match(plan.rows.map((row) => row['QUERY PLAN']).join('\n'), /Remote SQL: SELECT [^\n]* FROM \S+\.records FOR UPDATE$/m)
     await holding(world, other.id, async () => {
       await assert.rejects(world.store.take(seenOf(seen), rivalOf(seen), false), silent)
     })
   })
 
-  through('a settle beside a renewal is undone, where Postgres waits and settles', async world => {
+  through('a settle beside a renewal is undone, where Postgres waits and settles', async (world) => {
     const beside = async (store: (at: number) => PostgresRecordStore | undefined) => {
       const claim = await world.put()
       const at = await world.homeOf(claim.id)
@@ -273,11 +313,11 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
       await client?.query('commit')
       return settling
     }
-    assert.equal((await beside(at => world.data[at]?.store))?.kind, 'settled')
+    assert.equal((await beside((at) => world.data[at]?.store))?.kind, 'settled')
     await assert.rejects(beside(() => world.store), told('40001'))
   })
 
-  through('two servers commit one after the other: what is said to be undone stands on one of them', async world => {
+  through('two servers commit one after the other: what is said to be undone stands on one of them', async (world) => {
     let stood = 0
     for (const [refusing, { client }] of world.data.entries()) {
       const pair: Claim[] = []
@@ -289,7 +329,9 @@ describe('records behind postgres_fdw', needs('own postgres'), () => {
         create constraint trigger refuse after update on ${world.schema}.records deferrable initially deferred for each row execute function ${world.schema}.refuse()`)
       const ids = pair.map(({ id }) => id)
       // One statement over both, as a lane sends it.
-      await assert.rejects(world.coordinator.query(`update ${world.schema}.records set attempt = 7 where id = any ($1::bytea[])`, [ids]), { code: '40001' })
+      await assert.rejects(world.coordinator.query(`update ${world.schema}.records set attempt = 7 where id = any ($1::bytea[])`, [ids]), {
+        code: '40001'
+      })
       for (const [home, claim] of pair.entries()) {
         const { attempt } = await rowAt(world.store, claim.id)
         if (home === refusing) assert.equal(attempt, 1)

@@ -30,7 +30,14 @@ describe('TLS to Postgres', needs('postgres tools', 'openssl'), () => {
     directory = makeDirectory('hba')
     const { cert, key } = authority.sign('server', ['localhost'])
     const hba = join(directory.path, 'pg_hba.conf')
-    writeFileSync(hba, ['hostssl all certified 127.0.0.1/32 cert', 'hostnossl all secret 127.0.0.1/32 reject', 'host all all 127.0.0.1/32 scram-sha-256'].join('\n'))
+    writeFileSync(
+      hba,
+      [
+        'hostssl all certified 127.0.0.1/32 cert',
+        'hostnossl all secret 127.0.0.1/32 reject',
+        'host all all 127.0.0.1/32 scram-sha-256'
+      ].join('\n')
+    )
     authority.readableByServers(hba, directory.path)
     ;[server, plain] = await Promise.all([
       startPostgres({ settings: { ssl: 'on', ssl_cert_file: cert, ssl_key_file: key, ssl_ca_file: authority.ca, hba_file: hba } }),
@@ -56,7 +63,10 @@ describe('TLS to Postgres', needs('postgres tools', 'openssl'), () => {
     const options = optionsOf(given.url, given)
     const store = await openPostgres(options)
     assert.equal((await store.insert(claimOf())).kind, 'won')
-    const sessions = await query(server.url, `select s.ssl from pg_stat_ssl s join pg_stat_activity a using (pid) where a.application_name = 'onceway claims ${options.instance}'`)
+    const sessions = await query(
+      server.url,
+      `select s.ssl from pg_stat_ssl s join pg_stat_activity a using (pid) where a.application_name = 'onceway claims ${options.instance}'`
+    )
     assert.deepEqual(sessions, [{ ssl: true }])
     await store.close()
   }
@@ -113,7 +123,10 @@ describe('TLS to Postgres', needs('postgres tools', 'openssl'), () => {
   })
 
   test('a file that is not there is named', async () => {
-    await refused({ url, tls: { caFile: '/no/such.pem', ...ONLY_CA } }, /stores\.postgres\.tls\.caFile cannot be read: \/no\/such\.pem \(ENOENT\)/)
+    await refused(
+      { url, tls: { caFile: '/no/such.pem', ...ONLY_CA } },
+      /stores\.postgres\.tls\.caFile cannot be read: \/no\/such\.pem \(ENOENT\)/
+    )
     await refused({ url: `${url}?sslmode=verify-full&sslrootcert=/no/such.pem` }, /\/no\/such\.pem \(ENOENT\)/)
   })
 })

@@ -13,13 +13,14 @@ import { openWorld } from './postgres-world.ts'
 import { SIGN } from '../harness/sign.ts'
 
 /** What pgpool never balances: no `select`, no `with`, or within a transaction that has begun (migrations). */
-const NO_READ = /^\s*(?:begin|commit|rollback|set|listen|unlisten|insert|update|delete|create|alter|analyze|--|lock|select (?:set_config|pg_advisory))/i
+const NO_READ =
+  /^\s*(?:begin|commit|rollback|set|listen|unlisten|insert|update|delete|create|alter|analyze|--|lock|select (?:set_config|pg_advisory))/i
 
 describe('behind a pooler that balances reads', needs('own postgres'), () => {
   let server: Promise<PostgresServer> | null = null
   after(async () => { await (await server)?.stop() })
 
-  test('no statement of the store is one that it would balance: not the looks, not the inbox\'s, not those of a start', async t => {
+  test('no statement of the store is one that it would balance: not the looks, not the inbox\'s, not those of a start', async (t) => {
     const started = await (server ??= startPostgres())
     const said: string[] = []
     const { query } = Client.prototype
@@ -38,8 +39,8 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
     assert.notEqual(await store.inbox.look(written.id), null)
     const cancel = await store.wakes.watch(() => {})
     cancel()
-    const reads = said.filter(text => !NO_READ.test(text))
+    const reads = said.filter((text) => !NO_READ.test(text))
     assert.ok(reads.length > 8, `${reads.length} statements`)
-    assert.deepEqual(reads.filter(text => !text.startsWith('/*NO LOAD BALANCE*/ ')), [])
+    assert.deepEqual(reads.filter((text) => !text.startsWith('/*NO LOAD BALANCE*/ ')), [])
   })
 })

@@ -30,7 +30,10 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     const { store: { wakes: one } } = world
     const { wakes: other } = await world.reopen()
     const client = await world.connect()
-    const sessions = async () => (await client.query<{ pid: number }>('select pid from pg_stat_activity where application_name = $1', [`onceway wakes ${world.options.instance}`])).rows.map(({ pid }) => pid)
+    const sessions = async () => (await client.query<{ pid: number }>(
+      'select pid from pg_stat_activity where application_name = $1',
+      [`onceway wakes ${world.options.instance}`]
+    )).rows.map(({ pid }) => pid)
     return { ...world, one, other, client, sessions }
   }
 
@@ -42,7 +45,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     return heard
   }
 
-  test('one process wakes the others, and neither itself nor another installation in the same database', async t => {
+  test('one process wakes the others, and neither itself nor another installation in the same database', async (t) => {
     const { one, other, options } = await two(t)
     const stranger = await openPostgres({ ...options, schema: `${options.schema}_too` })
     t.after(() => stranger.close())
@@ -54,7 +57,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     assert.deepEqual([own.count, others.count, strangers.count], [2, 2, 1])
   })
 
-  test('who does not watch opens no connection, and who does has one, for as long as it watches', async t => {
+  test('who does not watch opens no connection, and who does has one, for as long as it watches', async (t) => {
     const { one, sessions } = await two(t)
     one.wake()
     assert.deepEqual(await sessions(), [])
@@ -67,7 +70,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     assert.equal((await sessions()).length, 1, 'and made again')
   })
 
-  test('many wake-ups at once are few words, and one of them is said after the last', async t => {
+  test('many wake-ups at once are few words, and one of them is said after the last', async (t) => {
     const notified: boolean[] = []
     const { one, other } = await two(t, { meter: { store: (_, operation, ok) => { if (operation === 'message_wake') notified.push(ok) } } })
     const [, others] = [await listener(one), await listener(other)]
@@ -78,7 +81,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     assert.ok(others.count <= 3)
   })
 
-  test('a connection that is killed comes back, whoever watches looks, and is woken again', async t => {
+  test('a connection that is killed comes back, whoever watches looks, and is woken again', async (t) => {
     const log = recordingLog()
     const { one, other, client, sessions } = await two(t, { log })
     const [own, others] = [await listener(one), await listener(other)]
@@ -86,7 +89,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     assert.equal(killed.length, 2)
     await client.query('select pg_terminate_backend(pid) from unnest($1::int[]) as pid', [killed])
     await eventually(() => own.count === 2 && others.count === 2, 'both have looked', LONG_MS)
-    assert.ok((await sessions()).every(pid => !killed.includes(pid)))
+    assert.ok((await sessions()).every((pid) => !killed.includes(pid)))
     one.wake()
     await eventually(() => others.count === 3, 'the other is woken', LONG_MS)
     assert.deepEqual([said(log, 'is not woken by the database'), said(log, 'woken by the database again')], [2, 2])
@@ -94,14 +97,18 @@ describe('wake-ups by the database', needs('own postgres'), () => {
 })
 
 describe('wake-ups behind PgBouncer', needs('own postgres', 'pgbouncer'), () => {
-  test('a pooler lends its sessions out, so nobody listens there: it is said once, and only polling remains', async t => {
+  test('a pooler lends its sessions out, so nobody listens there: it is said once, and only polling remains', async (t) => {
     const server = await startPostgres()
     t.after(() => server.stop())
     const pooler = await startPgBouncer({ target: server.port })
     t.after(() => pooler.stop())
     const log = recordingLog()
     const notified: string[] = []
-    const { store, reopen, connect } = await openWorld(t, { ...server, url: pooler.through(server.url) }, { prepared: false, log, meter: { store: (_, operation) => { notified.push(operation) } } })
+    const { store, reopen, connect } = await openWorld(
+      t,
+      { ...server, url: pooler.through(server.url) },
+      { prepared: false, log, meter: { store: (_, operation) => { notified.push(operation) } } }
+    )
     let woken = 0
     const stop = await store.wakes.watch(() => { woken++ })
     await eventually(() => said(log, 'a pooler stands before the database') === 1, 'it is said', LONG_MS)

@@ -11,7 +11,15 @@ import type { PostgresServer } from '../harness/postgres.ts'
 import { SIGN } from '../harness/sign.ts'
 
 export function optionsOf (url: string, given: Partial<PostgresOptions> = {}): PostgresOptions {
-  return { url, schema: `onceway_${randomBytes(6).toString('hex')}`, prepared: true, migrate: 'auto', claimTimeoutMs: 2_000, instance: randomBytes(6).toString('hex'), ...given }
+  return {
+    url,
+    schema: `onceway_${randomBytes(6).toString('hex')}`,
+    prepared: true,
+    migrate: 'auto',
+    claimTimeoutMs: 2_000,
+    instance: randomBytes(6).toString('hex'),
+    ...given
+  }
 }
 
 export interface PostgresWorld {
@@ -69,7 +77,9 @@ export class Worlds {
     const { store, client, options: { schema } } = opened
     // A test may have closed it.
     if (await store.beat(SIGN).then(() => false, () => true)) return this.#used()
-    await client.query(['records', 'audit', 'messages', 'workers', 'message_audit', 'marks'].map((table) => `delete from ${schema}.${table}`).join('; '))
+    await client.query(
+      ['records', 'audit', 'messages', 'workers', 'message_audit', 'marks'].map((table) => `delete from ${schema}.${table}`).join('; ')
+    )
     await client.query(`update ${schema}.installation set scheme = 1; delete from ${schema}.schemes where number > 1; update ${schema}.schemes set ended_at = null, look_from = null, is_lost = false`)
     return opened
   }
@@ -123,7 +133,9 @@ function worldOf (t: TestContext, store: PostgresRecordStore, options: PostgresO
       return again
     },
     async audits () {
-      const { rows } = await (await connect()).query<{ action: string, who: string, why: string }>(`select action, who, why from ${options.schema}.audit order by number`)
+      const { rows } = await (await connect()).query<{ action: string, who: string, why: string }>(
+        `select action, who, why from ${options.schema}.audit order by number`
+      )
       return rows
     }
   }

@@ -14,5 +14,8 @@ describe('records in Postgres', needs('postgres'), () => {
   })
 
   recordStoreConformance('postgres', async (t: TestContext) => worlds.named.take(t, await (server ??= startPostgres())))
-  recordStoreConformance('postgres, unnamed statements', async (t: TestContext) => worlds.unnamed.take(t, await (server ??= startPostgres())))
+  recordStoreConformance(
+    'postgres, unnamed statements',
+    async (t: TestContext) => worlds.unnamed.take(t, await (server ??= startPostgres()))
+  )
 })

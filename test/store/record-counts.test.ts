@@ -20,15 +20,15 @@ test('a step is a twenty-fourth of the time, and a second at least; what comes w
 
 countsConformance('memory', async () => {
   let nowMs = BEGINS_AT_MS
-  return { store: new MemoryCounts(() => nowMs), advance: ms => { nowMs += ms } }
+  return { store: new MemoryCounts(() => nowMs), advance: (ms) => { nowMs += ms } }
 })
 
-countsConformance('sqlite', async t => {
+countsConformance('sqlite', async (t) => {
   const directory = makeDirectory('record-counts')
   let nowMs = BEGINS_AT_MS
   const store = await openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => nowMs })
   t.after(async () => { await store.close(); directory.remove() })
-  return { store: store.counts, advance: ms => { nowMs += ms } }
+  return { store: store.counts, advance: (ms) => { nowMs += ms } }
 })
 
 describe('record counts in Postgres', needs('postgres'), () => {
@@ -36,14 +36,17 @@ describe('record counts in Postgres', needs('postgres'), () => {
   after(async () => { await (await server)?.stop() })
   const open = async (t: TestContext) => openWorld(t, await (server ??= startPostgres()))
 
-  countsConformance('postgres', async t => ({ store: (await open(t)).store.counts }))
+  countsConformance('postgres', async (t) => ({ store: (await open(t)).store.counts }))
 
-  test('gateways that count the same callers in other orders hold each other up for nothing, and lose nothing', async t => {
+  test('gateways that count the same callers in other orders hold each other up for nothing, and lose nothing', async (t) => {
     const { store, reopen } = await open(t)
     const stores = [store.counts, (await reopen()).counts]
     const callers = Array.from({ length: 50 }, (_, number) => countOf(`who ${number}`, 1))
     const rounds = 10
-    await Promise.all(stores.flatMap((counts, index) => Array.from({ length: rounds }, async (_, round) => counts.add((index + round) % 2 === 0 ? callers : callers.toReversed()))))
-    assert.deepEqual(await store.counts.add(callers.map(each => ({ ...each, records: 0 }))), callers.map(() => stores.length * rounds))
+    await Promise.all(stores.flatMap((counts, index) => Array.from(
+      { length: rounds },
+      async (_, round) => counts.add((index + round) % 2 === 0 ? callers : callers.toReversed())
+    )))
+    assert.deepEqual(await store.counts.add(callers.map((each) => ({ ...each, records: 0 }))), callers.map(() => stores.length * rounds))
   })
 })

@@ -31,7 +31,10 @@ function idIn (options: RedisOptions, is: (slot: number) => boolean): Buffer {
 }
 
 test('the slot of a key is as Redis counts it; of braces, what is between the first ones', () => {
-  assert.deepEqual(['123456789', 'foo', '{user1000}.following', 'foo{}{bar}', 'foo{{bar}}zap', ''].map(slotOf), [12739, 12182, 3443, 8363, 4015, 0])
+  assert.deepEqual(
+    ['123456789', 'foo', '{user1000}.following', 'foo{}{bar}', 'foo{{bar}}zap', ''].map(slotOf),
+    [12739, 12182, 3443, 8363, 4015, 0]
+  )
 })
 
 test('what nodes say of keys that are not theirs, and of who has which slots', () => {
@@ -40,8 +43,18 @@ test('what nodes say of keys that are not theirs, and of who has which slots', (
   assert.deepEqual({ ...ask }, { slot: 1, address: { host: '::1', port: 7000 }, asking: true })
   assert.equal(elsewhereOf(new Error('MOVED 3999 :6381'))?.address.host, '')
   assert.equal(elsewhereOf(new Error('ERR MOVED 1 h:1')), null)
-  const reply = [[0, 5, ['10.0.0.1', 7000, 'id', []], ['10.0.0.2', 7000, 'replica', []]], [6, 6, [null, 7001]], [7, 7, ['', 7002]], [8, 8, ['?', 7003]], 'nonsense']
-  assert.deepEqual(rangesOf(reply, 'asked'), [{ from: 0, to: 5, host: '10.0.0.1', port: 7000 }, { from: 6, to: 6, host: 'asked', port: 7001 }, { from: 7, to: 7, host: 'asked', port: 7002 }])
+  const reply = [
+    [0, 5, ['10.0.0.1', 7000, 'id', []], ['10.0.0.2', 7000, 'replica', []]],
+    [6, 6, [null, 7001]],
+    [7, 7, ['', 7002]],
+    [8, 8, ['?', 7003]],
+    'nonsense'
+  ]
+  assert.deepEqual(rangesOf(reply, 'asked'), [
+    { from: 0, to: 5, host: '10.0.0.1', port: 7000 },
+    { from: 6, to: 6, host: 'asked', port: 7001 },
+    { from: 7, to: 7, host: 'asked', port: 7002 }
+  ])
   assert.deepEqual(rangesOf('nonsense', 'asked'), [])
 })
 
@@ -108,7 +121,10 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     assert.ok(lives.every((ms) => ms > LONG_MS), `${lives.join()}: renewed in the middle of the move`)
     assert.equal(await store.forget(goes), true)
     await store.unlock(comes, third.owner)
-    assert.deepEqual(await Promise.all([goes, comes].map(async (id) => (await store.lock(id, lockOf(), LONG_MS)).kind)), ['locked', 'locked'])
+    assert.deepEqual(
+      await Promise.all([goes, comes].map(async (id) => (await store.lock(id, lockOf(), LONG_MS)).kind)),
+      ['locked', 'locked']
+    )
   })
 
   test('while slots move under load nobody is told what is not so, and no lock is lost', async (t) => {
@@ -124,7 +140,9 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
         const steps = [await store.lock(id, lock, LONG_MS), await other.lock(id, lockOf(), LONG_MS)].map(({ kind }) => kind)
         const swapped = await store.swap(id, lock.owner, { kind: 'lock', lock }, LONG_MS)
         const after = await other.lock(id, lockOf(), LONG_MS)
-        if (steps.join() !== 'locked,lock' || !swapped || after.kind !== 'lock' || !after.lock.owner.equals(lock.owner)) wrong.push(`${steps.join()}, swapped: ${swapped}, then ${after.kind}`)
+        if (steps.join() !== 'locked,lock' || !swapped || after.kind !== 'lock' || !after.lock.owner.equals(lock.owner)) {
+          wrong.push(`${steps.join()}, swapped: ${swapped}, then ${after.kind}`)
+        }
         rounds++
       }
     }
@@ -152,7 +170,9 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     const its = await randomIds(given, itsOwn)
     t.after(async () => { if (!gone.running()) await gone.restart() })
     await gone.kill()
-    await until(async () => (await store.lock(its[0] as Buffer, lockOf(), LONG_MS)).kind === 'unavailable' && changes.at(-1) === true, 'the master to be given up')
+    await until(async () =>
+      (await store.lock(its[0] as Buffer, lockOf(), LONG_MS)).kind === 'unavailable' &&
+      changes.at(-1) === true, 'the master to be given up')
     const began = performance.now()
     assert.deepEqual(new Set(await kindsOf(store, its)), new Set(['unavailable']))
     assert.ok(performance.now() - began < COMMAND_TIMEOUT_MS, 'at once')

@@ -7,7 +7,17 @@ import { freePort } from '../harness/ports.ts'
 import { needs } from '../harness/needs.ts'
 import { startRedis, type RedisOptions, type RedisServer } from '../harness/redis.ts'
 import { until } from '../conformance/record-world.ts'
-import { bareClient, keyOf, lockOf, LONG_MS, openLocks, readyLocks, redisOptionsOf, untilAvailable, untilUnavailable } from './redis-world.ts'
+import {
+  bareClient,
+  keyOf,
+  lockOf,
+  LONG_MS,
+  openLocks,
+  readyLocks,
+  redisOptionsOf,
+  untilAvailable,
+  untilUnavailable
+} from './redis-world.ts'
 
 /** What a request may lose to a Redis that does not answer: one command's time-out, and what the scheduler adds. */
 const PROMPT_MS = 1_000

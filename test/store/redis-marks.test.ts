@@ -1,4 +1,7 @@
-/** Marks in Redis pass the suites of their port, on a real server and in a cluster; and what only they have: keys, rights, an error rate. */
+/**
+ * Marks in Redis pass the suites of their port, on a real server and in a cluster; and what only they have: keys,
+ * rights, an error rate.
+ */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -45,7 +48,11 @@ async function filterOf (t: TestContext, url: string, options: FilterOptions): P
   return {
     store: one.filter(plan),
     second: two.filter(plan),
-    nextWindow: async windows => { for (const target = await windowNow() + windows; await windowNow() < target;) await new Promise(resolve => { setTimeout(resolve, 20) }) }
+    nextWindow: async (windows) => {
+      for (const target = await windowNow() + windows; await windowNow() < target;) {
+        await new Promise((resolve) => { setTimeout(resolve, 20) })
+      }
+    }
   }
 }
 
@@ -65,8 +72,10 @@ return 1
 
 /** Every order of so many steps of each. */
 function ordersOf (steps: Readonly<Record<string, number>>): string[][] {
-  const left = Object.keys(steps).filter(name => (steps[name] ?? 0) > 0)
-  return left.length === 0 ? [[]] : left.flatMap(name => ordersOf({ ...steps, [name]: (steps[name] ?? 0) - 1 }).map(order => [name, ...order]))
+  const left = Object.keys(steps).filter((name) => (steps[name] ?? 0) > 0)
+  return left.length === 0
+    ? [[]]
+    : left.flatMap((name) => ordersOf({ ...steps, [name]: (steps[name] ?? 0) - 1 }).map((order) => [name, ...order]))
 }
 
 /** Marks an event and ends it, one command at a time. */
@@ -85,7 +94,10 @@ class Walker {
       this.#go = Promise.withResolvers()
       return client.eval(script, keys.length, ...keys, ...values)
     }
-    this.#walk = this.#run(new RedisMarks({ available: () => true, call }, prefix), name, marking, end, holders).finally(() => { this.#over = true; this.#arrived.resolve() })
+    this.#walk = this.#run(new RedisMarks({ available: () => true, call }, prefix), name, marking, end, holders).finally(() => {
+      this.#over = true
+      this.#arrived.resolve()
+    })
   }
 
   /** Until its next command is to be sent. */
@@ -118,7 +130,7 @@ describe('marks in Redis', needs('redis'), () => {
   const server = () => { started ??= startRedis(); return started }
   after(async () => { await (await started)?.stop() })
 
-  markStoreConformance('redis', async t => {
+  markStoreConformance('redis', async (t) => {
     const options = redisOptionsOf((await server()).url)
     const [one, two] = await Promise.all([ready(t, options), ready(t, options)])
     return { store: one.marks, second: two.marks }
@@ -127,7 +139,7 @@ describe('marks in Redis', needs('redis'), () => {
   filterConformance('redis', async (t, options) => filterOf(t, (await server()).url, options))
 
   /** As in memory: three times the binomial's standard deviation of 10,000 askings; the same ids in every run. */
-  test('both windows full, the filter takes new events for duplicates as rarely as it was told to', async t => {
+  test('both windows full, the filter takes new events for duplicates as rarely as it was told to', async (t) => {
     const { url } = await server()
     const options = { capacity: 10_000, errorRate: 0.01 }
     const given = redisOptionsOf(url, { commandTimeoutMs: 5_000 })
@@ -142,7 +154,7 @@ describe('marks in Redis', needs('redis'), () => {
     assert.ok(taken <= 100 + 30 && taken >= 100 - 60, `${taken} of 10,000`)
   })
 
-  test('two filters of a fixed size are all that it takes, and they end by themselves', async t => {
+  test('two filters of a fixed size are all that it takes, and they end by themselves', async (t) => {
     const { url } = await server()
     const options = redisOptionsOf(url)
     const filter = (await ready(t, options)).filter({ route: 'events', capacity: 10_000, errorRate: 0.01, windowMs: 600_000 })
@@ -156,7 +168,7 @@ describe('marks in Redis', needs('redis'), () => {
     assert.ok(left > 600_000 - 1 && left < 1_200_000, `${left} ms`)
   })
 
-  test('a user without the right to a command that marks need is told so each time, and locks go on', async t => {
+  test('a user without the right to a command that marks need is told so each time, and locks go on', async (t) => {
     const { url } = await server()
     const options = redisOptionsOf(url)
     const admin = await bareClient(t, url)
@@ -169,7 +181,7 @@ describe('marks in Redis', needs('redis'), () => {
     assert.equal(await store.marks.mark(markingOf(randomBytes(32), TOKEN, 'running', 1_000)), 'marked')
   })
 
-  test('the rights that docs/guides/deploy-with-redis.md names are enough', async t => {
+  test('the rights that docs/guides/deploy-with-redis.md names are enough', async (t) => {
     const { url } = await server()
     const options = redisOptionsOf(url)
     const [, rights = ''] = /ACL SETUSER onceway on >PASSWORD (.*)/.exec(PAGE) ?? []
@@ -200,11 +212,20 @@ describe('marks in Redis', needs('redis'), () => {
       }
     }
 
-    test('who dies between the note under the earlier id and the mark leaves an event to those who mark by that scheme, at once', async t => {
+    test('who dies between the note under the earlier id and the mark leaves an event to those who mark by that scheme, at once', async (t) => {
       const { marks, options, client, id, old, next, nextId, under } = await open(t)
       let calls = 0
-      const dying = new RedisMarks({ available: () => true, call: async ({ script, keys, values }) => calls++ === 0 ? client.eval(script, keys.length, ...keys, ...values) : undefined }, `${options.prefix}:${options.installation}`)
-      await assert.rejects(dying.mark(markingOf(nextId, randomBytes(16), 'running', LONG_MS, under)), (error: unknown) => error instanceof StoreUnavailable && error.inDoubt)
+      const dying = new RedisMarks(
+        {
+          available: () => true,
+          call: async ({ script, keys, values }) => calls++ === 0 ? client.eval(script, keys.length, ...keys, ...values) : undefined
+        },
+        `${options.prefix}:${options.installation}`
+      )
+      await assert.rejects(
+        dying.mark(markingOf(nextId, randomBytes(16), 'running', LONG_MS, under)),
+        (error: unknown) => error instanceof StoreUnavailable && error.inDoubt
+      )
       assert.equal(await client.get(markKey(options, id)), 'M2')
       assert.equal(await old(), 'moved')
       assert.deepEqual([await marks.stands(id), await marks.stands(nextId)], [false, false])
@@ -212,14 +233,14 @@ describe('marks in Redis', needs('redis'), () => {
       assert.equal(await next(), 'running')
     })
 
-    test('in every order of the steps of three who mark one event, one by the first scheme and two by the next, no two have it at once', async t => {
+    test('in every order of the steps of three who mark one event, one by the first scheme and two by the next, no two have it at once', async (t) => {
       const { options, client } = await open(t)
       const prefix = `${options.prefix}:${options.installation}`
       const orders = ordersOf({ old: 2, next: 3, other: 2 })
       assert.equal(orders.length, 210)
       const outcomes = new Set<string>()
       for (const [oldEnd, nextEnd] of [['done', 'done'], ['done', 'remove'], ['remove', 'done'], ['remove', 'remove']] as const) {
-        await Promise.all(orders.map(async order => {
+        await Promise.all(orders.map(async (order) => {
           const [id, nextId, holders] = [randomBytes(32), randomBytes(32), new Set<string>()]
           const next = { id: nextId, scheme: 2, earlierId: id }
           const walkers: Record<string, Walker> = {
@@ -232,10 +253,15 @@ describe('marks in Redis', needs('redis'), () => {
           outcomes.add(Object.values(walkers).map(({ found }) => found).join())
         }))
       }
-      for (const outcome of ['marked,moved,moved', 'moved,marked,running', 'moved,marked,done', 'moved,running,marked', 'marked,marked,running']) assert.ok(outcomes.has(outcome), `${outcome} is not among ${Array.from(outcomes).join(' ')}`)
+      for (const outcome of [
+        'marked,moved,moved', 'moved,marked,running', 'moved,marked,done', 'moved,running,marked',
+        'marked,marked,running'
+      ]) {
+        assert.ok(outcomes.has(outcome), `${outcome} is not among ${Array.from(outcomes).join(' ')}`)
+      }
     })
 
-    test('whoever comes first to the earlier id decides, however the steps of the two fall', async t => {
+    test('whoever comes first to the earlier id decides, however the steps of the two fall', async (t) => {
       const { old, next, marks, id, nextId } = await open(t)
       const token = randomBytes(16)
       assert.equal(await old(token), 'marked')
@@ -250,7 +276,7 @@ describe('marks in Redis', needs('redis'), () => {
       assert.deepEqual([await marks.stands(id), await marks.stands(nextId)], [false, true])
     })
 
-    test('an event that outlasted its mark is done under the earlier id whatever was noted there, and then for everybody', async t => {
+    test('an event that outlasted its mark is done under the earlier id whatever was noted there, and then for everybody', async (t) => {
       const { old, next, marks, options, client, id, nextId, under } = await open(t)
       const [late, token] = [randomBytes(16), randomBytes(16)]
       await old(late)
@@ -265,7 +291,7 @@ describe('marks in Redis', needs('redis'), () => {
       assert.equal(await next(), 'moved')
     })
 
-    test('a note stands as long as the mark that it was left for, and no duplicate shortens it', async t => {
+    test('a note stands as long as the mark that it was left for, and no duplicate shortens it', async (t) => {
       const { next, marks, options, client, id, nextId, under } = await open(t)
       const token = randomBytes(16)
       await next(token, 60_000)
@@ -277,7 +303,7 @@ describe('marks in Redis', needs('redis'), () => {
       assert.ok(await left() > LONG_MS - 10_000)
     })
 
-    test('a build that knows no schemes is told that the event is running, and takes nothing away', async t => {
+    test('a build that knows no schemes is told that the event is running, and takes nothing away', async (t) => {
       const { next, marks, options, client, id, nextId } = await open(t)
       await next()
       const key = markKey(options, id)
@@ -286,7 +312,7 @@ describe('marks in Redis', needs('redis'), () => {
       assert.equal(await marks.stands(nextId), true)
     })
 
-    test('a third scheme whose ids are the first one\'s begins where the second one\'s notes still stand', async t => {
+    test('a third scheme whose ids are the first one\'s begins where the second one\'s notes still stand', async (t) => {
       const { next, marks, id, nextId } = await open(t)
       const token = randomBytes(16)
       await next(token)
@@ -298,7 +324,7 @@ describe('marks in Redis', needs('redis'), () => {
     })
   })
 
-  test('a Redis that is gone takes no mark', async t => {
+  test('a Redis that is gone takes no mark', async (t) => {
     const own = await startRedis()
     t.after(() => own.stop())
     const { marks } = await ready(t, redisOptionsOf(own.url))
@@ -312,14 +338,14 @@ describe('marks in a Redis Cluster', needs('redis cluster'), () => {
   before(async () => { cluster = await startRedisCluster() })
   after(async () => { await cluster?.stop() })
 
-  markStoreConformance('redis cluster', async t => {
+  markStoreConformance('redis cluster', async (t) => {
     await cluster.whole()
     const options = redisOptionsAt({ cluster: cluster.addresses })
     const [one, two] = await Promise.all([ready(t, options), ready(t, options)])
     return { store: one.marks, second: two.marks }
   })
 
-  test('both bitmaps of a filter are in one slot, whichever it is', async t => {
+  test('both bitmaps of a filter are in one slot, whichever it is', async (t) => {
     await cluster.whole()
     const store = await ready(t, redisOptionsAt({ cluster: cluster.addresses }))
     for (let number = 0; number < 12; number++) {

@@ -71,7 +71,10 @@ describe('whose Redis it is', needs('redis'), () => {
   let starting: Promise<RedisServer> | null = null
   after(async () => { await (await starting)?.stop() })
 
-  async function world (t: TestContext, shownMs = LONG_MS): Promise<{ readonly gateway: (beats: Beats) => Gateway, readonly flush: () => Promise<void>, readonly keys: () => Promise<string[]> }> {
+  async function world (
+    t: TestContext,
+    shownMs = LONG_MS
+  ): Promise<{ readonly gateway: (beats: Beats) => Gateway, readonly flush: () => Promise<void>, readonly keys: () => Promise<string[]> }> {
     const { url } = await (starting ??= startRedis())
     const prefix = `onceway:${randomBytes(6).toString('hex')}`
     const client = await bareClient(t, url)

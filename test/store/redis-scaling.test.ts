@@ -27,7 +27,7 @@ describe('Redis at a size', needs('own redis'), () => {
     return server
   }
 
-  test('a lock and a copy of a 500-byte answer take what the table of docs/guides/scale.md counts', async t => {
+  test('a lock and a copy of a 500-byte answer take what the table of docs/guides/scale.md counts', async (t) => {
     const { url } = await start()
     const store = await readyLocks(t, redisOptionsOf(url, { installation: INSTALLATION }))
     const client = await bareClient(t, url)
@@ -36,17 +36,37 @@ describe('Redis at a size', needs('own redis'), () => {
     const each = async (work: (record: typeof records[number]) => Promise<unknown>): Promise<void> => {
       for (let at = 0; at < COUNT; at += BATCH) await Promise.all(records.slice(at, at + BATCH).map(work))
     }
-    const answer = { status: 201, headers: ['Content-Type', 'application/json', 'Location', '/v1/things/123456'], body: Buffer.alloc(500, 'x') }
+    const answer = {
+      status: 201,
+      headers: ['Content-Type', 'application/json', 'Location', '/v1/things/123456'],
+      body: Buffer.alloc(500, 'x')
+    }
     const before = await used()
     await each(({ id, lock }) => store.lock(id, lock, LONG_MS))
     const locked = await used()
-    await each(({ id, lock }) => store.swap(id, lock.owner, { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: lock.fingerprint, answer, expiresAtMs: Date.now() + LONG_MS, leaseMs: 15_000, generation: 1 } }, LONG_MS))
+    await each(({ id, lock }) => store.swap(
+      id,
+      lock.owner,
+      {
+        kind: 'copy',
+        copy: {
+          state: 'completed',
+          attempt: 1,
+          fingerprint: lock.fingerprint,
+          answer,
+          expiresAtMs: Date.now() + LONG_MS,
+          leaseMs: 15_000,
+          generation: 1
+        }
+      },
+      LONG_MS
+    ))
     const copied = await used()
     near((locked - before) / COUNT, REDIS_LOCK_BYTES)
     near((copied - before) / COUNT, REDIS_COPY_BYTES)
   })
 
-  test('a node of a cluster that is given as one url is no Redis and never a lock, and the log says what to write instead', async t => {
+  test('a node of a cluster that is given as one url is no Redis and never a lock, and the log says what to write instead', async (t) => {
     const { url } = await start('--cluster-enabled', 'yes')
     const client = await bareClient(t, url)
     await client.call('CLUSTER', 'ADDSLOTSRANGE', '0', SLOT_LAST)

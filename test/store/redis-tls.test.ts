@@ -26,8 +26,14 @@ import { lockOf, LONG_MS, openLocks, readyLocks, redisOptionsAt } from './redis-
 
 const PASSWORD = 'hunter2-hunter2'
 /** As documented: one server, a cluster, a sentinel. */
-const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(new URL('../../docs/guides/deploy-with-redis.md', import.meta.url), 'utf8')
-  .split('\n').map((line) => line.trim()).filter((line) => line.startsWith('ACL SETUSER onceway ')).map((line) => line.replace('PASSWORD', PASSWORD))
+const [ACL = '', CLUSTER_ACL = '', SENTINEL_ACL = ''] = readFileSync(
+  new URL('../../docs/guides/deploy-with-redis.md', import.meta.url),
+  'utf8'
+)
+  .split('\n')
+  .map((line) => line.trim())
+  .filter((line) => line.startsWith('ACL SETUSER onceway '))
+  .map((line) => line.replace('PASSWORD', PASSWORD))
 
 function wordsOf (line: string): [string, ...string[]] { return line.split(' ') as [string, ...string[]] }
 
@@ -65,7 +71,11 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
   for (const [what, refused, why] of [
     ['an authority that has not signed the server\'s certificate', () => ({ tls: tls({ ca: textOf(stranger.ca) }) }), /certificate/],
     ['the system\'s authorities only', () => ({ tls: tls({ ca: null }) }), /certificate/],
-    ['another name than the certificate\'s', () => ({ tls: tls({ servername: 'redis.example' }) }), /Host: redis\.example\. is not in the cert/],
+    [
+      'another name than the certificate\'s',
+      () => ({ tls: tls({ servername: 'redis.example' }) }),
+      /Host: redis\.example\. is not in the cert/
+    ],
     ['no certificate of our own, where one is asked for', () => ({ tls: tls({ cert: null, key: null }) }), /certificate|closed|ECONNRESET/],
     ['a wrong password', () => ({ url: urlAs('onceway', 'wrong') }), /WRONGPASS/],
     ['a user that there is not', () => ({ url: urlAs('nobody') }), /WRONGPASS/]
@@ -115,11 +125,18 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
     const log = recordingLog()
     const store = await readyLocks(t, options({ url: urlAs(user), log }))
     await admin.call('ACL', 'SETUSER', user, '-eval')
-    await eventually(async () => { await store.lock(randomBytes(32), lockOf(), LONG_MS); return !store.available() }, 'Redis to be given up')
+    await eventually(async () => {
+      await store.lock(randomBytes(32), lockOf(), LONG_MS)
+      return !store.available()
+    }, 'Redis to be given up')
     await admin.call('ACL', 'SETUSER', user, '+eval')
     await eventually(() => store.available(), 'Redis to be used again')
     const said = log.lines.filter(({ level }) => level !== 'debug')
-    assert.deepEqual(said.map(({ level, message }) => `${level} ${message}`), ['info Redis is in use', 'warn no Redis: going on with the database alone', 'info Redis is in use'])
+    assert.deepEqual(said.map(({ level, message }) => `${level} ${message}`), [
+      'info Redis is in use',
+      'warn no Redis: going on with the database alone',
+      'info Redis is in use'
+    ])
     assert.match(String(said[1]?.['error']), /NOPERM/)
   })
 
@@ -157,9 +174,15 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
   test('through a whole gateway: a wrong authority costs speed only, the right one is used, and no password is shown', async (t) => {
     const [postgres, witness] = await Promise.all([startPostgres(), startWitness()])
     t.after(async () => { await Promise.all([postgres.stop(), witness.close()]) })
-    const block = (ca: string) => `{ url: "${urlAs('onceway')}", tls: { caFile: "${ca}", certFile: "${certificates.cert}", keyFile: "${certificates.key}" } }`
-    for (const [ca, said] of [[stranger.ca, 'Redis cannot be reached: going on with the database alone'], [certificates.ca, 'Redis is in use']] as const) {
-      const gateway = await startProcess(t, { config: configOf({ database: await postgres.createDatabase('tls'), redis: block(ca), upstream: witness.url }) })
+    const block = (ca: string) =>
+      `{ url: "${urlAs('onceway')}", tls: { caFile: "${ca}", certFile: "${certificates.cert}", keyFile: "${certificates.key}" } }`
+    for (const [ca, said] of [
+      [stranger.ca, 'Redis cannot be reached: going on with the database alone'],
+      [certificates.ca, 'Redis is in use']
+    ] as const) {
+      const gateway = await startProcess(t, {
+        config: configOf({ database: await postgres.createDatabase('tls'), redis: block(ca), upstream: witness.url })
+      })
       await gateway.logged(({ msg }) => msg === said)
       const ask = async () => call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'same' }, body: 'one' })
       const answer = await ask()
@@ -173,7 +196,8 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
 
   async function assertServes (store: LockStore, second: LockStore): Promise<void> {
     const ids = Array.from({ length: 60 }, () => randomBytes(32))
-    await eventually(async () => (await Promise.all(ids.map(async (id) => store.lock(id, lockOf(), LONG_MS)))).every(({ kind }) => kind !== 'unavailable'), 'all servers to serve')
+    await eventually(async () => (await Promise.all(ids.map(async (id) => store.lock(id, lockOf(), LONG_MS)))).every(({ kind }) =>
+      kind !== 'unavailable'), 'all servers to serve')
     assert.ok((await Promise.all(ids.map(async (id) => second.lock(id, lockOf(), LONG_MS)))).every(({ kind }) => kind === 'lock'))
     let woken = false
     await store.watch(ids[0] as Buffer, () => { woken = true })

@@ -16,7 +16,14 @@ export function redisOptionsOf (url: string, given: Partial<RedisOptions> = {}):
 
 /** Wherever Redis is. */
 export function redisOptionsAt (at: RedisAt, given: Partial<RedisOptions> = {}): RedisOptions {
-  return { ...at, prefix: 'onceway', installation: randomBytes(8).toString('hex'), copies: { ttlMs: LONG_MS, bytesMax: 65_536 }, commandTimeoutMs: 1_000, ...given }
+  return {
+    ...at,
+    prefix: 'onceway',
+    installation: randomBytes(8).toString('hex'),
+    copies: { ttlMs: LONG_MS, bytesMax: 65_536 },
+    commandTimeoutMs: 1_000,
+    ...given
+  }
 }
 
 /** Closed with the test; not waited for. */

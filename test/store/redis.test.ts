@@ -59,7 +59,7 @@ describe('locks in Redis', needs('redis'), () => {
     await client.call('CLIENT', 'PAUSE', '400', 'WRITE')
     const swapped = [store.swap(first, lock.owner, copyOf(10), 10_000)]
     // The first is on its way now, and held up; the second waits behind it.
-    await new Promise(resolve => { setImmediate(() => { setImmediate(resolve) }) })
+    await new Promise((resolve) => { setImmediate(() => { setImmediate(resolve) }) })
     swapped.push(store.swap(second, lock.owner, copyOf(10), 10_000))
     assert.deepEqual(await Promise.all(swapped), [true, true])
     const left = await client.pttl(keyOf(options, second))
@@ -108,7 +108,7 @@ describe('locks in Redis', needs('redis'), () => {
     await client.call('CLIENT', 'PAUSE', '300', 'WRITE')
     const began = performance.now()
     const first = store.lock(randomBytes(32), lockOf(), LONG_MS)
-    await new Promise(resolve => { setImmediate(() => { setImmediate(resolve) }) })
+    await new Promise((resolve) => { setImmediate(() => { setImmediate(resolve) }) })
     const behind = store.lock(randomBytes(32), lockOf(), LONG_MS)
     assert.deepEqual(await Promise.all([first, behind]), [{ kind: 'unavailable' }, { kind: 'unavailable' }])
     assert.ok(performance.now() - began < 300, 'neither has waited for Redis to go on')
@@ -144,7 +144,20 @@ describe('locks in Redis', needs('redis'), () => {
 })
 
 test('every value that is written is read back, and no cut one is', () => {
-  for (const value of [copyOf(40), { kind: 'lock', lock: lockOf() }, { kind: 'unsettled', copy: { owner: randomBytes(16), attempt: 7, fingerprint: { alg: 2, value: randomBytes(20) }, keepMs: 86_400_000, answer: { status: 204, headers: ['A', 'b'], body: Buffer.alloc(0) } } }] satisfies LockValue[]) {
+  for (const value of [
+    copyOf(40),
+    { kind: 'lock', lock: lockOf() },
+    {
+      kind: 'unsettled',
+      copy: {
+        owner: randomBytes(16),
+        attempt: 7,
+        fingerprint: { alg: 2, value: randomBytes(20) },
+        keepMs: 86_400_000,
+        answer: { status: 204, headers: ['A', 'b'], body: Buffer.alloc(0) }
+      }
+    }
+  ] satisfies LockValue[]) {
     const bytes = encodeValue(value)
     assert.deepEqual(decodeValue(bytes), value)
     for (let size = 0; size < bytes.length; size++) assert.equal(decodeValue(bytes.subarray(0, size)), null)
@@ -162,9 +175,23 @@ test('a copy of a release that knew of no generation is read as of none', () => 
 })
 
 test('a Redis URL that is none is refused with a sentence', () => {
-  assert.throws(() => new RedisLocks(redisOptionsOf('localhost:6379')), (error: unknown) => error instanceof StartError && error.exitCode === 2)
+  assert.throws(
+    () => new RedisLocks(redisOptionsOf('localhost:6379')),
+    (error: unknown) => error instanceof StartError && error.exitCode === 2
+  )
 })
 
 function copyOf (bodyBytes: number): LockValue {
-  return { kind: 'copy', copy: { state: 'completed', attempt: 1, fingerprint: { alg: 1, value: Buffer.alloc(32) }, expiresAtMs: 1_700_000_000_000, leaseMs: 15_000, generation: 1, answer: { status: 200, headers: ['Content-Type', 'text/plain'], body: randomBytes(bodyBytes) } } }
+  return {
+    kind: 'copy',
+    copy: {
+      state: 'completed',
+      attempt: 1,
+      fingerprint: { alg: 1, value: Buffer.alloc(32) },
+      expiresAtMs: 1_700_000_000_000,
+      leaseMs: 15_000,
+      generation: 1,
+      answer: { status: 200, headers: ['Content-Type', 'text/plain'], body: randomBytes(bodyBytes) }
+    }
+  }
 }

@@ -6,7 +6,26 @@
 import type { ProbeNote } from '../../src/core/probe.ts'
 import type { Claim, Row, Seen, Settlement, Token } from '../../src/core/record.ts'
 import type { Schemes } from '../../src/core/schemes.ts'
-import type { Beaten, AuditEntry, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, OperatorResult, ProbeOrder, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, Swept, TakeResult, Unresolved, SignOfLife } from '../../src/ports.ts'
+import type {
+  Beaten,
+  AuditEntry,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  LostQuestion,
+  OperatorResult,
+  ProbeOrder,
+  RecordFilter,
+  RecordStore,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  Swept,
+  TakeResult,
+  Unresolved,
+  SignOfLife
+} from '../../src/ports.ts'
 
 /** An id is a SHA-256: its first four bytes are spread as evenly as any. */
 export function shardOf (id: Buffer, count: number): number {
@@ -32,11 +51,22 @@ export class ShardedRecords implements RecordStore {
   look (id: Buffer): Promise<Row | null> { return this.#of(id).look(id) }
   /** Of all alike: what an earlier id stands for is in another database than the id, and no claim can test that. */
   schemes (): Promise<Schemes> { return this.#first.schemes() }
-  async lostAlgorithms (lost: number, route: string): Promise<number[]> { return (await Promise.all(this.#shards.map(async shard => shard.lostAlgorithms(lost, route)))).flat() }
-  async mayBeLost (question: LostQuestion): Promise<boolean> { return (await Promise.all(this.#shards.map(async shard => shard.mayBeLost(question)))).includes(true) }
-  async endEarlierScheme (): Promise<void> { await Promise.all(this.#shards.map(async shard => shard.endEarlierScheme())) }
+
+  async lostAlgorithms (lost: number, route: string): Promise<number[]> {
+    return (await Promise.all(this.#shards.map(async (shard) => shard.lostAlgorithms(lost, route)))).flat()
+  }
+
+  async mayBeLost (question: LostQuestion): Promise<boolean> {
+    return (await Promise.all(this.#shards.map(async (shard) => shard.mayBeLost(question)))).includes(true)
+  }
+
+  async endEarlierScheme (): Promise<void> { await Promise.all(this.#shards.map(async (shard) => shard.endEarlierScheme())) }
   settle (settlement: Settlement): Promise<SettleResult> { return this.#of(settlement.token.id).settle(settlement) }
-  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> { return this.#of(claim.id).settleLost(settlement, claim, ageMs) }
+
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
+    return this.#of(claim.id).settleLost(settlement, claim, ageMs)
+  }
+
   resolve (resolution: Resolution): Promise<OperatorResult> { return this.#of(resolution.token.id).resolve(resolution) }
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#of(token.id).expire(token, audit) }
   noteProbe (note: ProbeNote): Promise<boolean> { return this.#of(note.token.id).noteProbe(note) }
@@ -50,13 +80,13 @@ export class ShardedRecords implements RecordStore {
       const renewed = await shard.renew(own).catch(() => own.map((): RenewResult => 'skipped'))
       own.forEach((token, index) => results.set(token, renewed[index] ?? 'skipped'))
     }))
-    return tokens.map(token => results.get(token) ?? 'skipped')
+    return tokens.map((token) => results.get(token) ?? 'skipped')
   }
 
   async lapse ({ ids, running, limit, still }: LapseOrder): Promise<Lapsed[]> {
     const lapsed: Lapsed[] = []
     for (const at of this.#round()) {
-      const own = ids?.filter(id => this.#indexOf(id) === at) ?? null
+      const own = ids?.filter((id) => this.#indexOf(id) === at) ?? null
       if (own?.length === 0 || lapsed.length >= limit) continue
       lapsed.push(...await this.#at(at).lapse({ ids: own, running, limit: limit - lapsed.length, still }))
     }
@@ -85,25 +115,25 @@ export class ShardedRecords implements RecordStore {
   }
 
   async unresolved (): Promise<Unresolved> {
-    const all = await Promise.all(this.#shards.map(shard => shard.unresolved()))
-    const ages = all.map(({ oldestMs }) => oldestMs).filter(ms => ms !== null)
+    const all = await Promise.all(this.#shards.map((shard) => shard.unresolved()))
+    const ages = all.map(({ oldestMs }) => oldestMs).filter((ms) => ms !== null)
     return { count: all.reduce((sum, { count }) => sum + count, 0), oldestMs: ages.length === 0 ? null : Math.max(...ages) }
   }
 
   async list (filter: RecordFilter) {
-    const lists = await Promise.all(this.#shards.map(shard => shard.list(filter)))
+    const lists = await Promise.all(this.#shards.map((shard) => shard.list(filter)))
     return lists.flat().sort((a, b) => b.claimedAtMs - a.claimedAtMs).slice(0, filter.limit)
   }
 
   async beat (sign: SignOfLife): Promise<Beaten> {
-    const all = await Promise.all(this.#shards.map(async shard => shard.beat(sign)))
+    const all = await Promise.all(this.#shards.map(async (shard) => shard.beat(sign)))
     const [first] = all
     if (first === undefined) throw new Error('there is no database')
     // Another one in any of them is another one of the whole.
     return { ...first, generation: all.reduce((sum, { generation }) => sum + generation, 0) }
   }
 
-  async close (): Promise<void> { await Promise.all(this.#shards.map(shard => shard.close())) }
+  async close (): Promise<void> { await Promise.all(this.#shards.map((shard) => shard.close())) }
 
   #of (id: Buffer): RecordStore { return this.#at(this.#indexOf(id)) }
   #indexOf (id: Buffer): number { return shardOf(id, this.#shards.length) }

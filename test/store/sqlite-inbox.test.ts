@@ -6,7 +6,19 @@ import { after, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { switchIn } from '../../src/store/sqlite/schemes.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
-import { acceptInTurn, DELIVERED, detailOf, idsOf, messageOf, namesOf, ROUTE, stateOf, takeFrom, takeOne, workerOf } from '../conformance/inbox-world.ts'
+import {
+  acceptInTurn,
+  DELIVERED,
+  detailOf,
+  idsOf,
+  messageOf,
+  namesOf,
+  ROUTE,
+  stateOf,
+  takeFrom,
+  takeOne,
+  workerOf
+} from '../conformance/inbox-world.ts'
 import { inboxConformance } from '../conformance/inbox.ts'
 import { SWITCH } from '../conformance/record-schemes.ts'
 import { makeDirectory } from '../harness/directory.ts'
@@ -36,25 +48,31 @@ after(async () => { await (await shared)?.close() })
 
 inboxConformance('sqlite', async () => {
   const { store, clock, raw } = await (shared ??= opened())
-  raw(database => { database.exec('delete from records; delete from messages; delete from workers; delete from message_audit; update installation set scheme = 1; delete from schemes where number > 1; update schemes set ended_at = null') })
+  raw((database) => { database.exec('delete from records; delete from messages; delete from workers; delete from message_audit; update installation set scheme = 1; delete from schemes where number > 1; update schemes set ended_at = null') })
   return {
     store: store.inbox,
     records: store,
-    switchScheme: (name, over) => Promise.resolve(raw(database => switchIn(database, { ...SWITCH, name, ...over }, clock.nowMs))),
-    advance: ms => { clock.nowMs += ms },
-    requestBytes: id => Promise.resolve(raw(database => database.prepare('select length(target) + length(headers) + length(body) as bytes from messages where id = ?').get(id)?.['bytes'] as number)),
-    audits: () => Promise.resolve(raw(database => database.prepare('select action, who, why from message_audit order by number').all() as unknown as Array<{ action: string, who: string, why: string }>).map(row => ({ ...row })))
+    switchScheme: (name, over) => Promise.resolve(raw((database) => switchIn(database, { ...SWITCH, name, ...over }, clock.nowMs))),
+    advance: (ms) => { clock.nowMs += ms },
+    requestBytes: (id) => Promise.resolve(raw((database) => database.prepare(
+      'select length(target) + length(headers) + length(body) as bytes from messages where id = ?'
+    ).get(id)?.['bytes'] as number)),
+    audits: () => Promise.resolve(
+      raw((database) => database.prepare(
+        'select action, who, why from message_audit order by number'
+      ).all() as unknown as Array<{ action: string, who: string, why: string }>).map((row) => ({ ...row }))
+    )
   }
 })
 
-test('a start finds what was accepted, and what a dead process had is delivered at once', async t => {
+test('a start finds what was accepted, and what a dead process had is delivered at once', async (t) => {
   const { store, openAgain } = await open(t)
   const [first, next] = [messageOf({ group: 'a', body: 'one' }), messageOf({ group: 'a' })]
   await store.inbox.accept(first)
   await store.inbox.accept(next)
   await takeOne(store.inbox, await workerOf(store.inbox))
   await store.close()
-  const { inbox, close } = await openAgain().then(again => ({ inbox: again.inbox, close: () => again.close() }))
+  const { inbox, close } = await openAgain().then((again) => ({ inbox: again.inbox, close: () => again.close() }))
   t.after(close)
   assert.equal(await stateOf(inbox, first), 'waiting')
   const owner = await workerOf(inbox)
@@ -64,7 +82,7 @@ test('a start finds what was accepted, and what a dead process had is delivered 
   assert.deepEqual(namesOf(await takeFrom(inbox, owner)), idsOf(next))
 })
 
-test('a start says what it holds because its worker died; a look by the command line takes nothing from anybody', async t => {
+test('a start says what it holds because its worker died; a look by the command line takes nothing from anybody', async (t) => {
   const { store, openAgain, openBeside } = await open(t)
   assert.deepEqual(store.recoveredAtStart, { count: 0, held: [] })
   const [held, other] = [messageOf({ holds: true }), messageOf()]
@@ -80,7 +98,7 @@ test('a start says what it holds because its worker died; a look by the command 
   assert.deepEqual(await again.inbox.recover(10), { count: 0, held: [] })
 })
 
-test('a clock that is put back hides nothing from an operator', async t => {
+test('a clock that is put back hides nothing from an operator', async (t) => {
   const { store: { inbox }, clock } = await open(t)
   const message = messageOf()
   await inbox.accept(message)
@@ -90,12 +108,12 @@ test('a clock that is put back hides nothing from an operator', async t => {
   assert.deepEqual(namesOf(await takeFrom(inbox, await workerOf(inbox))), idsOf(message))
 })
 
-test('what cannot be read back is never sent', async t => {
+test('what cannot be read back is never sent', async (t) => {
   const { store: { inbox }, raw } = await open(t)
   const damaged = messageOf()
   await inbox.accept(damaged)
   const owner = await workerOf(inbox)
-  raw(database => database.prepare('update messages set headers = x\'00\' where id = ?').run(damaged.id))
+  raw((database) => database.prepare('update messages set headers = x\'00\' where id = ?').run(damaged.id))
   assert.deepEqual(await takeFrom(inbox, owner), [])
   const { state, error } = await detailOf(inbox, damaged)
   assert.deepEqual({ state, error }, { state: 'dead', error: 'UNDECODABLE' })

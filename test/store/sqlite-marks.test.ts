@@ -21,19 +21,19 @@ async function open (t: TestContext) {
   return { store, clock, directory, openAgain }
 }
 
-markStoreConformance('sqlite', async t => {
+markStoreConformance('sqlite', async (t) => {
   const { store, clock, directory } = await open(t)
   return {
     store: store.marks,
-    advance: ms => { clock.nowMs += ms },
-    switchScheme: name => {
+    advance: (ms) => { clock.nowMs += ms },
+    switchScheme: (name) => {
       const database = new DatabaseSync(join(directory.path, 'onceway.db'), { timeout: 5_000 })
       try { return switchIn(database, { ...SWITCH, name }, clock.nowMs) } finally { database.close() }
     }
   }
 })
 
-test('what is over is swept, and nothing else', async t => {
+test('what is over is swept, and nothing else', async (t) => {
   const { store: { marks }, clock } = await open(t)
   for (let number = 0; number < 10; number++) await marks.done(endingOf(randomBytes(32), randomBytes(16), 100))
   const kept = randomBytes(32)
@@ -44,7 +44,7 @@ test('what is over is swept, and nothing else', async t => {
   assert.equal(await marks.mark(markingOf(kept, randomBytes(16), 'running', 100)), 'done')
 })
 
-test('a start finds what is done, and frees what a dead process forwarded', async t => {
+test('a start finds what is done, and frees what a dead process forwarded', async (t) => {
   const { store, openAgain } = await open(t)
   const [running, done] = [randomBytes(32), randomBytes(32)]
   await store.marks.mark(markingOf(running, randomBytes(16), 'running', 600_000))

@@ -27,10 +27,13 @@ async function opened (dataDir: string): Promise<string | null> {
 }
 
 function modes (dataDir: string): Record<string, string> {
-  return Object.fromEntries(['.', ...readdirSync(dataDir).sort()].map(name => [name, (statSync(join(dataDir, name)).mode & 0o777).toString(8)]))
+  return Object.fromEntries(['.', ...readdirSync(dataDir).sort()].map((name) => [
+    name,
+    (statSync(join(dataDir, name)).mode & 0o777).toString(8)
+  ]))
 }
 
-test('whatever the umask, its files are their owner\'s alone, while it serves and when it has closed', async t => {
+test('whatever the umask, its files are their owner\'s alone, while it serves and when it has closed', async (t) => {
   const before = process.umask(0)
   t.after(() => { process.umask(before) })
   const dataDir = join(directory(t), 'new')
@@ -38,12 +41,20 @@ test('whatever the umask, its files are their owner\'s alone, while it serves an
   const store = await openSqlite({ dataDir, exclusive: true })
   const serving = modes(dataDir)
   await store.close()
-  assert.deepEqual(serving, { '.': '700', 'onceway.db': '600', 'onceway.db-shm': '600', 'onceway.db-wal': '600', 'onceway.lock': '600', 'onceway.lock-journal': '600', secret: '600' })
-  assert.ok(Object.values(modes(dataDir)).every(mode => mode === '600' || mode === '700'))
+  assert.deepEqual(serving, {
+    '.': '700',
+    'onceway.db': '600',
+    'onceway.db-shm': '600',
+    'onceway.db-wal': '600',
+    'onceway.lock': '600',
+    'onceway.lock-journal': '600',
+    secret: '600'
+  })
+  assert.ok(Object.values(modes(dataDir)).every((mode) => mode === '600' || mode === '700'))
   assert.equal(store.remark, null)
 })
 
-test('files of a release that left them readable are closed at the start, and so is their directory', async t => {
+test('files of a release that left them readable are closed at the start, and so is their directory', async (t) => {
   const dataDir = directory(t, 0o755)
   await opened(dataDir)
   for (const name of readdirSync(dataDir)) chmodSync(join(dataDir, name), 0o644)
@@ -52,7 +63,7 @@ test('files of a release that left them readable are closed at the start, and so
   assert.deepEqual(modes(dataDir), { '.': '700', 'onceway.db': '600', 'onceway.lock': '600', secret: '600' })
 })
 
-test('what a link leads to is nobody\'s to change', async t => {
+test('what a link leads to is nobody\'s to change', async (t) => {
   const dataDir = directory(t, 0o700)
   const elsewhere = join(dataDir, '..', 'of-somebody-else')
   writeFileSync(elsewhere, 'x', { mode: 0o644 })
@@ -61,7 +72,7 @@ test('what a link leads to is nobody\'s to change', async t => {
   assert.equal(statSync(elsewhere).mode & 0o777, 0o644)
 })
 
-test('a directory that holds other things too keeps its mode; one that all may write to is told of', async t => {
+test('a directory that holds other things too keeps its mode; one that all may write to is told of', async (t) => {
   for (const [mode, told] of [[0o755, null], [0o775, null], [0o777, /every user may write to the data directory/]] as const) {
     const dataDir = directory(t, mode)
     writeFileSync(join(dataDir, 'of-somebody-else'), '')
@@ -73,7 +84,7 @@ test('a directory that holds other things too keeps its mode; one that all may w
   }
 })
 
-test('what is no file is no store, and nothing waits for it', async t => {
+test('what is no file is no store, and nothing waits for it', async (t) => {
   for (const name of ['secret', 'onceway.db']) {
     const dataDir = directory(t)
     await opened(dataDir)
@@ -84,7 +95,7 @@ test('what is no file is no store, and nothing waits for it', async t => {
 })
 
 // Whoever may give files away can be given some.
-test('a store that belongs to somebody else is served, and said to', async t => {
+test('a store that belongs to somebody else is served, and said to', async (t) => {
   const dataDir = directory(t)
   await opened(dataDir)
   if (process.getuid?.() !== 0) {

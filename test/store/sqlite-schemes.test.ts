@@ -32,13 +32,22 @@ function world (t: TestContext) {
   return {
     ...{ clock, file, withFile },
     serve: async (scheme?: string) => {
-      const store = await openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs, ...(scheme === undefined ? {} : { scheme }) })
+      const store = await openSqlite({
+        dataDir: directory.path,
+        exclusive: true,
+        nowMs: () => clock.nowMs,
+        ...(scheme === undefined ? {} : { scheme })
+      })
       t.after(() => store.close())
       return store
     },
     switchTo: (name: string, over: Partial<SwitchOrder> = {}) => switchSchemeIn(directory.path, { ...SWITCH, name, ...over }, clock.nowMs),
     /** As a build before schemes does at its start. */
-    startBefore: () => { withFile(database => { migrate(database, file, 0, readMigrationFiles('sqlite').filter(({ number }) => number < SCHEMES_MIGRATION)) }) }
+    startBefore: () => {
+      withFile((database) => {
+        migrate(database, file, 0, readMigrationFiles('sqlite').filter(({ number }) => number < SCHEMES_MIGRATION))
+      })
+    }
   }
 }
 
@@ -54,7 +63,7 @@ async function schemesOf ({ serve }: World, scheme?: string) {
 const isNewer = (error: unknown) => error instanceof StartError && /migrated by a newer release/.test(error.message)
 
 describe('sqlite: which scheme claims', () => {
-  test('a new data directory begins with the scheme that its first gateway chooses, whatever a later one would', async t => {
+  test('a new data directory begins with the scheme that its first gateway chooses, whatever a later one would', async (t) => {
     const it = world(t)
     const chosen = { current: { number: 1, name: SECOND }, earlier: null }
     assert.deepEqual(await schemesOf(it, SECOND), chosen)
@@ -62,20 +71,20 @@ describe('sqlite: which scheme claims', () => {
     assert.throws(it.startBefore, isNewer, 'an older build would make other ids')
   })
 
-  test('one that chooses the first scheme lets older builds in', async t => {
+  test('one that chooses the first scheme lets older builds in', async (t) => {
     const it = world(t)
     assert.deepEqual((await schemesOf(it)).current, { number: 1, name: '1' })
     it.startBefore()
   })
 
-  test('one that an older build has begun has the first scheme, whatever its next gateway would choose', async t => {
+  test('one that an older build has begun has the first scheme, whatever its next gateway would choose', async (t) => {
     const it = world(t)
     it.startBefore()
     assert.deepEqual(await schemesOf(it, SECOND), { current: { number: 1, name: '1' }, earlier: null })
     it.startBefore()
   })
 
-  test('until somebody serves nobody has chosen, and a switch chooses without a scheme before', async t => {
+  test('until somebody serves nobody has chosen, and a switch chooses without a scheme before', async (t) => {
     const it = world(t)
     new Database({ file: it.file, nowMs: it.clock.nowMs, exclusive: false, scheme: '2' }).close()
     const undecided = { number: 1, from: null, to: SECOND, rows: { records: 0, messages: 0, marks: 0 } }
@@ -89,14 +98,17 @@ describe('sqlite: which scheme claims', () => {
 })
 
 describe('sqlite: another scheme', () => {
-  test('is begun while nobody serves, with the name of who did, and counts what lives', async t => {
+  test('is begun while nobody serves, with the name of who did, and counts what lives', async (t) => {
     const it = world(t)
     const store = await it.serve()
     await store.insert(claimOf())
     await store.inbox.accept(messageOf())
     await store.marks.done(endingOf(newId(), newToken(), LONG_MS))
     await store.marks.done(endingOf(newId(), newToken(), SHORT_MS))
-    assert.throws(() => it.switchTo(SECOND), (error: unknown) => error instanceof StartError && /Another onceway serves from/.test(error.message))
+    assert.throws(
+      () => it.switchTo(SECOND),
+      (error: unknown) => error instanceof StartError && /Another onceway serves from/.test(error.message)
+    )
     await store.close()
     it.clock.nowMs += SHORT_MS
     const result = { kind: 'switched', number: 2, from: '1', to: SECOND, rows: { records: 1, messages: 1, marks: 1 } } as const
@@ -104,27 +116,33 @@ describe('sqlite: another scheme', () => {
     it.startBefore()
     assert.deepEqual(it.switchTo(SECOND, { isLost: true }), result)
     assert.throws(it.startBefore, isNewer, 'an older build would write rows of the first scheme')
-    const row = it.withFile(database => database.prepare('select name, since, who, why, is_lost from schemes order by number desc').get())
+    const row = it.withFile((database) => database.prepare('select name, since, who, why, is_lost from schemes order by number desc').get())
     assert.deepEqual({ ...row }, { name: SECOND, since: it.clock.nowMs, who: SWITCH.who, why: SWITCH.why, is_lost: 0 })
     it.clock.nowMs += 500
-    assert.deepEqual(await schemesOf(it), { current: { number: 2, name: SECOND }, earlier: { number: 1, name: '1', isLost: true, isOver: false, ageMs: 500 } })
+    assert.deepEqual(await schemesOf(it), {
+      current: { number: 2, name: SECOND },
+      earlier: { number: 1, name: '1', isLost: true, isOver: false, ageMs: 500 }
+    })
     assert.deepEqual(it.switchTo('1'), { kind: 'earlier-left', earlier: '1', rows: { records: 1, messages: 1, marks: 2 }, untilMs: null })
   })
 
-  test('keeps older builds out also where its ids are the first one\'s again', async t => {
+  test('keeps older builds out also where its ids are the first one\'s again', async (t) => {
     const it = world(t)
     await (await it.serve('2')).close()
-    it.withFile(database => { database.exec('update migrations set compatible_from = 1') })
+    it.withFile((database) => { database.exec('update migrations set compatible_from = 1') })
     assert.deepEqual(it.switchTo('1').kind, 'switched')
     assert.throws(it.startBefore, isNewer)
   })
 
-  test('there is nothing to switch where no store was, and no directory is made', async t => {
+  test('there is nothing to switch where no store was, and no directory is made', async (t) => {
     const it = world(t)
-    assert.throws(() => it.switchTo(SECOND), (error: unknown) => error instanceof StartError && /There is no database in/.test(error.message))
+    assert.throws(
+      () => it.switchTo(SECOND),
+      (error: unknown) => error instanceof StartError && /There is no database in/.test(error.message)
+    )
   })
 
-  test('what each table has left of the one before keeps that from ending, and what was written late does too', async t => {
+  test('what each table has left of the one before keeps that from ending, and what was written late does too', async (t) => {
     const it = world(t)
     const store = await it.serve()
     const claim = claimOf()
@@ -152,7 +170,7 @@ describe('sqlite: another scheme', () => {
     assert.deepEqual(await again.insert(nextOf(claim, { earlierId: null })), { kind: 'won', attempt: 1 })
   })
 
-  test('whether any of it is left is not asked before the last that stood at the switch is past', async t => {
+  test('whether any of it is left is not asked before the last that stood at the switch is past', async (t) => {
     const it = world(t)
     const store = await it.serve()
     const claim = claimOf()
@@ -161,7 +179,7 @@ describe('sqlite: another scheme', () => {
     await store.close()
     it.switchTo('2')
     const again = await it.serve()
-    it.withFile(database => { database.exec('delete from records') })
+    it.withFile((database) => { database.exec('delete from records') })
     await again.endEarlierScheme()
     assert.equal((await again.schemes()).earlier?.isOver, false)
     it.clock.nowMs += LONG_MS

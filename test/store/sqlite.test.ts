@@ -28,7 +28,7 @@ function directoryFor (t: TestContext): string {
   return directory
 }
 
-recordStoreConformance('sqlite', async t => {
+recordStoreConformance('sqlite', async (t) => {
   const dataDir = directoryFor(t)
   let now = 1_800_000_000_000
   const nowMs = () => now
@@ -40,26 +40,26 @@ recordStoreConformance('sqlite', async t => {
   }
   return {
     store,
-    advance: ms => { now += ms },
+    advance: (ms) => { now += ms },
     reopen: async () => {
       const second = await openSqlite({ dataDir, exclusive: false, nowMs })
       t.after(() => second.close())
       return second
     },
-    corrupt: id => {
-      raw(database => {
+    corrupt: (id) => {
+      raw((database) => {
         database.exec('pragma ignore_check_constraints = on')
         database.prepare('update records set state = \'accepted\' where id = ?').run(id)
       })
     },
     switchScheme: (name, over) => {
       let result: SwitchResult | null = null
-      raw(database => { result = switchIn(database, { ...SWITCH, name, ...over }, now) })
+      raw((database) => { result = switchIn(database, { ...SWITCH, name, ...over }, now) })
       return result ?? assert.fail('it was not asked')
     },
     audits: () => {
       let rows: Array<{ action: string, who: string, why: string }> = []
-      raw(database => { rows = database.prepare('select action, who, why from audit order by number').all() as typeof rows })
+      raw((database) => { rows = database.prepare('select action, who, why from audit order by number').all() as typeof rows })
       return Promise.resolve(rows)
     }
   }
@@ -71,10 +71,11 @@ async function openIn (t: TestContext, dataDir: string, exclusive = true): Promi
   return store
 }
 
-const sentence = (pattern: RegExp) => (error: unknown) => error instanceof StartError && pattern.test(error.message) && !error.message.includes('\n')
+const sentence = (pattern: RegExp) => (error: unknown) =>
+  error instanceof StartError && pattern.test(error.message) && !error.message.includes('\n')
 
 describe('sqlite: the data directory', () => {
-  test('what was acknowledged is there after the store was closed and opened again', async t => {
+  test('what was acknowledged is there after the store was closed and opened again', async (t) => {
     const dataDir = directoryFor(t)
     const claim = claimOf()
     const first = await openIn(t, dataDir)
@@ -87,13 +88,13 @@ describe('sqlite: the data directory', () => {
     assert.deepEqual(again.lapsedAtStart, [])
   })
 
-  test('a directory that is missing is made, for this user alone', async t => {
+  test('a directory that is missing is made, for this user alone', async (t) => {
     const dataDir = join(directoryFor(t), 'deep', 'down')
     await openIn(t, dataDir)
     assert.equal(statSync(dataDir).mode & 0o777, 0o700)
   })
 
-  test('a second gateway on the same directory is refused in a sentence, until the first is closed', async t => {
+  test('a second gateway on the same directory is refused in a sentence, until the first is closed', async (t) => {
     const dataDir = directoryFor(t)
     const first = await openIn(t, dataDir)
     await assert.rejects(openSqlite({ dataDir, exclusive: true }), sentence(/Another onceway serves from .*--data-dir/))
@@ -101,7 +102,7 @@ describe('sqlite: the data directory', () => {
     await openIn(t, dataDir)
   })
 
-  test('the command line looks in while a gateway serves, and leaves its claims alone', async t => {
+  test('the command line looks in while a gateway serves, and leaves its claims alone', async (t) => {
     const dataDir = directoryFor(t)
     const gateway = await openIn(t, dataDir)
     const claim = claimOf()
@@ -111,11 +112,11 @@ describe('sqlite: the data directory', () => {
     assert.equal((await gateway.settle(settlementOf(tokenOf(claim), 'completed'))).kind, 'settled')
   })
 
-  test('the command line makes no database where there is none', async t => {
+  test('the command line makes no database where there is none', async (t) => {
     await assert.rejects(openSqlite({ dataDir: directoryFor(t), exclusive: false }), sentence(/There is no database in .*serve/))
   })
 
-  test('what a killed process had claimed is indeterminate as soon as the next one starts', async t => {
+  test('what a killed process had claimed is indeterminate as soon as the next one starts', async (t) => {
     const dataDir = directoryFor(t)
     const claim = claimOf({ unknownKeepMs: 70_000 })
     const source = `
@@ -124,7 +125,11 @@ describe('sqlite: the data directory', () => {
       const revive = (_, value) => value?.type === 'Buffer' ? Buffer.from(value.data) : value
       const store = await openSqlite({ dataDir, exclusive: true })
       console.log((await store.insert(JSON.parse(text, revive))).kind)`
-    const child = spawn(process.execPath, ['--input-type=module', '-e', source, dataDir, JSON.stringify(claim)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(
+      process.execPath,
+      ['--input-type=module', '-e', source, dataDir, JSON.stringify(claim)],
+      { stdio: ['ignore', 'pipe', 'inherit'] }
+    )
     t.after(() => child.kill('SIGKILL'))
     const [said] = await once(child.stdout, 'data') as [Buffer]
     assert.equal(said.toString().trim(), 'won')
@@ -138,7 +143,7 @@ describe('sqlite: the data directory', () => {
     assert.ok(keepLeftMs !== null && keepLeftMs > 60_000 && keepLeftMs <= 70_000)
   })
 
-  test('a directory or a file that cannot be used is named in a sentence', async t => {
+  test('a directory or a file that cannot be used is named in a sentence', async (t) => {
     const dataDir = directoryFor(t)
     writeFileSync(join(dataDir, 'file'), 'x')
     await assert.rejects(openSqlite({ dataDir: join(dataDir, 'file', 'below'), exclusive: true }), sentence(/cannot be used .*--data-dir/))
@@ -147,7 +152,7 @@ describe('sqlite: the data directory', () => {
     await assert.rejects(openSqlite({ dataDir, exclusive: true }), sentence(/is not a database of onceway/), 'and the lock was let go')
   })
 
-  test('a database that a newer release has left this build behind in is refused, one that it has not is served', async t => {
+  test('a database that a newer release has left this build behind in is refused, one that it has not is served', async (t) => {
     const dataDir = directoryFor(t)
     await (await openIn(t, dataDir)).close()
     const newest = readMigrationFiles('sqlite').at(-1)?.number ?? 0
@@ -160,10 +165,15 @@ describe('sqlite: the data directory', () => {
     await assert.rejects(openSqlite({ dataDir, exclusive: true }), sentence(/newer release .* install the newer release/))
   })
 
-  test('a migration that fails leaves nothing behind', t => {
+  test('a migration that fails leaves nothing behind', (t) => {
     const database = new DatabaseSync(':memory:')
     t.after(() => { database.close() })
-    const broken = { number: 1, name: '0001_broken', compatibleFrom: 1, text: 'create table half (id integer); create table half (id integer)' }
+    const broken = {
+      number: 1,
+      name: '0001_broken',
+      compatibleFrom: 1,
+      text: 'create table half (id integer); create table half (id integer)'
+    }
     assert.throws(() => { migrate(database, ':memory:', 0, [broken]) }, /half/)
     assert.deepEqual(database.prepare('select name from sqlite_schema where name = \'half\'').all(), [])
     assert.deepEqual(database.prepare('select * from migrations').all(), [])
@@ -174,7 +184,8 @@ const UNDER_WAY = 10_000
 
 describe('sqlite: faults', () => {
   const unavailable = (inDoubt: boolean) => (error: unknown) => error instanceof StoreUnavailable && error.inDoubt === inDoubt
-  const faulted = (inDoubt: boolean) => (error: unknown) => error instanceof Faulted && error.fault.kind === 'unavailable' && error.fault.inDoubt === inDoubt
+  const faulted = (inDoubt: boolean) => (error: unknown) =>
+    error instanceof Faulted && error.fault.kind === 'unavailable' && error.fault.inDoubt === inDoubt
 
   function databaseFor (t: TestContext): Database {
     const database = new Database({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
@@ -182,13 +193,13 @@ describe('sqlite: faults', () => {
     return database
   }
 
-  test('a commit survives a power cut: the log is written through', t => {
+  test('a commit survives a power cut: the log is written through', (t) => {
     const { connection } = databaseFor(t)
     assert.equal(connection.prepare('pragma journal_mode').get()?.journal_mode, 'wal')
     assert.equal(connection.prepare('pragma synchronous').get()?.synchronous, 2)
   })
 
-  test('a worker that dies leaves what was under way in doubt, and refuses the rest at once', async t => {
+  test('a worker that dies leaves what was under way in doubt, and refuses the rest at once', async (t) => {
     const { link } = await openLink({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
     // So many that it is not through when it is killed in the same turn.
     const under = link.send(Array.from({ length: UNDER_WAY }, () => ({ op: 'insert', claim: claimOf() }) as const), 0)
@@ -200,7 +211,7 @@ describe('sqlite: faults', () => {
     await link.close()
   })
 
-  test('a full disk refuses without doubt, and what is there is still served', t => {
+  test('a full disk refuses without doubt, and what is there is still served', (t) => {
     const database = databaseFor(t)
     const [kept, large] = [claimOf(), claimOf()]
     database.run([{ op: 'insert', claim: kept }, { op: 'insert', claim: large }], 0)
@@ -211,7 +222,7 @@ describe('sqlite: faults', () => {
     assert.equal((database.run([{ op: 'renew', tokens: [tokenOf(kept), tokenOf(large)] }], 0)[0] as string[]).join(), 'renewed,renewed')
   })
 
-  test('a file that another program has locked refuses without doubt', t => {
+  test('a file that another program has locked refuses without doubt', (t) => {
     const database = databaseFor(t)
     const other = new DatabaseSync(database.connection.location() ?? '')
     t.after(() => { other.close() })
@@ -222,7 +233,7 @@ describe('sqlite: faults', () => {
     assert.deepEqual(database.run([{ op: 'insert', claim: claimOf() }], 0), [{ kind: 'won', attempt: 1 }])
   })
 
-  test('only a commit that failed is in doubt', t => {
+  test('only a commit that failed is in doubt', (t) => {
     const database = databaseFor(t)
     const exec = database.connection.exec.bind(database.connection)
     t.mock.method(database.connection, 'exec', (text: string) => {
@@ -234,10 +245,10 @@ describe('sqlite: faults', () => {
     assert.deepEqual(database.run([{ op: 'insert', claim: claimOf() }], 0), [{ kind: 'won', attempt: 1 }])
   })
 
-  test('too many uncombined calls at once are refused, the others answered', async t => {
+  test('too many uncombined calls at once are refused, the others answered', async (t) => {
     const store = await openIn(t, directoryFor(t))
     const results = await Promise.allSettled(Array.from({ length: 300 }, () => store.beat(SIGN)))
-    const refused = results.filter(result => result.status === 'rejected')
+    const refused = results.filter((result) => result.status === 'rejected')
     assert.equal(refused.length, 300 - 256)
     for (const { reason } of refused) assert.ok(reason instanceof StoreOverloaded)
     await store.beat(SIGN)
@@ -245,7 +256,7 @@ describe('sqlite: faults', () => {
 })
 
 describe('sqlite: the worker', () => {
-  test('a settle overtakes the claims that wait', async t => {
+  test('a settle overtakes the claims that wait', async (t) => {
     const { link } = await openLink({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
     t.after(() => link.close())
     const first = claimOf()
@@ -259,11 +270,11 @@ describe('sqlite: the worker', () => {
     assert.ok(order.indexOf('settle') < 50, `settled after ${order.indexOf('settle')} of 100 claims`)
   })
 
-  test('what was asked before the store closes is done', async t => {
+  test('what was asked before the store closes is done', async (t) => {
     const dataDir = directoryFor(t)
     const store = await openIn(t, dataDir)
     const claims = Array.from({ length: 500 }, () => claimOf())
-    const results = Promise.all(claims.map(claim => store.insert(claim)))
+    const results = Promise.all(claims.map((claim) => store.insert(claim)))
     await store.close()
     assert.ok((await results).every(({ kind }) => kind === 'won'))
   })
@@ -278,9 +289,13 @@ describe('sqlite: the worker', () => {
     assert.equal(small.toString(), 'key')
   })
 
-  test('every batch is told to the meter', async t => {
+  test('every batch is told to the meter', async (t) => {
     const told: string[] = []
-    const store = await openSqlite({ dataDir: directoryFor(t), exclusive: true, meter: { store: (name, operation, ok) => { told.push(`${name} ${operation} ${ok}`) } } })
+    const store = await openSqlite({
+      dataDir: directoryFor(t),
+      exclusive: true,
+      meter: { store: (name, operation, ok) => { told.push(`${name} ${operation} ${ok}`) } }
+    })
     t.after(() => store.close())
     const claim = claimOf()
     await store.insert(claim)

@@ -81,8 +81,8 @@ test('every metric of a single process is there, under the same name and type, a
   world.worker(1, 1)
   const several = typesOf(await world.scrape(1))
   assert.equal(new Set(several).size, several.length)
-  assert.deepEqual(single.filter(type => !several.includes(type)), [])
-  assert.deepEqual(several.filter(type => !single.includes(type)), ['onceway_workers gauge', 'onceway_workers_ended_total counter'])
+  assert.deepEqual(single.filter((type) => !several.includes(type)), [])
+  assert.deepEqual(several.filter((type) => !single.includes(type)), ['onceway_workers gauge', 'onceway_workers_ended_total counter'])
 })
 
 test('the numbers of the processes stand beside each other', async () => {
@@ -91,7 +91,11 @@ test('the numbers of the processes stand beside each other', async () => {
   world.worker(2, 2)
   const text = await world.scrape(1, 2)
   for (const name of ['process_cpu_seconds_total', 'process_start_time_seconds', 'nodejs_eventloop_lag_p99_seconds']) {
-    assert.deepEqual(Array.from(text.matchAll(new RegExp(`^${name}\\{worker="([^"]+)"\\} `, 'gm')), ([, worker]) => worker).sort(), ['1', '2', 'primary'], name)
+    assert.deepEqual(
+      Array.from(text.matchAll(new RegExp(`^${name}\\{worker="([^"]+)"\\} `, 'gm')), ([, worker]) => worker).sort(),
+      ['1', '2', 'primary'],
+      name
+    )
   }
 })
 
@@ -107,7 +111,11 @@ test('what a worker counted stays when it has ended, and its successor adds to i
   shows(await world.scrape(2), 'onceway_requests_total{route="charges",outcome="executed"} 2', 'onceway_executions 1')
   const successor = world.worker(3, 1)
   successor.request('charges', 'executed', 20)
-  shows(await world.scrape(2, 3), 'onceway_requests_total{route="charges",outcome="executed"} 3', 'onceway_request_duration_seconds_count{route="charges"} 3')
+  shows(
+    await world.scrape(2, 3),
+    'onceway_requests_total{route="charges",outcome="executed"} 3',
+    'onceway_request_duration_seconds_count{route="charges"} 3'
+  )
   world.gathered.ended(3)
   world.gathered.ended(2)
   const text = await world.scrape()
@@ -151,5 +159,10 @@ test('which promise holds is the same of several workers, not their sum; a worke
   const [one, two] = [world.worker(1, 1), world.worker(2, 2)]
   one.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: [] })
   two.standing({ promise: 'weakened', reasons: ['fsync-off'], remarks: [] })
-  shows(await world.scrape(1, 2), 'onceway_promise{promise="weakened"} 1', 'onceway_promise{promise="strict"} 0', 'onceway_promise_weakened{reason="fsync-off"} 1')
+  shows(
+    await world.scrape(1, 2),
+    'onceway_promise{promise="weakened"} 1',
+    'onceway_promise{promise="strict"} 0',
+    'onceway_promise_weakened{reason="fsync-off"} 1'
+  )
 })

@@ -4,9 +4,17 @@ import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
 import { keyHash } from '../../src/core/identity.ts'
 import { eventually } from '../harness/eventually.ts'
 
-interface Line { readonly level: string, readonly msg: string, readonly err?: { message: string, stack: string, code?: string, cause?: { message: string } }, readonly [name: string]: unknown }
+interface Line {
+  readonly level: string
+  readonly msg: string
+  readonly err?: { message: string, stack: string, code?: string, cause?: { message: string } }
+  readonly [name: string]: unknown
+}
 
-function logged (write: (log: ReturnType<typeof createLogs>['log']) => void, level: 'debug' | 'info' | 'silent' = 'debug'): { text: string, lines: Line[] } {
+function logged (
+  write: (log: ReturnType<typeof createLogs>['log']) => void,
+  level: 'debug' | 'info' | 'silent' = 'debug'
+): { text: string, lines: Line[] } {
   const texts: string[] = []
   write(createLogs({ level, instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } }).log)
   return { text: texts.join(''), lines: texts.map((line) => JSON.parse(line) as Line) }
@@ -25,7 +33,19 @@ test('what is less severe than the level is not written', () => {
 
 test('credentials, keys and bodies that slip in under a known name are redacted, at three depths', () => {
   const secret = 'hunter2'
-  const fields = { authorization: secret, 'proxy-authorization': secret, cookie: secret, 'set-cookie': secret, 'x-api-key': secret, 'idempotency-key': secret, key: secret, keyText: secret, body: secret, password: secret, token: secret }
+  const fields = {
+    authorization: secret,
+    'proxy-authorization': secret,
+    cookie: secret,
+    'set-cookie': secret,
+    'x-api-key': secret,
+    'idempotency-key': secret,
+    key: secret,
+    keyText: secret,
+    body: secret,
+    password: secret,
+    token: secret
+  }
   const { text, lines } = logged((log) => { log.info({ ...fields, request: { ...fields, headers: fields } }, 'x') })
   assert.equal(lines.length, 1)
   assert.ok(!text.includes(secret), text)
@@ -37,7 +57,10 @@ test('a URL is written without credentials and query', () => {
 })
 
 test('an error is written with its causes, without credentials and without what drivers hang on it', () => {
-  const error = Object.assign(new Error('connect postgres://u:hunter2@h failed', { cause: new Error('refused') }), { code: 'ECONNREFUSED', client: { password: 'hunter2' } })
+  const error = Object.assign(new Error('connect postgres://u:hunter2@h failed', { cause: new Error('refused') }), {
+    code: 'ECONNREFUSED',
+    client: { password: 'hunter2' }
+  })
   const { text, lines: [line] } = logged((log) => { log.error({ err: error }, 'x') })
   assert.ok(!text.includes('hunter2'), text)
   assert.deepEqual([line?.err?.code, line?.err?.cause?.message], ['ECONNREFUSED', 'refused'])
@@ -50,7 +73,25 @@ test('a key is logged as the start of its hash, a target without its query', () 
 })
 
 /** What an event pushes out. */
-const LINE = { requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', keyFrom: undefined, attempt: undefined, bodyMs: 0.1, claimMs: undefined, upstreamMs: undefined, settleMs: undefined, waitMs: 0.2, requestBytes: 3, reason: undefined }
+const LINE = {
+  requestId: 'r-1',
+  route: 'charges',
+  method: 'POST',
+  outcome: 'replayed',
+  status: 201,
+  ms: 0.25,
+  responseBytes: 12,
+  record: 'abc',
+  keyFrom: undefined,
+  attempt: undefined,
+  bodyMs: 0.1,
+  claimMs: undefined,
+  upstreamMs: undefined,
+  settleMs: undefined,
+  waitMs: 0.2,
+  requestBytes: 3,
+  reason: undefined
+}
 
 test('the line of a guarded request is the same log: its level, its base fields, what is not known left out', () => {
   const texts: string[] = []
@@ -63,7 +104,23 @@ test('the line of a guarded request is the same log: its level, its base fields,
   const { time, version, ...rest } = JSON.parse(texts[0] ?? '') as Record<string, unknown>
   assert.match(String(time), /^\d{4}-/)
   assert.equal(typeof version, 'string')
-  assert.deepEqual(rest, { level: 'info', service: 'onceway', instance: 'gw-1', requestId: 'r-1', route: 'charges', method: 'POST', outcome: 'replayed', status: 201, ms: 0.25, responseBytes: 12, record: 'abc', bodyMs: 0.1, waitMs: 0.2, requestBytes: 3, msg: 'guarded' })
+  assert.deepEqual(rest, {
+    level: 'info',
+    service: 'onceway',
+    instance: 'gw-1',
+    requestId: 'r-1',
+    route: 'charges',
+    method: 'POST',
+    outcome: 'replayed',
+    status: 201,
+    ms: 0.25,
+    responseBytes: 12,
+    record: 'abc',
+    bodyMs: 0.1,
+    waitMs: 0.2,
+    requestBytes: 3,
+    msg: 'guarded'
+  })
 })
 
 test('lines of requests wait for one another, a tenth of a second at most, and stand before the event that comes after them', async () => {
@@ -73,7 +130,7 @@ test('lines of requests wait for one another, a tenth of a second at most, and s
   logs.requests.note({ ...LINE, requestId: 'r-2', reason: 'says "no"\n' })
   assert.deepEqual(texts, [])
   logs.log.info({}, 'an event')
-  const lines = texts.join('').trimEnd().split('\n').map(text => JSON.parse(text) as Line)
+  const lines = texts.join('').trimEnd().split('\n').map((text) => JSON.parse(text) as Line)
   assert.deepEqual(lines.map(({ msg, requestId }) => requestId ?? msg), ['r-1', 'r-2', 'an event'])
   assert.equal(lines[1]?.['reason'], 'says "no"\n')
   logs.requests.note(LINE)
@@ -83,17 +140,43 @@ test('lines of requests wait for one another, a tenth of a second at most, and s
 test('the line of a delivery is gathered like those of requests: a thousand of them are not a thousand writes', () => {
   const texts: string[] = []
   const logs = createLogs({ level: 'info', instance: 'gw-1', destination: { write: (text) => { texts.push(text) } } })
-  const delivery = { record: 'abc', route: 'hooks', requestId: 'r-1', attempt: 2, tries: 2, status: 204, error: undefined, inMs: undefined, ms: 3 }
+  const delivery = {
+    record: 'abc',
+    route: 'hooks',
+    requestId: 'r-1',
+    attempt: 2,
+    tries: 2,
+    status: 204,
+    error: undefined,
+    inMs: undefined,
+    ms: 3
+  }
   for (let i = 0; i < 1_000; i++) logs.deliveries.note({ ...delivery, result: 'delivered' })
   assert.ok(texts.length < 50, `${texts.length} writes`)
   logs.deliveries.note({ ...delivery, result: 'again', status: null, error: 'says "no"', inMs: 40 })
   logs.log.info({}, 'an event')
-  const lines = texts.join('').trimEnd().split('\n').map(text => JSON.parse(text) as Line)
+  const lines = texts.join('').trimEnd().split('\n').map((text) => JSON.parse(text) as Line)
   assert.equal(lines.length, 1_002)
   const [{ time, version, ...first } = { level: '', msg: '' }, again] = [lines[0], lines[1_000]]
   assert.deepEqual([typeof time, typeof version], ['string', 'string'])
-  assert.deepEqual(first, { level: 'info', service: 'onceway', instance: 'gw-1', record: 'abc', route: 'hooks', requestId: 'r-1', attempt: 2, tries: 2, result: 'delivered', status: 204, ms: 3, msg: 'message delivered' })
-  assert.deepEqual([again?.msg, again?.['status'], again?.['error'], again?.['inMs']], ['message not delivered; it will be tried again', null, 'says "no"', 40])
+  assert.deepEqual(first, {
+    level: 'info',
+    service: 'onceway',
+    instance: 'gw-1',
+    record: 'abc',
+    route: 'hooks',
+    requestId: 'r-1',
+    attempt: 2,
+    tries: 2,
+    result: 'delivered',
+    status: 204,
+    ms: 3,
+    msg: 'message delivered'
+  })
+  assert.deepEqual(
+    [again?.msg, again?.['status'], again?.['error'], again?.['inMs']],
+    ['message not delivered; it will be tried again', null, 'says "no"', 40]
+  )
   logs.become('warn')
   const before = texts.length
   logs.deliveries.note({ ...delivery, result: 'delivered' })
@@ -106,7 +189,7 @@ test('what is gathered is written in pieces that fit into a pipe which others wr
   const logs = createLogs({ level: 'info', shared: true, destination: { write: (text) => { texts.push(text) } } })
   for (let i = 0; i < 100; i++) logs.requests.note({ ...LINE, reason: 'ü'.repeat(i) })
   logs.log.info({}, 'the end')
-  assert.ok(texts.length > 5 && texts.every(text => Buffer.byteLength(text) <= 4096 && text.endsWith('\n')))
+  assert.ok(texts.length > 5 && texts.every((text) => Buffer.byteLength(text) <= 4096 && text.endsWith('\n')))
   assert.equal(texts.join('').split('\n').length, 102)
 })
 

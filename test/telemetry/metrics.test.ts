@@ -111,7 +111,10 @@ test('counters end in _total, durations in _seconds, and every metric has a help
 
 test('labels are the few that are bounded: no key, tenant or path', async () => {
   const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
-  assert.deepEqual([...labels].sort(), ['by', 'direction', 'le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage', 'state', 'store', 'version'])
+  assert.deepEqual([...labels].sort(), [
+    'by', 'direction', 'le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage',
+    'state', 'store', 'version'
+  ])
 })
 
 test('a reason that is gone leaves no series behind', async () => {

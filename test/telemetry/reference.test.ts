@@ -17,7 +17,10 @@ test('docs/reference/metrics.md has the metrics of the sources; else run npm run
 test('a metric that scripts/metrics.ts does not know is an error, and so is a row without a metric', () => {
   const [first, ...rest] = declaredMetrics()
   assert.ok(first !== undefined)
-  assert.throws(() => metricsPage([...rest, first, { ...first, name: 'onceway_new_total' }]), /does not say what to do about onceway_new_total, and has one too many: none/)
+  assert.throws(
+    () => metricsPage([...rest, first, { ...first, name: 'onceway_new_total' }]),
+    /does not say what to do about onceway_new_total, and has one too many: none/
+  )
   assert.throws(() => metricsPage(rest), new RegExp(`does not say what to do about none, and has one too many: ${first.name}`))
 })
 
@@ -31,14 +34,17 @@ test('what is declared is what a gateway exposes, and the metrics of its primary
 test('the page names no metric that is not declared', () => {
   const names = new Set(declaredMetrics().map(({ name }) => name))
   const named = new Set(Array.from(page.matchAll(/onceway_\w+/g), ([name]) => name.replace(/_(?:bucket|sum|count)$/, '')))
-  assert.deepEqual([...named].filter(name => !names.has(name)), [])
+  assert.deepEqual([...named].filter((name) => !names.has(name)), [])
 })
 
 test('the row of a metric that an alert reads links to that alert', () => {
-  const ofInbox = Array.from(read('docs/guides/alerts.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text = '']) => text).find(text => text.includes('alert:')) ?? ''
-  const rules = [read('deploy/prometheus/alerts.yml'), ofInbox].flatMap(text => (parse(text) as Rules).groups).flatMap(group => group.rules)
+  const ofInbox = Array.from(read('docs/guides/alerts.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text = '']) => text)
+    .find((text) => text.includes('alert:')) ?? ''
+  const rules = [read('deploy/prometheus/alerts.yml'), ofInbox]
+    .flatMap((text) => (parse(text) as Rules).groups)
+    .flatMap((group) => group.rules)
   assert.ok(rules.length > 15)
-  const unlinked = rules.flatMap(({ alert, expr }) => Array.from(new Set(expr.match(/onceway_\w+/g)), name => ({ alert, name })))
-    .filter(({ alert, name }) => !page.split('\n').some(line => line.startsWith(`| \`${name}\` |`) && line.includes(`[${alert}](`)))
+  const unlinked = rules.flatMap(({ alert, expr }) => Array.from(new Set(expr.match(/onceway_\w+/g)), (name) => ({ alert, name })))
+    .filter(({ alert, name }) => !page.split('\n').some((line) => line.startsWith(`| \`${name}\` |`) && line.includes(`[${alert}](`)))
   assert.deepEqual(unlinked, [])
 })

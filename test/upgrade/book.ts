@@ -22,7 +22,12 @@ const USUAL_MS = 15
 
 export const usual: Behaviour = (_seen, response, _socket, count) => {
   setTimeout(() => {
-    response.writeHead(201, { 'Content-Type': 'application/json', Location: `/things/${count}`, Link: ['</a>', '</b>'], 'X-Custom': 'kept' })
+    response.writeHead(201, {
+      'Content-Type': 'application/json',
+      Location: `/things/${count}`,
+      Link: ['</a>', '</b>'],
+      'X-Custom': 'kept'
+    })
     response.end(JSON.stringify({ execution: count, bytes: 'ÿ' }))
   }, USUAL_MS)
 }
@@ -41,7 +46,9 @@ export const lost: Behaviour = (_seen, _response, socket) => { socket.destroy() 
 export const silent: Behaviour = () => {}
 
 export function saying (status: number, fields: Readonly<Record<string, string>> = {}): Behaviour {
-  return (_seen, response, _socket, count) => { response.writeHead(status, { 'Content-Type': 'text/plain', ...fields }).end(`${status} of execution ${count}`) }
+  return (_seen, response, _socket, count) => {
+    response.writeHead(status, { 'Content-Type': 'text/plain', ...fields }).end(`${status} of execution ${count}`)
+  }
 }
 
 export class Book {
@@ -90,7 +97,15 @@ export class Book {
     }
     const field = (name: string): string => String(seen.headers[name] ?? '')
     const key = field('idempotency-key')
-    const entry: Entry = { key, record: field('onceway-key'), attempt: Number(field('idempotency-attempt')), target: seen.target, body: seen.body.toString(), atMs: Date.now(), status: null }
+    const entry: Entry = {
+      key,
+      record: field('onceway-key'),
+      attempt: Number(field('idempotency-attempt')),
+      target: seen.target,
+      body: seen.body.toString(),
+      atMs: Date.now(),
+      status: null
+    }
     this.entries.push(entry)
     this.#byKey.set(key, [...this.of(key), entry])
     response.on('finish', () => { entry.status = response.statusCode })

@@ -38,9 +38,12 @@ const INBOXES: Readonly<Record<string, string>> = {
 export function configOf ({ database, redis, upstream, timeoutMs = UPSTREAM_TIMEOUT_MS }: ConfigOptions): string {
   const drops = ['database', ...redis === null ? [] : ['redis']]
   const routes = [
-    ...Object.entries(enforced(timeoutMs)).map(([name, policy]) => routeText(name, `answerWithin: ${timeoutMs + SETTLED_WITHIN_MS}ms, ${policy}`)),
-    ...Object.entries(INBOXES).map(([name, policy]) => routeText(name, `profile: relay, mode: inbox, key: { from: ["header:Idempotency-Key"], required: true }, ${policy}`)),
-    ...drops.map(store => routeText(`drop-${store}`, `profile: relay, mode: drop, drop: { store: ${store}, window: 1h }, inFlight: { wait: 0s }`))
+    ...Object.entries(enforced(timeoutMs)).map(([name, policy]) =>
+      routeText(name, `answerWithin: ${timeoutMs + SETTLED_WITHIN_MS}ms, ${policy}`)),
+    ...Object.entries(INBOXES).map(([name, policy]) =>
+      routeText(name, `profile: relay, mode: inbox, key: { from: ["header:Idempotency-Key"], required: true }, ${policy}`)),
+    ...drops.map((store) =>
+      routeText(`drop-${store}`, `profile: relay, mode: drop, drop: { store: ${store}, window: 1h }, inFlight: { wait: 0s }`))
   ]
   const stores = [
     ...database === null ? [] : [`  postgres: { url: "${database}", claimTimeout: 4s }`],

@@ -19,19 +19,23 @@ export interface Crossing {
 
 /** Resolves when all are under way, and their duplicates at the other gateway wait, or were told so. */
 export async function cross (world: World, leaving: Seat): Promise<Crossing> {
-  const staying = world.seats.find(seat => seat !== leaving)
+  const staying = world.seats.find((seat) => seat !== leaving)
   const opened = Promise.withResolvers<void>()
   const keyOn = (route: string): Key => new Key(world, route).answeredBy(held(opened.promise))
   const [joined, busy, message] = [keyOn('hold'), keyOn('busy'), keyOn('ordered')]
-  const events = world.markStores.map(store => keyOn(`drop-${store}`))
-  const asked = [joined, busy, ...events].map(key => ({ key, answer: key.ask(leaving) }))
+  const events = world.markStores.map((store) => keyOn(`drop-${store}`))
+  const asked = [joined, busy, ...events].map((key) => ({ key, answer: key.ask(leaving) }))
   const firsts = Promise.all(asked.map(async ({ answer }) => answer))
   firsts.catch(() => {})
   assertStatus(await message.ask(leaving), 202, 'accepted')
   await Promise.all([message.reached(), ...asked.map(underWay)])
   const waiting = staying === undefined ? null : joined.ask(staying)
   waiting?.catch(() => {})
-  if (staying !== undefined) await Promise.all([busy, ...events].map(async key => { assertProblem(await key.ask(staying), key === busy ? 409 : 503, 'in-flight') }))
+  if (staying !== undefined) {
+    await Promise.all([busy, ...events].map(async (key) => {
+      assertProblem(await key.ask(staying), key === busy ? 409 : 503, 'in-flight')
+    }))
+  }
   return {
     leave: () => { setTimeout(opened.resolve, ANSWERED_AFTER_MS) },
     check: async () => {
@@ -41,7 +45,11 @@ export async function cross (world: World, leaving: Seat): Promise<Crossing> {
       if (waiting !== null) assert.equal((await waiting).body.toString(), first.body.toString())
       assertReplay(await joined.ask(), first)
       for (const event of events) assertStatus(await event.ask(), 200, 'duplicate')
-      await eventually(() => world.book.of(message.key).at(-1)?.status === 201, 'the message that was being delivered is taken', UPSTREAM_TIMEOUT_MS)
+      await eventually(
+        () => world.book.of(message.key).at(-1)?.status === 201,
+        'the message that was being delivered is taken',
+        UPSTREAM_TIMEOUT_MS
+      )
       for (const key of [joined, busy, message, ...events]) assert.equal(key.attempts.length, 1, 'sent once')
     }
   }

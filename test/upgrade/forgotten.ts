@@ -37,8 +37,12 @@ export async function assertForgottenClaimsNothing (ending: Ending, stores: Stor
   await running.reached()
 
   const begunAtMs = Date.now()
-  const upgrade = async (...more: readonly string[]): Promise<void> => upgraded.command('ids', 'upgrade', '--yes', '--why', 'every gateway that is known can', ...more)
-  const [, name = ''] = /refused, nothing changed\. Not every gateway can make ids by this scheme: (\S+) \(seen 0 s ago\)\./.exec(String(await upgrade().catch(textOf))) ?? assert.fail('it should be refused')
+  const upgrade = async (...more: readonly string[]): Promise<void> =>
+    upgraded.command('ids', 'upgrade', '--yes', '--why', 'every gateway that is known can', ...more)
+  const [, name = ''] = /refused, nothing changed\. Not every gateway can make ids by this scheme: (\S+) \(seen 0 s ago\)\./.exec(
+    String(await upgrade().catch(textOf))
+  ) ??
+    assert.fail('it should be refused')
   await upgrade('--without', name)
   const switched = { begunAtMs, endedAtMs: Date.now(), secret: upgraded.secret }
   // What it has claimed by then is its own still, and found by the others under the id that it has.
@@ -72,10 +76,13 @@ export async function assertForgottenClaimsNothing (ending: Ending, stores: Stor
     if (second.status !== 200) assertProblem(second, 503, 'in-flight')
     assert.equal(event.attempts.length, 1)
   }
-  assert.deepEqual(wrongNames(world, switched).filter(each => !each.includes('/drop-redis/')), [])
+  assert.deepEqual(wrongNames(world, switched).filter((each) => !each.includes('/drop-redis/')), [])
 
   await forgotten.terminate()
-  assert.match(await forgotten.refused(earlier), /was migrated by a newer release and needs a build that knows migration 9; this one ends at 7: install the newer release/)
+  assert.match(
+    await forgotten.refused(earlier),
+    /was migrated by a newer release and needs a build that knows migration 9; this one ends at 7: install the newer release/
+  )
 }
 
 function textOf (error: unknown): string {

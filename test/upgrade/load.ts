@@ -35,15 +35,18 @@ export class Load {
   constructor (world: World) {
     this.#world = world
     const { ask: asked, markStores } = world
-    this.requests = new SteadyLoad({ ask: async ask => asked({ path: '/hold/things', ...ask }) }, ASKING)
+    this.requests = new SteadyLoad({ ask: async (ask) => asked({ path: '/hold/things', ...ask }) }, ASKING)
     this.#clients = [
       ...Array.from({ length: SENDERS }, async () => this.#repeat(async () => this.#message, randomUUID())),
-      ...markStores.map(async store => this.#repeat(async () => this.#event, `drop-${store}`))
+      ...markStores.map(async (store) => this.#repeat(async () => this.#event, `drop-${store}`))
     ]
   }
 
   async begun (): Promise<void> {
-    await eventually(() => this.requests.answers.size > 0 && this.#accepted.size === SENDERS && this.#events.length > 0, 'the load has begun', DELIVERED_WITHIN_MS)
+    await eventually(() =>
+      this.requests.answers.size > 0 &&
+      this.#accepted.size === SENDERS &&
+      this.#events.length > 0, 'the load has begun', DELIVERED_WITHIN_MS)
   }
 
   /** Not before one of the first release's has been asked for again. */
@@ -55,7 +58,7 @@ export class Load {
 
   /** How many of what: for the line that a run ends with. */
   get counts (): string {
-    const messages = Array.from(this.#accepted.values(), keys => keys.length).reduce((sum, each) => sum + each, 0)
+    const messages = Array.from(this.#accepted.values(), (keys) => keys.length).reduce((sum, each) => sum + each, 0)
     return `${this.requests.requests} requests, ${messages} messages, ${this.#events.length} events`
   }
 
@@ -72,7 +75,7 @@ export class Load {
       } catch (error) {
         this.#failures.push(error instanceof Error ? error.message : String(error))
       }
-      await new Promise(resolve => { setTimeout(resolve, PAUSE_MS) })
+      await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS) })
     }
   }
 
@@ -111,13 +114,18 @@ export class Load {
     const { book } = this.#world
     const groups = Array.from(this.#accepted.values())
     const all = groups.flat()
-    const isDone = (): boolean => isCut || all.every(key => book.of(key).some(({ status }) => status === 201))
+    const isDone = (): boolean => isCut || all.every((key) => book.of(key).some(({ status }) => status === 201))
     await eventually(isDone, 'all messages are delivered', DELIVERED_WITHIN_MS).catch(() => {})
-    const wrong = groups.flatMap(keys => keys.flatMap((key, index) => {
+    const wrong = groups.flatMap((keys) => keys.flatMap((key, index) => {
       const entries = book.of(key)
       const [first, ...more] = entries
-      const isAgain = first !== undefined && this.#wasCut(first, more[0], book.of(keys[index + 1] ?? '')[0]) && more.length === 1 && (more[0]?.attempt ?? 0) > first.attempt
-      return (isCut && entries.length === 0) || (first?.status === 201 && (more.length === 0 || isAgain)) ? [] : [`message ${key} was delivered with ${JSON.stringify(entries.map(({ attempt, status }) => [attempt, status]))} as attempt and answer`]
+      const isAgain = first !== undefined &&
+        this.#wasCut(first, more[0], book.of(keys[index + 1] ?? '')[0]) &&
+        more.length === 1 &&
+        (more[0]?.attempt ?? 0) > first.attempt
+      return (isCut && entries.length === 0) || (first?.status === 201 && (more.length === 0 || isAgain))
+        ? []
+        : [`message ${key} was delivered with ${JSON.stringify(entries.map(({ attempt, status }) => [attempt, status]))} as attempt and answer`]
     }))
     for (const [group, keys] of this.#accepted) {
       const seen = Array.from(new Set(book.entries.filter(({ key }) => keys.includes(key)).map(({ key }) => key)))
@@ -129,12 +137,13 @@ export class Load {
 
   /** Taken by its consumer, and its gateway killed before it had written so: then nothing behind it in its group had begun. */
   #wasCut (first: Entry, again: Entry | undefined, next: Entry | undefined): boolean {
-    const isBetween = (killed: number): boolean => first.atMs <= killed && again !== undefined && again.atMs > killed && (next === undefined || next.atMs > killed)
+    const isBetween = (killed: number): boolean =>
+      first.atMs <= killed && again !== undefined && again.atMs > killed && (next === undefined || next.atMs > killed)
     return this.#world.seats.some(({ killedAtMs }) => killedAtMs.some(isBetween))
   }
 
   #droppedOnce (): string[] {
-    return shortened(this.#events.flatMap(key => {
+    return shortened(this.#events.flatMap((key) => {
       const { length } = this.#world.book.of(key)
       return length === 1 ? [] : [`event ${key} went through ${length} times`]
     }))
@@ -142,5 +151,7 @@ export class Load {
 }
 
 function shortened (findings: readonly string[]): string[] {
-  return findings.length <= TOLD_MAX ? [...findings] : [...findings.slice(0, TOLD_MAX), `… and ${findings.length - TOLD_MAX} more like these`]
+  return findings.length <= TOLD_MAX
+    ? [...findings]
+    : [...findings.slice(0, TOLD_MAX), `… and ${findings.length - TOLD_MAX} more like these`]
 }

@@ -12,7 +12,7 @@ import { mayGoBack, releaseBefore, TREE } from './release.ts'
 import type { Stores } from './world.ts'
 
 const STORES: Readonly<Record<string, (servers: Servers) => Stores>> = {
-  redis: servers => servers,
+  redis: (servers) => servers,
   postgres: ({ postgres }) => ({ postgres, redis: null }),
   sqlite: () => ({ postgres: null, redis: null })
 }
@@ -20,7 +20,7 @@ const STORES: Readonly<Record<string, (servers: Servers) => Stores>> = {
 const { values } = parseArgs({ options: { seconds: { type: 'string', default: '60' }, store: { type: 'string' } } })
 const seconds = positive('seconds', values.seconds)
 const names = values.store === undefined ? Object.keys(STORES) : [values.store]
-if (names.some(name => !Object.hasOwn(STORES, name))) throw new RangeError(`--store wants one of ${Object.keys(STORES).join(', ')}`)
+if (names.some((name) => !Object.hasOwn(STORES, name))) throw new RangeError(`--store wants one of ${Object.keys(STORES).join(', ')}`)
 
 const before = releaseBefore()
 const servers = await startServers()
@@ -29,7 +29,10 @@ for (const name of names) {
   const endings: Array<() => Promise<void>> = []
   const stores = STORES[name]?.(servers) as Stores
   const back = mayGoBack(before, TREE, stores.postgres === null ? 'sqlite' : 'postgres') ? [before] : []
-  const { findings, counts } = await play({ after: end => { endings.push(end) } }, { stores, releases: [before, TREE, ...back], seconds: back.length === 0 ? 0 : seconds })
+  const { findings, counts } = await play(
+    { after: (end) => { endings.push(end) } },
+    { stores, releases: [before, TREE, ...back], seconds: back.length === 0 ? 0 : seconds }
+  )
   console.log([`${name}: ${counts}; ${findings.length} findings`, ...findings].join('\n  '))
   found += findings.length
   for (const end of endings.toReversed()) await end()

@@ -1,4 +1,7 @@
-/** A message in each state: delivered, waiting, held, dead, discarded; behind one that stops its group; delivered by a process that died. */
+/**
+ * A message in each state: delivered, waiting, held, dead, discarded; behind one that stops its group; delivered by a
+ * process that died.
+ */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { eventually } from '../harness/eventually.ts'
@@ -34,7 +37,13 @@ class Accepted {
 
   /** Everything that its sender is told of it. */
   async told (to?: Seat): Promise<{ readonly state: string, readonly text: string }> {
-    const answer = await this.#world.ask({ method: 'GET', path: String(this.#first.headers.location), key: null, body: '', ...to === undefined ? {} : { to } })
+    const answer = await this.#world.ask({
+      method: 'GET',
+      path: String(this.#first.headers.location),
+      key: null,
+      body: '',
+      ...to === undefined ? {} : { to }
+    })
     assert.equal(answer.status, 200, saidBy(answer))
     const text = answer.body.toString()
     return { state: (JSON.parse(text) as { readonly state: string }).state, text }
@@ -42,7 +51,11 @@ class Accepted {
 
   async becomes (state: string, withinMs = SOON_MS): Promise<string> {
     let told = { state: '', text: '' }
-    await eventually(async () => (told = await this.told()).state === state, () => `a message should be ${state}, and is ${told.text}`, withinMs)
+    await eventually(
+      async () => (told = await this.told()).state === state,
+      () => `a message should be ${state}, and is ${told.text}`,
+      withinMs
+    )
     return told.text
   }
 
@@ -61,7 +74,7 @@ async function over (name: string, message: Accepted, state: string): Promise<Ta
   const { attempts } = message.key
   return {
     name,
-    still: async to => {
+    still: async (to) => {
       assert.equal((await message.told(to)).text, text)
       assert.deepEqual(message.key.attempts, attempts)
       assertStatus(await message.key.ask(to), 202, 'accepted')
@@ -72,7 +85,7 @@ async function over (name: string, message: Accepted, state: string): Promise<Ta
 async function delivered (world: World): Promise<Tale> {
   const message = await Accepted.at(world, new Key(world, 'ordered'))
   const tale = await over('a message that was delivered', message, 'delivered')
-  return { ...tale, still: async to => { await tale.still?.(to); await message.known(to) } }
+  return { ...tale, still: async (to) => { await tale.still?.(to); await message.known(to) } }
 }
 
 async function held (world: World): Promise<Tale> {
@@ -95,7 +108,7 @@ async function waiting (world: World): Promise<Tale> {
   await message.key.reached()
   return {
     name: 'a message that waits for its next delivery',
-    still: async to => {
+    still: async (to) => {
       assert.match((await message.told(to)).state, /^(waiting|delivering|delivered)$/)
       await message.known(to)
     },
@@ -115,7 +128,7 @@ async function stopped (world: World, isFirst: boolean): Promise<Tale> {
   const behind = await Accepted.at(world, new Key(world, 'stops', group))
   return {
     name: 'a group that is stopped',
-    still: async to => {
+    still: async (to) => {
       assert.deepEqual([(await head.told(to)).state, (await behind.told(to)).state], ['dead', 'waiting'])
       behind.key.assertSent()
     },
@@ -136,7 +149,7 @@ export async function killedDelivery (world: World, seat: Seat): Promise<Tale> {
   await message.key.reached()
   return {
     name: 'a delivery of a process that was killed',
-    still: async to => { await message.known(to) },
+    still: async (to) => { await message.known(to) },
     next: async () => { message.key.answeredBy(usual) },
     end: async () => {
       await message.becomes('delivered')
@@ -153,5 +166,5 @@ async function discard (world: World, message: Accepted): Promise<void> {
 function assertOneAfterAnother (world: World, { key }: Accepted): void {
   const { attempts } = key
   assert.deepEqual(attempts, Array.from(new Set(attempts)).toSorted((one, other) => one - other), 'the numbers of its deliveries')
-  assert.deepEqual(world.book.of(key.key).map(({ status }) => status).filter(status => status === 201), [201], 'how often it was taken')
+  assert.deepEqual(world.book.of(key.key).map(({ status }) => status).filter((status) => status === 201), [201], 'how often it was taken')
 }

@@ -22,12 +22,19 @@ export function wrongNames ({ book }: World, switched: Switched | null): string[
     const entries = book.of(key)
     const [{ target, record } = { target: '', record: '' }] = entries
     if (record === '') continue
-    const names = new Set(entries.map(each => each.record))
+    const names = new Set(entries.map((each) => each.record))
     const by = (secret: Buffer | null): string => recordId(target.split('/')[1] ?? '', SCOPE, key, secret).toString('base64url')
     const before = switched === null || bornAtMs <= switched.endedAtMs ? [by(null)] : []
     const after = switched !== null && bornAtMs >= switched.begunAtMs - CLAIMED_WITHIN_MS ? [by(switched.secret)] : []
-    const isEventAgain = target.startsWith('/drop-') && switched !== null && names.size === 2 && entries.at(-1)?.record === by(switched.secret)
-    if ((names.size > 1 && !isEventAgain) || ![...before, ...after].includes(record)) wrong.push(`key ${key} (${target}) is called ${Array.from(names).join(', ')}, and should be ${[...before, ...after].join(' or ')} for good`)
+    const isEventAgain = target.startsWith('/drop-') &&
+      switched !== null &&
+      names.size === 2 &&
+      entries.at(-1)?.record === by(switched.secret)
+    if ((names.size > 1 && !isEventAgain) || ![...before, ...after].includes(record)) {
+      wrong.push(
+        `key ${key} (${target}) is called ${Array.from(names).join(', ')}, and should be ${[...before, ...after].join(' or ')} for good`
+      )
+    }
   }
   return wrong.length <= TOLD_MAX ? wrong : [...wrong.slice(0, TOLD_MAX), `… and ${wrong.length - TOLD_MAX} more like these`]
 }

@@ -45,7 +45,15 @@ export async function play (ending: Ending, { stores, releases, seconds = 0, ids
 }
 
 /** With every state in the store; and once more what gateways that are replaced behind it have to find. */
-async function upgradeIds (acts: Acts, { release, killed, earlier, running }: { readonly release: Release, readonly killed: Killed, readonly earlier: Release, readonly running: Release }): Promise<void> {
+async function upgradeIds (
+  acts: Acts,
+  { release, killed, earlier, running }: {
+    readonly release: Release
+    readonly killed: Killed
+    readonly earlier: Release
+    readonly running: Release
+  }
+): Promise<void> {
   const scenes = [
     ...running === release ? [] : [async () => acts.replaceAll(release)],
     async () => acts.tell(release),
@@ -133,14 +141,20 @@ class Acts {
   async tell (release: Release): Promise<void> {
     const isFirst = this.#tales.length === 0
     const stories = [...RECORDS, ...MESSAGES, ...isFirst ? BY_HAND : [], ...marks(this.#world)]
-    await Promise.all(stories.map(async story => this.#try(`begun under ${release.name}`, async () => { this.#tales.push(await story(this.#world, isFirst)) })))
+    await Promise.all(stories.map(async (story) => this.#try(`begun under ${release.name}`, async () => {
+      this.#tales.push(await story(this.#world, isFirst))
+    })))
   }
 
   async end (): Promise<Played> {
     await this.#load?.stop()
     // A play that went wrong is over: what it left half done proves nothing more.
-    if (this.findings.length === 0) await this.#all('in the end', this.#tales, async tale => tale.end?.())
-    const findings = [...this.findings, ...await this.#load?.findings(this.findings.length > 0) ?? [], ...wrongNames(this.#world, this.#switched)]
+    if (this.findings.length === 0) await this.#all('in the end', this.#tales, async (tale) => tale.end?.())
+    const findings = [
+      ...this.findings,
+      ...await this.#load?.findings(this.findings.length > 0) ?? [],
+      ...wrongNames(this.#world, this.#switched)
+    ]
     return { findings, counts: `${this.#tales.length} stories, ${this.#load?.counts}` }
   }
 
@@ -159,7 +173,7 @@ class Acts {
   }
 
   async #continue (when: string): Promise<void> {
-    await this.#all(when, this.#tales.filter(tale => !this.#continued.has(tale)), async tale => {
+    await this.#all(when, this.#tales.filter((tale) => !this.#continued.has(tale)), async (tale) => {
       this.#continued.add(tale)
       await tale.next?.()
     })
@@ -167,11 +181,11 @@ class Acts {
   }
 
   async #stillHolds (when: string): Promise<void> {
-    for (const seat of this.#world.seats) await this.#all(when, this.#tales, async tale => tale.still?.(seat))
+    for (const seat of this.#world.seats) await this.#all(when, this.#tales, async (tale) => tale.still?.(seat))
   }
 
   async #all (when: string, tales: readonly Tale[], act: (tale: Tale) => Promise<void>): Promise<void> {
-    await Promise.all(tales.map(async tale => this.#try(`${tale.name}, ${when}`, async () => act(tale))))
+    await Promise.all(tales.map(async (tale) => this.#try(`${tale.name}, ${when}`, async () => act(tale))))
   }
 
   async #try (what: string, act: () => Promise<void>): Promise<void> {
@@ -193,7 +207,10 @@ async function heldUp (database: string, act: () => Promise<void>): Promise<void
   try {
     await client.query('begin')
     await client.query('lock table onceway.records in row exclusive mode')
-    await eventually(async () => (await client.query("select from pg_locks where not granted and mode = 'ShareRowExclusiveLock'")).rowCount === 1, 'the command waits', STARTS_WITHIN_MS)
+    await eventually(async () =>
+      (await client.query(
+        "select from pg_locks where not granted and mode = 'ShareRowExclusiveLock'"
+      )).rowCount === 1, 'the command waits', STARTS_WITHIN_MS)
     await act()
     await client.query('commit')
   } finally {

@@ -55,7 +55,7 @@ export function spoiledTree (name: string, spoils: readonly Spoil[]): Release {
 /** The migrations that a release knows: of each its number, and the oldest that a build must know beside it. */
 export function migrationsOf ({ directory }: Release, store: Store): Array<{ readonly number: number, readonly compatibleFrom: number }> {
   const below = join(directory, 'migrations', store)
-  return readdirSync(below).filter(name => name.endsWith('.sql')).toSorted().map(name => ({
+  return readdirSync(below).filter((name) => name.endsWith('.sql')).toSorted().map((name) => ({
     number: Number(name.slice(0, 4)),
     compatibleFrom: Number(/^-- compatible_from: (\d+)$/m.exec(readFileSync(join(below, name), 'utf8'))?.[1])
   }))
@@ -85,13 +85,17 @@ function refuseOtherModules (directory: string): void {
   const { dependencies, devDependencies } = packageOf(ROOT)
   const ours = { ...devDependencies, ...dependencies }
   for (const [name, range] of Object.entries(theirs)) {
-    if (ours[name] !== range) throw new Error(`release ${BEFORE} needs ${name} ${range}, the tree has ${ours[name] ?? 'none'}: it cannot run on the tree's node_modules any more, and upgrades from it are not tested; give test/upgrade a newer release, or its own modules`)
+    if (ours[name] !== range) {
+      throw new Error(`release ${BEFORE} needs ${name} ${range}, the tree has ${ours[name] ?? 'none'}: it cannot run on the tree's node_modules any more, and upgrades from it are not tested; give test/upgrade a newer release, or its own modules`)
+    }
   }
 }
 
 function replaceAll (path: string, find: RegExp, replace: string): void {
   let times = 0
-  for (const file of path.endsWith('.ts') ? [path] : readdirSync(path, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts')).map(name => join(path, name))) {
+  for (const file of path.endsWith('.ts')
+    ? [path]
+    : readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).map((name) => join(path, name))) {
     const text = readFileSync(file, 'utf8')
     times += text.match(find)?.length ?? 0
     writeFileSync(file, text.replace(find, replace))

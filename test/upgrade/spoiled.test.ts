@@ -15,10 +15,14 @@ describe('an upgrade is seen to fail', { concurrency: true }, () => {
     before(async () => { servers = await startServers() })
     after(async () => { await servers.stop() })
 
-    test('whose migration renames a column under the gateways that still run', async t => {
+    test('whose migration renames a column under the gateways that still run', async (t) => {
       const later = spoiledTree('a renamed column', [
         ['src/store/postgres', /\bquarantine_ms\b/g, 'patience_ms'],
-        ['migrations/postgres/9001_renamed.sql', null, '-- compatible_from: 1\nalter table :schema.records rename column quarantine_ms to patience_ms;\n']
+        [
+          'migrations/postgres/9001_renamed.sql',
+          null,
+          '-- compatible_from: 1\nalter table :schema.records rename column quarantine_ms to patience_ms;\n'
+        ]
       ])
       const { findings } = await play(t, { stores: { postgres: servers.postgres, redis: null }, releases: [earlier, later] })
       assert.match(findings.join('\n'), /(a new key|a retry|a duplicate at once) \([^)]*\): 503 \{[^\n]*store-unavailable/)
@@ -27,19 +31,30 @@ describe('an upgrade is seen to fail', { concurrency: true }, () => {
 
   const embedded = { postgres: null, redis: null }
 
-  test('that names records otherwise, and forgets what waits: what was executed is executed again, what was accepted is lost', async t => {
+  test('that names records otherwise, and forgets what waits: what was executed is executed again, what was accepted is lost', async (t) => {
     const later = spoiledTree('other names', [
       ['src/core/identity.ts', /keyedDigest\(secret, \[route, scope, key\]\)/g, 'keyedDigest(secret, [route, key, scope])'],
       ['migrations/sqlite/9001_forgotten.sql', null, "-- compatible_from: 1\ndelete from messages where state = 'waiting';\n"]
     ])
     const { findings } = await play(t, { stores: embedded, releases: [earlier, later] })
-    for (const expected of [/a completed record of route hold, 201, under other names/, /a retry \([^)]*\): another answer than before|request \S+ was executed 2 times/, /a mark that is done \(drop-database\)/, /a group that is stopped, [^\n]*404/]) assert.match(findings.join('\n'), expected)
+    for (const expected of [
+      /a completed record of route hold, 201, under other names/,
+      /a retry \([^)]*\): another answer than before|request \S+ was executed 2 times/,
+      /a mark that is done \(drop-database\)/,
+      /a group that is stopped, [^\n]*404/
+    ]) {
+      assert.match(findings.join('\n'), expected)
+    }
   })
 
-  test('that cannot be gone back from without saying so', async t => {
+  test('that cannot be gone back from without saying so', async (t) => {
     const later = spoiledTree('no way back', [
       ['src/store/sqlite', /\bquarantine_ms\b/g, 'patience_ms'],
-      ['migrations/sqlite/9001_renamed.sql', null, '-- compatible_from: 1\nalter table records rename column quarantine_ms to patience_ms;\n']
+      [
+        'migrations/sqlite/9001_renamed.sql',
+        null,
+        '-- compatible_from: 1\nalter table records rename column quarantine_ms to patience_ms;\n'
+      ]
     ])
     const { findings } = await play(t, { stores: embedded, releases: [earlier, later, earlier] })
     assert.match(findings.join('\n'), /(under|replaced by) 81f17ca: 503 [^\n]*store-unavailable/)

@@ -28,21 +28,21 @@ export const RECORDS: readonly Story[] = [
 export const KILLED: ReadonlyArray<(world: World, seat: Seat) => Promise<Tale>> = [killedWhereHeld, killedWhereRetried]
 
 export function marks ({ markStores }: World): Story[] {
-  return markStores.flatMap(store => [done(`drop-${store}`), notDone(`drop-${store}`)])
+  return markStores.flatMap((store) => [done(`drop-${store}`), notDone(`drop-${store}`)])
 }
 
 export function killedEvents ({ markStores }: World): typeof KILLED {
-  return markStores.map(store => async (world, seat) => killedEvent(`drop-${store}`, world, seat))
+  return markStores.map((store) => async (world, seat) => killedEvent(`drop-${store}`, world, seat))
 }
 
 function completed (route: string, manner: Behaviour, other: { readonly body?: string, readonly path?: string }): Story {
-  return async world => {
+  return async (world) => {
     const key = new Key(world, route).answeredBy(manner)
     const first = await key.ask()
     assertStatus(first, first.status, 'executed')
     return {
       name: `a completed record of route ${route}, ${first.status}`,
-      still: async to => {
+      still: async (to) => {
         assertReplay(await key.ask(to), first)
         assertProblem(await key.ask(to, other), 422, 'key-reused')
         key.assertSent(1)
@@ -56,7 +56,7 @@ async function consumed (world: World): Promise<Tale> {
   assertStatus(await key.ask(), 200, 'executed')
   return {
     name: 'a tombstone',
-    still: async to => {
+    still: async (to) => {
       assertProblem(await key.ask(to), 409, 'answer-not-kept')
       assertProblem(await key.ask(to, OTHER_BODY), 422, 'key-reused')
       key.assertSent(1)
@@ -66,7 +66,7 @@ async function consumed (world: World): Promise<Tale> {
 
 /** Free again; the next release executes it, once. */
 function released (route: string, status: number): Story {
-  return async world => {
+  return async (world) => {
     const key = new Key(world, route).answeredBy(saying(status))
     const refused = await key.ask()
     assert.equal(refused.headers['idempotency-status'], 'released', saidBy(refused))
@@ -80,7 +80,7 @@ async function unknown (world: World): Promise<Tale> {
   assertProblem(await key.ask(), 502, 'outcome-unknown')
   return {
     name: 'an unknown outcome that is held',
-    still: async to => {
+    still: async (to) => {
       assertProblem(await key.ask(to), 502, 'outcome-unknown')
       assertProblem(await key.ask(to, OTHER_BODY), 422, 'key-reused')
       key.assertSent(1)
@@ -102,7 +102,7 @@ async function executedAgain (tale: Tale, key: Key): Promise<void> {
   assertStatus(executed, 201, 'executed')
   key.assertSent(1, 2)
   assert.equal(key.record, record)
-  tale.still = async to => {
+  tale.still = async (to) => {
     assertReplay(await key.ask(to), executed)
     key.assertSent(1, 2)
   }
@@ -114,7 +114,7 @@ async function probed (world: World): Promise<Tale> {
   assertProblem(await key.ask(), 502, 'outcome-unknown')
   return {
     name: 'an unknown outcome that is asked about',
-    still: async to => {
+    still: async (to) => {
       const answer = await key.ask(to)
       assert.ok(codeOf(answer) === 'outcome-unknown' || answer.headers['idempotent-replayed'] === 'true', saidBy(answer))
       key.assertSent(1)
@@ -138,7 +138,7 @@ async function killedWhereHeld (world: World, seat: Seat): Promise<Tale> {
     still: null,
     next: async () => {
       await lapsed(key)
-      tale.still = async to => {
+      tale.still = async (to) => {
         assertProblem(await key.ask(to), 504, 'outcome-unknown')
         key.assertSent(1)
       }
@@ -201,12 +201,12 @@ async function lapsed (key: Key): Promise<void> {
 }
 
 function done (route: string): Story {
-  return async world => {
+  return async (world) => {
     const key = new Key(world, route)
     assertStatus(await key.ask(), 201, 'executed')
     return {
       name: `a mark that is done (${route})`,
-      still: async to => {
+      still: async (to) => {
         assertStatus(await key.ask(to), 200, 'duplicate')
         assert.equal(key.attempts.length, 1)
       }
@@ -216,7 +216,7 @@ function done (route: string): Story {
 
 /** The event was refused, and so there is no mark. */
 function notDone (route: string): Story {
-  return async world => {
+  return async (world) => {
     const key = new Key(world, route).answeredBy(saying(422))
     const refused = await key.ask()
     assert.equal(refused.headers['idempotency-status'], 'released', saidBy(refused))

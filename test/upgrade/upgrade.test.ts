@@ -24,20 +24,20 @@ describe('an upgrade from the release before, and back', { concurrency: true }, 
     before(async () => { servers = await startServers() })
     after(async () => { await servers.stop() })
 
-    test('with Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+    test('with Redis: nothing is executed twice, nothing is lost, and no client sees it', async (t) => {
       await assertUpgrades(t, servers, earlier, 'meanwhile')
     })
 
-    test('without Redis: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+    test('without Redis: nothing is executed twice, nothing is lost, and no client sees it', async (t) => {
       await assertUpgrades(t, { postgres: servers.postgres, redis: null }, earlier, 'before')
     })
 
-    test('a gateway of the release before that was forgotten when ids were upgraded claims nothing', async t => {
+    test('a gateway of the release before that was forgotten when ids were upgraded claims nothing', async (t) => {
       await assertForgottenClaimsNothing(t, servers, earlier)
     })
   })
 
-  test('on the embedded store: nothing is executed twice, nothing is lost, and no client sees it', async t => {
+  test('on the embedded store: nothing is executed twice, nothing is lost, and no client sees it', async (t) => {
     await assertUpgrades(t, { postgres: null, redis: null }, earlier, 'before')
   })
 })

@@ -49,13 +49,28 @@ export async function startWorld (ending: Ending, stores: Stores, release: Relea
   const redis = stores.redis?.url ?? null
   const seats: Seat[] = []
   for (let number = 0; number < (database === null ? 1 : 2); number++) {
-    seats.push(new Seat(ending, configOf({ database, redis, upstream: book.url, ...timeoutMs === undefined ? {} : { timeoutMs } }), database === null ? null : SECRET))
+    seats.push(
+      new Seat(
+        ending,
+        configOf({ database, redis, upstream: book.url, ...timeoutMs === undefined ? {} : { timeoutMs } }),
+        database === null ? null : SECRET
+      )
+    )
   }
-  await Promise.all(seats.map(async seat => seat.start(release)))
+  await Promise.all(seats.map(async (seat) => seat.start(release)))
   const balancer = new Balancer(seats, BALANCER)
   ending.after(async () => balancer.stop())
   for (const seat of seats) await balancer.ready(seat)
-  return { ending, book, balancer, ask: async ask => { book.note(ask.key); return asked(balancer, ask) }, seats, markStores: ['database', ...redis === null ? [] : ['redis']], isEmbedded: database === null, database }
+  return {
+    ending,
+    book,
+    balancer,
+    ask: async (ask) => { book.note(ask.key); return asked(balancer, ask) },
+    seats,
+    markStores: ['database', ...redis === null ? [] : ['redis']],
+    isEmbedded: database === null,
+    database
+  }
 }
 
 /** Of an event whose mark is in Redis alone: a mark that nobody ended is over by then. */
@@ -64,8 +79,8 @@ const ASKED_AGAIN_MS = 100
 
 /**
  * Once; but Redis, where it alone has the marks, has a fraction of a second to answer before an event is refused unsent
- * (docs/guides/drop-duplicates.md), and a busy machine may take that long: such an event is asked for again. Its mark may stand all the same, and says
- * that it is in flight.
+ * (docs/guides/drop-duplicates.md), and a busy machine may take that long: such an event is asked for again. Its mark
+ * may stand all the same, and says that it is in flight.
  */
 async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {
   const untilMs = performance.now() + ASKED_FOR_MS
@@ -73,8 +88,15 @@ async function asked (balancer: Balancer, ask: Ask): Promise<Answered> {
     const answer = await balancer.ask(ask)
     const code = codeOf(answer)
     refused ||= code === 'store-unavailable'
-    if (ask.path !== '/drop-redis/things' || !refused || (code !== 'store-unavailable' && code !== 'in-flight') || performance.now() > untilMs) return answer
-    await new Promise(resolve => { setTimeout(resolve, ASKED_AGAIN_MS) })
+    if (
+      ask.path !== '/drop-redis/things' ||
+      !refused ||
+      (code !== 'store-unavailable' && code !== 'in-flight') ||
+      performance.now() > untilMs
+    ) {
+      return answer
+    }
+    await new Promise((resolve) => { setTimeout(resolve, ASKED_AGAIN_MS) })
   }
 }
 
@@ -159,7 +181,10 @@ export class Seat {
   /** `onceway …` of the release that runs here, beside it. */
   async command (...args: readonly string[]): Promise<void> {
     const { main, env } = this.#release as Release
-    const child = spawn(process.execPath, [main, ...args, ...this.#files], { env: { ...bareEnv(), ...env, ...this.#env }, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [main, ...args, ...this.#files], {
+      env: { ...bareEnv(), ...env, ...this.#env },
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
     let said = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { said += chunk.toString() })
     const [code] = await once(child, 'close') as [number | null]
@@ -173,7 +198,10 @@ export function printOf ({ status, headers, body }: Answered): string {
   return JSON.stringify([status, kept, body.toString('base64')])
 }
 
-const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set(['idempotency-status', 'idempotent-replayed', 'idempotency-expires', 'x-request-id', 'request-id', 'date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set([
+  'idempotency-status', 'idempotent-replayed', 'idempotency-expires', 'x-request-id', 'request-id', 'date',
+  'connection', 'keep-alive', 'content-length', 'transfer-encoding'
+])
 
 /** In a few words, for a finding. */
 export function saidBy ({ status, headers, body }: Answered): string {

@@ -9,7 +9,13 @@ import { Places } from '../../src/upstream/places.ts'
 const from = (caller: string | null, peer: string | null = null): Holder => ({ caller, peer })
 
 /** Enters so many of one holder, and notes who is called. */
-function enter (places: Places, called: string[], holder: Holder, count: number, name = holder.caller ?? holder.peer ?? ''): Array<() => boolean> {
+function enter (
+  places: Places,
+  called: string[],
+  holder: Holder,
+  count: number,
+  name = holder.caller ?? holder.peer ?? ''
+): Array<() => boolean> {
   return Array.from({ length: count }, () => places.enter(holder, () => { called.push(name) }))
 }
 
@@ -30,7 +36,13 @@ test('who waits takes turns: peers, of each its callers, and a caller\'s own in 
   enter(places, called, from('b', 'one'), 3)
   enter(places, called, from(null, 'two'), 3, 'two')
   enter(places, called, from('nobody knows from where'), 3, 'nowhere')
-  const holders: Record<string, Holder> = { r: from('runs', 'elsewhere'), a: from('a', 'one'), b: from('b', 'one'), t: from(null, 'two'), n: from('nobody knows from where') }
+  const holders: Record<string, Holder> = {
+    r: from('runs', 'elsewhere'),
+    a: from('a', 'one'),
+    b: from('b', 'one'),
+    t: from(null, 'two'),
+    n: from('nobody knows from where')
+  }
   for (let at = 0; at < 12; at++) places.leave(holders[called[at]?.[0] ?? ''] ?? from(null))
   assert.deepEqual(called, ['runs', 'a0', 'two', 'nowhere', 'b', 'two', 'nowhere', 'a1', 'two', 'nowhere', 'b', 'a2', 'b'])
   assert.equal(mine[0]?.(), false)
@@ -88,7 +100,7 @@ function countingLooks (t: TestContext): () => number {
   return () => looks
 }
 
-test('one address with thousands of credentials is passed over as one', t => {
+test('one address with thousands of credentials is passed over as one', (t) => {
   const looks = countingLooks(t)
   const places = new Places(100, 0.5)
   const called: string[] = []
@@ -106,7 +118,15 @@ test('one address with thousands of credentials is passed over as one', t => {
 })
 
 test('places are never more than there are, and whoever waits is called before the last one has left', () => {
-  fc.assert(fc.property(fc.integer({ min: 1, max: 6 }), fc.constantFrom(0.3, 0.75, 1), fc.array(fc.record({ caller: fc.option(fc.constantFrom('a', 'b', 'c')), peer: fc.option(fc.constantFrom('p', 'q')), leaves: fc.nat(3), stops: fc.boolean() }), { maxLength: 40 }), (max, share, steps) => {
+  fc.assert(fc.property(fc.integer({ min: 1, max: 6 }), fc.constantFrom(0.3, 0.75, 1), fc.array(
+    fc.record({
+      caller: fc.option(fc.constantFrom('a', 'b', 'c')),
+      peer: fc.option(fc.constantFrom('p', 'q')),
+      leaves: fc.nat(3),
+      stops: fc.boolean()
+    }),
+    { maxLength: 40 }
+  ), (max, share, steps) => {
     const places = new Places(max, share)
     const inside: Holder[] = []
     const waiting = new Set<() => boolean>()

@@ -56,8 +56,8 @@ class World {
         return hand
       },
       complete: () => { this.completed++ },
-      ended: hand => { this.ended.push(hand.id) },
-      gaveUp: error => { this.gaveUp = error }
+      ended: (hand) => { this.ended.push(hand.id) },
+      gaveUp: (error) => { this.gaveUp = error }
     })
     this.crew.fill()
   }

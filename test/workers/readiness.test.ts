@@ -35,6 +35,9 @@ test('blocked when one is, in its words', () => {
 })
 
 test('the weakest promise of all counts', () => {
-  const [strict, weak] = [{ promise: 'strict' as const, reasons: [], remarks: [] }, { promise: 'weakened' as const, reasons: ['fsync-off' as const], remarks: [] }]
+  const [strict, weak] = [
+    { promise: 'strict' as const, reasons: [], remarks: [] },
+    { promise: 'weakened' as const, reasons: ['fsync-off' as const], remarks: [] }
+  ]
   assert.deepEqual(readinessOfAll([{ ...READY, standing: strict }, { ...READY, standing: weak }, READY], true).standing, weak)
 })

@@ -11,7 +11,11 @@ interface ElementType<Value> {
 }
 
 export const byteas = arrayOf<Buffer>({ oid: 17, bytes: (value) => value.length, write: (into, value, at) => { into.set(value, at) } })
-export const texts = arrayOf<string>({ oid: 25, bytes: (value) => Buffer.byteLength(value, 'utf8'), write: (into, value, at) => { into.write(value, at, 'utf8') } })
+export const texts = arrayOf<string>({
+  oid: 25,
+  bytes: (value) => Buffer.byteLength(value, 'utf8'),
+  write: (into, value, at) => { into.write(value, at, 'utf8') }
+})
 export const smallints = arrayOf<number>({ oid: 21, bytes: () => 2, write: (into, value, at) => { into.writeInt16BE(value, at) } })
 export const integers = arrayOf<number>({ oid: 23, bytes: () => 4, write: (into, value, at) => { into.writeInt32BE(value, at) } })
 export const bigints = arrayOf<number>({ oid: 20, bytes: () => 8, write: (into, value, at) => { writeInt64(into, Math.round(value), at) } })

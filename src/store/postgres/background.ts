@@ -8,9 +8,10 @@ import { nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
 /**
- * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the locked row: without `for no key update` the update waits for a renewal under way and
- * then takes the lease that it has just made long. `skip locked`: whoever holds the row is alive.
- * And so is who waits for it: when a stranger lets go of it, it is free for a moment.
+ * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the
+ * locked row: without `for no key update` the update waits for a renewal under way and then takes the lease that it has
+ * just made long. `skip locked`: whoever holds the row is alive. And so is who waits for it: when a stranger lets go of
+ * it, it is free for a moment.
  */
 const LAPSE: Statement = {
   name: 'lapse',
@@ -72,7 +73,11 @@ select state, count(*)::int as count, floor(extract(epoch from max(expires_at)) 
 export const SWEEP_FROM_START = 0
 
 /** `latestMs`: the expiry of the last one, down to the millisecond; where the next batch may begin. */
-export async function sweepPast (session: Session, limit: number, fromMs: number): Promise<{ readonly swept: Swept[], readonly latestMs: number }> {
+export async function sweepPast (
+  session: Session,
+  limit: number,
+  fromMs: number
+): Promise<{ readonly swept: Swept[], readonly latestMs: number }> {
   const rows = await session.run<{ state: SettledState, count: number, latest_ms: number }>(SWEEP, [limit, fromMs])
   return {
     swept: rows.map(({ state, count }) => ({ state, count })),

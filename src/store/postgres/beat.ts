@@ -90,7 +90,8 @@ export async function beatOnce (session: Session, sign: SignOfLife): Promise<Bea
   const { gateway, instance, beat, aheadMs, time, others = [] } = sign
   const [trusted, doubt] = [time?.trusted ?? null, time?.doubt ?? null]
   const [row] = await session.run<BeatenColumns>(BEAT, [
-    gateway, instance, beat, Math.round(aheadMs), session.lockTimeout, trusted?.sinceMs ?? null, trusted?.judgedMs ?? null, doubt?.afterMs ?? null, doubt?.foundMs ?? null
+    gateway, instance, beat, Math.round(aheadMs), session.lockTimeout, trusted?.sinceMs ?? null,
+    trusted?.judgedMs ?? null, doubt?.afterMs ?? null, doubt?.foundMs ?? null
   ])
   if (row === undefined) throw new Error('this schema has lost its installation or its clock: put the one row of each back')
   await share(session, sign, row)

@@ -23,7 +23,8 @@ type Place = readonly [string | null, string, string]
 
 interface Installation { readonly id: string, readonly bound_to: string | null, /** A gateway lives. */ readonly served: boolean }
 
-const LOOK = (schema: string): string => `${UNBALANCED} select i.id, i.bound_to, exists (select from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_WITHIN}') as served
+const LOOK = (schema: string): string =>
+  `${UNBALANCED} select i.id, i.bound_to, exists (select from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_WITHIN}') as served
   from ${schema}.installation i`
 
 /** What a command asks, and a test: the id as it stands. */
@@ -63,7 +64,10 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
   const mine = boundTo === null || isSame(placeIn(boundTo), here)
   if (!served || !mine) await client.query(beginGeneration(schema))
   if (mine && boundTo !== null) return id
-  const { rows: [drawn] } = await client.query<Installation>(`update ${schema}.installation set bound_to = $1${mine ? '' : ', id = gen_random_uuid()::text'} returning id`, [JSON.stringify(here)])
+  const { rows: [drawn] } = await client.query<Installation>(
+    `update ${schema}.installation set bound_to = $1${mine ? '' : ', id = gen_random_uuid()::text'} returning id`,
+    [JSON.stringify(here)]
+  )
   const { id: bound } = known(drawn, schemaName)
   if (!mine) tellRedrawn(log, id, bound, boundTo, here)
   return bound
@@ -74,8 +78,12 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
  * may ask for it, unless somebody has revoked that; then name and schema alone tell databases of one server apart.
  */
 async function placeOf (client: ClientBase, schemaName: string): Promise<Place> {
-  const { rows: [place] } = await client.query<{ may: boolean, database: string }>(`${UNBALANCED} select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as may, current_database() as database`)
-  const { rows: [control] } = place?.may === true ? await client.query<{ system: string }>(`${UNBALANCED} select system_identifier::text as system from pg_catalog.pg_control_system()`) : { rows: [] }
+  const { rows: [place] } = await client.query<{ may: boolean, database: string }>(
+    `${UNBALANCED} select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as may, current_database() as database`
+  )
+  const { rows: [control] } = place?.may === true
+    ? await client.query<{ system: string }>(`${UNBALANCED} select system_identifier::text as system from pg_catalog.pg_control_system()`)
+    : { rows: [] }
   return [control?.system ?? null, place?.database ?? '', schemaName]
 }
 
@@ -100,6 +108,10 @@ function tellRedrawn (log: Log, was: string, is: string, from: string | null, he
 }
 
 function known <Found> (row: Found | undefined, schemaName: string): Found {
-  if (row === undefined) throw new StartError(`The schema "${schemaName}" has lost its installation id: put one row with a new random id into its table installation.`)
+  if (row === undefined) {
+    throw new StartError(
+      `The schema "${schemaName}" has lost its installation id: put one row with a new random id into its table installation.`
+    )
+  }
   return row
 }

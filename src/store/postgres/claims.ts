@@ -36,7 +36,8 @@ const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, 
  * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
  * planner thinks many reads the whole table.
  */
-export const isAccepted = (schema: string, id: string): string => `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
+export const isAccepted = (schema: string, id: string): string =>
+  `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
 
 /**
  * clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). `enters`: what else must hold of a
@@ -75,12 +76,17 @@ const CLAIM_INSERT_BESIDES: Statement = {
   name: 'claim_insert_besides',
   writes: true,
   idsAsText: true,
-  text: (schema) => inserting(insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`))
+  text: (schema) =>
+    inserting(insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`))
 }
 
 /** The ids that were won, as hex. A loser's row is looked up on the same connection. */
 export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<string[]> {
-  const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT, [...claimValues(claims), session.lockTimeout, ...schemeValues(claims)])
+  const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT, [
+    ...claimValues(claims),
+    session.lockTimeout,
+    ...schemeValues(claims)
+  ])
   return rows.map((row) => row.id)
 }
 
@@ -114,9 +120,10 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
 
 /**
  * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
- * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in between. A state this build does not know is
- * never taken, past or not. What is past begins a new life: by no scheme but the one that claims. Of a scheme whose secret is lost
- * nothing is taken at all: what it asks for is looked for by fingerprints, and a take writes another one.
+ * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in
+ * between. A state this build does not know is never taken, past or not. What is past begins a new life: by no scheme
+ * but the one that claims. Of a scheme whose secret is lost nothing is taken at all: what it asks for is looked for by
+ * fingerprints, and a take writes another one.
  */
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
@@ -171,7 +178,8 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
  * A write under the same token, never a read: it waits for the claim in doubt and is durable when it is acknowledged. A row that
  * stands has been let in; it is not asked of which scheme it is.
  */
-const confirming = (schema: string, enters: string, besides = '') => `${insertFromWant(schema, `(${enters} or (select true from ${schema}.records r where r.id = w.id))`, besides)}
+const confirming = (schema: string, enters: string, besides = '') =>
+  `${insertFromWant(schema, `(${enters} or (select true from ${schema}.records r where r.id = w.id))`, besides)}
 on conflict (id) do update
    set lease_until = greatest(records.lease_until, clock_timestamp() + records.lease_ms * interval '1 ms')
  where records.owner = excluded.owner and records.state = 'claimed'
@@ -193,7 +201,11 @@ const CLAIM_CONFIRM_BESIDES: Statement = {
 
 /** A row back is mine, claimed, and durable. */
 export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
-  return session.run<Won>(hasEarlier(claims) ? CLAIM_CONFIRM_BESIDES : CLAIM_CONFIRM, [...claimValues(claims), session.lockTimeout, ...schemeValues(claims)])
+  return session.run<Won>(hasEarlier(claims) ? CLAIM_CONFIRM_BESIDES : CLAIM_CONFIRM, [
+    ...claimValues(claims),
+    session.lockTimeout,
+    ...schemeValues(claims)
+  ])
 }
 
 const CLAIM_MOVED: Statement = {

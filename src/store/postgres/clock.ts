@@ -28,8 +28,10 @@ export async function readClockOf (client: ClientBase, schemaName: string): Prom
        confirmations, ${ms('confirmed_at')} as confirmed_ms, who, why
   from ${schema}.clock`)
   if (row === undefined) throw lost(schemaName)
-  const { rows: gateways } = await client.query<{ instance: string, seen_ms: number, ahead_ms: number }>(`select instance, ${ms('seen_at')} as seen_ms, ahead_ms::float8 as ahead_ms
-  from ${schema}.gateways order by seen_at desc limit ${SHOWN_MAX}`)
+  const { rows: gateways } = await client.query<{ instance: string, seen_ms: number, ahead_ms: number }>(
+    `select instance, ${ms('seen_at')} as seen_ms, ahead_ms::float8 as ahead_ms
+  from ${schema}.gateways order by seen_at desc limit ${SHOWN_MAX}`
+  )
   return {
     nowMs: row.now_ms,
     seenMs: row.seen_ms,
@@ -43,7 +45,11 @@ export async function readClockOf (client: ClientBase, schemaName: string): Prom
 }
 
 /** Gateways that run take the time as it is from their next sign of life on; no later one was ever seen. */
-export async function confirmClockOf (client: ClientBase, schemaName: string, { who, why }: { readonly who: string, readonly why: string }): Promise<void> {
+export async function confirmClockOf (
+  client: ClientBase,
+  schemaName: string,
+  { who, why }: { readonly who: string, readonly why: string }
+): Promise<void> {
   const schema = escapeIdentifier(schemaName)
   const { rowCount } = await client.query(`with right_now as (
   update ${schema}.clock set ahead_ms = 0, ahead_until = null, confirmations = confirmations + 1, confirmed_at = clock_timestamp(), who = $1, why = $2

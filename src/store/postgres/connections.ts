@@ -232,6 +232,9 @@ export class Connections {
     const { log, purpose } = this.#options
     if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
     this.#toldAtMs = performance.now()
-    log.error({ purpose, error: errorText(error) }, 'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false')
+    log.error(
+      { purpose, error: errorText(error) },
+      'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false'
+    )
   }
 }

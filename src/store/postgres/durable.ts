@@ -13,7 +13,10 @@
  */
 const PROOF = 'pg_catalog.pg_logical_emit_message(true, \'onceway\', \'\')'
 
-/** `proof` of a look. Its rows are durable when it is acknowledged. `horizon`: whatever was over before this number is durable with them. */
+/**
+ * `proof` of a look. Its rows are durable when it is acknowledged. `horizon`: whatever was over before this number is
+ * durable with them.
+ */
 export const PROOF_CTE = `proof as materialized (select ${PROOF}, pg_snapshot_xmin(pg_current_snapshot())::text as horizon)`
 
 /** For a look whose rows say more than that it is durable. */

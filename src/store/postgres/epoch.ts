@@ -3,7 +3,14 @@
  * that no statement is as long as the table is large.
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
-import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
+import {
+  EPOCH_ATTEMPTS,
+  RESTORED_REASON,
+  type EpochOrder,
+  type EpochResult,
+  type OutdatedState,
+  type RestoredMessages
+} from '../../core/epoch.ts'
 import { StartError } from '../../errors.ts'
 import { NEXT_GENERATION } from './binding.ts'
 
@@ -22,7 +29,13 @@ export async function bumpEpochOf (client: ClientBase, schemaName: string, order
     return result
   } catch (error) {
     await client.query('rollback').catch(() => {})
-    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) throw new StartError('Somebody else is writing records or messages: stop every gateway that serves from this database, then run this again.', 1, error)
+    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) {
+      throw new StartError(
+        'Somebody else is writing records or messages: stop every gateway that serves from this database, then run this again.',
+        1,
+        error
+      )
+    }
     throw error
   }
 }
@@ -33,12 +46,21 @@ async function bump (client: ClientBase, schema: string, order: EpochOrder): Pro
   await client.query(`lock table ${schema}.records, ${schema}.messages in share row exclusive mode`)
   const live = await liveLeases(client, schema)
   if (live.leases > 0 && !order.force) return { kind: 'live', ...live }
-  const [claimed, released] = [await outdate(client, schema, 'claimed', order.dryRun), await outdate(client, schema, 'released', order.dryRun)]
+  const [claimed, released] = [
+    await outdate(client, schema, 'claimed', order.dryRun),
+    await outdate(client, schema, 'released', order.dryRun)
+  ]
   const messages = await reopenMessages(client, schema, order.dryRun)
-  const { rows: [installation] } = await client.query<{ epoch: number }>(`update ${schema}.installation set epoch = epoch + 1, ${NEXT_GENERATION} returning epoch`)
-  if (installation === undefined) throw new StartError('This schema has lost its installation id: put one row with a new random id into its table installation.')
+  const { rows: [installation] } = await client.query<{ epoch: number }>(
+    `update ${schema}.installation set epoch = epoch + 1, ${NEXT_GENERATION} returning epoch`
+  )
+  if (installation === undefined) {
+    throw new StartError('This schema has lost its installation id: put one row with a new random id into its table installation.')
+  }
   const { epoch } = installation
-  await client.query(`insert into ${schema}.epochs (epoch, claimed, released, held, again, who, why) values ($1, $2, $3, $4, $5, $6, $7)`, [epoch, claimed, released, messages.held, messages.again, order.who, order.why])
+  await client.query(`insert into ${schema}.epochs (epoch, claimed, released, held, again, who, why) values ($1, $2, $3, $4, $5, $6, $7)`, [
+    epoch, claimed, released, messages.held, messages.again, order.who, order.why
+  ])
   return { kind: 'bumped', epoch, claimed, released, messages }
 }
 
@@ -54,7 +76,10 @@ async function liveLeases (client: ClientBase, schema: string): Promise<{ leases
 /** A late answer of the owner still settles it, as after a lapse: owner and attempt stay. */
 async function outdate (client: ClientBase, schema: string, state: OutdatedState, dryRun: boolean): Promise<number> {
   if (dryRun) {
-    const { rows: [found] } = await client.query<{ count: number }>(`select count(*)::float8 as count from ${schema}.records where state = $1`, [state])
+    const { rows: [found] } = await client.query<{ count: number }>(
+      `select count(*)::float8 as count from ${schema}.records where state = $1`,
+      [state]
+    )
     return found?.count ?? 0
   }
   for (let changed = 0; ;) {
@@ -62,7 +87,11 @@ async function outdate (client: ClientBase, schema: string, state: OutdatedState
    set state = 'indeterminate', lease_until = null, settled_at = clock_timestamp(), settled_by = 'operator',
        expires_at = clock_timestamp() + r.unknown_keep_ms * interval '1 ms',
        status = null, headers = null, unknown_stage = $2, unknown_code = $3
- where r.id in (select id from ${schema}.records where state = $1 limit ${BATCH_MAX})`, [state, RESTORED_REASON.stage, RESTORED_REASON.code])
+ where r.id in (select id from ${schema}.records where state = $1 limit ${BATCH_MAX})`, [
+      state,
+      RESTORED_REASON.stage,
+      RESTORED_REASON.code
+    ])
     changed += rowCount ?? 0
     if ((rowCount ?? 0) < BATCH_MAX) return changed
   }

@@ -41,8 +41,19 @@ function codeOf (cause: unknown): string | undefined {
 export function faultOfStatement (operation: string, error: unknown, writes: boolean): Error {
   if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)
   // Not the arbiter's answer: it must not count as contact with it (E2b), and the rest of its batch fares no better.
-  if (isReplica(error.code)) return new StoreUnavailable(STORE, operation, false, new Error(`the server is read-only, probably a replica (${error.message})`, { cause: error }))
-  if (isForbidden(error)) return new RolledBack(operation, new Error(`${error.message}; docs/guides/deploy-with-postgres.md (Rights) has the GRANTs of a role that serves and runs commands`, { cause: error }))
+  if (isReplica(error.code)) {
+    return new StoreUnavailable(STORE, operation, false, new Error(`the server is read-only, probably a replica (${error.message})`, {
+      cause: error
+    }))
+  }
+  if (isForbidden(error)) {
+    return new RolledBack(
+      operation,
+      new Error(`${error.message}; docs/guides/deploy-with-postgres.md (Rights) has the GRANTs of a role that serves and runs commands`, {
+        cause: error
+      })
+    )
+  }
   return isContent(error.code) ? new StoreRejected(STORE, operation, error) : new RolledBack(operation, error)
 }
 
@@ -61,7 +72,10 @@ export function faultOfWarning (operation: string, warning: string): StoreUnavai
  * where this one leads to a replica, a new one may find the primary.
  */
 export function leavesConnectionUsable (error: unknown): boolean {
-  return error instanceof DatabaseError && !isInDoubt(error.code) && !isReplica(error.code) && !['26000', '0A000'].includes(error.code ?? '')
+  return error instanceof DatabaseError &&
+    !isInDoubt(error.code) &&
+    !isReplica(error.code) &&
+    !['26000', '0A000'].includes(error.code ?? '')
 }
 
 /** 25006: nothing may be written. 55000: recovery is in progress (only `mustBePrimary` asks for what a standby does not have). */
@@ -100,25 +114,46 @@ export function faultOfOpening (error: unknown, where: Where): StartError | Stor
 }
 
 /** For messages; never a password. */
-export interface Where { readonly user: string, readonly host: string, readonly database: string, readonly schema: string, /** By TLS. */ readonly secured: boolean }
+export interface Where {
+  readonly user: string
+  readonly host: string
+  readonly database: string
+  readonly schema: string
+  /** By TLS. */
+  readonly secured: boolean
+}
 
 /** A server's certificate does not become another one while we wait. */
 function sentenceOfTls (error: unknown, { host }: Where): string | null {
   const { code = '', message = '' } = error instanceof Error ? error as NodeJS.ErrnoException : {}
   // pg's own words, in no other language.
-  if (message === 'The server does not support SSL connections') return `Postgres at ${host} does not speak TLS: switch it on there, or take stores.postgres.tls and sslmode out.`
-  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return `The certificate of Postgres at ${host} is for another name (${message}): write the host in the database URL as the certificate has it.`
-  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') return `The certificate of Postgres at ${host} is not valid today (${message}): give the server a new one.`
-  if (/CERT|ISSUER|LEAF_SIGNATURE|INVALID_CA/.test(code)) return `The certificate of Postgres at ${host} is signed by nobody that is trusted here (${message}): give its authority as stores.postgres.tls.caFile, or as sslrootcert in the database URL.`
+  if (message === 'The server does not support SSL connections') {
+    return `Postgres at ${host} does not speak TLS: switch it on there, or take stores.postgres.tls and sslmode out.`
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `The certificate of Postgres at ${host} is for another name (${message}): write the host in the database URL as the certificate has it.`
+  }
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
+    return `The certificate of Postgres at ${host} is not valid today (${message}): give the server a new one.`
+  }
+  if (/CERT|ISSUER|LEAF_SIGNATURE|INVALID_CA/.test(code)) {
+    return `The certificate of Postgres at ${host} is signed by nobody that is trusted here (${message}): give its authority as stores.postgres.tls.caFile, or as sslrootcert in the database URL.`
+  }
   return null
 }
 
 function sentenceOf (error: DatabaseError, { user, host, database, schema, secured }: Where): string | null {
   const code = error.code ?? ''
-  if (code === '28000' && !secured) return `Postgres at ${host} refused the user "${user}" (${error.message}): it may demand TLS (stores.postgres.tls, or sslmode=verify-full in the database URL), or not know this name.`
-  if (code.startsWith('28')) return `Postgres at ${host} refused the user "${user}" (${error.message}): check the name and the password in the database URL.`
+  if (code === '28000' && !secured) {
+    return `Postgres at ${host} refused the user "${user}" (${error.message}): it may demand TLS (stores.postgres.tls, or sslmode=verify-full in the database URL), or not know this name.`
+  }
+  if (code.startsWith('28')) {
+    return `Postgres at ${host} refused the user "${user}" (${error.message}): check the name and the password in the database URL.`
+  }
   if (code === '3D000') return `Postgres at ${host} has no database "${database}": create it, or correct the database URL.`
   if (code === '42501') return `The user "${user}" lacks a privilege in database "${database}" (${error.message}): run \`onceway migrate\` as a role that may create the schema "${schema}", and grant "${user}" usage on it and select, insert, update, delete on its tables.`
-  if (['42', '3F', '22', '23'].includes(code.slice(0, 2))) return `The schema "${schema}" of database "${database}" could not be used (${error.message}): nothing else may live in it; name another schema or mend this one.`
+  if (['42', '3F', '22', '23'].includes(code.slice(0, 2))) {
+    return `The schema "${schema}" of database "${database}" could not be used (${error.message}): nothing else may live in it; name another schema or mend this one.`
+  }
   return null
 }

@@ -60,7 +60,8 @@ const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from
  * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
  * each message: a join with what the planner thinks many reads the whole table.
  */
-const insertFromArrivals = (schema: string, besides: boolean) => `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, '$26::bytea[]', '$25::smallint[]')}` : ''}, arrived as materialized (
+const insertFromArrivals = (schema: string, besides: boolean) =>
+  `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, '$26::bytea[]', '$25::smallint[]')}` : ''}, arrived as materialized (
   select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number,
          case when o.claim is not null then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)
            else ${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})${besides ? ` and ${isFreeBeside(schema, 'o.earlier_id')} and not ${isAccepted(schema, 'o.earlier_id')}` : ''} end as enters
@@ -175,8 +176,14 @@ export async function lookAtMessagesDurably (session: Session, ids: readonly Buf
   return new Map(rows.map((row) => [hex(row.id), toMessage(row)]))
 }
 
-async function look (session: Session, ids: readonly Buffer[]): Promise<{ readonly standing: Map<string, MessageDetail>, readonly past: Buffer[] }> {
-  const rows = await session.run<MessageColumns & { readonly past: boolean, readonly may_be_lost: boolean }>(MESSAGE_LOOK, [byteas(ids), session.horizon.value])
+async function look (
+  session: Session,
+  ids: readonly Buffer[]
+): Promise<{ readonly standing: Map<string, MessageDetail>, readonly past: Buffer[] }> {
+  const rows = await session.run<MessageColumns & { readonly past: boolean, readonly may_be_lost: boolean }>(
+    MESSAGE_LOOK,
+    [byteas(ids), session.horizon.value]
+  )
   return {
     standing: new Map(rows.filter(({ past }) => !past).map((row) => [hex(row.id), doubted(toMessage(row), row)])),
     past: rows.filter(({ past }) => past).map(({ id }) => id)
@@ -199,7 +206,9 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
       for (const [id, result] of await refusals(session, open.map(({ message }) => message), past)) outcomes.set(id, { result })
       open = open.filter((arrival) => !outcomes.has(idText(arrival)))
       if (open.length === 0) break
-      if (round === ROUNDS_MAX) throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
+      if (round === ROUNDS_MAX) {
+        throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
+      }
       await forget(session, past, groups)
       open = await insertOnce(session, open, outcomes, groups)
     }
@@ -210,12 +219,21 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
 }
 
 /** By id as hex. Under a claim: nothing but a message that is `past` kept it out if the claim has not ended. */
-async function refusals (session: Session, messages: readonly NewMessage[], past: readonly Buffer[] = []): Promise<Map<string, AcceptResult>> {
+async function refusals (
+  session: Session,
+  messages: readonly NewMessage[],
+  past: readonly Buffer[] = []
+): Promise<Map<string, AcceptResult>> {
   const refused = new Map<string, AcceptResult>()
-  for (const { id, underClaim } of messages) if (underClaim !== undefined && !past.some((each) => each.equals(id))) refused.set(hex(id), { kind: 'recorded' })
+  for (const { id, underClaim } of messages) {
+    if (underClaim !== undefined && !past.some((each) => each.equals(id))) refused.set(hex(id), { kind: 'recorded' })
+  }
   const unclaimed = messages.filter(({ underClaim }) => underClaim === undefined)
   if (unclaimed.length === 0) return refused
-  const rows = await session.run<{ id: string, recorded: boolean }>(MESSAGE_REFUSED, [byteas(unclaimed.map(({ id }) => id)), texts(unclaimed.map(({ about }) => about.route))])
+  const rows = await session.run<{ id: string, recorded: boolean }>(MESSAGE_REFUSED, [
+    byteas(unclaimed.map(({ id }) => id)),
+    texts(unclaimed.map(({ about }) => about.route))
+  ])
   const moved = await movedOf(session, unclaimed)
   for (const id of moved) refused.set(id, { kind: 'moved' })
   // A record of its own goes before what stands beside it; who has moved asks for the route again.
@@ -223,8 +241,16 @@ async function refusals (session: Session, messages: readonly NewMessage[], past
   return refused
 }
 
-async function insertOnce (session: Session, arrivals: readonly Arrival[], outcomes: Map<string, Outcome>, groups: Groups): Promise<readonly Arrival[]> {
-  const inserted = await session.run<Inserted>(hasEarlier(arrivals.map(({ message }) => message)) ? MESSAGE_ACCEPT_BESIDES : MESSAGE_ACCEPT, valuesOf(arrivals, session.lockTimeout))
+async function insertOnce (
+  session: Session,
+  arrivals: readonly Arrival[],
+  outcomes: Map<string, Outcome>,
+  groups: Groups
+): Promise<readonly Arrival[]> {
+  const inserted = await session.run<Inserted>(
+    hasEarlier(arrivals.map(({ message }) => message)) ? MESSAGE_ACCEPT_BESIDES : MESSAGE_ACCEPT,
+    valuesOf(arrivals, session.lockTimeout)
+  )
   for (const { id } of inserted) outcomes.set(id, { result: { kind: 'accepted' } })
   addGroups(groups, inserted)
   return inserted.length === arrivals.length ? [] : arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
@@ -246,11 +272,16 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
     if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
-      const inserted = await session.run<Inserted>(hasEarlier(missing) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL, valuesOf(missing.map(arrivalOf), session.lockTimeout))
+      const inserted = await session.run<Inserted>(
+        hasEarlier(missing) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL,
+        valuesOf(missing.map(arrivalOf), session.lockTimeout)
+      )
       addGroups(groups, inserted)
       // None: a record has come between, or a gateway that executes.
       if (inserted.length === missing.length) return results
-      if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
+      if (round === WHOLE_ROUNDS_MAX) {
+        throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
+      }
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
       if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', error)

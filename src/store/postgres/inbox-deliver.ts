@@ -44,7 +44,11 @@ on conflict (owner) do update set alive_until = greatest(workers.alive_until, ex
 
 /** true: it need not be waited for any more. */
 export async function keepAliveInLine (session: Session, living: readonly Living[]): Promise<boolean[]> {
-  await session.run(WORKER_ALIVE_IN_LINE, [byteas(living.map(({ owner }) => owner)), Math.round(living[0]?.leaseMs ?? 0), session.lockTimeout])
+  await session.run(WORKER_ALIVE_IN_LINE, [
+    byteas(living.map(({ owner }) => owner)),
+    Math.round(living[0]?.leaseMs ?? 0),
+    session.lockTimeout
+  ])
   return living.map((_, index) => index === 0)
 }
 
@@ -100,14 +104,29 @@ returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m
 /** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
 const TAKES_MAX = 3
 
-/** What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs: they are asked for again. */
-export async function takeMessages (session: Session, { routes, owner, room }: TakeMessages, look: Look): Promise<Array<ReturnType<typeof toDelivery>>> {
+/**
+ * What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs:
+ * they are asked for again.
+ */
+export async function takeMessages (
+  session: Session,
+  { routes, owner, room }: TakeMessages,
+  look: Look
+): Promise<Array<ReturnType<typeof toDelivery>>> {
   const from = bigints(routes.map(({ route }) => look.fromMs(route)))
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last one risks nothing that many would.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
-      const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [texts(routes.map(({ route }) => route)), integers(routes.map(({ places }) => placesOf(places))), owner, session.lockTimeout, from, room?.bytes ?? null, room === undefined ? null : String(room.one)])
+      const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [
+        texts(routes.map(({ route }) => route)),
+        integers(routes.map(({ places }) => placesOf(places))),
+        owner,
+        session.lockTimeout,
+        from,
+        room?.bytes ?? null,
+        room === undefined ? null : String(room.one)
+      ])
       look.end(firstsOf(rows))
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
@@ -129,8 +148,8 @@ export interface Settling { readonly token: DeliveryToken, readonly fate: FateCo
 
 /**
  * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an
- * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them would read all that its worker ever delivered,
- * where an old transaction keeps that in the index.
+ * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them
+ * would read all that its worker ever delivered, where an old transaction keeps that in the index.
  */
 const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
@@ -259,7 +278,15 @@ returning case when not m.blocks then m.group_id end as behind, m.state = 'held'
 /** As for leases (background.ts): what reaches the server later than this after its own time was read changes nothing. */
 const WITHIN_SECONDS = 0.5
 
-interface LostColumns { readonly behind: string | null, readonly is_held: boolean, readonly id: string, readonly route: string, readonly request_id: string, readonly attempt: number, readonly tries: number }
+interface LostColumns {
+  readonly behind: string | null
+  readonly is_held: boolean
+  readonly id: string
+  readonly route: string
+  readonly request_id: string
+  readonly attempt: number
+  readonly tries: number
+}
 
 /** What was taken from the dead. */
 export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<Recovered> {
@@ -267,7 +294,16 @@ export async function recoverMessages (session: Session, limit: number, groups: 
   const rows = await session.run<LostColumns>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
   addGroups(groups, rows)
   const held = rows.filter(({ is_held: isHeld }) => isHeld)
-  return { count: rows.length, held: held.map(({ id, route, request_id: requestId, attempt, tries }) => ({ id: Buffer.from(id, 'hex'), route, requestId, attempt, tries })) }
+  return {
+    count: rows.length,
+    held: held.map(({ id, route, request_id: requestId, attempt, tries }) => ({
+      id: Buffer.from(id, 'hex'),
+      route,
+      requestId,
+      attempt,
+      tries
+    }))
+  }
 }
 
 /** From group to group, one entry of the index for each, at most $2 behind $1. */
@@ -291,8 +327,14 @@ const GROUPS_AT_ONCE = 1_000
 const FIRST_GROUP = Buffer.alloc(0)
 
 /** Goes through the groups, some at a time, and round again: `from` is where the one before ended. */
-export async function uncalledGroups (session: Session, from: Buffer | null): Promise<{ readonly uncalled: Buffer[], readonly next: Buffer | null }> {
-  const rows = await session.run<{ group_id: Buffer, is_uncalled: boolean, is_last: boolean }>(MESSAGE_UNCALLED, [from ?? FIRST_GROUP, GROUPS_AT_ONCE])
+export async function uncalledGroups (
+  session: Session,
+  from: Buffer | null
+): Promise<{ readonly uncalled: Buffer[], readonly next: Buffer | null }> {
+  const rows = await session.run<{ group_id: Buffer, is_uncalled: boolean, is_last: boolean }>(
+    MESSAGE_UNCALLED,
+    [from ?? FIRST_GROUP, GROUPS_AT_ONCE]
+  )
   return {
     uncalled: rows.filter(({ is_uncalled: isUncalled }) => isUncalled).map(({ group_id: group }) => group),
     next: rows.find(({ is_last: isLast }) => isLast)?.group_id ?? null

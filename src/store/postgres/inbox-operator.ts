@@ -28,8 +28,8 @@ export async function listMessages (session: Session, filter: MessageFilter): Pr
 }
 
 /**
- * What is open, by hand: picked oldest first, locked in the order of the ids as settles and acceptances do, and tested again as it is then. What is
- * being delivered is not picked, but may be met locked.
+ * What is open, by hand: picked oldest first, locked in the order of the ids as settles and acceptances do, and tested
+ * again as it is then. What is being delivered is not picked, but may be met locked.
  */
 const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized (
   select m.id from ${schema}.messages m
@@ -66,24 +66,48 @@ update ${schema}.messages m
 returning ${messageColumns('m')}, m.group_id, m.number::text`
 }
 
-export async function retryMessages (session: Session, filter: MessageFilter, audit: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+export async function retryMessages (
+  session: Session,
+  filter: MessageFilter,
+  audit: MessageAudit,
+  groups: Groups
+): Promise<MessageDetail[]> {
   return change(session, MESSAGE_RETRY, 'retry', filter, audit, groups)
 }
 
-export async function discardMessages (session: Session, filter: MessageFilter, audit: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+export async function discardMessages (
+  session: Session,
+  filter: MessageFilter,
+  audit: MessageAudit,
+  groups: Groups
+): Promise<MessageDetail[]> {
   return change(session, MESSAGE_DISCARD, 'discard', filter, audit, groups)
 }
 
 type Changed = MessageColumns & { readonly group_id: Buffer | null, readonly number: string }
 
-async function change (session: Session, statement: Statement, action: string, filter: MessageFilter, { who, why }: MessageAudit, groups: Groups): Promise<MessageDetail[]> {
+async function change (
+  session: Session,
+  statement: Statement,
+  action: string,
+  filter: MessageFilter,
+  { who, why }: MessageAudit,
+  groups: Groups
+): Promise<MessageDetail[]> {
   const rows = await session.run<Changed>(statement, [...valuesOf(filter), who, why, session.lockTimeout, action])
   for (const { group_id: group } of rows) if (group !== null) groups.add(group.toString('hex'))
   return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)
 }
 
 function valuesOf ({ id, keyHashes, route, state, olderMs, limit }: MessageFilter): Values {
-  return [id ?? null, keyHashes === undefined ? null : byteas(keyHashes), route ?? null, state ?? null, olderMs === undefined ? null : Math.round(olderMs), limit]
+  return [
+    id ?? null,
+    keyHashes === undefined ? null : byteas(keyHashes),
+    route ?? null,
+    state ?? null,
+    olderMs === undefined ? null : Math.round(olderMs),
+    limit
+  ]
 }
 
 /** Out of an index that knows nothing of what was delivered. */
@@ -144,7 +168,12 @@ delete from ${schema}.workers w using dead d where w.owner = d.owner`
 }
 
 /** `latestMs`: the expiry of the last one; where the next batch of a backlog may begin. */
-export async function sweepMessages (session: Session, limit: number, fromMs: number, groups: Groups): Promise<{ readonly count: number, readonly latestMs: number }> {
+export async function sweepMessages (
+  session: Session,
+  limit: number,
+  fromMs: number,
+  groups: Groups
+): Promise<{ readonly count: number, readonly latestMs: number }> {
   const rows = await session.run<{ behind: string | null, expires_at_ms: number }>(MESSAGE_SWEEP, [limit, fromMs])
   addGroups(groups, rows)
   await session.run(WORKER_SWEEP, [limit])

@@ -9,7 +9,10 @@
  * committed after it, takes of others that were undone. As long as an acceptance may take.
  */
 const BEFORE_MS = 2_000
-/** Looks at everything find what is older all the same: a clock that was put back, one that had to wait for its group. As often as anybody polls. */
+/**
+ * Looks at everything find what is older all the same: a clock that was put back, one that had to wait for its group.
+ * As often as anybody polls.
+ */
 const ALL_EVERY_MS = 1_000
 /** But they may have no more than this share of the time, and no less than this often. */
 const ALL_SHARE = 1 / 20

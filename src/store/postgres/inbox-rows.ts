@@ -97,7 +97,10 @@ export interface TakenColumns {
 }
 
 /** Null headers: nobody's request, as it stands there. */
-export function toDelivery (columns: TakenColumns, owner: Buffer): Omit<Delivery, 'request'> & { readonly request: Delivery['request'] | null } {
+export function toDelivery (
+  columns: TakenColumns,
+  owner: Buffer
+): Omit<Delivery, 'request'> & { readonly request: Delivery['request'] | null } {
   const { id, attempt, tries, route, method, body } = columns
   const headers = decodeHeaders(columns.headers)
   return {

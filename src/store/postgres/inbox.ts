@@ -12,15 +12,39 @@ import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
 import { hasWaitedInVain, provenRolledBack } from './faults.ts'
 import { Line } from './in-line.ts'
-import { acceptAll, acceptEach, arrivalOf, idText, lookAtMessages, lookAtMessagesDurably, type Arrival, type Groups } from './inbox-accept.ts'
-import { callGroups, dueInMs, endWorker, keepAlive, keepAliveInLine, recoverMessages, settleMessages, takeMessages, uncalledGroups, type Living, type Settling } from './inbox-deliver.ts'
+import {
+  acceptAll,
+  acceptEach,
+  arrivalOf,
+  idText,
+  lookAtMessages,
+  lookAtMessagesDurably,
+  type Arrival,
+  type Groups
+} from './inbox-accept.ts'
+import {
+  callGroups,
+  dueInMs,
+  endWorker,
+  keepAlive,
+  keepAliveInLine,
+  recoverMessages,
+  settleMessages,
+  takeMessages,
+  uncalledGroups,
+  type Living,
+  type Settling
+} from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
 
 /** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
 const ACCEPT_BATCHES_MAX = 4
 export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
-/** Batches of settles under way at once, one of calls for those who wait and one for those who do not; a take, a sign of life, a recovery and a look at what is next. */
+/**
+ * Batches of settles under way at once, one of calls for those who wait and one for those who do not; a take, a sign of
+ * life, a recovery and a look at what is next.
+ */
 const SETTLE_BATCHES_MAX = 2
 export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
 
@@ -64,13 +88,52 @@ export class PostgresInbox implements InboxStore {
     this.#purposes = purposes
     const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
-    this.#accepts = new Lane<Arrival, Outcome>({ ...several, name: 'acceptances', batchesMax: ACCEPT_BATCHES_MAX, idOf: idText, bytesOf: ({ message }) => message.request.body.length, run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups))) })
-    this.#whole = new Lane({ ...lane, name: 'acceptances of batches', batchMax: 1, idOf: ([first]) => first === undefined ? '' : hex(first.id), run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups))) })
-    this.#looks = new Lane({ ...lane, name: 'looks at messages', idOf: hex, run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids))) })
-    this.#proofs = new Lane({ ...lane, name: 'looks at messages that write', idOf: hex, run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids))) })
-    this.#settles = new Lane({ ...several, name: 'settles of messages', batchesMax: SETTLE_BATCHES_MAX, idOf: ({ token }) => hex(token.id), bytesOf: ({ fate }) => fate.answer?.length ?? 0, run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups))) })
-    this.#calls = new Lane<string, null>({ ...lane, name: 'calls of groups', idOf: (group) => group, run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups)) })
-    this.#line = new Line<Living>({ againMs: lines.lockTimeoutMs / 2, idOf: ({ owner }) => hex(owner), wait: (living) => lines.use('worker_alive_in_line', (session) => keepAliveInLine(session, living)) })
+    this.#accepts = new Lane<Arrival, Outcome>({
+      ...several,
+      name: 'acceptances',
+      batchesMax: ACCEPT_BATCHES_MAX,
+      idOf: idText,
+      bytesOf: ({ message }) => message.request.body.length,
+      run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups)))
+    })
+    this.#whole = new Lane({
+      ...lane,
+      name: 'acceptances of batches',
+      batchMax: 1,
+      idOf: ([first]) => first === undefined ? '' : hex(first.id),
+      run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups)))
+    })
+    this.#looks = new Lane({
+      ...lane,
+      name: 'looks at messages',
+      idOf: hex,
+      run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids)))
+    })
+    this.#proofs = new Lane({
+      ...lane,
+      name: 'looks at messages that write',
+      idOf: hex,
+      run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids)))
+    })
+    this.#settles = new Lane({
+      ...several,
+      name: 'settles of messages',
+      batchesMax: SETTLE_BATCHES_MAX,
+      idOf: ({ token }) => hex(token.id),
+      bytesOf: ({ fate }) => fate.answer?.length ?? 0,
+      run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups)))
+    })
+    this.#calls = new Lane<string, null>({
+      ...lane,
+      name: 'calls of groups',
+      idOf: (group) => group,
+      run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups))
+    })
+    this.#line = new Line<Living>({
+      againMs: lines.lockTimeoutMs / 2,
+      idOf: ({ owner }) => hex(owner),
+      wait: (living) => lines.use('worker_alive_in_line', (session) => keepAliveInLine(session, living))
+    })
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
@@ -124,29 +187,44 @@ export class PostgresInbox implements InboxStore {
 
   async recover (limit: number): Promise<Recovered> {
     const { deliveries } = this.#purposes
-    const { count, held } = await this.#callingNow((groups) => deliveries.use('message_recover', (session) => recoverMessages(session, limit, groups)))
+    const { count, held } = await this.#callingNow((groups) => deliveries.use(
+      'message_recover',
+      (session) => recoverMessages(session, limit, groups)
+    ))
     const called = deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
     // A look at the groups comes again; who is held is said here or never.
     return { count: count + await (held.length === 0 ? called : called.catch(() => 0)), held }
   }
 
-  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#reach)) }
+  dueInMs (routes: readonly string[]): Promise<number | null> {
+    return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#reach))
+  }
 
   depths (): Promise<Depth[]> { return this.#purposes.background.use('message_depths', messageDepths) }
 
-  list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#purposes.background.use('message_list', (session) => listMessages(session, filter)) }
+  list (filter: MessageFilter): Promise<MessageDetail[]> {
+    return this.#purposes.background.use('message_list', (session) => listMessages(session, filter))
+  }
 
   async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
     const { background } = this.#purposes
-    return this.#asCalled(await this.#callingNow((groups) => background.use('message_retry', (session) => retryMessages(session, filter, audit, groups))))
+    return this.#asCalled(
+      await this.#callingNow((groups) => background.use('message_retry', (session) => retryMessages(session, filter, audit, groups)))
+    )
   }
 
   discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#callingNow((groups) => this.#purposes.background.use('message_discard', (session) => discardMessages(session, filter, audit, groups)))
+    return this.#callingNow((groups) => this.#purposes.background.use(
+      'message_discard',
+      (session) => discardMessages(session, filter, audit, groups)
+    ))
   }
 
   async sweep (limit: number): Promise<number> {
-    const { count, latestMs } = await this.#callingNow((groups) => this.#purposes.background.use('message_sweep', (session) => sweepMessages(session, limit, this.#sweepFromMs, groups)))
+    const { count, latestMs } = await this.#callingNow((groups) => this.#purposes.background.use(
+      'message_sweep',
+      (session) => sweepMessages(session, limit, this.#sweepFromMs, groups)
+    ))
     this.#sweepFromMs = count < limit ? SWEEP_FROM_START : latestMs
     return count
   }
@@ -165,12 +243,17 @@ export class PostgresInbox implements InboxStore {
     return { kind: 'seen', message }
   }
 
-  /** The retry returns messages of groups as they are before their groups are called. It is committed, whether this look succeeds or not. */
+  /**
+   * The retry returns messages of groups as they are before their groups are called. It is committed, whether this look
+   * succeeds or not.
+   */
   async #asCalled (retried: MessageDetail[]): Promise<MessageDetail[]> {
     const ids = retried.filter(({ ordered }) => ordered).map(({ id }) => id)
     if (ids.length === 0) return retried
     const { background } = this.#purposes
-    const found = await background.use('message_look', (session) => lookAtMessages(session, ids)).catch(() => new Map<string, MessageDetail>())
+    const found = await background
+      .use('message_look', (session) => lookAtMessages(session, ids))
+      .catch(() => new Map<string, MessageDetail>())
     return retried.map((message) => {
       const now = found.get(hex(message.id))
       return now?.state === 'waiting' && now.attempt === message.attempt ? { ...message, dueAtMs: now.dueAtMs } : message

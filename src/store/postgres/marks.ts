@@ -27,11 +27,13 @@ const WANTED = `${lockLimit(5)}, want as materialized (
 )`
 
 /** Over in this moment, or later: what is past counts as none. */
-const standsMark = (schema: string, id: string) => `(select m.expires_at > least(statement_timestamp(), ${BELIEVED}) from ${schema}.marks m where m.id = ${id}) is true`
+const standsMark = (schema: string, id: string) =>
+  `(select m.expires_at > least(statement_timestamp(), ${BELIEVED}) from ${schema}.marks m where m.id = ${id}) is true`
 
 /**
  * The condition is tested on the locked row: of all that come at once one has it. A row of my own is a reply that was
- * lost; one that says done is never made to run again by a statement that comes late. What a loser sees is what stood there before the statement; one that came meanwhile is not in it, and runs.
+ * lost; one that says done is never made to run again by a statement that comes late. What a loser sees is what stood
+ * there before the statement; one that came meanwhile is not in it, and runs.
  */
 const MARK: Statement = {
   name: 'mark',
@@ -109,12 +111,32 @@ export class PostgresMarks implements MarkStore {
 
   /** `sweep`: by the connections of the background, so that a process without such routes opens none for them. */
   constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
-    const lane = { idOf: idText, batchMax: BATCH_MAX, batchesMax: BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, queueMax: QUEUE_MAX, provenRolledBack }
+    const lane = {
+      idOf: idText,
+      batchMax: BATCH_MAX,
+      batchesMax: BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
+      queueMax: QUEUE_MAX,
+      provenRolledBack
+    }
     this.sweep = sweep
     this.#connections = connections
-    this.#marks = new Lane<Marking, MarkResult>({ ...lane, name: 'marks', run: (batch) => connections.use('mark', (session) => markAll(session, batch)) })
-    this.#dones = new Lane<Marking, null>({ ...lane, name: 'marks that are done', run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch)) })
-    this.#removals = new Lane<Removal, null>({ ...lane, name: 'marks to remove', batchesMax: 1, run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch)) })
+    this.#marks = new Lane<Marking, MarkResult>({
+      ...lane,
+      name: 'marks',
+      run: (batch) => connections.use('mark', (session) => markAll(session, batch))
+    })
+    this.#dones = new Lane<Marking, null>({
+      ...lane,
+      name: 'marks that are done',
+      run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch))
+    })
+    this.#removals = new Lane<Removal, null>({
+      ...lane,
+      name: 'marks to remove',
+      batchesMax: 1,
+      run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch))
+    })
   }
 
   mark (marking: Marking): Promise<MarkResult> {
@@ -126,7 +148,10 @@ export class PostgresMarks implements MarkStore {
   }
 
   stands (id: Buffer): Promise<boolean> {
-    return this.#connections.use('mark_stands', async (session) => (await session.run<{ stands: boolean }>(MARK_STANDS, [id]))[0]?.stands === true)
+    return this.#connections.use(
+      'mark_stands',
+      async (session) => (await session.run<{ stands: boolean }>(MARK_STANDS, [id]))[0]?.stands === true
+    )
   }
 
   async remove (id: Buffer, token: Buffer): Promise<boolean> {
@@ -137,7 +162,10 @@ export class PostgresMarks implements MarkStore {
 
 async function markAll (session: Session, markings: readonly Marking[]): Promise<MarkResult[]> {
   const rows = await session.run<{ id: string, won: boolean, done: boolean, moved: boolean }>(MARK, valuesOf(markings, session.lockTimeout))
-  const found = new Map(rows.map(({ id, won, done, moved }): [string, MarkResult] => [id, won ? 'marked' : done ? 'done' : moved ? 'moved' : 'running']))
+  const found = new Map(rows.map(({ id, won, done, moved }): [string, MarkResult] => [
+    id,
+    won ? 'marked' : done ? 'done' : moved ? 'moved' : 'running'
+  ]))
   return markings.map((marking) => found.get(idText(marking)) ?? 'running')
 }
 

@@ -46,7 +46,9 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
     refuseNewer(done, newest, options.schema)
     const next = migrations.find(({ number }) => !done.has(number))
     if (next === undefined) break
-    if (options.mode === 'check') throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or start a gateway of this release with stores.postgres.migrate: auto.`)
+    if (options.mode === 'check') {
+      throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or start a gateway of this release with stores.postgres.migrate: auto.`)
+    }
     if (await applyBetween(client, options.schema, next)) applied.push(next.name)
   }
   // A table that was never analysed is planned for as if it had ten pages; see also connections.ts about plans that are kept.
@@ -77,8 +79,13 @@ async function applyBetween (client: ClientBase, schema: string, migration: Migr
       return await apply(client, schema, migration)
     } catch (error) {
       if (!isHeldUp(error)) throw error
-      if (round === TRIES_MAX) throw faultOfConnecting('open', new Error(`migration ${migration.name} needs a table of the schema "${schema}" that a transaction holds all the time: end it (pg_stat_activity); nothing was changed`, { cause: error }))
-      await new Promise(resolve => { setTimeout(resolve, PAUSE_MS) })
+      if (round === TRIES_MAX) {
+        throw faultOfConnecting(
+          'open',
+          new Error(`migration ${migration.name} needs a table of the schema "${schema}" that a transaction holds all the time: end it (pg_stat_activity); nothing was changed`, { cause: error })
+        )
+      }
+      await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS) })
     }
   }
 }
@@ -111,7 +118,11 @@ async function takeTurn (client: ClientBase, schema: string): Promise<void> {
   try {
     await client.query('select pg_advisory_xact_lock($1)', [lockKey(schema)])
   } catch (error) {
-    throw isHeldUp(error) ? faultOfConnecting('open', new Error(`another process has been migrating the schema "${schema}" for more than ${TURN_WAIT}`, { cause: error })) : error
+    throw isHeldUp(error)
+      ? faultOfConnecting('open', new Error(`another process has been migrating the schema "${schema}" for more than ${TURN_WAIT}`, {
+        cause: error
+      }))
+      : error
   }
 }
 

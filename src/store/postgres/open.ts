@@ -29,7 +29,10 @@ export interface PostgresOptions {
   readonly migrate: 'auto' | 'check'
   /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
   readonly serves?: boolean
-  /** The name of the scheme (core/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed. Absent: that of every release before. */
+  /**
+   * The name of the scheme (core/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed.
+   * Absent: that of every release before.
+   */
   readonly scheme?: string
   /** How long one statement of a claim may take, connecting and commit included. */
   readonly claimTimeoutMs: number
@@ -125,7 +128,10 @@ export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 's
 }
 
 /** One connection for one command. @throws StartError or StoreUnavailable, as {@link PostgresConnection.open} */
-export async function withPostgres<Result> (options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>, work: (client: Client) => Promise<Result>): Promise<Result> {
+export async function withPostgres<Result> (
+  options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>,
+  work: (client: Client) => Promise<Result>
+): Promise<Result> {
   const { where, transport } = reach(options)
   return withClient(transport, where, work)
 }
@@ -152,7 +158,9 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
     if (options.serves === true) await mustHaveRights(client, where)
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
     if (options.serves === true) await mustHaveRights(client, where)
-    return options.serves === true ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1') : readInstallation(client, options.schema)
+    return options.serves === true
+      ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1')
+      : readInstallation(client, options.schema)
   })
   const linesMs = (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE
   const connections = connectionsWith(options, transport, suspect)
@@ -179,7 +187,15 @@ function wakes (options: PostgresOptions, transport: Transport, installation: st
 function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
 function connectionsWith (options: PostgresOptions, transport: Transport, onForbidden: () => void) {
-  return (purpose: string, connectionsMax: number, timeoutMs: number, { lockTimeoutMs = timeoutMs * LOCK_SHARE, ...special }: Partial<Pick<ConnectionsOptions, 'lockTimeoutMs' | 'prepared' | 'onConnect'>> = {}): Connections => new Connections({
+  return (
+    purpose: string,
+    connectionsMax: number,
+    timeoutMs: number,
+    { lockTimeoutMs = timeoutMs * LOCK_SHARE, ...special }: Partial<Pick<
+      ConnectionsOptions,
+      'lockTimeoutMs' | 'prepared' | 'onConnect'
+    >> = {}
+  ): Connections => new Connections({
     purpose,
     pool: { ...transport, application_name: nameOf(purpose, options) },
     schema: escapeIdentifier(options.schema),
@@ -196,7 +212,9 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
 }
 
 /** Where it is, and how to get there. */
-function reach ({ url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>): { readonly where: Where, readonly transport: Transport } {
+function reach (
+  { url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>
+): { readonly where: Where, readonly transport: Transport } {
   const transport = transportOf(url, tls)
   try {
     const client = new Client(transport)
@@ -204,13 +222,26 @@ function reach ({ url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'sche
     return { where: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException
-    if (path !== undefined) throw new StartError(`The database URL names a file that cannot be read: ${path} (${code ?? 'unknown error'}).`, 2, error)
+    if (path !== undefined) {
+      throw new StartError(`The database URL names a file that cannot be read: ${path} (${code ?? 'unknown error'}).`, 2, error)
+    }
     throw new StartError('The database URL cannot be read: it should look like postgres://user:password@host:5432/database.', 2, error)
   }
 }
 
-async function withClient<Result> (transport: Transport, where: Where, work: (client: Client) => Promise<Result>, limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}): Promise<Result> {
-  const client = new Client({ ...transport, ...limits, application_name: 'onceway open', connectionTimeoutMillis: OPEN_MS_MAX, keepAlive: true })
+async function withClient<Result> (
+  transport: Transport,
+  where: Where,
+  work: (client: Client) => Promise<Result>,
+  limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}
+): Promise<Result> {
+  const client = new Client({
+    ...transport,
+    ...limits,
+    application_name: 'onceway open',
+    connectionTimeoutMillis: OPEN_MS_MAX,
+    keepAlive: true
+  })
   client.on('error', () => {})
   try {
     await client.connect()
@@ -228,7 +259,16 @@ async function checkServer (client: Client, { user, database }: Where): Promise<
             current_setting('transaction_read_only') as read_only, pg_catalog.pg_is_in_recovery() as recovers`)
   if (server === undefined) return
   // A replica may be promoted, or the name may soon point elsewhere: that is worth waiting for.
-  if (server.read_only === 'on') throw new StoreUnavailable('postgres', 'open', false, new Error(server.recovers ? 'the server is read-only, probably a replica' : `the server is no replica, but default_transaction_read_only is on for it, its database ${database} or its role ${user}`))
+  if (server.read_only === 'on') {
+    throw new StoreUnavailable(
+      'postgres',
+      'open',
+      false,
+      new Error(server.recovers
+        ? 'the server is read-only, probably a replica'
+        : `the server is no replica, but default_transaction_read_only is on for it, its database ${database} or its role ${user}`)
+    )
+  }
   if (server.version < SERVER_VERSION_MIN) throw new StartError('Postgres 13 or newer is needed: update the server.')
   if (server.isolation !== 'read committed') {
     throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)

@@ -22,7 +22,9 @@ const LIST: Statement = {
 
 export async function listRecords (session: Session, filter: RecordFilter): Promise<RecordDetail[]> {
   const { id = null, keyHashes, route = null, state = null, limit } = filter
-  return (await session.run<DetailColumns>(LIST, [id, keyHashes === undefined ? null : byteas(keyHashes), route, state, limit])).map(toDetail)
+  return (await session.run<DetailColumns>(LIST, [id, keyHashes === undefined ? null : byteas(keyHashes), route, state, limit])).map(
+    toDetail
+  )
 }
 
 /** The audit's columns of the row that `changed` holds. */
@@ -32,8 +34,8 @@ const audited = (schema: string, action: number) => `audited as (
 )`
 
 /**
- * $14: which asking of a probe, or null. Only from indeterminate, as it was shown. A release only after the row's quarantine: until then the first sending may
- * still be on its way.
+ * $14: which asking of a probe, or null. Only from indeterminate, as it was shown. A release only after the row's
+ * quarantine: until then the first sending may still be on its way.
  */
 const RESOLVE: Statement = {
   name: 'resolve',

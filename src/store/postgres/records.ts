@@ -8,7 +8,28 @@ import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../co
 import type { Schemes } from '../../core/schemes.ts'
 import type { Standing } from '../../core/standing.ts'
 import { StoreUnavailable } from '../../errors.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MessageStands, OperatorResult, ProbeOrder, RecordCounts, RecordFilter, RecordStore, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type {
+  AuditEntry,
+  Beaten,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  LostQuestion,
+  MessageStands,
+  OperatorResult,
+  ProbeOrder,
+  RecordCounts,
+  RecordFilter,
+  RecordStore,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  SignOfLife,
+  Swept,
+  TakeResult,
+  Unresolved
+} from '../../ports.ts'
 import { Lane } from '../lane.ts'
 import type { TimeSeen } from '../time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
@@ -102,15 +123,68 @@ export class PostgresRecords implements RecordStore {
       sweep: (limit) => this.#background('counts_sweep', (session) => sweepCounts(session, limit))
     }
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
-    this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'claims', batchesMax: INSERT_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: idText, run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon)) })
-    this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({ ...shared, name: 'confirms', idOf: idText, run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon)) })
-    this.#takes = new Lane({ ...shared, name: 'takes', idOf: ({ claim }) => idText(claim), run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch)) })
-    this.#looks = new Lane({ ...shared, name: 'looks', idOf: hex, run: (batch) => claims.use('claim_look', async (session) => inOrder(batch, await lookAt(session, batch))) })
-    this.#proofs = new Lane({ ...shared, name: 'looks that write', idOf: hex, run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch))) })
-    this.#settles = new Lane({ ...shared, name: 'settles', batchesMax: SETTLE_BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, idOf: ({ token }) => idText(token), bytesOf: answerBytes, batchBytesMax: SETTLE_BYTES_MAX, run: (batch) => settles.use('settle', (session) => settleAll(session, batch)) })
-    this.#lost = new Lane({ ...shared, name: 'settles of lost rows', batchMax: 1, idOf: ({ claim }) => idText(claim), run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch)) })
-    this.#renewals = new Lane<Token, Renewal>({ ...shared, name: 'renewals', batchMax: RENEWALS_MAX, idOf: idText, provenRolledBack: () => false, run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch)) })
-    this.#line = new Line<Token>({ againMs: lines.lockTimeoutMs / 2, idOf: idText, wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens)) })
+    this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({
+      ...shared,
+      name: 'claims',
+      batchesMax: INSERT_BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
+      idOf: idText,
+      run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon))
+    })
+    this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({
+      ...shared,
+      name: 'confirms',
+      idOf: idText,
+      run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon))
+    })
+    this.#takes = new Lane({
+      ...shared,
+      name: 'takes',
+      idOf: ({ claim }) => idText(claim),
+      run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch))
+    })
+    this.#looks = new Lane({
+      ...shared,
+      name: 'looks',
+      idOf: hex,
+      run: (batch) => claims.use('claim_look', async (session) => inOrder(batch, await lookAt(session, batch)))
+    })
+    this.#proofs = new Lane({
+      ...shared,
+      name: 'looks that write',
+      idOf: hex,
+      run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch)))
+    })
+    this.#settles = new Lane({
+      ...shared,
+      name: 'settles',
+      batchesMax: SETTLE_BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
+      idOf: ({ token }) => idText(token),
+      bytesOf: answerBytes,
+      batchBytesMax: SETTLE_BYTES_MAX,
+      run: (batch) => settles.use('settle', (session) => settleAll(session, batch))
+    })
+    this.#lost = new Lane({
+      ...shared,
+      name: 'settles of lost rows',
+      batchMax: 1,
+      idOf: ({ claim }) => idText(claim),
+      run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch))
+    })
+    this.#renewals = new Lane<Token, Renewal>({
+      ...shared,
+      name: 'renewals',
+      batchMax: RENEWALS_MAX,
+      idOf: idText,
+      provenRolledBack: () => false,
+      run: (batch) => renewals.use('renew', (session) => renewLeases(session, batch))
+    })
+    this.#line = new Line<Token>({
+      againMs: lines.lockTimeoutMs / 2,
+      idOf: idText,
+      wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens))
+    })
   }
 
   async insert (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#inserts.push(claim))) }
@@ -136,7 +210,9 @@ export class PostgresRecords implements RecordStore {
 
   async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.push(settlement)) }
 
-  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> { return this.#lost.push({ settlement, claim, ageMs }) }
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
+    return this.#lost.push({ settlement, claim, ageMs })
+  }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> { return this.#background('lapse', (session) => lapseLeases(session, order)) }
 
@@ -159,18 +235,26 @@ export class PostgresRecords implements RecordStore {
 
   list (filter: RecordFilter): Promise<RecordDetail[]> { return this.#background('list', (session) => listRecords(session, filter)) }
 
-  resolve (resolution: Resolution): Promise<OperatorResult> { return this.#background('resolve', (session) => resolveRecord(session, resolution)) }
+  resolve (resolution: Resolution): Promise<OperatorResult> {
+    return this.#background('resolve', (session) => resolveRecord(session, resolution))
+  }
 
-  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> { return this.#background('expire', (session) => expireRecord(session, token, audit)) }
+  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
+    return this.#background('expire', (session) => expireRecord(session, token, audit))
+  }
 
   beat (sign: SignOfLife): Promise<Beaten> { return this.#purposes.beats.use('beat', (session) => beatOnce(session, sign)) }
 
   /** Requests wait for it. */
   schemes (): Promise<Schemes> { return this.#purposes.claims.use('schemes', readSchemes) }
 
-  lostAlgorithms (lost: number, route: string): Promise<number[]> { return this.#purposes.claims.use('lost_algorithms', session => lostAlgorithms(session, lost, route)) }
+  lostAlgorithms (lost: number, route: string): Promise<number[]> {
+    return this.#purposes.claims.use('lost_algorithms', (session) => lostAlgorithms(session, lost, route))
+  }
 
-  mayBeLost (question: LostQuestion): Promise<boolean> { return this.#purposes.claims.use('lost_question', session => mayBeLost(session, question)) }
+  mayBeLost (question: LostQuestion): Promise<boolean> {
+    return this.#purposes.claims.use('lost_question', (session) => mayBeLost(session, question))
+  }
 
   endEarlierScheme (): Promise<void> { return this.#background('scheme_end', endEarlierScheme) }
 
@@ -178,7 +262,7 @@ export class PostgresRecords implements RecordStore {
   timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
 
   /** What the server's settings leave of the promise, for sessions like the store's own. */
-  standing (): Promise<Standing> { return this.#background('standing', async session => this.#standing.read(session)) }
+  standing (): Promise<Standing> { return this.#background('standing', async (session) => this.#standing.read(session)) }
 
   async close (): Promise<void> {
     this.#line.close()
@@ -229,7 +313,9 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
       for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
-      for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) outcomes.set(id, { result: { kind: 'message', message } })
+      for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) {
+        outcomes.set(id, { result: { kind: 'message', message } })
+      }
       open = open.filter((claim) => !outcomes.has(idText(claim)))
       if (open.length === 0) break
       for (const id of await movedOf(session, open)) outcomes.set(id, { result: { kind: 'moved' } })
@@ -249,7 +335,12 @@ function unseen (error: unknown): unknown {
   return error instanceof StoreUnavailable ? new StoreUnavailable('postgres', 'claim_look', true, error, error.answered) : error
 }
 
-async function writeOnce (session: Session, claims: readonly Claim[], write: WriteClaims, outcomes: Map<string, Outcome<ClaimResult>>): Promise<readonly Claim[]> {
+async function writeOnce (
+  session: Session,
+  claims: readonly Claim[],
+  write: WriteClaims,
+  outcomes: Map<string, Outcome<ClaimResult>>
+): Promise<readonly Claim[]> {
   const won = await write(session, claims)
   for (const [id, attempt] of won) outcomes.set(id, { result: { kind: 'won', attempt } })
   return won.size === claims.length ? [] : claims.filter((claim) => !won.has(idText(claim)))
@@ -290,7 +381,10 @@ function inOrder (ids: readonly Buffer[], found: readonly Row[]): Array<Row | nu
 
 async function settleAll (session: Session, settlements: readonly Settlement[]): Promise<Array<Outcome<SettleResult>>> {
   const settled = await settleRows(session, settlements)
-  const outcomes = new Map<string, Outcome<SettleResult>>(settled.map(({ id, keep_left_ms: keepLeftMs }) => [id, { result: { kind: 'settled', keepLeftMs } }]))
+  const outcomes = new Map<string, Outcome<SettleResult>>(settled.map(({ id, keep_left_ms: keepLeftMs }) => [
+    id,
+    { result: { kind: 'settled', keepLeftMs } }
+  ]))
   const refused = settlements.map(({ token }) => token.id).filter((id) => !outcomes.has(hex(id)))
   if (refused.length > 0) await noteRefused(session, refused, outcomes)
   return settlements.map(({ token }) => outcomes.get(idText(token)) ?? { result: { kind: 'refused', row: null } })
@@ -310,7 +404,9 @@ async function settleLostAll (session: Session, orders: readonly LostOrder[]): P
   for (const order of orders) {
     const { token, keepMs } = order.settlement
     const inserted = await insertLost(session, order)
-    results.push(inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: (await lookAtRefused(session, [token.id]))[0] ?? null })
+    results.push(
+      inserted ? { kind: 'settled', keepLeftMs: keepMs } : { kind: 'refused', row: (await lookAtRefused(session, [token.id]))[0] ?? null }
+    )
   }
   return results
 }

@@ -97,7 +97,14 @@ export class PostgresRegistry implements Registry {
 }
 
 async function registerOnce (session: Session, { gateway, instance, schemes, routes, barrierMs }: Registering): Promise<void> {
-  const values: Values = [gateway, instance, texts(routes.map(({ route }) => route)), booleans(routes.map(({ executes }) => executes)), texts(routes.map(({ policy }) => JSON.stringify(policy))), texts(schemes)]
+  const values: Values = [
+    gateway,
+    instance,
+    texts(routes.map(({ route }) => route)),
+    booleans(routes.map(({ executes }) => executes)),
+    texts(routes.map(({ policy }) => JSON.stringify(policy))),
+    texts(schemes)
+  ]
   await session.run(BEGIN, [])
   await session.run(LIMIT, [barrierMs === null ? session.lockTimeout : `${barrierMs}ms`])
   if (barrierMs !== null) await session.run(BARRIER, [])

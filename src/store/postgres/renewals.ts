@@ -29,7 +29,10 @@ returning r.id`
 /** none: there is no row, so that nobody holds it. */
 export type Renewal = RenewResult | 'none'
 
-/** In the order of `tokens`. A row that did not come back is looked at: still mine means that it was locked, and none that nobody has taken it. */
+/**
+ * In the order of `tokens`. A row that did not come back is looked at: still mine means that it was locked, and none
+ * that nobody has taken it.
+ */
 export async function renewLeases (session: Session, tokens: readonly Token[]): Promise<Renewal[]> {
   return renewalsOf(session, tokens, await session.run(RENEW, valuesOf(tokens)))
 }

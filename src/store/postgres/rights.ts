@@ -30,7 +30,10 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
 }
 const SEQUENCES: ReadonlySet<string> = new Set(['message_numbers'])
 
-/** By oid: by name Postgres would refuse to look into a schema that this role may not use. A table of a later migration is not there yet. */
+/**
+ * By oid: by name Postgres would refuse to look into a schema that this role may not use. A table of a later migration
+ * is not there yet.
+ */
 export const RIGHTS_LOOK = `${UNBALANCED} select current_user::text as role, pg_catalog.has_schema_privilege(n.oid, 'USAGE') as uses,
        array(select w.relation || ' ' || w.privilege
                from unnest($2::text[], $3::text[]) with ordinality as w (relation, privilege, place)
@@ -46,17 +49,27 @@ export type AskRights = (values: Array<string | Buffer>) => Promise<readonly obj
 /** The SQL that gives the role what it lacks; null: it lacks nothing, or there is no schema yet. */
 export async function missingRights (ask: AskRights, schema: string): Promise<string | null> {
   const wanted = Object.entries(RIGHTS).flatMap(([relation, privileges]) => privileges.map((privilege) => [relation, privilege] as const))
-  const [looked] = await ask([schema, texts(wanted.map(([relation]) => relation)), texts(wanted.map(([, privilege]) => privilege))]) as readonly Looked[]
+  const [looked] = await ask([
+    schema,
+    texts(wanted.map(([relation]) => relation)),
+    texts(wanted.map(([, privilege]) => privilege))
+  ]) as readonly Looked[]
   return looked === undefined ? null : grantsFor(looked, schema)
 }
 
 function grantsFor ({ role, uses, missing }: Looked, schema: string): string | null {
   const [to, within] = [escapeIdentifier(role), escapeIdentifier(schema)]
   const privileges = Map.groupBy(missing.map((each) => each.split(' ') as [string, string]), ([relation]) => relation)
-  const relations = Map.groupBy(privileges, ([relation, pairs]) => `${pairs.map(([, privilege]) => privilege).join(', ')} ON ${SEQUENCES.has(relation) ? 'SEQUENCE ' : ''}`)
+  const relations = Map.groupBy(
+    privileges,
+    ([relation, pairs]) => `${pairs.map(([, privilege]) => privilege).join(', ')} ON ${SEQUENCES.has(relation) ? 'SEQUENCE ' : ''}`
+  )
   const grants = [
     ...uses ? [] : [`GRANT USAGE ON SCHEMA ${within} TO ${to};`],
-    ...Array.from(relations, ([what, each]) => `GRANT ${what}${each.map(([relation]) => `${within}.${escapeIdentifier(relation)}`).join(', ')} TO ${to};`)
+    ...Array.from(
+      relations,
+      ([what, each]) => `GRANT ${what}${each.map(([relation]) => `${within}.${escapeIdentifier(relation)}`).join(', ')} TO ${to};`
+    )
   ]
   return grants.length === 0 ? null : grants.join(' ')
 }

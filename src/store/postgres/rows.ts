@@ -1,5 +1,16 @@
-/** A row's columns as every reader asks for them, and the shapes that come of it. A row that makes no sense is undecodable, never an error. */
-import { OWNER_BYTES, RECORD_STATES, type About, type RecordDetail, type RecordState, type Row, type UnknownReason } from '../../core/record.ts'
+/**
+ * A row's columns as every reader asks for them, and the shapes that come of it. A row that makes no sense is
+ * undecodable, never an error.
+ */
+import {
+  OWNER_BYTES,
+  RECORD_STATES,
+  type About,
+  type RecordDetail,
+  type RecordState,
+  type Row,
+  type UnknownReason
+} from '../../core/record.ts'
 import { BELIEVED } from './connections.ts'
 
 /**

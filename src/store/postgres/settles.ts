@@ -98,9 +98,11 @@ export async function insertLost (session: Session, { settlement, claim, ageMs }
   const notAfter = nowSeconds + claim.leaseMs / 1000
   const rows = await session.run(SETTLE_LOST, [
     notAfter, session.lockTimeout,
-    token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs, Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
+    token.id, outcome, token.owner, token.attempt, fingerprint.alg, fingerprint.value, claim.leaseMs,
+    Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
     about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
-    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null, nowSeconds - (ageMs + claim.leaseMs) / 1000, claim.question, claim.scheme
+    Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null,
+    nowSeconds - (ageMs + claim.leaseMs) / 1000, claim.question, claim.scheme
   ])
   return rows.length > 0
 }

@@ -58,10 +58,10 @@ export class StandingReader {
     if (timeline !== this.#timeline) this.#forget(timeline)
     for (const [index, slot] of used.entries()) this.#owners.set(slot, usedBy[index] ?? slot)
     for (const slot of Array.from(this.#owners.keys())) if (!used.includes(slot) && !unused.includes(slot)) this.#owners.delete(slot)
-    const waitedFor = unused.map(slot => this.#owners.get(slot) ?? slot).filter(name => !BACKUPS.has(name))
+    const waitedFor = unused.map((slot) => this.#owners.get(slot) ?? slot).filter((name) => !BACKUPS.has(name))
     for (const name of standbys.slice(0, SEEN_MAX)) this.#seen.set(name, nowMs)
     for (const [name, atMs] of Array.from(this.#seen)) if (nowMs - atMs > SEEN_MS || this.#seen.size > SEEN_MAX) this.#seen.delete(name)
-    const gone = Array.from(this.#seen.keys()).filter(name => !standbys.includes(name) && !waitedFor.includes(name))
+    const gone = Array.from(this.#seen.keys()).filter((name) => !standbys.includes(name) && !waitedFor.includes(name))
     return [...waitedFor, ...gone]
   }
 

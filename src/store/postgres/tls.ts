@@ -47,6 +47,10 @@ function read (name: string, file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw new StartError(`stores.postgres.tls.${name} cannot be read: ${file} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`, 2, error)
+    throw new StartError(
+      `stores.postgres.tls.${name} cannot be read: ${file} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`,
+      2,
+      error
+    )
   }
 }

@@ -22,7 +22,10 @@ const STATEMENT_MS_MAX = 5_000
 /** Between two looks whether the connection still stands, and is still the same session: a silent one may be long gone. */
 const CHECK_EVERY_MS = 30_000
 const KEEP_ALIVE_AFTER_MS = 10_000
-/** Between two tries to connect: a restart is over soon, and a database that is away for long is not asked in vain by every process each second. */
+/**
+ * Between two tries to connect: a restart is over soon, and a database that is away for long is not asked in vain by
+ * every process each second.
+ */
 const RETRY_FIRST_MS = 250
 const RETRY_LONGEST_MS = 15_000
 /** A pooler stays where it is; but for what is rebuilt under a running gateway. */
@@ -57,7 +60,10 @@ export class PostgresWakes implements InboxWakes {
     this.#channel = `onceway ${options.installation}`
   }
 
-  /** On this connection and in a transaction of its own: all who notify wait for one another at their commits (a lock of the whole server's), and no acceptance may. */
+  /**
+   * On this connection and in a transaction of its own: all who notify wait for one another at their commits (a lock of
+   * the whole server's), and no acceptance may.
+   */
   wake (): void {
     if (!this.#stands) return
     this.#wanted = true
@@ -80,7 +86,13 @@ export class PostgresWakes implements InboxWakes {
 
   #connect (): void {
     const { connection } = this.#options
-    const client = new Client({ ...connection, connectionTimeoutMillis: STATEMENT_MS_MAX, query_timeout: STATEMENT_MS_MAX, keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS })
+    const client = new Client({
+      ...connection,
+      connectionTimeoutMillis: STATEMENT_MS_MAX,
+      query_timeout: STATEMENT_MS_MAX,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS
+    })
     this.#client = client
     client.on('error', (error) => { this.#lost(client, error) })
     client.on('end', () => { this.#lost(client, new Error('the connection ended')) })
@@ -139,7 +151,9 @@ export class PostgresWakes implements InboxWakes {
     void this.#end()
     this.#sayLost(error)
     this.#failures++
-    const retryMs = error instanceof SharedSession ? POOLED_RETRY_MS : Math.min(RETRY_LONGEST_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures, DOUBLINGS_MAX))
+    const retryMs = error instanceof SharedSession
+      ? POOLED_RETRY_MS
+      : Math.min(RETRY_LONGEST_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures, DOUBLINGS_MAX))
     this.#later(retryMs, () => { this.#connect() })
   }
 
@@ -147,10 +161,17 @@ export class PostgresWakes implements InboxWakes {
     const { log } = this.#options
     const fields = { error: errorText(error) }
     if (!(error instanceof SharedSession)) {
-      if (this.#failures === 0) log.warn(fields, 'the inbox is not woken by the database until it is reached again: every process looks each second')
+      if (this.#failures === 0) {
+        log.warn(fields, 'the inbox is not woken by the database until it is reached again: every process looks each second')
+      }
       return
     }
-    if (!this.#toldShared) log.info(fields, 'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second')
+    if (!this.#toldShared) {
+      log.info(
+        fields,
+        'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second'
+      )
+    }
     this.#toldShared = true
   }
 

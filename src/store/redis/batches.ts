@@ -16,10 +16,21 @@ export interface Locking extends Keyed { readonly bytes: Buffer, readonly ttlMs:
 export interface Held extends Keyed { readonly owner: Buffer }
 
 /** `value` null: delete. */
-export interface RecordWrite extends Keyed { readonly kind: 'record', readonly owner: Buffer, readonly value: Buffer | null, readonly endsAtMs: number, readonly endsAtWallMs: number }
+export interface RecordWrite extends Keyed {
+  readonly kind: 'record'
+  readonly owner: Buffer
+  readonly value: Buffer | null
+  readonly endsAtMs: number
+  readonly endsAtWallMs: number
+}
 
 /** One script over keys of one slot, by itself. Integers as its values' replies. */
-export interface Calling extends Keyed { readonly operation: string, readonly script: string, readonly keys: readonly string[], readonly values: ReadonlyArray<Buffer | string | number> }
+export interface Calling extends Keyed {
+  readonly operation: string
+  readonly script: string
+  readonly keys: readonly string[]
+  readonly values: ReadonlyArray<Buffer | string | number>
+}
 
 /** A wake-up has no record. */
 export type Write = RecordWrite | { readonly kind: 'wake', readonly channel: string }
@@ -42,7 +53,11 @@ export interface Batches {
 export function whole (ms: number): number { return Math.max(1, Math.round(ms)) }
 
 /** Owner, new value (empty: delete), milliseconds to live. */
-function valuesOf ({ owner, value, endsAtMs, endsAtWallMs }: RecordWrite, nowMs: number, wallMs: number): [Buffer, Buffer | string, number] {
+function valuesOf (
+  { owner, value, endsAtMs, endsAtWallMs }: RecordWrite,
+  nowMs: number,
+  wallMs: number
+): [Buffer, Buffer | string, number] {
   // What waited here, or slept with the machine, lives no longer for it (P10); what is over leaves no lock behind either.
   const livesMs = Math.min(endsAtMs - nowMs, endsAtWallMs - wallMs)
   return livesMs < 1 ? [owner, '', 0] : [owner, value ?? '', whole(livesMs)]
@@ -61,7 +76,14 @@ export const TOGETHER: Batches = {
     const channels = writes.filter((write) => write.kind === 'wake').map(({ channel }) => channel)
     const [nowMs, wallMs] = [performance.now(), Date.now()]
     const values = records.flatMap((record) => valuesOf(record, nowMs, wallMs))
-    const done = await client.eval(WRITE, records.length, ...records.map(({ key }) => key), channels.length, ...channels, ...values) as number[]
+    const done = await client.eval(
+      WRITE,
+      records.length,
+      ...records.map(({ key }) => key),
+      channels.length,
+      ...channels,
+      ...values
+    ) as number[]
     let at = 0
     return writes.map((write) => write.kind === 'wake' || done[at++] === 1)
   },
@@ -98,7 +120,8 @@ export const APART: Batches = {
       ? { asking: write.asking, command: (pipeline) => pipeline.eval(WRITE, 1, write.key, 0, ...valuesOf(write, nowMs, wallMs)) }
       // One that may not publish wakes nobody, and is no trouble beside writes that were done.
       : { command: (pipeline) => pipeline.publish(write.channel, '') }))
-    return replies.map((reply, at) => reply instanceof Elsewhere ? reply : writes[at]?.kind === 'wake' || (Array.isArray(reply) && reply[0] === 1))
+    return replies.map((reply, at) =>
+      reply instanceof Elsewhere ? reply : writes[at]?.kind === 'wake' || (Array.isArray(reply) && reply[0] === 1))
   },
 
   async renew (client, held, ttlMs) {
@@ -119,7 +142,10 @@ export const APART: Batches = {
 }
 
 /** One way there and back for all of them. Throws the error of the first if nobody was answered. */
-async function askEach (client: Redis, asked: ReadonlyArray<{ readonly asking?: boolean | undefined, readonly command: Command }>): Promise<unknown[]> {
+async function askEach (
+  client: Redis,
+  asked: ReadonlyArray<{ readonly asking?: boolean | undefined, readonly command: Command }>
+): Promise<unknown[]> {
   const pipeline = client.pipeline()
   // ASKING holds for the one command behind it.
   const places = asked.map(({ asking = false, command }) => {

@@ -1,6 +1,7 @@
 /**
- * Open at first, until a probe has succeeded. Stops asking a Redis that does not answer, so that an outage costs the first few requests a time-out and the others
- * nothing. While it is open a probe looks now and then; requests are never the probe. Knows nothing of Redis.
+ * Open at first, until a probe has succeeded. Stops asking a Redis that does not answer, so that an outage costs the
+ * first few requests a time-out and the others nothing. While it is open a probe looks now and then; requests are never
+ * the probe. Knows nothing of Redis.
  */
 
 export interface BreakerOptions {

@@ -107,7 +107,12 @@ function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullab
 }
 
 /** EVAL with replies as bytes; ioredis has it and its types (6.0) do not. */
-export function evalBuffer (client: Redis, script: string, keys: readonly string[], values: ReadonlyArray<Buffer | string | number>): Promise<unknown> {
+export function evalBuffer (
+  client: Redis,
+  script: string,
+  keys: readonly string[],
+  values: ReadonlyArray<Buffer | string | number>
+): Promise<unknown> {
   return (client as Redis & { evalBuffer: (...args: unknown[]) => Promise<unknown> }).evalBuffer(script, keys.length, ...keys, ...values)
 }
 
@@ -132,7 +137,9 @@ export async function wrongWith (client: Redis, inCluster: boolean, log: Log, te
   const info = await client.info()
   const version = field(info, 'redis_version') ?? '0'
   if (Number.parseInt(version) < VERSION_MIN) return `Redis 7.0 or newer is needed, and this one is ${version}`
-  if (field(info, 'cluster_enabled') === '1' && !inCluster) return 'this Redis is a node of a cluster: name its nodes under stores.redis.cluster instead of one url'
+  if (field(info, 'cluster_enabled') === '1' && !inCluster) {
+    return 'this Redis is a node of a cluster: name its nodes under stores.redis.cluster instead of one url'
+  }
   const policy = field(info, 'maxmemory_policy')
   const evicts = policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0'
   tell({ evicts })

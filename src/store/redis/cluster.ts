@@ -125,7 +125,13 @@ export class Cluster implements Topology {
     return reply instanceof Elsewhere ? this.#hop(reply, server, none, ask, 1) : reply
   }
 
-  async #hop<Reply> (place: Elsewhere, from: Server, none: Reply, ask: (server: Server, asking: boolean) => Promise<Reply | Elsewhere>, hops: number): Promise<Reply> {
+  async #hop<Reply> (
+    place: Elsewhere,
+    from: Server,
+    none: Reply,
+    ask: (server: Server, asking: boolean) => Promise<Reply | Elsewhere>,
+    hops: number
+  ): Promise<Reply> {
     const server = this.#serverAt(place, from)
     // A move of slots is told of one key at a time; the map then says the rest.
     if (!place.asking && server !== undefined) {

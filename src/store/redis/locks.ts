@@ -66,10 +66,22 @@ export class RedisLocks implements LockStore {
     this.#options = options
     this.#prefix = `${prefix}:${installation}`
     const breaker = (broken: boolean) => { this.#broken = broken; tell() }
-    this.#way = wayTo({ ...options, keyPrefix: this.#prefix, commandTimeoutMs, log, meter: meter && { store: (...told) => { meter.store(...told) }, breaker } })
-    this.mirror = options.mirrored === true ? new RedisMirror({ way: this.#way, prefix: this.#prefix, log, onChange: (stranger) => { this.#stranger = stranger; tell() } }) : undefined
+    this.#way = wayTo({
+      ...options,
+      keyPrefix: this.#prefix,
+      commandTimeoutMs,
+      log,
+      meter: meter && { store: (...told) => { meter.store(...told) }, breaker }
+    })
+    this.mirror = options.mirrored === true
+      ? new RedisMirror({ way: this.#way, prefix: this.#prefix, log, onChange: (stranger) => { this.#stranger = stranger; tell() } })
+      : undefined
     this.marks = new RedisMarks(this.#markWay, this.#prefix)
-    this.#wakes = new Wakes({ connect: () => this.#way.subscribe(), standsWithinMs: SUBSCRIBED_WITHIN_MS, onForbidden: (error) => { this.#deaf(error, log) } })
+    this.#wakes = new Wakes({
+      connect: () => this.#way.subscribe(),
+      standsWithinMs: SUBSCRIBED_WITHIN_MS,
+      onForbidden: (error) => { this.#deaf(error, log) }
+    })
   }
 
   async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
@@ -94,7 +106,14 @@ export class RedisLocks implements LockStore {
       await this.unlock(id, owner)
       return false
     }
-    return this.#push({ kind: 'record', key: this.#key(id), owner, value: bytes, endsAtMs: performance.now() + livesMs, endsAtWallMs: Date.now() + livesMs })
+    return this.#push({
+      kind: 'record',
+      key: this.#key(id),
+      owner,
+      value: bytes,
+      endsAtMs: performance.now() + livesMs,
+      endsAtWallMs: Date.now() + livesMs
+    })
   }
 
   async unlock (id: Buffer, owner: Buffer): Promise<void> {
@@ -103,7 +122,9 @@ export class RedisLocks implements LockStore {
 
   async clear (id: Buffer, generation: number): Promise<void> {
     const key = this.#key(id)
-    if (this.available()) await this.#way.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
+    if (this.available()) {
+      await this.#way.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
+    }
   }
 
   async forget (id: Buffer): Promise<boolean> {

@@ -192,6 +192,12 @@ export class RedisFilter implements MarkStore {
     const [key] = this.#keys
     const places = placesOf(id, this.#geometry)
     const earlier = earlierId === null ? [] : placesOf(earlierId, this.#geometry)
-    return ask(this.#way, { operation, key, keys: this.#keys, script: FILTER, values: [this.#windowMs, how, places.length, ...places, ...earlier] })
+    return ask(this.#way, {
+      operation,
+      key,
+      keys: this.#keys,
+      script: FILTER,
+      values: [this.#windowMs, how, places.length, ...places, ...earlier]
+    })
   }
 }

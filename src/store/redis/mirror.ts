@@ -71,7 +71,11 @@ return 1
 /** A beat that stands in Redis; `text`: the name as it is written there. */
 interface Shown extends Beat { readonly text: string }
 
-interface Seen { readonly others: readonly Shown[], /** My own beat stands there, or there is no seat for it. */ readonly represented: boolean }
+interface Seen {
+  readonly others: readonly Shown[]
+  /** My own beat stands there, or there is no seat for it. */
+  readonly represented: boolean
+}
 
 export class RedisMirror implements Mirror {
   readonly #options: MirrorOptions

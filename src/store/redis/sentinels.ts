@@ -47,7 +47,9 @@ export class Sentinels {
       return address
     }
     const error = answers.find((answer) => answer instanceof Error)
-    throw new Error(error === undefined ? `no sentinel knows a master called ${this.#name}` : `no sentinel says who is master: ${error.message}`)
+    throw new Error(
+      error === undefined ? `no sentinel knows a master called ${this.#name}` : `no sentinel says who is master: ${error.message}`
+    )
   }
 
   /** What was said while nobody listened. */

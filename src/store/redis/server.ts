@@ -78,8 +78,19 @@ export class Server {
       probe: () => this.#probe(),
       onChange: (open) => { this.#changed(open); onChange?.(open) }
     })
-    const lane = { batchMax: WRITES_MAX, batchesMax: BATCHES_MAX, batchMsPerLane: BATCH_MS_PER_LANE, queueMax: WRITES_WAITING_MAX, provenRolledBack: () => false }
-    this.#locks = new Lane<Locking, Found>({ ...lane, name: 'redis locks', run: async (lockings) => this.#lock(lockings), idOf: ({ key }) => key })
+    const lane = {
+      batchMax: WRITES_MAX,
+      batchesMax: BATCHES_MAX,
+      batchMsPerLane: BATCH_MS_PER_LANE,
+      queueMax: WRITES_WAITING_MAX,
+      provenRolledBack: () => false
+    }
+    this.#locks = new Lane<Locking, Found>({
+      ...lane,
+      name: 'redis locks',
+      run: async (lockings) => this.#lock(lockings),
+      idOf: ({ key }) => key
+    })
     this.#writes = new Lane<Write, boolean | Elsewhere>({
       ...lane,
       name: 'redis writes',
@@ -150,11 +161,17 @@ export class Server {
   }
 
   async #write (writes: readonly Write[]): Promise<Array<boolean | Elsewhere>> {
-    return await this.#ask('write', () => this.#options.batches.write(this.#client, writes), writes.length) ?? writes.map(({ kind }) => kind === 'wake')
+    return await this.#ask('write', () => this.#options.batches.write(this.#client, writes), writes.length) ??
+      writes.map(({ kind }) => kind === 'wake')
   }
 
   /** undefined: no Redis. `asked`: how many wait for the answer; so many have failed if there is none. */
-  async #ask<Reply> (operation: string, command: () => Promise<Reply>, asked = 1, answered: (error: unknown) => boolean = () => false): Promise<Reply | undefined> {
+  async #ask<Reply> (
+    operation: string,
+    command: () => Promise<Reply>,
+    asked = 1,
+    answered: (error: unknown) => boolean = () => false
+  ): Promise<Reply | undefined> {
     if (!this.available()) return undefined
     const began = performance.now()
     try {
@@ -195,7 +212,11 @@ export class Server {
     const { batches, probeKey } = this.#options
     const key = probeKey()
     if (key === null) throw new Error('it has no slots')
-    const [owner, endsAtMs, endsAtWallMs] = [Buffer.alloc(OWNER_LIKE_BYTES, 'probe'), performance.now() + PROBE_LIVES_MS, Date.now() + PROBE_LIVES_MS]
+    const [owner, endsAtMs, endsAtWallMs] = [
+      Buffer.alloc(OWNER_LIKE_BYTES, 'probe'),
+      performance.now() + PROBE_LIVES_MS,
+      Date.now() + PROBE_LIVES_MS
+    ]
     const lock = Buffer.concat([Buffer.from('L'), owner])
     const unlock: RecordWrite = { kind: 'record', key, owner, value: null, endsAtMs, endsAtWallMs }
     await Promise.all([
@@ -224,7 +245,10 @@ export class Server {
       log.info(this.#where, 'Redis is in use')
     } else if (!this.#closed) {
       this.#outage.isNews(this.#lastError ?? '', performance.now())
-      log.warn({ ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } }, 'no Redis: going on with the database alone')
+      log.warn(
+        { ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } },
+        'no Redis: going on with the database alone'
+      )
     }
     this.#lastError = undefined
   }
@@ -232,11 +256,15 @@ export class Server {
   /** Said once per outage, and now and then while it lasts, also when it began before the start. */
   #missing (error: Error): void {
     const why = error.message === '' ? causeOf(error) : error.message
-    if (this.#outage.isNews(why, performance.now())) this.#options.log.warn({ ...this.#where, error: why }, 'Redis cannot be reached: going on with the database alone')
+    if (this.#outage.isNews(why, performance.now())) {
+      this.#options.log.warn({ ...this.#where, error: why }, 'Redis cannot be reached: going on with the database alone')
+    }
   }
 
   #refused (error: string): void {
-    if (this.#outage.isNews(error, performance.now())) this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+    if (this.#outage.isNews(error, performance.now())) {
+      this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+    }
   }
 }
 
@@ -246,5 +274,7 @@ const OWNER_LIKE_BYTES = 16
 /** Redis does not say which command it was that a script's user may not use. */
 function messageOf (error: unknown): string {
   const message = errorText(error)
-  return /^NOPERM|user executing the script/.test(message) ? `${message} (docs/guides/deploy-with-redis.md has the rights that this user needs)` : message
+  return /^NOPERM|user executing the script/.test(message)
+    ? `${message} (docs/guides/deploy-with-redis.md has the rights that this user needs)`
+    : message
 }

@@ -94,14 +94,27 @@ function decodeCopy (bytes: Buffer): LockValue | null {
   const at = COPY_BEGINNING_BYTES
   const state = STATES[bytes[at] ?? STATES.length]
   if (rest === null || state === undefined) return null
-  return { kind: 'copy', copy: { state, generation: bytes.readDoubleBE(1), attempt: bytes.readUInt32BE(at + 1), expiresAtMs: bytes.readDoubleBE(at + 5), leaseMs: bytes.readDoubleBE(at + 13), ...rest } }
+  return {
+    kind: 'copy',
+    copy: {
+      state,
+      generation: bytes.readDoubleBE(1),
+      attempt: bytes.readUInt32BE(at + 1),
+      expiresAtMs: bytes.readDoubleBE(at + 5),
+      leaseMs: bytes.readDoubleBE(at + 13),
+      ...rest
+    }
+  }
 }
 
 function decodeCopyBefore (bytes: Buffer): LockValue | null {
   const rest = decodeRest(bytes, COPY_BEFORE_PREFIX_BYTES)
   const state = STATES[bytes[1] ?? STATES.length]
   if (rest === null || state === undefined) return null
-  return { kind: 'copy', copy: { state, generation: NO_GENERATION, attempt: bytes.readUInt32BE(2), expiresAtMs: bytes.readDoubleBE(6), leaseMs: 0, ...rest } }
+  return {
+    kind: 'copy',
+    copy: { state, generation: NO_GENERATION, attempt: bytes.readUInt32BE(2), expiresAtMs: bytes.readDoubleBE(6), leaseMs: 0, ...rest }
+  }
 }
 
 function encodeUnsettled ({ owner, attempt, fingerprint, keepMs, answer }: UnsettledCopy): Buffer {

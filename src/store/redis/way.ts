@@ -48,9 +48,23 @@ function sentinelWay (sentinel: SentinelAt, options: TopologyOptions): Topology 
   return new OneServer(serverOf(options, () => connect(CONNECTION_NAME), leaveAll), () => connect(WAKES_NAME), () => { sentinels.close() })
 }
 
-function serverOf ({ keyPrefix, commandTimeoutMs, onServer, log, meter }: TopologyOptions, connect: () => Redis, onRefusal: () => void = () => {}): Server {
+function serverOf (
+  { keyPrefix, commandTimeoutMs, onServer, log, meter }: TopologyOptions,
+  connect: () => Redis,
+  onRefusal: () => void = () => {}
+): Server {
   const probe = `${keyPrefix}:probe:${randomInt(2 ** 32)}`
-  return new Server({ connect, batches: TOGETHER, commandTimeoutMs, probeKey: () => probe, log, meter, onChange: (open) => { meter?.breaker(open) }, onServer, onRefusal })
+  return new Server({
+    connect,
+    batches: TOGETHER,
+    commandTimeoutMs,
+    probeKey: () => probe,
+    log,
+    meter,
+    onChange: (open) => { meter?.breaker(open) },
+    onServer,
+    onRefusal
+  })
 }
 
 class OneServer implements Topology {

@@ -13,10 +13,21 @@ export function beatIn (connection: DatabaseSync, { aheadMs, time }: SignOfLife,
   connection.prepare('update clock set seen_at = ?').run(doubt === null ? now : Math.round(doubt.afterMs))
   if (time !== undefined && doubt !== null && time.shareForMs !== null) {
     connection.prepare(`update clock set ahead_ms = ?, ahead_after = ?, ahead_since = ?, ahead_until = ?
- where confirmations = ? and (ahead_until > ?) is not true`).run(Math.round(aheadMs), Math.round(doubt.afterMs), Math.round(doubt.foundMs), Math.round(nowMs + time.shareForMs), time.confirmations, now)
+ where confirmations = ? and (ahead_until > ?) is not true`).run(
+      Math.round(aheadMs),
+      Math.round(doubt.afterMs),
+      Math.round(doubt.foundMs),
+      Math.round(nowMs + time.shareForMs),
+      time.confirmations,
+      now
+    )
   } else if (trusted !== null) {
     connection.prepare(`update clock set ahead_ms = 0, ahead_until = null
- where ahead_ms > 0 and ? <= ahead_after and (? > ahead_since or ? < ahead_since)`).run(Math.floor(trusted.sinceMs), Math.floor(trusted.judgedMs), now)
+ where ahead_ms > 0 and ? <= ahead_after and (? > ahead_since or ? < ahead_since)`).run(
+      Math.floor(trusted.sinceMs),
+      Math.floor(trusted.judgedMs),
+      now
+    )
   }
   const row = connection.prepare(`select i.generation, i.scheme, c.confirmations, c.confirmed_at, c.ahead_after, case when c.ahead_until > ? then c.ahead_ms else 0 end as ahead_ms
   from installation i cross join clock c`).get(now)

@@ -1,11 +1,23 @@
-/** What stands in the embedded store of its clock (beat.ts), and an operator's word that its time is right. Beside a gateway that serves from it, or without one. */
+/**
+ * What stands in the embedded store of its clock (beat.ts), and an operator's word that its time is right. Beside a
+ * gateway that serves from it, or without one.
+ */
 import type { ClockReport } from '../../core/arbiter-time.ts'
 import { withDatabase } from './by-command.ts'
 
 /** @throws StartError */
 export function readClockIn (dataDir: string, nowMs = Date.now()): ClockReport {
-  return withDatabase(dataDir, nowMs, connection => {
-    const row = connection.prepare('select * from clock').get() as { seen_at: number | null, ahead_ms: number, ahead_since: number | null, ahead_until: number | null, confirmations: number, confirmed_at: number | null, who: string | null, why: string | null }
+  return withDatabase(dataDir, nowMs, (connection) => {
+    const row = connection.prepare('select * from clock').get() as {
+      seen_at: number | null
+      ahead_ms: number
+      ahead_since: number | null
+      ahead_until: number | null
+      confirmations: number
+      confirmed_at: number | null
+      who: string | null
+      why: string | null
+    }
     return {
       nowMs,
       seenMs: row.seen_at,
@@ -21,7 +33,9 @@ export function readClockIn (dataDir: string, nowMs = Date.now()): ClockReport {
 
 /** A gateway that runs takes the time as it is from its next sign of life on; no later one was ever seen. @throws StartError */
 export function confirmClockIn (dataDir: string, { who, why }: { readonly who: string, readonly why: string }, nowMs = Date.now()): void {
-  withDatabase(dataDir, nowMs, connection => {
-    connection.prepare('update clock set ahead_ms = 0, ahead_until = null, confirmations = confirmations + 1, confirmed_at = ?, who = ?, why = ?, seen_at = min(seen_at, ?)').run(nowMs, who, why, nowMs)
+  withDatabase(dataDir, nowMs, (connection) => {
+    connection.prepare(
+      'update clock set ahead_ms = 0, ahead_until = null, confirmations = confirmations + 1, confirmed_at = ?, who = ?, why = ?, seen_at = min(seen_at, ?)'
+    ).run(nowMs, who, why, nowMs)
   })
 }

@@ -10,7 +10,9 @@ export class CountTable {
 
   constructor (connection: DatabaseSync) {
     this.#add = connection.prepare('insert into record_counts (route, who, expires_at, records) values (?, ?, ?, ?) on conflict (route, who, expires_at) do update set records = records + excluded.records')
-    this.#total = connection.prepare('select max(0, coalesce(sum(records), 0)) as total from record_counts where route = ? and who = ? and expires_at > ?')
+    this.#total = connection.prepare(
+      'select max(0, coalesce(sum(records), 0)) as total from record_counts where route = ? and who = ? and expires_at > ?'
+    )
     this.#sweep = connection.prepare('delete from record_counts where (route, who, expires_at) in (select route, who, expires_at from record_counts where expires_at <= ? order by expires_at limit ?)')
   }
 

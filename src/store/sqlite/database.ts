@@ -25,7 +25,10 @@ const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
 
-const READS: ReadonlySet<Call['op']> = new Set(['look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue', 'messageDepths', 'messageList'])
+const READS: ReadonlySet<Call['op']> = new Set([
+  'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue',
+  'messageDepths', 'messageList'
+])
 
 export class Database {
   readonly installation: string
@@ -68,10 +71,12 @@ export class Database {
   run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
     for (const each of [this.#ledger, this.#marks, this.#inbox]) each.believedMs = believedMs
     const operation = calls[0]?.op ?? 'nothing'
-    if (calls.every(({ op }) => READS.has(op))) return this.#attempt(operation, false, () => calls.map(call => this.#perform(call, nowMs)))
+    if (calls.every(({ op }) => READS.has(op))) {
+      return this.#attempt(operation, false, () => calls.map((call) => this.#perform(call, nowMs)))
+    }
     const results = this.#attempt(operation, false, () => {
       this.connection.exec('begin immediate')
-      return calls.map(call => this.#perform(call, nowMs))
+      return calls.map((call) => this.#perform(call, nowMs))
     })
     this.#attempt(operation, true, () => { this.connection.exec('commit') })
     return results

@@ -26,7 +26,9 @@ export function openDirectory (dataDir: string, exclusive: boolean): Directory {
     protectFiles(dataDir)
     return { file, release: hold(dataDir), remark: protectDirectory(dataDir) }
   }
-  if (!existsSync(file)) throw new StartError(`There is no database in ${dataDir}: start \`onceway serve\` there first, or give its directory with --data-dir.`)
+  if (!existsSync(file)) {
+    throw new StartError(`There is no database in ${dataDir}: start \`onceway serve\` there first, or give its directory with --data-dir.`)
+  }
   return { file, remark: null, release: () => {} }
 }
 
@@ -77,7 +79,7 @@ export function holderOf (dataDir: string): number | null {
     const hex = (value: number): string => value.toString(16).padStart(2, '0')
     const file = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}:${ino}`
     // "1: POSIX  ADVISORY  WRITE 4711 08:01:1234567 1073741824 1073742335"; a waiting one has "->" behind its number.
-    const lines = readFileSync('/proc/locks', 'utf8').split('\n').map(line => line.trim().split(/\s+/))
+    const lines = readFileSync('/proc/locks', 'utf8').split('\n').map((line) => line.trim().split(/\s+/))
     const pid = Number(lines.find(([, kind, , access, , place]) => kind === 'POSIX' && access === 'WRITE' && place === file)?.[4])
     return pid > 0 ? pid : null
   } catch {
@@ -104,5 +106,9 @@ function hold (dataDir: string): () => void {
 
 function unusable (dataDir: string, error: unknown): StartError {
   const cause = errorText(error)
-  return new StartError(`The data directory ${dataDir} cannot be used (${cause}): give this user the right to write there, or give another --data-dir.`, 1, error)
+  return new StartError(
+    `The data directory ${dataDir} cannot be used (${cause}): give this user the right to write there, or give another --data-dir.`,
+    1,
+    error
+  )
 }

@@ -3,13 +3,24 @@
  * no gateway runs that it could hold up.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import { EPOCH_ATTEMPTS, RESTORED_REASON, type EpochOrder, type EpochResult, type OutdatedState, type RestoredMessages } from '../../core/epoch.ts'
+import {
+  EPOCH_ATTEMPTS,
+  RESTORED_REASON,
+  type EpochOrder,
+  type EpochResult,
+  type OutdatedState,
+  type RestoredMessages
+} from '../../core/epoch.ts'
 import { beginGeneration } from './beat.ts'
 import { inTransaction, withDatabaseAlone } from './by-command.ts'
 
 /** Never says `live`: a gateway holds the directory, and its absence is the proof that nobody holds a lease. @throws StartError */
 export function bumpEpochIn (dataDir: string, order: EpochOrder, nowMs = Date.now()): EpochResult {
-  return withDatabaseAlone(dataDir, nowMs, connection => inTransaction(connection, () => bump(connection, order, nowMs), () => !order.dryRun))
+  return withDatabaseAlone(
+    dataDir,
+    nowMs,
+    (connection) => inTransaction(connection, () => bump(connection, order, nowMs), () => !order.dryRun)
+  )
 }
 
 function bump (connection: DatabaseSync, { who, why }: EpochOrder, nowMs: number): EpochResult {
@@ -17,7 +28,9 @@ function bump (connection: DatabaseSync, { who, why }: EpochOrder, nowMs: number
   const messages = reopenMessages(connection, nowMs)
   const epoch = Number(connection.prepare('update installation set epoch = epoch + 1 returning epoch').get()?.epoch)
   beginGeneration(connection, nowMs)
-  connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(epoch, nowMs, claimed, released, messages.held, messages.again, who, why)
+  connection.prepare('insert into epochs (epoch, at, claimed, released, held, again, who, why) values (?, ?, ?, ?, ?, ?, ?, ?)').run(
+    epoch, nowMs, claimed, released, messages.held, messages.again, who, why
+  )
   return { kind: 'bumped', epoch, claimed, released, messages }
 }
 
@@ -32,7 +45,9 @@ function outdate (connection: DatabaseSync, state: OutdatedState, nowMs: number)
 /** What a worker of the backup had waits again, or is held, as soon as a gateway looks for what dead workers had. */
 function reopenMessages (connection: DatabaseSync, nowMs: number): RestoredMessages {
   connection.exec('delete from workers')
-  connection.prepare("update messages set attempt = attempt + ? where state in ('waiting', 'delivering', 'held', 'dead')").run(EPOCH_ATTEMPTS)
+  connection.prepare("update messages set attempt = attempt + ? where state in ('waiting', 'delivering', 'held', 'dead')").run(
+    EPOCH_ATTEMPTS
+  )
   const { changes: held } = connection.prepare(`update messages
    set state = 'held', owner = null, due_at = null, blocks = stops, error = ?, settled_at = ?, expires_at = ? + dead_keep_ms
  where state in ('waiting', 'delivering') and holds = 1`).run(RESTORED_REASON.code, nowMs, nowMs)

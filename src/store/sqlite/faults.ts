@@ -60,7 +60,8 @@ function ailment (error: unknown): string {
   switch (primaryCode(error)) {
     case NOTADB: return `is not a database of onceway (${cause}): move it away, or give another --data-dir.`
     case CORRUPT: return `is damaged (${cause}): restore it from a backup, or give another --data-dir and know that its keys are forgotten.`
-    case READONLY: case CANTOPEN: return `cannot be written (${cause}): give this user the right to write the file and its directory, or give another --data-dir.`
+    case READONLY: case CANTOPEN:
+      return `cannot be written (${cause}): give this user the right to write the file and its directory, or give another --data-dir.`
     case FULL: return `cannot grow (${cause}): free space on its disk, or give another --data-dir.`
     case BUSY: return `is locked by another program (${cause}): end that program, or give another --data-dir.`
     default: return `cannot be opened (${cause}): look at the file and its directory, or give another --data-dir.`

@@ -3,10 +3,17 @@ import type { SQLInputValue } from 'node:sqlite'
 import type { MessageFilter, RecordFilter } from '../../ports.ts'
 
 /** Statements differ by what is wanted, never by how much of it. */
-export function wantedOf ({ id, keyHashes, route, state }: Pick<RecordFilter, 'id' | 'keyHashes' | 'route'> & { readonly state?: RecordFilter['state'] | MessageFilter['state'] }): { readonly conditions: string[], readonly values: SQLInputValue[] } {
+export function wantedOf (
+  { id, keyHashes, route, state }: Pick<RecordFilter, 'id' | 'keyHashes' | 'route'> & {
+    readonly state?: RecordFilter['state'] | MessageFilter['state']
+  }
+): { readonly conditions: string[], readonly values: SQLInputValue[] } {
   const all: ReadonlyArray<readonly [string, SQLInputValue | undefined]> = [
     ['id = ?', id],
-    ['key_hash in (select unhex(value) from json_each(?))', keyHashes === undefined ? undefined : JSON.stringify(keyHashes.map(each => Buffer.from(each).toString('hex')))],
+    [
+      'key_hash in (select unhex(value) from json_each(?))',
+      keyHashes === undefined ? undefined : JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex')))
+    ],
     ['route = ?', route],
     ['state = ?', state]
   ]

@@ -19,7 +19,8 @@ type Columns = Record<string, SQLOutputValue>
 const find = 'select * from messages where id = ?'
 
 const NEW = [
-  'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes', 'fp_alg', 'fingerprint', 'scope_hash',
+  'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes',
+  'fp_alg', 'fingerprint', 'scope_hash',
   'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme'
 ] as const
 
@@ -95,7 +96,8 @@ const sweep = 'delete from messages where number in (select number from messages
 
 const sweepWorkers = 'delete from workers where alive_until < ?'
 
-const note = 'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
+const note =
+  'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
 
 /** No limit, to SQLite. Of a dead process' deliveries there are as many as were under way. */
 const ALL = -1
@@ -125,7 +127,8 @@ export class InboxTable {
   acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
     const standing = arrivals.map(({ id }) => this.#standing(id, nowMs))
     const refused = arrivals.map((arrival, index) => standing[index] === null ? this.#refusal(arrival, nowMs) : null)
-    const isNone = refused.some(why => why !== null) || standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
+    const isNone = refused.some((why) => why !== null) ||
+      standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
     return arrivals.map((arrival, index): AcceptResult => {
       const found = standing[index] ?? null
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
@@ -166,10 +169,15 @@ export class InboxTable {
 
   settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer, untried }: FateColumns, nowMs: number): boolean {
     const found = this.#prepare(find).get(id)
-    if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) return false
+    if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) {
+      return false
+    }
     if (untried) found.tries = (found.tries as number) - 1
-    if (state === 'waiting') this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
-    else this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
+    if (state === 'waiting') {
+      this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
+    } else {
+      this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
+    }
     return true
   }
 
@@ -207,7 +215,9 @@ export class InboxTable {
 
   discard (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
     return this.#change('discard', filter, audit, nowMs, ({ id, dead_keep_ms: keepMs }) => {
-      this.#prepare('update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?').run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
+      this.#prepare(
+        'update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?'
+      ).run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
     })
   }
 
@@ -252,10 +262,17 @@ export class InboxTable {
   #isMoved ({ scheme, earlierId, underClaim }: Arrival, nowMs: number): boolean {
     if (underClaim !== undefined) return false
     if (scheme !== this.#prepare(claims).get()?.scheme) return true
-    return earlierId !== null && (this.#prepare(isRecorded).get(earlierId, this.#over(nowMs)) !== undefined || this.#standing(earlierId, nowMs) !== null)
+    return earlierId !== null &&
+      (this.#prepare(isRecorded).get(earlierId, this.#over(nowMs)) !== undefined || this.#standing(earlierId, nowMs) !== null)
   }
 
-  #put ({ id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method, target, headers, body, about }: Arrival, nowMs: number): void {
+  #put (
+    {
+      id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method,
+      target, headers, body, about
+    }: Arrival,
+    nowMs: number
+  ): void {
     this.forget(id, nowMs)
     if (earlierId !== null && underClaim === undefined) {
       this.forget(earlierId, nowMs)
@@ -263,19 +280,47 @@ export class InboxTable {
     }
     const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
     this.#prepare(insert).run(
-      id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0, Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
+      id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0,
+      Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
       method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme
     )
   }
 
-  /** What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an operator's retry. */
-  #write (columns: Columns, to: { state: 'waiting' | 'delivered' | 'dead' | 'held', status: number | null, error: string | null, dueAtMs: number | null, answer: Uint8Array | null }, nowMs: number): void {
+  /**
+   * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps
+   * them, for an operator's retry.
+   */
+  #write (
+    columns: Columns,
+    to: {
+      state: 'waiting' | 'delivered' | 'dead' | 'held'
+      status: number | null
+      error: string | null
+      dueAtMs: number | null
+      answer: Uint8Array | null
+    },
+    nowMs: number
+  ): void {
     const { state, status, error, dueAtMs, answer } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
     const left = (name: 'target' | 'headers' | 'body') => state === 'delivered' ? NOTHING : columns[name] as Uint8Array
     const isOver = state !== 'waiting'
-    this.#prepare(end).run(state, columns.tries as number, status, error, blocks ? 1 : 0, dueAtMs, isOver ? nowMs : null, isOver ? nowMs + keepMs : null, answer, left('target'), left('headers'), left('body'), columns.id as Uint8Array)
+    this.#prepare(end).run(
+      state,
+      columns.tries as number,
+      status,
+      error,
+      blocks ? 1 : 0,
+      dueAtMs,
+      isOver ? nowMs : null,
+      isOver ? nowMs + keepMs : null,
+      answer,
+      left('target'),
+      left('headers'),
+      left('body'),
+      columns.id as Uint8Array
+    )
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
@@ -302,14 +347,35 @@ export class InboxTable {
       ageMs: this.#over(nowMs) - ((columns.retried_at ?? columns.received_at) as number),
       lastError: columns.error as string | null,
       requestId: columns.request_id as string,
-      request: { method: columns.method as string, target: bytesOf(columns.target).toString('latin1'), headers, body: bytesOf(columns.body) }
+      request: {
+        method: columns.method as string,
+        target: bytesOf(columns.target).toString('latin1'),
+        headers,
+        body: bytesOf(columns.body)
+      }
     }]
   }
 
-  #change (action: 'retry' | 'discard', filter: MessageFilter, { who, why }: MessageAudit, nowMs: number, change: (columns: Columns) => void): MessageDetail[] {
+  #change (
+    action: 'retry' | 'discard',
+    filter: MessageFilter,
+    { who, why }: MessageAudit,
+    nowMs: number,
+    change: (columns: Columns) => void
+  ): MessageDetail[] {
     const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])
     for (const columns of chosen) {
-      this.#prepare(note).run(nowMs, action, columns.id as Uint8Array, columns.state as string, columns.attempt as number, columns.route as string, columns.request_id as string, who, why)
+      this.#prepare(note).run(
+        nowMs,
+        action,
+        columns.id as Uint8Array,
+        columns.state as string,
+        columns.attempt as number,
+        columns.route as string,
+        columns.request_id as string,
+        who,
+        why
+      )
       change(columns)
     }
     for (const { group_id: group } of chosen) this.#call(group, nowMs)
@@ -318,7 +384,12 @@ export class InboxTable {
 
   #matching ({ olderMs, limit, ...filter }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
     const wanted = wantedOf(filter)
-    const conditions = [`(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`, 'received_at <= ?', ...wanted.conditions, ...states === undefined ? [] : ['state in (select value from json_each(?))']]
+    const conditions = [
+      `(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`,
+      'received_at <= ?',
+      ...wanted.conditions,
+      ...states === undefined ? [] : ['state in (select value from json_each(?))']
+    ]
     // Of any age is also what was accepted before the clock was put back.
     const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
     const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.values, ...states === undefined ? [] : [JSON.stringify(states)]]
@@ -379,7 +450,13 @@ function detailOf (columns: Columns): MessageDetail {
 }
 
 function heldOf (columns: Columns): HeldMessage {
-  return { id: bytesOf(columns.id), route: columns.route as string, requestId: columns.request_id as string, attempt: columns.attempt as number, tries: columns.tries as number }
+  return {
+    id: bytesOf(columns.id),
+    route: columns.route as string,
+    requestId: columns.request_id as string,
+    attempt: columns.attempt as number,
+    tries: columns.tries as number
+  }
 }
 
 function bytesOf (value: SQLOutputValue | undefined): Buffer {

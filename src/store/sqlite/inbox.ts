@@ -20,9 +20,13 @@ export class SqliteInbox implements InboxStore {
     this.#lanes = lanes
   }
 
-  async accept (message: NewMessage): Promise<AcceptResult> { return this.#lanes.accept({ op: 'messageAccept', message: arrivalOf(message) }) }
+  async accept (message: NewMessage): Promise<AcceptResult> {
+    return this.#lanes.accept({ op: 'messageAccept', message: arrivalOf(message) })
+  }
 
-  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> { return this.#lanes.single({ op: 'messageAcceptAll', messages: messages.map(arrivalOf) }) }
+  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    return this.#lanes.single({ op: 'messageAcceptAll', messages: messages.map(arrivalOf) })
+  }
 
   look (id: Buffer): Promise<MessageDetail | null> { return this.#lanes.look({ op: 'messageLook', id }) }
 
@@ -32,7 +36,9 @@ export class SqliteInbox implements InboxStore {
 
   take (order: TakeMessages): Promise<Delivery[]> { return this.#lanes.single({ op: 'messageTake', order }) }
 
-  settle (token: DeliveryToken, fate: Fate): Promise<boolean> { return this.#lanes.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) }) }
+  settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
+    return this.#lanes.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) })
+  }
 
   recover (limit: number): Promise<Recovered> { return this.#lanes.single({ op: 'messageRecover', limit }) }
 
@@ -42,9 +48,13 @@ export class SqliteInbox implements InboxStore {
 
   list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#lanes.single({ op: 'messageList', filter }) }
 
-  retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> { return this.#lanes.single({ op: 'messageRetry', filter, audit }) }
+  retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#lanes.single({ op: 'messageRetry', filter, audit })
+  }
 
-  discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> { return this.#lanes.single({ op: 'messageDiscard', filter, audit }) }
+  discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#lanes.single({ op: 'messageDiscard', filter, audit })
+  }
 
   sweep (limit: number): Promise<number> { return this.#lanes.single({ op: 'messageSweep', limit }) }
 

@@ -15,7 +15,12 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-export interface Opened { readonly link: Link, readonly installation: string, readonly lapsed: readonly Lapsed[], readonly recovered: Recovered }
+export interface Opened {
+  readonly link: Link
+  readonly installation: string
+  readonly lapsed: readonly Lapsed[]
+  readonly recovered: Recovered
+}
 
 /** `.ts` in the sources, `.js` in the built package. */
 const WORKER_URL = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
@@ -27,8 +32,16 @@ export function openLink (start: WorkerStart): Promise<Opened> {
   return new Promise((resolve, reject) => {
     worker.once('error', reject)
     worker.once('message', (message: FromWorker) => {
-      if (message.kind === 'open') resolve({ link: new Link(worker), installation: message.installation, lapsed: revived(message.lapsed), recovered: revived(message.recovered) })
-      else if (message.kind === 'failed') reject(errorOf(message.fault))
+      if (message.kind === 'open') {
+        resolve({
+          link: new Link(worker),
+          installation: message.installation,
+          lapsed: revived(message.lapsed),
+          recovered: revived(message.recovered)
+        })
+      } else if (message.kind === 'failed') {
+        reject(errorOf(message.fault))
+      }
     })
   })
 }
@@ -44,8 +57,8 @@ export class Link {
   constructor (worker: Worker) {
     this.#worker = worker
     worker.on('message', (message: FromWorker) => { this.#receive(message) })
-    worker.on('error', error => { this.#end(error) })
-    this.#exited = new Promise(resolve => {
+    worker.on('error', (error) => { this.#end(error) })
+    this.#exited = new Promise((resolve) => {
       worker.once('exit', () => {
         this.#end(new Error('the SQLite worker ended'))
         resolve()

@@ -22,7 +22,9 @@ export class MarkTable {
     this.#find = connection.prepare('select token, done from marks where id = ? and expires_at > ?')
     this.#put = connection.prepare('insert or replace into marks (id, token, done, expires_at, scheme) values (?, ?, ?, ?, ?)')
     this.#remove = connection.prepare('delete from marks where id = ? and token = ?')
-    this.#sweep = connection.prepare('delete from marks where id in (select id from marks where expires_at <= ? order by expires_at limit ?)')
+    this.#sweep = connection.prepare(
+      'delete from marks where id in (select id from marks where expires_at <= ? order by expires_at limit ?)'
+    )
     this.#free = connection.prepare('delete from marks where done = 0')
     this.#forget = connection.prepare('delete from marks where id = ?')
     this.#scheme = connection.prepare('select scheme from installation')

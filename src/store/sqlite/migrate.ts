@@ -9,7 +9,12 @@ import { leaveOpen, SCHEMES_MIGRATION } from './scheme-rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
 
 /** `file` is for people. Throws StartError if a newer release has left this build behind. */
-export function migrate (database: DatabaseSync, file: string, nowMs: number, migrations: readonly Migration[] = readMigrationFiles('sqlite')): void {
+export function migrate (
+  database: DatabaseSync,
+  file: string,
+  nowMs: number,
+  migrations: readonly Migration[] = readMigrationFiles('sqlite')
+): void {
   database.exec('create table if not exists migrations (number integer primary key, name text not null, applied_at integer not null, compatible_from integer not null) strict')
   refuseNewer(database, file, migrations.at(-1)?.number ?? 0)
   const fresh = database.prepare('select 1 from migrations').get() === undefined
@@ -29,7 +34,12 @@ function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: 
     if (database.prepare('select 1 from migrations where number = ?').get(number) === undefined) {
       database.exec(text)
       if (fresh && number === SCHEMES_MIGRATION) leaveOpen(database)
-      database.prepare('insert into migrations (number, name, applied_at, compatible_from) values (?, ?, ?, ?)').run(number, name, nowMs, compatibleFrom)
+      database.prepare('insert into migrations (number, name, applied_at, compatible_from) values (?, ?, ?, ?)').run(
+        number,
+        name,
+        nowMs,
+        compatibleFrom
+      )
     }
     database.exec('commit')
   } catch (error) {

@@ -6,7 +6,10 @@ import type { LostQuestion } from '../../ports.ts'
 
 /** It made the tables; a build that does not know it makes ids by the first scheme, whichever claims. */
 export const SCHEMES_MIGRATION = 9
-/** A look reads the whole table where nothing is left, and nobody else is served meanwhile. What is left now is swept no sooner than it is past. */
+/**
+ * A look reads the whole table where nothing is left, and nobody else is served meanwhile. What is left now is swept no
+ * sooner than it is past.
+ */
 const LOOK_EVERY_MS = 300_000
 
 export const TABLES = ['records', 'messages', 'marks'] as const
@@ -16,7 +19,15 @@ select c.number, c.name, c.since, e.number as earlier, e.name as earlier_name, e
   from installation i join schemes c on c.number = i.scheme
   left join schemes e on e.number = i.scheme - 1 and e.name is not null`
 
-interface Told { readonly number: number, readonly name: string | null, readonly since: number, readonly earlier: number | null, readonly earlier_name: string, readonly is_lost: number, readonly ended_at: number | null }
+interface Told {
+  readonly number: number
+  readonly name: string | null
+  readonly since: number
+  readonly earlier: number | null
+  readonly earlier_name: string
+  readonly is_lost: number
+  readonly ended_at: number | null
+}
 
 export function readSchemes (connection: DatabaseSync): Told {
   return connection.prepare(told).get() as unknown as Told
@@ -26,7 +37,9 @@ export function schemesIn (connection: DatabaseSync, nowMs: number): Schemes {
   const { number, name, since, earlier, earlier_name: earlierName, is_lost: isLost, ended_at: endedAt } = readSchemes(connection)
   return {
     current: name === null ? null : { number, name },
-    earlier: earlier === null ? null : { number: earlier, name: earlierName, isLost: isLost === 1, isOver: endedAt !== null, ageMs: nowMs - since }
+    earlier: earlier === null
+      ? null
+      : { number: earlier, name: earlierName, isLost: isLost === 1, isOver: endedAt !== null, ageMs: nowMs - since }
   }
 }
 
@@ -43,7 +56,11 @@ export function chooseScheme (connection: DatabaseSync, name: string, nowMs: num
   connection.exec('commit')
 }
 
-export function choose (connection: DatabaseSync, { name, who, why }: { readonly name: string, readonly who: string | null, readonly why: string | null }, nowMs: number): void {
+export function choose (
+  connection: DatabaseSync,
+  { name, who, why }: { readonly name: string, readonly who: string | null, readonly why: string | null },
+  nowMs: number
+): void {
   connection.prepare('update schemes set name = ?, since = ?, who = ?, why = ? where name is null').run(name, nowMs, who, why)
   if (name !== FIRST_NAME) refuseOlder(connection)
 }
@@ -61,7 +78,10 @@ export function endEarlierSchemeIn (connection: DatabaseSync, nowMs: number): nu
   for (const table of TABLES) {
     const left = connection.prepare(`select expires_at from ${table} where scheme < ? limit 1`).get(number)
     if (left === undefined) continue
-    connection.prepare('update schemes set look_from = ? where number = ?').run(Math.max(nowMs + LOOK_EVERY_MS, (left.expires_at ?? 0) as number), earlier)
+    connection.prepare('update schemes set look_from = ? where number = ?').run(
+      Math.max(nowMs + LOOK_EVERY_MS, (left.expires_at ?? 0) as number),
+      earlier
+    )
     return null
   }
   endScheme(connection, earlier, nowMs)
@@ -70,13 +90,24 @@ export function endEarlierSchemeIn (connection: DatabaseSync, nowMs: number): nu
 
 /** What is past and not swept yet counts as well: it is soon gone. */
 export function lostAlgorithmsIn (connection: DatabaseSync, lost: number, route: string): number[] {
-  return connection.prepare('select fp_alg from records where scheme <= ?1 and route = ?2 union select fp_alg from messages where scheme <= ?1 and route = ?2').all(lost, route).map(({ fp_alg: alg }) => alg as number)
+  return connection
+    .prepare(
+      'select fp_alg from records where scheme <= ?1 and route = ?2 union select fp_alg from messages where scheme <= ?1 and route = ?2'
+    )
+    .all(lost, route)
+    .map(({ fp_alg: alg }) => alg as number)
 }
 
 export function mayBeLostIn (connection: DatabaseSync, { lost, route, key, fingerprints }: LostQuestion): boolean {
-  return (['records', 'messages'] as const).some(table => {
-    const stands = (condition: string, ...values: Array<string | number | Buffer>) => connection.prepare(`select 1 from ${table} where scheme <= ? and route = ? and ${condition} limit 1`).get(lost, route, ...values) !== undefined
-    return stands('key_text = ?', key) || fingerprints.some(({ alg, value }) => stands('key_text is null and fp_alg = ? and fingerprint = ?', alg, value))
+  return (['records', 'messages'] as const).some((table) => {
+    const stands = (condition: string, ...values: Array<string | number | Buffer>) =>
+      connection.prepare(`select 1 from ${table} where scheme <= ? and route = ? and ${condition} limit 1`).get(
+        lost,
+        route,
+        ...values
+      ) !== undefined
+    return stands('key_text = ?', key) ||
+      fingerprints.some(({ alg, value }) => stands('key_text is null and fp_alg = ? and fingerprint = ?', alg, value))
   })
 }
 

@@ -7,20 +7,26 @@ import { choose, endScheme, readSchemes, refuseOlder, TABLES } from './scheme-ro
 
 /** A gateway that runs holds the directory: none makes ids by the scheme before while another begins. @throws StartError */
 export function switchSchemeIn (dataDir: string, order: SwitchOrder, nowMs = Date.now()): SwitchResult {
-  return withDatabaseAlone(dataDir, nowMs, connection => switchIn(connection, order, nowMs))
+  return withDatabaseAlone(dataDir, nowMs, (connection) => switchIn(connection, order, nowMs))
 }
 
 /** For an operator, beside a gateway that serves. @throws StartError */
 export function reportSchemesIn (dataDir: string, nowMs = Date.now()): SchemeReport {
-  return withDatabase(dataDir, nowMs, connection => {
-    const schemes = connection.prepare('select number, name, since as sinceMs, who, why, is_lost as isLost, ended_at as endedMs, look_from as lookFromMs from schemes order by number desc').all()
-    return { schemes: schemes.map(row => ({ ...row, isLost: row.isLost === 1 })) as unknown as SchemeReport['schemes'], gateways: [] }
+  return withDatabase(dataDir, nowMs, (connection) => {
+    const schemes = connection.prepare(
+      'select number, name, since as sinceMs, who, why, is_lost as isLost, ended_at as endedMs, look_from as lookFromMs from schemes order by number desc'
+    ).all()
+    return { schemes: schemes.map((row) => ({ ...row, isLost: row.isLost === 1 })) as unknown as SchemeReport['schemes'], gateways: [] }
   })
 }
 
 /** One transaction of its own. */
 export function switchIn (connection: DatabaseSync, order: SwitchOrder, nowMs: number): SwitchResult {
-  return inTransaction(connection, () => switched(connection, order, nowMs), ({ kind }) => !order.dryRun && (kind === 'switched' || kind === 'lost'))
+  return inTransaction(
+    connection,
+    () => switched(connection, order, nowMs),
+    ({ kind }) => !order.dryRun && (kind === 'switched' || kind === 'lost')
+  )
 }
 
 function switched (connection: DatabaseSync, { name, who, why, isLost }: SwitchOrder, nowMs: number): SwitchResult {
@@ -54,7 +60,9 @@ function loseEarlier (connection: DatabaseSync, earlier: number, nowMs: number):
 
 /** What every request asks for while the secret is lost (scheme-rows.ts). */
 function indexLost (connection: DatabaseSync, isLost: boolean): void {
-  for (const table of ['records', 'messages']) connection.exec(isLost ? `create index if not exists ${table}_lost on ${table} (fingerprint)` : `drop index if exists ${table}_lost`)
+  for (const table of ['records', 'messages']) {
+    connection.exec(isLost ? `create index if not exists ${table}_lost on ${table} (fingerprint)` : `drop index if exists ${table}_lost`)
+  }
 }
 
 function countLiving (connection: DatabaseSync, number: number, nowMs: number): SchemeRows {
@@ -62,12 +70,14 @@ function countLiving (connection: DatabaseSync, number: number, nowMs: number): 
 }
 
 function countOf (connection: DatabaseSync, condition: string, ...values: number[]): SchemeRows {
-  const count = (table: typeof TABLES[number]) => Number(connection.prepare(`select count(*) as count from ${table} where ${condition}`).get(...values)?.count)
+  const count = (table: typeof TABLES[number]) =>
+    Number(connection.prepare(`select count(*) as count from ${table} where ${condition}`).get(...values)?.count)
   return { records: count('records'), messages: count('messages'), marks: count('marks') }
 }
 
 /** Until then something of what stands is left. null: nothing has an end yet. */
 function lastExpiry (connection: DatabaseSync): number | null {
-  const ends = TABLES.map(table => connection.prepare(`select max(expires_at) as last from ${table} where expires_at is not null`).get()?.last as number | null)
+  const ends = TABLES.map((table) =>
+    connection.prepare(`select max(expires_at) as last from ${table} where expires_at is not null`).get()?.last as number | null)
   return ends.reduce((last, each) => last === null || each === null ? last ?? each : Math.max(last, each))
 }

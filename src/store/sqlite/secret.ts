@@ -29,7 +29,9 @@ export function readSecret (dataDir: string): Buffer | null {
   } catch (error) {
     throw new StartError(`The secret beside the embedded store cannot be read (${file}): ${errorText(error)}.`, 1, error)
   }
-  throw new StartError(`The file ${file} holds no secret: put back the one that was made there, or read docs/concepts/identity.md on lost secrets.`)
+  throw new StartError(
+    `The file ${file} holds no secret: put back the one that was made there, or read docs/concepts/identity.md on lost secrets.`
+  )
 }
 
 /** As {@link readSecret}; one is made where there is no store yet. */
@@ -53,7 +55,7 @@ function writeSecret (dataDir: string, secret: Buffer): Buffer {
   try {
     // Left by one who came to no end.
     rmSync(early, { force: true })
-    synced(openSync(early, 'wx', SECRET_MODE), descriptor => { writeSync(descriptor, `${secret.toString('base64url')}\n`) })
+    synced(openSync(early, 'wx', SECRET_MODE), (descriptor) => { writeSync(descriptor, `${secret.toString('base64url')}\n`) })
     renameSync(early, file)
     synced(openSync(dataDir, 'r'), () => {})
     return secret

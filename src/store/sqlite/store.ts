@@ -25,12 +25,38 @@ import type { Call, MarkLook, MarkWrite, MessageCall } from './wire.ts'
 import type { Schemes } from '../../core/schemes.ts'
 import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
-import type { AuditEntry, Beaten, ClaimResult, DueProbe, Lapsed, LapseOrder, LostQuestion, MarkResult, Meter, OperatorResult, ProbeOrder, RecordCounts, RecordFilter, RecordStore, Recovered, RenewResult, Resolution, SettleResult, SignOfLife, Swept, TakeResult, Unresolved } from '../../ports.ts'
+import type {
+  AuditEntry,
+  Beaten,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  LostQuestion,
+  MarkResult,
+  Meter,
+  OperatorResult,
+  ProbeOrder,
+  RecordCounts,
+  RecordFilter,
+  RecordStore,
+  Recovered,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  SignOfLife,
+  Swept,
+  TakeResult,
+  Unresolved
+} from '../../ports.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
   readonly dataDir: string
-  /** true: a gateway; the directory is made and held, and what a dead process had claimed becomes indeterminate. false: the command line. */
+  /**
+   * true: a gateway; the directory is made and held, and what a dead process had claimed becomes indeterminate. false:
+   * the command line.
+   */
   readonly exclusive: boolean
   /** Unix milliseconds; leases and expiry count on it. The process's wall clock unless given. */
   readonly nowMs?: () => number
@@ -63,7 +89,12 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
   const { dataDir, exclusive, nowMs = Date.now, believedMs = () => null, scheme } = options
   const directory = openDirectory(dataDir, exclusive)
   try {
-    return new SqliteStore(await openLink({ file: directory.file, nowMs: nowMs(), exclusive, ...(scheme === undefined ? {} : { scheme }) }), directory, { nowMs, believedMs }, options.meter)
+    return new SqliteStore(
+      await openLink({ file: directory.file, nowMs: nowMs(), exclusive, ...(scheme === undefined ? {} : { scheme }) }),
+      directory,
+      { nowMs, believedMs },
+      options.meter
+    )
   } catch (error) {
     directory.release()
     throw error
@@ -94,7 +125,12 @@ export class SqliteStore implements RecordStore {
   #singles = 0
   #closing: Promise<void> | null = null
 
-  constructor ({ link, installation, lapsed, recovered }: Opened, directory: Directory, clock: ClockOfStore, meter: Pick<Meter, 'store'> | undefined) {
+  constructor (
+    { link, installation, lapsed, recovered }: Opened,
+    directory: Directory,
+    clock: ClockOfStore,
+    meter: Pick<Meter, 'store'> | undefined
+  ) {
     this.#link = link
     this.#directory = directory
     this.installation = installation
@@ -103,18 +139,39 @@ export class SqliteStore implements RecordStore {
     this.recoveredAtStart = recovered
     this.#clock = clock
     this.#meter = meter
-    this.#claims = this.#lane('claims', call => call.claim.id)
-    this.#settles = this.#lane('settles', call => call.settlement.token.id, call => call.settlement.body?.length ?? 0)
-    this.#looks = this.#lane('looks', call => call.id)
-    const marks = this.#lane<MarkWrite>('marks', call => call.id)
-    const endings = this.#lane<MarkWrite>('ends of marks', call => call.id)
-    const marksLooks = this.#lane<MarkLook>('looks at marks', call => call.id)
-    this.marks = new SqliteMarks({ mark: call => this.#combined<MarkWrite, MarkResult>(marks, call), stands: call => this.#combined<MarkLook, boolean>(marksLooks, call), end: call => this.#combined<MarkWrite, null>(endings, call), sweep: limit => this.#single({ op: 'markSweep', limit }) })
-    this.counts = { add: counts => this.#single({ op: 'countsAdd', counts }), sweep: limit => this.#single({ op: 'countsSweep', limit }) }
-    const accepts = this.#lane<MessageCall<'messageAccept'>>('acceptances', ({ message }) => message.id, ({ message }) => message.body.length)
-    const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', call => call.id)
-    const settles = this.#lane<MessageCall<'messageSettle'>>('settles of messages', ({ token }) => token.id, ({ fate }) => fate.answer?.length ?? 0)
-    this.inbox = new SqliteInbox({ accept: call => this.#combined(accepts, call), look: call => this.#combined(looks, call), settle: call => this.#combined(settles, call), single: call => this.#single(call) })
+    this.#claims = this.#lane('claims', (call) => call.claim.id)
+    this.#settles = this.#lane('settles', (call) => call.settlement.token.id, (call) => call.settlement.body?.length ?? 0)
+    this.#looks = this.#lane('looks', (call) => call.id)
+    const marks = this.#lane<MarkWrite>('marks', (call) => call.id)
+    const endings = this.#lane<MarkWrite>('ends of marks', (call) => call.id)
+    const marksLooks = this.#lane<MarkLook>('looks at marks', (call) => call.id)
+    this.marks = new SqliteMarks({
+      mark: (call) => this.#combined<MarkWrite, MarkResult>(marks, call),
+      stands: (call) => this.#combined<MarkLook, boolean>(marksLooks, call),
+      end: (call) => this.#combined<MarkWrite, null>(endings, call),
+      sweep: (limit) => this.#single({ op: 'markSweep', limit })
+    })
+    this.counts = {
+      add: (counts) => this.#single({ op: 'countsAdd', counts }),
+      sweep: (limit) => this.#single({ op: 'countsSweep', limit })
+    }
+    const accepts = this.#lane<MessageCall<'messageAccept'>>(
+      'acceptances',
+      ({ message }) => message.id,
+      ({ message }) => message.body.length
+    )
+    const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', (call) => call.id)
+    const settles = this.#lane<MessageCall<'messageSettle'>>(
+      'settles of messages',
+      ({ token }) => token.id,
+      ({ fate }) => fate.answer?.length ?? 0
+    )
+    this.inbox = new SqliteInbox({
+      accept: (call) => this.#combined(accepts, call),
+      look: (call) => this.#combined(looks, call),
+      settle: (call) => this.#combined(settles, call),
+      single: (call) => this.#single(call)
+    })
   }
 
   /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */
@@ -216,15 +273,15 @@ export class SqliteStore implements RecordStore {
   #lane<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Lane<Item, unknown> {
     return new Lane<Item, unknown>({
       name: `sqlite ${kind}`,
-      run: calls => this.#send(calls),
-      idOf: call => idOf(call).toString('hex'),
+      run: (calls) => this.#send(calls),
+      idOf: (call) => idOf(call).toString('hex'),
       batchMax: BATCH_MAX,
       batchesMax: BATCHES_MAX,
       queueMax: QUEUE_MAX,
       batchBytesMax: BATCH_BYTES_MAX,
       ...(bytesOf === undefined ? {} : { bytesOf }),
       // Only content is one item's own fault; a full disk would refuse the next one too.
-      provenRolledBack: error => error instanceof StoreRejected
+      provenRolledBack: (error) => error instanceof StoreRejected
     })
   }
 

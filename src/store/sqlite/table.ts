@@ -20,18 +20,21 @@ const COLUMNS = [
 const find = 'select * from records where id = ?'
 
 /** What a settle writes of a row, and a take of what is settled; everything else is the claim's. */
-const OUTCOME = ['state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'headers', 'body', 'question'] as const
+const OUTCOME = [
+  'state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code',
+  'headers', 'body', 'question'
+] as const
 
 /** What an asking writes. */
 const ASKING = ['ask_at', 'asked', 'absent_at'] as const
 
 const insert = `insert into records (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`
 
-const replace = `update records set ${COLUMNS.slice(1).map(column => `${column} = ?`).join(', ')} where id = ?`
+const replace = `update records set ${COLUMNS.slice(1).map((column) => `${column} = ?`).join(', ')} where id = ?`
 
-const settle = `update records set ${OUTCOME.map(column => `${column} = ?`).join(', ')} where id = ?`
+const settle = `update records set ${OUTCOME.map((column) => `${column} = ?`).join(', ')} where id = ?`
 
-const ask = `update records set ${ASKING.map(column => `${column} = ?`).join(', ')} where id = ?`
+const ask = `update records set ${ASKING.map((column) => `${column} = ?`).join(', ')} where id = ?`
 
 const endLeases = 'update records set lease_until = min(lease_until, ?) where state = \'claimed\''
 
@@ -94,7 +97,9 @@ export class SqliteTable implements Table {
 
   lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
     const own = new Set(running.map(nameOf))
-    const candidates = ids === null ? this.#prepare(lapsing).iterate(nowMs) : this.#prepare(lapsingOf).iterate(JSON.stringify(ids.map(nameOf)), nowMs)
+    const candidates = ids === null
+      ? this.#prepare(lapsing).iterate(nowMs)
+      : this.#prepare(lapsingOf).iterate(JSON.stringify(ids.map(nameOf)), nowMs)
     const rows: Stored[] = []
     for (const columns of candidates) {
       if (rows.length === limit) break
@@ -158,29 +163,53 @@ export class SqliteTable implements Table {
 
 /** Everything that is not its outcome is as it was; a renewal changes the lease, a new claim the owner. */
 function isSameClaim (row: Stored, before: Stored): boolean {
-  return row.owner === before.owner && row.attempt === before.attempt && row.about === before.about && row.fingerprint === before.fingerprint &&
-    row.claimedAtMs === before.claimedAtMs && row.leaseMs === before.leaseMs && row.unknownKeepMs === before.unknownKeepMs && row.quarantineMs === before.quarantineMs &&
-    row.askAtMs === before.askAtMs && row.asked === before.asked && row.absentAtMs === before.absentAtMs
+  return row.owner === before.owner &&
+    row.attempt === before.attempt &&
+    row.about === before.about &&
+    row.fingerprint === before.fingerprint &&
+      row.claimedAtMs === before.claimedAtMs &&
+      row.leaseMs === before.leaseMs &&
+      row.unknownKeepMs === before.unknownKeepMs &&
+      row.quarantineMs === before.quarantineMs &&
+      row.askAtMs === before.askAtMs && row.asked === before.asked && row.absentAtMs === before.absentAtMs
 }
 
 /** Settled as it was: only an asking is written. */
 function isSameOutcome (row: Stored, before: Stored): boolean {
-  return row.state === 'indeterminate' && row.settledAtMs === before.settledAtMs && row.owner === before.owner && row.expiresAtMs === before.expiresAtMs && row.asked > 0
+  return row.state === 'indeterminate' &&
+    row.settledAtMs === before.settledAtMs &&
+    row.owner === before.owner &&
+    row.expiresAtMs === before.expiresAtMs &&
+    row.asked > 0
 }
 
 /** In the order of COLUMNS. */
 function valuesOf (row: Stored): SQLInputValue[] {
   const { about, fingerprint, reason } = row
   return [
-    row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs, row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
-    row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null, about.route, about.method, about.path, about.requestId, about.instance,
+    row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs,
+    row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
+    row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null,
+    about.route, about.method, about.path, about.requestId, about.instance,
     about.keyHash, about.keyText, row.headers, row.body, row.question, row.askAtMs, row.asked, row.absentAtMs, row.scheme
   ]
 }
 
 /** In the order of OUTCOME. */
 function outcomeOf (row: Stored): SQLInputValue[] {
-  return [row.state, row.leaseUntilMs, row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, row.reason?.stage ?? null, row.reason?.code ?? null, row.headers, row.body, row.question]
+  return [
+    row.state,
+    row.leaseUntilMs,
+    row.settledAtMs,
+    row.settledBy,
+    row.expiresAtMs,
+    row.status,
+    row.reason?.stage ?? null,
+    row.reason?.code ?? null,
+    row.headers,
+    row.body,
+    row.question
+  ]
 }
 
 /** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */
@@ -203,7 +232,9 @@ function storedOf (columns: Columns): Stored {
     status: columns.status as number | null,
     headers: columns.headers === null ? null : bytesOf(columns.headers),
     body: columns.body === null ? null : bytesOf(columns.body),
-    reason: columns.unknown_stage === null ? null : { stage: columns.unknown_stage as UnknownReason['stage'], code: columns.unknown_code as string },
+    reason: columns.unknown_stage === null
+      ? null
+      : { stage: columns.unknown_stage as UnknownReason['stage'], code: columns.unknown_code as string },
     question: columns.question === null ? null : bytesOf(columns.question),
     askAtMs: columns.ask_at as number | null,
     asked: columns.asked as number,

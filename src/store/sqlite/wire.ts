@@ -8,7 +8,21 @@ import type { ProbeNote } from '../../core/probe.ts'
 import type { Claim, Seen, Settlement, Token } from '../../core/record.ts'
 import type { LapseRows } from '../ledger.ts'
 import type { FateColumns } from '../message-fate.ts'
-import type { AuditEntry, Lapsed, LostQuestion, MarkEnding, MessageAudit, MessageFilter, ProbeOrder, RecordCount, RecordFilter, Recovered, Resolution, SignOfLife, TakeMessages } from '../../ports.ts'
+import type {
+  AuditEntry,
+  Lapsed,
+  LostQuestion,
+  MarkEnding,
+  MessageAudit,
+  MessageFilter,
+  ProbeOrder,
+  RecordCount,
+  RecordFilter,
+  Recovered,
+  Resolution,
+  SignOfLife,
+  TakeMessages
+} from '../../ports.ts'
 
 export type Call =
   | { readonly op: 'insert', readonly claim: Claim }
@@ -115,7 +129,7 @@ function pack (value: unknown, transfer: ArrayBuffer[]): unknown {
     transfer.push(own.buffer)
     return own
   }
-  if (Array.isArray(value)) return value.map(item => pack(item, transfer))
+  if (Array.isArray(value)) return value.map((item) => pack(item, transfer))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, pack(member, transfer)]))
 }

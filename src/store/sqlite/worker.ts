@@ -31,7 +31,9 @@ function work (database: Database, port: MessagePort, first: ToWorker, answer: (
   }
   sort(first)
   for (;;) {
-    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) sort(waiting.message as ToWorker)
+    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) {
+      sort(waiting.message as ToWorker)
+    }
     const batch = urgent.shift() ?? others.shift()
     if (batch === undefined) break
     answer(run(database, batch))
@@ -51,7 +53,13 @@ function run (database: Database, { number, calls, nowMs, believedMs }: Batch): 
 
 function isUrgent ({ calls }: Batch): boolean {
   const op = calls[0]?.op
-  return op === 'settle' || op === 'settleLost' || op === 'renew' || op === 'markDone' || op === 'markRemove' || op === 'messageSettle' || op === 'workerAlive'
+  return op === 'settle' ||
+    op === 'settleLost' ||
+    op === 'renew' ||
+    op === 'markDone' ||
+    op === 'markRemove' ||
+    op === 'messageSettle' ||
+    op === 'workerAlive'
 }
 
 /** Anything unforeseen ends the worker, and the store with it: a thread whose state is not known serves nobody. */

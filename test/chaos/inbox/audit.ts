@@ -44,30 +44,49 @@ export interface Change {
 }
 
 /** What an operator changed: the state and the attempt that the message had by then. */
-export interface ByHand { readonly record: string, readonly atMs: number, readonly action: 'retry' | 'discard', readonly state: MessageState, readonly attempt: number }
+export interface ByHand {
+  readonly record: string
+  readonly atMs: number
+  readonly action: 'retry' | 'discard'
+  readonly state: MessageState
+  readonly attempt: number
+}
 
 export async function installMessageAudit (url: string): Promise<void> {
-  await withClient(url, async client => { await client.query(INSTALL) })
+  await withClient(url, async (client) => { await client.query(INSTALL) })
 }
 
 /** Everything that was changed and committed, in its order. */
 export async function readChanges (url: string): Promise<Change[]> {
-  return readChangesOf(url, 'select at, gone, id, state, owner, attempt, tries, status, error, request_id from chaos.messages order by at, place')
+  return readChangesOf(
+    url,
+    'select at, gone, id, state, owner, attempt, tries, status, error, request_id from chaos.messages order by at, place'
+  )
 }
 
 /** As they stand. */
 export async function readMessages (url: string): Promise<Change[]> {
-  return readChangesOf(url, 'select 0::float8 as at, false as gone, id, state, owner, attempt, tries, status, error, request_id from onceway.messages')
+  return readChangesOf(
+    url,
+    'select 0::float8 as at, false as gone, id, state, owner, attempt, tries, status, error, request_id from onceway.messages'
+  )
 }
 
 export async function readByHand (url: string): Promise<ByHand[]> {
-  const rows = await withClient(url, async client => (await client.query<Omit<ByHand, 'record' | 'atMs'> & { readonly at: number, readonly message_id: Buffer }>('select (extract(epoch from at) * 1000)::float8 as at, message_id, action, state, attempt from onceway.message_audit order by number')).rows)
+  const rows = await withClient(url, async (client) => (await client.query<Omit<ByHand, 'record' | 'atMs'> & {
+    readonly at: number
+    readonly message_id: Buffer
+  }>(
+    'select (extract(epoch from at) * 1000)::float8 as at, message_id, action, state, attempt from onceway.message_audit order by number'
+  )).rows)
   return rows.map(({ at, message_id: id, ...rest }) => ({ ...rest, atMs: at, record: id.toString('base64url') }))
 }
 
 /** How many messages are not over, by route and state. */
 export async function readOpen (url: string): Promise<Map<string, number>> {
-  const rows = await withClient(url, async client => (await client.query<{ readonly name: string, readonly count: number }>('select route || \' \' || state as name, count(*)::int as count from onceway.messages where state in (\'waiting\', \'delivering\') group by 1')).rows)
+  const rows = await withClient(url, async (client) => (await client.query<{ readonly name: string, readonly count: number }>(
+    'select route || \' \' || state as name, count(*)::int as count from onceway.messages where state in (\'waiting\', \'delivering\') group by 1'
+  )).rows)
   return new Map(rows.map(({ name, count }) => [name, count]))
 }
 
@@ -85,6 +104,12 @@ interface Columns {
 }
 
 async function readChangesOf (url: string, text: string): Promise<Change[]> {
-  const rows = await withClient(url, async client => (await client.query<Columns>(text)).rows)
-  return rows.map(({ at, id, owner, request_id: call, ...rest }) => ({ ...rest, atMs: at, record: id.toString('base64url'), owner: owner === null ? null : owner.toString('base64url'), call }))
+  const rows = await withClient(url, async (client) => (await client.query<Columns>(text)).rows)
+  return rows.map(({ at, id, owner, request_id: call, ...rest }) => ({
+    ...rest,
+    atMs: at,
+    record: id.toString('base64url'),
+    owner: owner === null ? null : owner.toString('base64url'),
+    call
+  }))
 }

@@ -8,7 +8,10 @@ import type { Poison } from './wishes.ts'
 serveMisbehaving<ConsumerLine>({
   name: 'consumer',
 
-  /** Mostly quick; `slow`: long enough for others to begin beside it, if they may; `slower`: for as long as it takes to find a worker dead. */
+  /**
+   * Mostly quick; `slow`: long enough for others to begin beside it, if they may; `slower`: for as long as it takes to
+   * find a worker dead.
+   */
   latencyMs: (pace, random) => {
     if (pace === 'slower') return random.between(2_000, 4_000)
     if (pace === 'slow') return random.between(50, 400)
@@ -17,7 +20,7 @@ serveMisbehaving<ConsumerLine>({
     return kind < 0.15 ? random.between(20, 80) : random.between(1, 8)
   },
 
-  lateMs: random => random.between(1_000, 3_000),
+  lateMs: (random) => random.between(1_000, 3_000),
 
   keep: async ({ number, request: { method = '', rawHeaders }, sent, body }, book) => {
     await book.keep({ delivery: number, ...sent, print: printOf(method, sent.target, rawHeaders, body) })

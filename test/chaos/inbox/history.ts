@@ -58,10 +58,13 @@ export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
   const sendings = Map.groupBy(sendingsOf(evidence), ({ record }) => record)
   const changes = Map.groupBy(evidence.changes, ({ record }) => record)
   const byHand = Map.groupBy(evidence.byHand, ({ record }) => record)
-  const rows = new Map(evidence.rows.map(row => [row.record, row]))
-  const calls = Map.groupBy(evidence.calls.flatMap(call => call.wish.parts.map(({ record }) => ({ record, call }))), ({ record }) => record)
+  const rows = new Map(evidence.rows.map((row) => [row.record, row]))
+  const calls = Map.groupBy(
+    evidence.calls.flatMap((call) => call.wish.parts.map(({ record }) => ({ record, call }))),
+    ({ record }) => record
+  )
   const records = new Set([...calls.keys(), ...sendings.keys(), ...changes.keys(), ...rows.keys()])
-  return new Map(Array.from(records, record => [record, {
+  return new Map(Array.from(records, (record) => [record, {
     record,
     calls: calls.get(record)?.map(({ call }) => call) ?? [],
     sendings: sendings.get(record) ?? [],
@@ -73,13 +76,24 @@ export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
 
 /** A stamp for each that came by the network; what the consumer saw belongs to one of them. */
 function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): Sending[] {
-  const answers = new Map(consumed.flatMap(line => 'answeredMs' in line ? [[line.delivery, { atMs: line.answeredMs, status: line.status }] as const] : []))
-  const seen = Map.groupBy(consumed.filter(line => 'record' in line), ({ record, attempt, call }) => `${record} ${attempt} ${call}`)
+  const answers = new Map(
+    consumed.flatMap((line) => 'answeredMs' in line ? [[line.delivery, { atMs: line.answeredMs, status: line.status }] as const] : [])
+  )
+  const seen = Map.groupBy(consumed.filter((line) => 'record' in line), ({ record, attempt, call }) => `${record} ${attempt} ${call}`)
   const plain = new Set(calls.filter(({ prefers, wish: { route } }) => route.onWish && !prefers).map(({ call }) => call))
   const sendings = stamps.map((stamp): Sending => {
     const { record, attempt, call, atMs, from } = stamp
     const line = seen.get(`${record} ${attempt} ${call}`)?.shift()
-    return { record, attempt, call, atMs, isWoken: wasWoken(incarnations.get(from) ?? [], atMs), isExecution: plain.has(call), print: line?.print ?? null, answer: line === undefined ? null : answers.get(line.delivery) ?? null }
+    return {
+      record,
+      attempt,
+      call,
+      atMs,
+      isWoken: wasWoken(incarnations.get(from) ?? [], atMs),
+      isExecution: plain.has(call),
+      print: line?.print ?? null,
+      answer: line === undefined ? null : answers.get(line.delivery) ?? null
+    }
   })
   // Seen by the consumer and by nobody on the way: it came twice out of one sending, or past the network.
   const unstamped = Array.from(seen.values()).flat().map(({ record, attempt, call, atMs, print, delivery }): Sending =>
@@ -102,7 +116,10 @@ export function isExcused (message: Message, { attempt, atMs, isWoken }: Sending
 }
 
 /** From when to when a delivery was somebody's. */
-export function possessionOf ({ changes }: Message, attempt: number): { readonly taken: Change | undefined, readonly ended: Change | undefined } {
-  const index = changes.findIndex(change => change.state === 'delivering' && change.attempt === attempt)
+export function possessionOf (
+  { changes }: Message,
+  attempt: number
+): { readonly taken: Change | undefined, readonly ended: Change | undefined } {
+  const index = changes.findIndex((change) => change.state === 'delivering' && change.attempt === attempt)
   return index === -1 ? { taken: undefined, ended: undefined } : { taken: changes[index], ended: changes[index + 1] }
 }

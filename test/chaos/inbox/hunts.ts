@@ -92,7 +92,14 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
 export async function huntInbox (name: InboxLie): Promise<string | null> {
   const { seconds, messages, emphasis, breaks, shortLease = false } = INBOX_HUNTS[name]
   // What a liar leaves open need not be waited for.
-  const result = await runInbox({ seed: SEED, seconds, gateways: 2, messages, emphasis: { ...emphasis, drainMs: 0 }, broken: shortLease ? `${SHORT_WORKER_LEASE},${name}` : name })
-  const caught = result.violations.some(({ invariant }) => breaks.some(each => each === invariant))
+  const result = await runInbox({
+    seed: SEED,
+    seconds,
+    gateways: 2,
+    messages,
+    emphasis: { ...emphasis, drainMs: 0 },
+    broken: shortLease ? `${SHORT_WORKER_LEASE},${name}` : name
+  })
+  const caught = result.violations.some(({ invariant }) => breaks.some((each) => each === invariant))
   return caught ? null : `nothing was found\n${printedInbox(result)}`
 }

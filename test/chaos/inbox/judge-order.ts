@@ -21,14 +21,24 @@ interface Ordered {
 
 /** By their names, on all routes. */
 export function groupsOf (messages: ReadonlyMap<string, Message>): Map<string, Ordered[]> {
-  const ordered = Array.from(messages.values()).flatMap(message => {
+  const ordered = Array.from(messages.values()).flatMap((message) => {
     const [first] = message.calls
     const index = first?.wish.parts.findIndex(({ record }) => record === message.record) ?? -1
     if (first === undefined || message.changes.length === 0) return []
     // One that is in no order is a group of its own: its deliveries come one after another as well.
     const group = first.wish.parts[index]?.group ?? message.record
     const told = message.calls.flatMap(({ told, toldMs }) => told?.kind === 'accepted' && toldMs !== null ? [toldMs] : [])
-    return [{ group, each: { message, stops: first.wish.route.stops, askedMs: first.atMs, index, firstCall: first.call, toldMs: Math.min(Infinity, ...told) } }]
+    return [{
+      group,
+      each: {
+        message,
+        stops: first.wish.route.stops,
+        askedMs: first.atMs,
+        index,
+        firstCall: first.call,
+        toldMs: Math.min(Infinity, ...told)
+      }
+    }]
   })
   const groups = new Map<string, Ordered[]>()
   for (const { group, each } of ordered) groups.set(group, [...groups.get(group) ?? [], each])
@@ -42,7 +52,13 @@ export function judgeOrder (group: readonly Ordered[]): InboxFound[] {
     for (const earlier of group) {
       if (!isBefore(earlier, later)) continue
       const wrong = takes.find(({ atMs }) => isOpen(earlier, atMs))
-      if (wrong !== undefined) found.push({ invariant: 'N4', record: later.message.record, detail: `message ${short(later)} was handed out (${wrong.attempt}) while ${short(earlier)}, which was accepted before it, was ${stateAt(earlier.message, wrong.atMs)?.state}` })
+      if (wrong !== undefined) {
+        found.push({
+          invariant: 'N4',
+          record: later.message.record,
+          detail: `message ${short(later)} was handed out (${wrong.attempt}) while ${short(earlier)}, which was accepted before it, was ${stateAt(earlier.message, wrong.atMs)?.state}`
+        })
+      }
     }
   }
   return [...found, ...judgeOverlaps(group)]
@@ -60,25 +76,36 @@ function isOpen ({ message, stops }: Ordered, atMs: number): boolean {
 }
 
 function stateAt ({ changes }: Message, atMs: number): Change | undefined {
-  return changes.findLast(change => change.atMs <= atMs)
+  return changes.findLast((change) => change.atMs <= atMs)
 }
 
 /** By an operator, who puts it back in front of those that have gone on meanwhile: who took one at that moment did not see it. */
 function wasJustAskedFor ({ byHand }: Message, atMs: number): boolean {
-  return byHand.some(each => each.action === 'retry' && Math.abs(atMs - each.atMs) <= AT_ONCE_MS)
+  return byHand.some((each) => each.action === 'retry' && Math.abs(atMs - each.atMs) <= AT_ONCE_MS)
 }
 
 /** A statement of an operator, from its beginning to its commit. */
 const AT_ONCE_MS = 1_000
 
-/** Of a group, and of one message. The gateway took the answer of one only after it was given: what it sent because of that came later still. */
+/**
+ * Of a group, and of one message. The gateway took the answer of one only after it was given: what it sent because of
+ * that came later still.
+ */
 function judgeOverlaps (group: readonly Ordered[]): InboxFound[] {
-  const sent = group.flatMap(({ message }) => deliveriesOf(message).map(sending => ({ message, sending }))).sort((one, other) => one.sending.atMs - other.sending.atMs)
+  const sent = group
+    .flatMap(({ message }) => deliveriesOf(message).map((sending) => ({ message, sending })))
+    .sort((one, other) => one.sending.atMs - other.sending.atMs)
   const found: InboxFound[] = []
   let busyUntilMs = -Infinity
   let busy: Sending | null = null
   for (const { message, sending } of sent) {
-    if (busy !== null && sending.atMs < busyUntilMs && !isExcused(message, sending)) found.push({ invariant: busy.record === message.record ? 'N2' : 'N4', record: message.record, detail: `message ${message.record.slice(0, 8)} was sent (${sending.attempt}) ${Math.round(busyUntilMs - sending.atMs)} ms before the consumer had answered ${busy.record.slice(0, 8)} (${busy.attempt})` })
+    if (busy !== null && sending.atMs < busyUntilMs && !isExcused(message, sending)) {
+      found.push({
+        invariant: busy.record === message.record ? 'N2' : 'N4',
+        record: message.record,
+        detail: `message ${message.record.slice(0, 8)} was sent (${sending.attempt}) ${Math.round(busyUntilMs - sending.atMs)} ms before the consumer had answered ${busy.record.slice(0, 8)} (${busy.attempt})`
+      })
+    }
     if (sending.answer !== null && sending.answer.atMs > busyUntilMs && wasHeard(message, sending)) {
       busyUntilMs = sending.answer.atMs
       busy = sending

@@ -22,15 +22,25 @@ export function judgeStates (message: Message): InboxFound[] {
 /** What a delivery came to. */
 function endedWrongly (message: Message, route: InboxRoute, { attempt, tries, atMs: takenMs }: Change, ended: Change): string | null {
   const { state, status, error, atMs } = ended
-  const sending = message.sendings.find(each => each.attempt === attempt && !each.isExecution)
-  if (status !== null && !isSaid(sending, status, atMs)) return `delivery ${attempt} is ${state} with ${status}, which the consumer had not said`
-  if (error?.endsWith('UPSTREAM_TIMEOUT') === true && atMs - takenMs < UPSTREAM_TIMEOUT_MS - CLOCKS_MS) return `delivery ${attempt} timed out after ${Math.round(atMs - takenMs)} ms`
+  const sending = message.sendings.find((each) => each.attempt === attempt && !each.isExecution)
+  if (status !== null && !isSaid(sending, status, atMs)) {
+    return `delivery ${attempt} is ${state} with ${status}, which the consumer had not said`
+  }
+  if (error?.endsWith('UPSTREAM_TIMEOUT') === true && atMs - takenMs < UPSTREAM_TIMEOUT_MS - CLOCKS_MS) {
+    return `delivery ${attempt} timed out after ${Math.round(atMs - takenMs)} ms`
+  }
   const meaning = status === null ? null : deliveredBy(status, route)
   switch (state) {
     case 'delivered': return meaning === 'keep' && status !== GONE ? null : `delivery ${attempt} is delivered with ${status}`
     case 'dead': return deadWrongly(message, route, tries, ended)
-    case 'held': return route.holds && !(sending?.answer !== null && sending !== undefined && isHeardAs(ended, sending)) ? null : `delivery ${attempt} is held with ${error}`
-    case 'waiting': return meaning === 'keep' || meaning === 'ends' ? `delivery ${attempt} is asked for again, although the consumer said ${status}` : null
+    case 'held':
+      return route.holds && !(sending?.answer !== null && sending !== undefined && isHeardAs(ended, sending))
+        ? null
+        : `delivery ${attempt} is held with ${error}`
+    case 'waiting':
+      return meaning === 'keep' || meaning === 'ends'
+        ? `delivery ${attempt} is asked for again, although the consumer said ${status}`
+        : null
     default: return `delivery ${attempt} ended as ${state}`
   }
 }
@@ -47,11 +57,18 @@ function isHeardAs ({ error }: Change, { answer }: Sending): boolean {
   return error === `HTTP_${answer?.status}` && answer?.status !== 502 && answer?.status !== 504
 }
 
-function deadWrongly ({ changes, record }: Message, route: InboxRoute, tries: number, { error, status, atMs, attempt }: Change): string | null {
+function deadWrongly (
+  { changes, record }: Message,
+  route: InboxRoute,
+  tries: number,
+  { error, status, atMs, attempt }: Change
+): string | null {
   const said = `delivery ${attempt} of ${record.slice(0, 8)} is dead with ${error}`
   if (error === 'GONE') return status === GONE ? null : said
   if (status !== null && error === `HTTP_${status}`) return deliveredBy(status, route) === 'ends' ? null : said
-  if (error?.startsWith('ATTEMPTS_SPENT') === true) return tries >= route.attemptsMax ? null : `${said} at try ${tries} of ${route.attemptsMax}`
+  if (error?.startsWith('ATTEMPTS_SPENT') === true) {
+    return tries >= route.attemptsMax ? null : `${said} at try ${tries} of ${route.attemptsMax}`
+  }
   if (error?.startsWith('TOO_OLD') !== true) return said
   const ageMs = atMs - (changes[0]?.atMs ?? 0)
   return ageMs + BACKOFF_LONGEST_MS >= route.ageMaxMs ? null : `${said} after ${Math.round(ageMs)} ms`
@@ -61,7 +78,13 @@ function deadWrongly ({ changes, record }: Message, route: InboxRoute, tries: nu
 function changedWrongly ({ byHand }: Message, before: Change | undefined, { state, gone, attempt }: Change): string | null {
   if (gone) return 'it was deleted, long before its time'
   if (before === undefined) return state === 'waiting' ? null : `it began as ${state}`
-  if (state === 'delivering') return before.state === 'waiting' && attempt > before.attempt ? null : `delivery ${attempt} was handed out of one that was ${before.state} at ${before.attempt}`
+  if (state === 'delivering') {
+    return before.state === 'waiting' && attempt > before.attempt
+      ? null
+      : `delivery ${attempt} was handed out of one that was ${before.state} at ${before.attempt}`
+  }
   const action = state === 'discarded' ? 'discard' : 'retry'
-  return byHand.some(each => each.action === action && each.attempt === attempt && each.state === before.state) ? null : `it went from ${before.state} to ${state}, and nobody asked for that`
+  return byHand.some((each) => each.action === action && each.attempt === attempt && each.state === before.state)
+    ? null
+    : `it went from ${before.state} to ${state}, and nobody asked for that`
 }

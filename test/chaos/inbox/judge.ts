@@ -1,6 +1,6 @@
 /**
- * What is wrong with what a run in mode inbox left behind: N1 to N9 (docs/concepts/protocol.md) are asked of each message; order (N4) of each group, in
- * judge-order.ts; what the states say (N8) in judge-states.ts. Pure.
+ * What is wrong with what a run in mode inbox left behind: N1 to N9 (docs/concepts/protocol.md) are asked of each
+ * message; order (N4) of each group, in judge-order.ts; what the states say (N8) in judge-states.ts. Pure.
  */
 import { deliveriesOf, isExcused, messagesOf, possessionOf } from './history.ts'
 import type { InboxEvidence, InboxFound, Message, Sending } from './history.ts'
@@ -26,7 +26,10 @@ export function judgeInbox (evidence: InboxEvidence): InboxJudgement {
   for (const message of messages.values()) {
     const deliveries = judgeDeliveries(message)
     excused += deliveries.excused
-    found.push(...judgeKept(message), ...deliveries.found, ...judgeKey(message), ...judgeWays(message), ...judgeHeld(message), ...judgeBytes(message), ...judgeStates(message))
+    found.push(
+      ...judgeKept(message), ...deliveries.found, ...judgeKey(message), ...judgeWays(message), ...judgeHeld(message),
+      ...judgeBytes(message), ...judgeStates(message)
+    )
   }
   for (const group of groupsOf(messages).values()) found.push(...judgeOrder(group))
   found.push(...judgeStrangers(evidence, messages))
@@ -47,8 +50,14 @@ function nameOf (message: Message): string {
 function judgeKept (message: Message): InboxFound[] {
   const { record, calls, row } = message
   const told = calls.find(({ told }) => told?.kind === 'accepted')
-  if (row === null) return told === undefined ? [] : [{ invariant: 'N1', record, detail: `${nameOf(message)}: ${told.call} was told 202, and there is no such message` }]
-  return row.state === 'waiting' || row.state === 'delivering' ? [{ invariant: 'N9', record, detail: `${nameOf(message)} is still ${row.state}, although everything is well again` }] : []
+  if (row === null) {
+    return told === undefined
+      ? []
+      : [{ invariant: 'N1', record, detail: `${nameOf(message)}: ${told.call} was told 202, and there is no such message` }]
+  }
+  return row.state === 'waiting' || row.state === 'delivering'
+    ? [{ invariant: 'N9', record, detail: `${nameOf(message)} is still ${row.state}, although everything is well again` }]
+    : []
 }
 
 /** N2: handed out to whoever sends it, each number once, one after another; sent by nobody from whom it was taken. */
@@ -67,8 +76,13 @@ function judgeDeliveries (message: Message): { readonly found: InboxFound[], rea
     if (seen.has(attempt)) wrong(`delivery ${attempt} was sent twice`)
     seen.add(attempt)
     const isLate = taken !== undefined && (endedAtMs < atMs - SEEN_LATE_MS || attempt < highest)
-    if (isLate && isExcused(message, sending)) excused++
-    else if (isLate) wrong(attempt < highest ? `delivery ${attempt} was sent after ${highest}` : `delivery ${attempt} was sent ${Math.round(atMs - endedAtMs)} ms after it had ended`)
+    if (isLate && isExcused(message, sending)) {
+      excused++
+    } else if (isLate) {
+      wrong(attempt < highest
+        ? `delivery ${attempt} was sent after ${highest}`
+        : `delivery ${attempt} was sent ${Math.round(atMs - endedAtMs)} ms after it had ended`)
+    }
     highest = Math.max(highest, attempt)
   }
   return { found, excused }
@@ -82,8 +96,10 @@ function judgeKey (message: Message): InboxFound[] {
   const wrong = (detail: string): void => { found.push({ invariant: 'N3', record, detail: `${nameOf(message)}: ${detail}` }) }
   for (const { call, told, wish } of accepted) {
     const ids = told?.kind === 'accepted' ? told.ids : []
-    const expected = wish.parts.map(part => part.record)
-    if (ids.length !== expected.length || ids.some((id, index) => id !== expected[index])) wrong(`${call} was told other ids: ${ids.map(id => id.slice(0, 8)).join(', ')}`)
+    const expected = wish.parts.map((part) => part.record)
+    if (ids.length !== expected.length || ids.some((id, index) => id !== expected[index])) {
+      wrong(`${call} was told other ids: ${ids.map((id) => id.slice(0, 8)).join(', ')}`)
+    }
   }
   const print = acceptedPrint(message)
   const other = accepted.find(({ wish }) => print !== null && printIn(wish, record) !== print)
@@ -98,7 +114,7 @@ function acceptedPrint ({ record, calls, changes }: Message): string | null {
 }
 
 function printIn ({ parts }: Call['wish'], record: string): string {
-  return parts.find(part => part.record === record)?.print ?? ''
+  return parts.find((part) => part.record === record)?.print ?? ''
 }
 
 /** N5: a key is executed or accepted. What was executed and let go (the consumer said "not done") is free for either. */
@@ -108,12 +124,17 @@ function judgeWays (message: Message): InboxFound[] {
   const executions = sendings.filter(({ isExecution }) => isExecution)
   if (route?.onWish !== true || executions.length === 0) return []
   const atMs = acceptedAt(message)
-  const wrong = executions.find(({ atMs: sentMs, answer }) => atMs < Infinity && (sentMs - SEEN_LATE_MS > atMs || answer === null || meaningOf(answer.status, route) !== 'release'))
+  const wrong = executions.find(({ atMs: sentMs, answer }) =>
+    atMs < Infinity && (sentMs - SEEN_LATE_MS > atMs || answer === null || meaningOf(answer.status, route) !== 'release'))
   if (wrong !== undefined) return [{ invariant: 'N5', record, detail: `${nameOf(message)} was accepted, and ${wrong.call} was executed` }]
   const replayed = calls.find(({ told }) => told?.kind === 'stored' || told?.kind === 'replayed')
-  if (atMs < Infinity && replayed !== undefined) return [{ invariant: 'N5', record, detail: `${nameOf(message)} was accepted, and ${replayed.call} was told ${replayed.told?.kind}` }]
+  if (atMs < Infinity && replayed !== undefined) {
+    return [{ invariant: 'N5', record, detail: `${nameOf(message)} was accepted, and ${replayed.call} was told ${replayed.told?.kind}` }]
+  }
   const told = calls.find(({ told }) => told?.kind === 'accepted')
-  return told !== undefined && atMs === Infinity ? [{ invariant: 'N5', record, detail: `${nameOf(message)} was executed, and ${told.call} was told 202` }] : []
+  return told !== undefined && atMs === Infinity
+    ? [{ invariant: 'N5', record, detail: `${nameOf(message)} was executed, and ${told.call} was told 202` }]
+    : []
 }
 
 /** N6: where it holds, what the consumer may have is sent again by nobody but an operator. */
@@ -126,7 +147,13 @@ function judgeHeld (message: Message): InboxFound[] {
     const earlier = deliveries[index] as Sending
     const isKnown = earlier.answer !== null && meaningOf(earlier.answer.status, route) === 'release'
     const isAsked = byHand.some(({ action, attempt }) => action === 'retry' && attempt >= earlier.attempt && attempt < later.attempt)
-    return isKnown || isAsked ? [] : [{ invariant: 'N6', record, detail: `${nameOf(message)}: delivery ${later.attempt} was sent, although nobody knew what had become of ${earlier.attempt}` }]
+    return isKnown || isAsked
+      ? []
+      : [{
+          invariant: 'N6',
+          record,
+          detail: `${nameOf(message)}: delivery ${later.attempt} was sent, although nobody knew what had become of ${earlier.attempt}`
+        }]
   })
 }
 
@@ -135,11 +162,21 @@ function judgeBytes (message: Message): InboxFound[] {
   const { record, changes } = message
   const expected = acceptedPrint(message)
   const other = deliveriesOf(message).find(({ print, call }) => print !== null && (print !== expected || call !== changes[0]?.call))
-  return other === undefined ? [] : [{ invariant: 'N7', record, detail: `${nameOf(message)}: delivery ${other.attempt} is not what was accepted of ${changes[0]?.call ?? 'anybody'}` }]
+  return other === undefined
+    ? []
+    : [{
+        invariant: 'N7',
+        record,
+        detail: `${nameOf(message)}: delivery ${other.attempt} is not what was accepted of ${changes[0]?.call ?? 'anybody'}`
+      }]
 }
 
 /** N3: a message has an id that somebody asked for. */
 function judgeStrangers ({ changes }: InboxEvidence, messages: ReadonlyMap<string, Message>): InboxFound[] {
-  const strangers = new Set(changes.map(({ record }) => record).filter(record => messages.get(record)?.calls.length === 0))
-  return Array.from(strangers, record => ({ invariant: 'N3', record, detail: `message ${record.slice(0, 8)} is nobody's: no key has this id` }))
+  const strangers = new Set(changes.map(({ record }) => record).filter((record) => messages.get(record)?.calls.length === 0))
+  return Array.from(strangers, (record) => ({
+    invariant: 'N3',
+    record,
+    detail: `message ${record.slice(0, 8)} is nobody's: no key has this id`
+  }))
 }

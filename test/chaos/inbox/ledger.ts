@@ -8,7 +8,9 @@ import type { WireAnswer } from '../told.ts'
 import type { Wish } from './wishes.ts'
 
 /** `accepted`: a 202 of the gateway's own. */
-export type InboxTold = { readonly kind: 'accepted', readonly ids: readonly string[] } | { readonly kind: Exclude<ToldKind, 'duplicate' | 'accepted'> }
+export type InboxTold =
+  | { readonly kind: 'accepted', readonly ids: readonly string[] }
+  | { readonly kind: Exclude<ToldKind, 'duplicate' | 'accepted'> }
 
 export interface Call {
   readonly call: string
@@ -35,7 +37,10 @@ export class InboxLedger {
     const call: Call = { call: `call-${this.calls.length + 1}`, wish, prefers, door, atMs: Date.now(), told: null, toldMs: null }
     this.calls.push(call)
     const { method, target, fields, body } = wish
-    return { call, ask: { method, target, fields: [...fields, ...prefers ? ['Prefer', 'respond-async'] : []], body, call: call.call, leavesAfterMs } }
+    return {
+      call,
+      ask: { method, target, fields: [...fields, ...prefers ? ['Prefer', 'respond-async'] : []], body, call: call.call, leavesAfterMs }
+    }
   }
 
   /** Returns what was told, in one word. */
@@ -65,16 +70,24 @@ function toldByInbox ({ route, parts }: Wish, answer: WireAnswer): InboxTold | s
   const told = toldBy(answer)
   if (typeof told === 'string') return told
   const allowed = route.onWish ? told.kind !== 'duplicate' : told.kind === 'unsent' || told.kind === 'mismatch'
-  if (!allowed || told.kind === 'duplicate' || told.kind === 'accepted') return `${told.kind} (${answer.status}) on route ${route.name} for ${parts.length} messages`
+  if (!allowed || told.kind === 'duplicate' || told.kind === 'accepted') {
+    return `${told.kind} (${answer.status}) on route ${route.name} for ${parts.length} messages`
+  }
   return { kind: told.kind }
 }
 
 function acceptance ({ status, headers, body }: WireAnswer, isBatch: boolean): InboxTold | string {
   if (status !== 202) return `accepted with ${status}`
-  const said = JSON.parse(body.toString()) as { readonly id?: string, readonly location?: string, readonly messages?: ReadonlyArray<{ readonly id: string }> }
+  const said = JSON.parse(body.toString()) as {
+    readonly id?: string
+    readonly location?: string
+    readonly messages?: ReadonlyArray<{ readonly id: string }>
+  }
   if (isBatch) return { kind: 'accepted', ids: said.messages?.map(({ id }) => id) ?? [] }
   const location = fieldOf({ headers }, 'location')
-  if (said.id === undefined || location !== said.location || location?.endsWith(`/${said.id}`) !== true) return 'a 202 whose Location is not that of its message'
+  if (said.id === undefined || location !== said.location || location?.endsWith(`/${said.id}`) !== true) {
+    return 'a 202 whose Location is not that of its message'
+  }
   return { kind: 'accepted', ids: [said.id] }
 }
 

@@ -39,15 +39,24 @@ export class Operator {
       const open = await readOpen(this.#database)
       if (open.size === 0 || performance.now() > endsAt) return open
       // What waits behind a dead one of its group waits for somebody.
-      if (Array.from(open.keys()).every(name => name === 'stops waiting')) await this.#say(['discard', '--state', 'dead', '--route', 'stops'])
+      if (Array.from(open.keys()).every((name) => name === 'stops waiting')) {
+        await this.#say(['discard', '--state', 'dead', '--route', 'stops'])
+      }
       await pause(LOOK_MS)
     }
   }
 
   async #say (words: readonly string[]): Promise<void> {
-    const child = spawn(process.execPath, [MAIN, 'inbox', ...words, '--all', '--limit', '10000', '--who', 'operator', '--why', 'the consumer is mended', '--config', this.#configFile], { stdio: 'ignore', env: ownEnvironment() })
+    const child = spawn(
+      process.execPath,
+      [
+        MAIN, 'inbox', ...words, '--all', '--limit', '10000', '--who', 'operator', '--why', 'the consumer is mended',
+        '--config', this.#configFile
+      ],
+      { stdio: 'ignore', env: ownEnvironment() }
+    )
     const timer = setTimeout(() => { child.kill('SIGKILL') }, COMMAND_MS_MAX)
-    const code = await new Promise<number | null>(resolve => { child.once('exit', resolve) })
+    const code = await new Promise<number | null>((resolve) => { child.once('exit', resolve) })
     clearTimeout(timer)
     if (code === 0) this.commands++
   }

@@ -8,7 +8,10 @@ import { INBOX_ROUTES } from './routes.ts'
 import type { InboxResult } from './run.ts'
 
 export function printedInbox (result: InboxResult): string {
-  const { seed, topology, seconds, gateways, messages, acceptedUnderFaults, deliveredUnderFaults, requests, deliveries, again, duplicates, answers, told, states, ends, byHand, worstAnswerMs, drainedInMs, violations, excused } = result
+  const {
+    seed, topology, seconds, gateways, messages, acceptedUnderFaults, deliveredUnderFaults, requests, deliveries, again,
+    duplicates, answers, told, states, ends, byHand, worstAnswerMs, drainedInMs, violations, excused
+  } = result
   return [
     `seed ${seed}, mode inbox: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
@@ -35,7 +38,7 @@ export function reportedInbox (results: readonly InboxResult[], args: readonly s
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${sum(({ messages }) => messages)} messages,
 **${sum(({ violations }) => violations.length)} violations** of N1–N9 ([protocol.md](../concepts/protocol.md#9-invariants)).
 
-${versions().map(line => `* ${line}`).join('\n')}
+${versions().map((line) => `* ${line}`).join('\n')}
 
 Real gateway processes, each of them door and worker, behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}; a consumer
 that writes down and syncs every delivery before it answers; senders that send until they are told 202, and an operator at the command line. Side by side on every gateway:
@@ -43,7 +46,7 @@ ${INBOX_ROUTES.map(({ name, weight, order, stops, holds, batch, onWish }) => `\`
 
 | seed | seconds | faults | messages | under faults | requests | deliveries | under faults | again | drained in | violations |
 |---|---|---|---|---|---|---|---|---|---|---|
-${results.map(each => `| ${each.seed} | ${each.seconds} | ${total(each.faults)} | ${each.messages} | ${each.acceptedUnderFaults} | ${each.requests} | ${each.deliveries} | ${each.deliveredUnderFaults} | ${each.again} | ${(each.drainedInMs / 1000).toFixed(1)} s | ${each.violations.length} |`).join('\n')}
+${results.map((each) => `| ${each.seed} | ${each.seconds} | ${total(each.faults)} | ${each.messages} | ${each.acceptedUnderFaults} | ${each.requests} | ${each.deliveries} | ${each.deliveredUnderFaults} | ${each.again} | ${(each.drainedInMs / 1000).toFixed(1)} s | ${each.violations.length} |`).join('\n')}
 
 *messages*: those that were accepted; on \`wish\`, what nobody asked the inbox for was executed. *under faults*: accepted, and delivered to the consumer, before the last fault had ended. *again*: deliveries of what the consumer had already. *drained*: from the end of the last fault until nothing waited any more, senders' retries included.
 Deliveries of a process that had just been woken, after its message had been taken from it (protocol §10): ${sum(({ excused }) => excused)}.
@@ -83,5 +86,5 @@ By an operator, from which state:
 | action | |
 |---|---|
 ${rows(({ byHand }) => byHand)}
-${results.flatMap(({ seed, violations }) => violations.slice(0, VIOLATIONS_SHOWN).map(each => chapterOf(seed, each))).join('')}`
+${results.flatMap(({ seed, violations }) => violations.slice(0, VIOLATIONS_SHOWN).map((each) => chapterOf(seed, each))).join('')}`
 }

@@ -26,7 +26,17 @@ export interface InboxRoute {
   readonly ageMaxMs: number
 }
 
-const USUAL: Omit<InboxRoute, 'name' | 'weight'> = { order: null, stops: false, holds: false, comparesBody: false, keyIn: 'header', batch: false, onWish: false, attemptsMax: 12, ageMaxMs: RETENTION_MS }
+const USUAL: Omit<InboxRoute, 'name' | 'weight'> = {
+  order: null,
+  stops: false,
+  holds: false,
+  comparesBody: false,
+  keyIn: 'header',
+  batch: false,
+  onWish: false,
+  attemptsMax: 12,
+  ageMaxMs: RETENTION_MS
+}
 
 export const INBOX_ROUTES: readonly InboxRoute[] = [
   { ...USUAL, name: 'ordered', weight: 30, order: 'body' },
@@ -45,12 +55,15 @@ const LEASE_MS = 2_000
 export const ANSWER_WITHIN_MS = 8_000
 
 export function inboxRouteNamed (name: string): InboxRoute {
-  const found = INBOX_ROUTES.find(each => each.name === name)
+  const found = INBOX_ROUTES.find((each) => each.name === name)
   if (found === undefined) throw new Error(`there is no route ${name}`)
   return found
 }
 
-/** To a delivery, which nobody waits for: what is kept for a client to see is no success, and ends the message where nothing may be done twice. */
+/**
+ * To a delivery, which nobody waits for: what is kept for a client to see is no success, and ends the message where
+ * nothing may be done twice.
+ */
 export function deliveredBy (status: number, route: Pick<InboxRoute, 'onWish'>): Disposition | 'ends' {
   const meaning = meaningOf(status, route)
   return meaning === 'keep' && (status < 200 || status > 299) && status !== GONE ? 'ends' : meaning
@@ -69,7 +82,9 @@ export function inboxConfigOf (config: GatewayConfig): string {
 
 function routeText (route: InboxRoute): string {
   const { name, onWish, holds, comparesBody, keyIn } = route
-  const how = onWish ? `profile: api, async: allowed, lease: ${LEASE_MS}ms, answerWithin: ${ANSWER_WITHIN_MS}ms` : `profile: relay, mode: inbox, unknown: ${holds ? 'hold' : 'retry'}`
+  const how = onWish
+    ? `profile: api, async: allowed, lease: ${LEASE_MS}ms, answerWithin: ${ANSWER_WITHIN_MS}ms`
+    : `profile: relay, mode: inbox, unknown: ${holds ? 'hold' : 'retry'}`
   const key = keyIn === 'header' ? 'header:Idempotency-Key' : 'json:/id'
   const compared = comparesBody ? ', fingerprint: { of: [method, target, mediaType, body], body: bytes }' : ''
   return `  - name: ${name}

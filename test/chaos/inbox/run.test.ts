@@ -27,8 +27,15 @@ const PLAN: readonly PlannedFault[] = [
 
 describe('seconds of the inbox under the losses of a gateway, of Redis and of Postgres', needs('own postgres', 'own redis'), () => {
   // A worker's lease is shorter than it is, or the end of a killed one were all that this waits for.
-  test('nothing that was accepted is lost, doubled or out of order', { timeout: 300_000 }, async t => {
-    const result = await runInbox({ seed: SEED, seconds: SECONDS, gateways: 2, messages: MESSAGES, emphasis: { plan: PLAN }, broken: SHORT_WORKER_LEASE })
+  test('nothing that was accepted is lost, doubled or out of order', { timeout: 300_000 }, async (t) => {
+    const result = await runInbox({
+      seed: SEED,
+      seconds: SECONDS,
+      gateways: 2,
+      messages: MESSAGES,
+      emphasis: { plan: PLAN },
+      broken: SHORT_WORKER_LEASE
+    })
     t.diagnostic(printedInbox({ ...result, violations: [] }))
     assert.equal(result.violations.length, 0, printedInbox(result))
     assert.deepEqual(Object.keys(result.faults), PLAN.map(({ kind }) => kind).sort())

@@ -92,7 +92,11 @@ export interface ShownInboxViolation extends Omit<InboxFound, 'invariant'> {
 
 interface Ended { readonly seconds: number, readonly unanswered: number, readonly mendedMs: number, readonly drainedInMs: number }
 
-const INBOX_MODE: Mode = { upstream: './inbox/consumer-process.ts', configsOf: config => [inboxConfigOf(config)], installAudit: installMessageAudit }
+const INBOX_MODE: Mode = {
+  upstream: './inbox/consumer-process.ts',
+  configsOf: (config) => [inboxConfigOf(config)],
+  installAudit: installMessageAudit
+}
 /** Longer than elsewhere: what a dead worker had comes back only after fifteen seconds of contact, and messages must get on meanwhile. */
 const PAUSE_MS = 3_000
 /** A busy machine takes longer to send so many. */
@@ -106,7 +110,10 @@ const DRAINED_WITHIN_MS = 240_000
 export async function runInbox (options: InboxOptions): Promise<InboxResult> {
   const { seed, gateways, topology = 'plain', emphasis = {}, broken = null } = options
   const fillsDisk = emphasis.plan === undefined && emphasis.cards === undefined
-  return inWorld({ mode: INBOX_MODE, seed, topology, gateways, broken, connections: 1, pace: emphasis.pace ?? 'usual', fillsDisk }, async world => new InboxRun(options, world).run())
+  return inWorld(
+    { mode: INBOX_MODE, seed, topology, gateways, broken, connections: 1, pace: emphasis.pace ?? 'usual', fillsDisk },
+    async (world) => new InboxRun(options, world).run()
+  )
 }
 
 class InboxRun {
@@ -123,7 +130,12 @@ class InboxRun {
     this.#options = options
     this.#world = world
     this.#random = new Random(seed)
-    this.#senders = new Senders(world.doors, this.#ledger, this.#random.fork('senders'), { ...INBOX_HABITS, messages, seconds, ...emphasis.habits })
+    this.#senders = new Senders(world.doors, this.#ledger, this.#random.fork('senders'), {
+      ...INBOX_HABITS,
+      messages,
+      seconds,
+      ...emphasis.habits
+    })
     this.#injector = new Injector(world)
     this.#operator = new Operator(world.seats[0]?.configFile ?? '', world.stores.database)
   }
@@ -146,7 +158,14 @@ class InboxRun {
 
   async #underFaults (coming: Promise<void>): Promise<void> {
     const { seconds, gateways, emphasis = {} } = this.#options
-    const plan = emphasis.plan ?? planOf(this.#random.fork('plan'), { seconds: seconds * FAULTS_LONGEST, gateways, pauseMs: emphasis.pauseMs ?? PAUSE_MS, without: this.#world.absent, cards: emphasis.cards ?? INBOX_CARDS })
+    const plan = emphasis.plan ??
+      planOf(this.#random.fork('plan'), {
+        seconds: seconds * FAULTS_LONGEST,
+        gateways,
+        pauseMs: emphasis.pauseMs ?? PAUSE_MS,
+        without: this.#world.absent,
+        cards: emphasis.cards ?? INBOX_CARDS
+      })
     const startedAt = performance.now()
     const leftMs = (): number => Math.max(0, seconds * 1000 - (performance.now() - startedAt))
     let sent = false
@@ -185,7 +204,8 @@ class InboxRun {
       gateways,
       faults: sorted(this.#injector.counts),
       messages: rows.length,
-      acceptedUnderFaults: Array.from(judgement.messages.values()).filter(({ changes: [first] }) => first !== undefined && first.atMs < mendedMs).length,
+      acceptedUnderFaults: Array.from(judgement.messages.values()).filter(({ changes: [first] }) =>
+        first !== undefined && first.atMs < mendedMs).length,
       deliveredUnderFaults: deliveries.filter(({ atMs }) => atMs < mendedMs).length,
       requests: calls.length,
       answers: sorted(this.#ledger.answers),
@@ -195,19 +215,28 @@ class InboxRun {
       ends: counted(Array.from(judgement.messages.values()).flatMap(endsOf)),
       deliveries: deliveries.length,
       again: deliveries.filter(({ print }) => print !== null).length - seen,
-      duplicates: calls.filter(({ told }) => told?.kind === 'accepted').reduce((sum, { wish: { parts } }) => sum + parts.length, 0) - rows.length,
+      duplicates: calls.filter(({ told }) => told?.kind === 'accepted').reduce((sum, { wish: { parts } }) => sum + parts.length, 0) -
+        rows.length,
       byHand: counted(byHand.map(({ action, state }) => `${action} ${state}`)),
       drainedInMs,
       excused: judgement.excused,
-      violations: [...judgement.found.map((each): ShownInboxViolation => ({ ...each, history: this.#story(judgement, each.record) })), ...this.#troubles(unanswered)],
+      violations: [
+        ...judgement.found.map((each): ShownInboxViolation => ({ ...each, history: this.#story(judgement, each.record) })),
+        ...this.#troubles(unanswered)
+      ],
       without: this.#world.without
     }
   }
 
   /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows, a sender without one. */
   #troubles (unanswered: number): ShownInboxViolation[] {
-    const troubles = [...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange, ...unanswered === 0 ? [] : [`${unanswered} senders were not answered for good when everything was well again`]]
-    return troubles.map(detail => ({ invariant: 'run', record: '', detail, history: [] }))
+    const troubles = [
+      ...this.#world.trouble,
+      ...this.#injector.trouble,
+      ...this.#ledger.strange,
+      ...unanswered === 0 ? [] : [`${unanswered} senders were not answered for good when everything was well again`]
+    ]
+    return troubles.map((detail) => ({ invariant: 'run', record: '', detail, history: [] }))
   }
 
   /** Everything that is known of a message, what the gateways logged about it included, and which faults stood meanwhile. */
@@ -222,23 +251,31 @@ class InboxRun {
 }
 
 /** What a run deals by itself; `freeze-lease` is the inbox's own. */
-const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = { ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])), 'gateway-kill': 4, 'gateway-freeze-lease': 1 }
+const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
+  ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])),
+  'gateway-kill': 4,
+  'gateway-freeze-lease': 1
+}
 
 function endsOf ({ changes }: Message): string[] {
-  return changes.flatMap(({ state, status, error }, index) => changes[index - 1]?.state === 'delivering' ? [`${state} ${error ?? status}`] : [])
+  return changes.flatMap(({ state, status, error }, index) =>
+    changes[index - 1]?.state === 'delivering' ? [`${state} ${error ?? status}`] : [])
 }
 
 function linesOf ({ record, calls, sendings, changes, byHand }: Message): StoryLine[] {
   return [
     ...calls.flatMap(({ call, atMs, door, prefers, told, toldMs, wish }) => [
-      { atMs, text: `asked    ${call} at gateway-${door}: ${wish.method} ${wish.target}${prefers ? ' by wish' : ''}, print ${wish.parts.find(part => part.record === record)?.print}` },
+      { atMs, text: `asked    ${call} at gateway-${door}: ${wish.method} ${wish.target}${prefers ? ' by wish' : ''}, print ${wish.parts.find((part) => part.record === record)?.print}` },
       { atMs: toldMs ?? atMs, text: `told     ${call}: ${told?.kind ?? 'nothing'}` }
     ]),
     ...sendings.flatMap(({ atMs, attempt, call, print, answer, isExecution }) => [
       { atMs, text: `sent     ${isExecution ? 'execution' : 'delivery'} ${attempt} of ${call}, ${print === null ? 'not seen by the consumer' : `print ${print}`}` },
       ...answer === null ? [] : [{ atMs: answer.atMs, text: `answered ${attempt} with ${answer.status}` }]
     ]),
-    ...changes.map(({ atMs, state, attempt, tries, status, error, owner }) => ({ atMs, text: `wrote    ${state}, attempt ${attempt}, try ${tries}, ${error ?? status ?? '-'}${owner === null ? '' : `, owner ${owner.slice(0, 6)}`}` })),
+    ...changes.map(({ atMs, state, attempt, tries, status, error, owner }) => ({
+      atMs,
+      text: `wrote    ${state}, attempt ${attempt}, try ${tries}, ${error ?? status ?? '-'}${owner === null ? '' : `, owner ${owner.slice(0, 6)}`}`
+    })),
     ...byHand.map(({ atMs, action, state, attempt }) => ({ atMs, text: `operator ${action} of ${state}, attempt ${attempt}` }))
   ]
 }

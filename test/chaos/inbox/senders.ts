@@ -30,7 +30,17 @@ export interface InboxHabits {
   readonly routes?: Readonly<Record<string, number>>
 }
 
-export const INBOX_HABITS: InboxHabits = { messages: 20_000, seconds: 120, openMax: 500, groups: 60, leaveShare: 0.03, twinShare: 0.2, otherShare: 0.03, poisonShare: 0.02, groupless: 0.1 }
+export const INBOX_HABITS: InboxHabits = {
+  messages: 20_000,
+  seconds: 120,
+  openMax: 500,
+  groups: 60,
+  leaveShare: 0.03,
+  twinShare: 0.2,
+  otherShare: 0.03,
+  poisonShare: 0.02,
+  groupless: 0.1
+}
 
 const FIRST_PAUSE_MS = 40
 const LONGEST_PAUSE_MS = 1_500
@@ -98,7 +108,10 @@ export class Senders {
     const random = this.#random
     const route = inboxRouteNamed(random.weighted(this.#habits.routes ?? ROUTE_WEIGHTS))
     const group = this.#group(route)
-    const others = Array.from({ length: route.batch ? random.between(1, BATCH_MAX - 1) : 0 }, () => this.#item(random.chance(0.5) ? group : this.#group(route)))
+    const others = Array.from(
+      { length: route.batch ? random.between(1, BATCH_MAX - 1) : 0 },
+      () => this.#item(random.chance(0.5) ? group : this.#group(route))
+    )
     const poison = random.chance(this.#habits.poisonShare) ? random.weighted(POISONS) : null
     return { route, items: [this.#item(group), ...others], scope: `Bearer sender-${random.between(1, CALLERS)}`, poison, isOther: false }
   }
@@ -126,7 +139,9 @@ export class Senders {
     const random = this.#random
     const parts = [this.#persist(wish)]
     if (random.chance(twinShare)) parts.push(this.#persist(wish, random.between(0, 200)))
-    if (!draft.route.batch && random.chance(otherShare)) parts.push(this.#persist(wishOf({ ...draft, isOther: true }), random.between(0, 300)))
+    if (!draft.route.batch && random.chance(otherShare)) {
+      parts.push(this.#persist(wishOf({ ...draft, isOther: true }), random.between(0, 300)))
+    }
     await Promise.all(parts)
     // Once more, when it was answered long ago.
     if (random.chance(twinShare / 4)) await this.#ask(wish)

@@ -75,13 +75,20 @@ export function wishOf ({ route, items, scope, poison, isOther }: Draft): Wish {
 }
 
 function recordOf (route: string, scope: string, key: string): string {
-  const found = scopeOf(callerWith(['Authorization', scope]), { kind: 'credential', anonymous: false, cookies: 'refuse' }, null, SECOND_RULES)
+  const found = scopeOf(
+    callerWith(['Authorization', scope]),
+    { kind: 'credential', anonymous: false, cookies: 'refuse' },
+    null,
+    SECOND_RULES
+  )
   if (found.kind !== 'scope') throw new Error(found.detail)
   return recordId(route, found.scope, key).toString('base64url')
 }
 
 /** The sender's own; the rest is the gateway's and the connection's. `prefer`: what asks for the inbox is for the gateway. */
-const THEIRS: ReadonlySet<string> = new Set(['content-type', 'authorization', 'idempotency-key', 'x-group', 'x-trail', 'x-poison', 'prefer'])
+const THEIRS: ReadonlySet<string> = new Set([
+  'content-type', 'authorization', 'idempotency-key', 'x-group', 'x-trail', 'x-poison', 'prefer'
+])
 
 /** `body`: its SHA-256. */
 export function printOf (method: string, target: string, rawHeaders: RawHeaders, body: string): string {

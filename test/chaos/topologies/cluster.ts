@@ -10,7 +10,7 @@ export const CLUSTER: Topology = {
   what: 'one Postgres (its directory in memory, fsync on) and a Redis Cluster of three masters',
   own: ['redis-master-kill', 'redis-master-pause', 'redis-master-flush', 'redis-slots-move'],
   without: WITHOUT_ONE_REDIS,
-  start: async fillsDisk => startStores(fillsDisk, startRedisPart)
+  start: async (fillsDisk) => startStores(fillsDisk, startRedisPart)
 }
 
 const SLOTS = 16_384
@@ -43,7 +43,7 @@ async function startRedisPart (): Promise<RedisPart> {
         for (let number = 0; number < SLOTS_MOVED; number++) {
           const slot = Math.floor((force + number / SLOTS_MOVED) * SLOTS) % SLOTS
           const from = await cluster.ownerOf(slot)
-          const to = cluster.nodes.find(node => node !== from) as ClusterNode
+          const to = cluster.nodes.find((node) => node !== from) as ClusterNode
           await cluster.beginMove(slot, to)
           await pause(forMs / SLOTS_MOVED)
           await cluster.endMove(slot, to)

@@ -3,4 +3,6 @@ import { describe } from 'node:test'
 import { needs } from '../../harness/needs.ts'
 import { seconds } from './seconds.ts'
 
-describe('under faults, topology pgbouncer', needs('own postgres', 'pgbouncer', 'own redis'), () => { seconds('pgbouncer', ['pgbouncer-kill', 'postgres-kill', 'pgbouncer-stall', 'postgres-link-cut']) })
+describe('under faults, topology pgbouncer', needs('own postgres', 'pgbouncer', 'own redis'), () => {
+  seconds('pgbouncer', ['pgbouncer-kill', 'postgres-kill', 'pgbouncer-stall', 'postgres-link-cut'])
+})

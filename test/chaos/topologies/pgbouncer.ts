@@ -10,7 +10,7 @@ export const PGBOUNCER: Topology = {
   what: 'one Postgres (its directory in memory, fsync on) behind a PgBouncer in transaction mode, and one Redis',
   own: ['pgbouncer-kill', 'pgbouncer-stall'],
   without: {},
-  start: async fillsDisk => {
+  start: async (fillsDisk) => {
     const stores = await startStores(fillsDisk)
     const pooler = await startPgBouncer({ target: stores.postgres.port, settings: { default_pool_size: SESSIONS } })
     return {

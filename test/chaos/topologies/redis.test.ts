@@ -11,9 +11,9 @@ const SECONDS = 4
 
 for (const topology of ['sentinel', 'cluster'] as const) {
   describe(`under the faults of a Redis ${topology}`, needs('own postgres', `redis ${topology}`), () => {
-    test('nothing is executed twice, and nobody is told what is not so', { timeout: 120_000 }, async t => {
+    test('nothing is executed twice, and nobody is told what is not so', { timeout: 120_000 }, async (t) => {
       const { own } = TOPOLOGIES[topology]
-      const cards = Object.fromEntries(own.map(kind => [kind, 1]))
+      const cards = Object.fromEntries(own.map((kind) => [kind, 1]))
       const result = await runChaos({ seed: SEED, seconds: SECONDS, gateways: 2, topology, emphasis: { cards, pauseMs: 200 } })
       t.diagnostic(printed({ ...result, violations: [] }))
       assert.equal(result.violations.length, 0, printed(result))

@@ -50,7 +50,9 @@ export const REPLICA: Topology = {
         // Commits that nobody has acknowledged are seen by everybody, and then the promotion loses them.
         'postgres-forget-cancelled': async ({ forMs }) => {
           pair.holdStream()
-          for (const endsAt = performance.now() + forMs; performance.now() < endsAt; await pause(CANCEL_EVERY_MS)) await query(pair.primary().url, CANCEL_WAITS)
+          for (const endsAt = performance.now() + forMs; performance.now() < endsAt; await pause(CANCEL_EVERY_MS)) {
+            await query(pair.primary().url, CANCEL_WAITS)
+          }
           await pair.killPrimary()
           await pair.promote()
           await pair.rebuild()
@@ -72,6 +74,6 @@ function whoeverIsPrimary (pair: Pair): PostgresServer {
     restart: () => pair.primary().restart(),
     pause: () => { pair.primary().pause() },
     resume: () => { pair.primary().resume() },
-    createDatabase: name => pair.createDatabase(name)
+    createDatabase: (name) => pair.createDatabase(name)
   }
 }

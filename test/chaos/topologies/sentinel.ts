@@ -11,18 +11,19 @@ export const SENTINEL: Topology = {
   what: 'one Postgres (its directory in memory, fsync on), and a Redis master with its replica and three sentinels',
   own: ['redis-failover-kill', 'redis-failover-pause', 'redis-failover-lossy'],
   without: WITHOUT_ONE_REDIS,
-  start: async fillsDisk => startStores(fillsDisk, startRedisPart)
+  start: async (fillsDisk) => startStores(fillsDisk, startRedisPart)
 }
 
 async function startRedisPart (): Promise<RedisPart> {
   const world = await startRedisSentinel()
   const nodes = world.addresses.map(({ host, port }) => `"${host}:${port}"`).join(', ')
-  const paused = async (forMs: number): Promise<void> => during(world, forMs, async master => { master.pause() }, async master => { master.resume() })
+  const paused = async (forMs: number): Promise<void> =>
+    during(world, forMs, async (master) => { master.pause() }, async (master) => { master.resume() })
   return {
     redis: world.servers[0] as RedisServer,
     redisAt: `sentinel: { name: ${MASTER_NAME}, nodes: [${nodes}] }`,
     own: {
-      'redis-failover-kill': async ({ forMs }) => during(world, forMs, async master => master.kill(), async master => master.restart()),
+      'redis-failover-kill': async ({ forMs }) => during(world, forMs, async (master) => master.kill(), async (master) => master.restart()),
       'redis-failover-pause': async ({ forMs }) => paused(forMs),
       'redis-failover-lossy': async ({ forMs, force }) => {
         await world.stopReplication()
@@ -38,7 +39,12 @@ async function startRedisPart (): Promise<RedisPart> {
 const LOSSY_MS_MAX = 1_000
 
 /** The next fault finds a master and a replica again, whichever is which by then. */
-async function during (world: RedisSentinel, ms: number, bring: (master: RedisServer) => Promise<void>, mend: (master: RedisServer) => Promise<void>): Promise<void> {
+async function during (
+  world: RedisSentinel,
+  ms: number,
+  bring: (master: RedisServer) => Promise<void>,
+  mend: (master: RedisServer) => Promise<void>
+): Promise<void> {
   const master = await world.master()
   await bring(master)
   await pause(ms)

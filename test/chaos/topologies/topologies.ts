@@ -9,9 +9,20 @@ import { SENTINEL } from './sentinel.ts'
 import type { Topology } from './topology.ts'
 
 /** One server of each. */
-const PLAIN: Topology = { what: 'one Postgres (its directory in memory, fsync on) and one Redis', own: [], without: {}, start: async fillsDisk => startStores(fillsDisk) }
+const PLAIN: Topology = {
+  what: 'one Postgres (its directory in memory, fsync on) and one Redis',
+  own: [],
+  without: {},
+  start: async (fillsDisk) => startStores(fillsDisk)
+}
 
-export const TOPOLOGIES = { plain: PLAIN, sentinel: SENTINEL, cluster: CLUSTER, pgbouncer: PGBOUNCER, replica: REPLICA } as const satisfies Readonly<Record<string, Topology>>
+export const TOPOLOGIES = {
+  plain: PLAIN,
+  sentinel: SENTINEL,
+  cluster: CLUSTER,
+  pgbouncer: PGBOUNCER,
+  replica: REPLICA
+} as const satisfies Readonly<Record<string, Topology>>
 
 export type TopologyName = keyof typeof TOPOLOGIES
 
@@ -23,5 +34,5 @@ export function isTopology (name: string): name is TopologyName {
 export function absentFrom (name: TopologyName): Set<FaultKind> {
   const { own, without }: Topology = TOPOLOGIES[name]
   const special = Object.values(TOPOLOGIES).flatMap((topology: Topology) => topology.own)
-  return new Set(FAULT_KINDS.filter(kind => without[kind] !== undefined || (special.includes(kind) && !own.includes(kind))))
+  return new Set(FAULT_KINDS.filter((kind) => without[kind] !== undefined || (special.includes(kind) && !own.includes(kind))))
 }

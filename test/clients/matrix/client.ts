@@ -30,7 +30,7 @@ export function written (ending: Ending): string {
 /** SDKs show the whole problem, or its member `error` alone. */
 function codeOf (body: unknown): string | null {
   const { code, error } = (body ?? {}) as { readonly code?: unknown, readonly error?: { readonly code?: unknown } }
-  return [code, error?.code].find(found => typeof found === 'string') ?? null
+  return [code, error?.code].find((found) => typeof found === 'string') ?? null
 }
 
 /** The id in the answer, that every execution makes anew. */

@@ -75,24 +75,24 @@ const PLAYS: Readonly<Record<SoloColumn, (cell: Cell, timeoutMs: number) => Prom
     // Over before anything was sent, or in a retry too, whose answer was there.
     if ('error' in await ending) {
       // The line is in this process, which may have been held up: it sees what was sent meanwhile.
-      await Promise.race([line.seen('requests', 2), new Promise(resolve => setTimeout(resolve, MEANWHILE_MS))])
+      await Promise.race([line.seen('requests', 2), new Promise((resolve) => setTimeout(resolve, MEANWHILE_MS))])
       cell.late = line.requests !== 1
     }
     if (line.requests > 0) await order.seen('executed', 1)
     return ending
   },
-  inFlight: async cell => {
+  inFlight: async (cell) => {
     let cameAt = 0
     const ending = await duplicated(cell, async ({ line }) => {
       await line.seen('requests', 2)
       cameAt = performance.now()
-      await new Promise(resolve => setTimeout(resolve, MEANWHILE_MS))
+      await new Promise((resolve) => setTimeout(resolve, MEANWHILE_MS))
     })
     cell.late = performance.now() - cameAt > WITHIN_MS
     return ending
   },
   // The gateway has waited as long as it does, and has answered the duplicate.
-  long: async cell => duplicated(cell, async ({ line }, duplicate) => Promise.race([line.seen('answers', 1), duplicate])),
+  long: async (cell) => duplicated(cell, async ({ line }, duplicate) => Promise.race([line.seen('answers', 1), duplicate])),
   other: async ({ call }) => {
     await call()
     return call({ amount: 2 })
@@ -102,15 +102,15 @@ const PLAYS: Readonly<Record<SoloColumn, (cell: Cell, timeoutMs: number) => Prom
     return call()
   },
   notReady: async ({ order, call }) => {
-    order.deed = nth => nth === 1 ? order.notReady : order.done
+    order.deed = (nth) => nth === 1 ? order.notReady : order.done
     return call()
   },
   brokenOff: async ({ order, call }) => {
-    order.deed = nth => nth === 1 ? order.breaksOff : order.done
+    order.deed = (nth) => nth === 1 ? order.breaksOff : order.done
     return call()
   },
   halfway: async ({ order, call }) => {
-    order.deed = nth => nth === 1 ? order.breaksOffHalfway : order.done
+    order.deed = (nth) => nth === 1 ? order.breaksOffHalfway : order.done
     return call()
   }
 }

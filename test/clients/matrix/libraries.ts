@@ -33,13 +33,19 @@ function ended (thrown: unknown, body?: unknown): Ending {
   return { error: [name, code ?? cause?.code ?? cause?.cause?.code].filter(Boolean).join(' ').replace('TimeoutError 23', 'TimeoutError') }
 }
 
-const headersOf = ({ key }: Call): Record<string, string> => ({ 'Idempotency-Key': key, Authorization: 'Bearer of-nobody', 'Content-Type': 'application/json' })
+const headersOf = ({ key }: Call): Record<string, string> => ({
+  'Idempotency-Key': key,
+  Authorization: 'Bearer of-nobody',
+  'Content-Type': 'application/json'
+})
 
 function axiosClient (made: (timeout: number) => AxiosInstance): Client {
   return {
-    send: async call => {
+    send: async (call) => {
       try {
-        const { status, data } = await made(call.timeoutMs).post(`${call.url}/orders`, { amount: call.amount }, { headers: headersOf(call) })
+        const { status, data } = await made(call.timeoutMs).post(`${call.url}/orders`, { amount: call.amount }, {
+          headers: headersOf(call)
+        })
         return { status, body: data }
       } catch (error) {
         return ended(error)
@@ -48,13 +54,13 @@ function axiosClient (made: (timeout: number) => AxiosInstance): Client {
   }
 }
 
-export const axiosPlain = axiosClient(timeout => {
+export const axiosPlain = axiosClient((timeout) => {
   const api = axios.create({ timeout })
   axiosRetry(api)
   return api
 })
 
-export const axiosTuned = axiosClient(timeout => {
+export const axiosTuned = axiosClient((timeout) => {
   // begin axios
   const api = axios.create({ timeout })
   axiosRetry(api, {
@@ -69,9 +75,13 @@ export const axiosTuned = axiosClient(timeout => {
 
 function gotClient (api: Got): Client {
   return {
-    send: async call => {
+    send: async (call) => {
       try {
-        const { statusCode, body } = await api.post(`${call.url}/orders`, { json: { amount: call.amount }, headers: headersOf(call), timeout: { request: call.timeoutMs } })
+        const { statusCode, body } = await api.post(`${call.url}/orders`, {
+          json: { amount: call.amount },
+          headers: headersOf(call),
+          timeout: { request: call.timeoutMs }
+        })
         return { status: statusCode, body: parsed(body) }
       } catch (error) {
         return ended(error)
@@ -90,9 +100,13 @@ export const gotTuned = gotClient(
 
 function kyClient (api: KyInstance): Client {
   return {
-    send: async call => {
+    send: async (call) => {
       try {
-        const response = await api.post(`${call.url}/orders`, { json: { amount: call.amount }, headers: headersOf(call), timeout: call.timeoutMs })
+        const response = await api.post(`${call.url}/orders`, {
+          json: { amount: call.amount },
+          headers: headersOf(call),
+          timeout: call.timeoutMs
+        })
         return { status: response.status, body: await response.json() }
       } catch (error) {
         return ended(error, (error as Thrown).response === undefined ? undefined : (error as { data?: unknown }).data)
@@ -105,16 +119,23 @@ export const kyPlain = kyClient(ky)
 
 export const kyTuned = kyClient(
   // begin ky
-  ky.create({ retry: { limit: 3, methods: ['post'], statusCodes: [409, 429, 503], afterStatusCodes: [409, 429, 503], retryOnTimeout: true } })
+  ky.create({
+    retry: { limit: 3, methods: ['post'], statusCodes: [409, 429, 503], afterStatusCodes: [409, 429, 503], retryOnTimeout: true }
+  })
   // end ky
 )
 
 function agentClient (made: (timeout: number) => RetryAgent): Client {
   return {
-    send: async call => {
+    send: async (call) => {
       const dispatcher = made(call.timeoutMs)
       try {
-        const { statusCode, body } = await request(`${call.url}/orders`, { method: 'POST', headers: headersOf(call), body: JSON.stringify({ amount: call.amount }), dispatcher })
+        const { statusCode, body } = await request(`${call.url}/orders`, {
+          method: 'POST',
+          headers: headersOf(call),
+          body: JSON.stringify({ amount: call.amount }),
+          dispatcher
+        })
         return { status: statusCode, body: parsed(await body.text()) }
       } catch (error) {
         return ended(error)
@@ -125,9 +146,9 @@ function agentClient (made: (timeout: number) => RetryAgent): Client {
   }
 }
 
-export const agentPlain = agentClient(timeout => new RetryAgent(new Agent({ headersTimeout: timeout })))
+export const agentPlain = agentClient((timeout) => new RetryAgent(new Agent({ headersTimeout: timeout })))
 
-export const agentTuned = agentClient(timeout =>
+export const agentTuned = agentClient((timeout) =>
   // begin undici
   new RetryAgent(new Agent({ headersTimeout: timeout }), {
     methods: ['POST'],
@@ -142,9 +163,13 @@ type Fetch = (input: string, init: RequestInit) => Promise<Response>
 
 function fetchClient (made: (timeout: number) => Fetch): Client {
   return {
-    send: async call => {
+    send: async (call) => {
       try {
-        const response = await made(call.timeoutMs)(`${call.url}/orders`, { method: 'POST', headers: headersOf(call), body: JSON.stringify({ amount: call.amount }) })
+        const response = await made(call.timeoutMs)(`${call.url}/orders`, {
+          method: 'POST',
+          headers: headersOf(call),
+          body: JSON.stringify({ amount: call.amount })
+        })
         return { status: response.status, body: parsed(await response.text()) }
       } catch (error) {
         return ended(error)
@@ -153,12 +178,12 @@ function fetchClient (made: (timeout: number) => Fetch): Client {
   }
 }
 
-export const fetchPlain = fetchClient(timeout => {
+export const fetchPlain = fetchClient((timeout) => {
   const api = fetchRetry(fetch)
   return async (input, init) => api(input, { ...init, signal: AbortSignal.timeout(timeout) })
 })
 
-export const fetchTuned = fetchClient(timeout =>
+export const fetchTuned = fetchClient((timeout) =>
   // begin fetch-retry
   fetchRetry(async (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(timeout) }), {
     retries: 3,

@@ -11,7 +11,7 @@ export class Line {
   losing = 0
   requests = 0
   answers = 0
-  readonly #server = createServer({ noDelay: true }, near => { this.#accept(near) })
+  readonly #server = createServer({ noDelay: true }, (near) => { this.#accept(near) })
   readonly #sockets = new Set<Socket>()
   readonly #waiting = new Set<() => void>()
 
@@ -30,7 +30,7 @@ export class Line {
 
   /** Resolves when so many requests have come whole, or answers begun. */
   async seen (what: 'requests' | 'answers', count: number): Promise<void> {
-    while (this[what] < count) await new Promise<void>(resolve => { this.#waiting.add(resolve) })
+    while (this[what] < count) await new Promise<void>((resolve) => { this.#waiting.add(resolve) })
   }
 
   async close (): Promise<void> {
@@ -62,7 +62,7 @@ export class Line {
     let rest = ''
     /** Requests of this connection less answers: what comes while it is 0 is the rest of an answer. */
     let open = 0
-    near.on('data', chunk => {
+    near.on('data', (chunk) => {
       far.write(chunk)
       rest += chunk.toString('latin1')
       for (let length = wholeLength(rest); length !== null; length = wholeLength(rest)) {
@@ -71,7 +71,7 @@ export class Line {
         this.#count('requests')
       }
     })
-    far.on('data', chunk => {
+    far.on('data', (chunk) => {
       if (open > 0) {
         open--
         this.#count('answers')

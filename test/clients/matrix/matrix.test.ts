@@ -22,7 +22,7 @@ describe('real clients with a key and nothing else', { concurrency: ROWS_AT_ONCE
   let port: number
   before(async () => {
     upstream = await startUpstream()
-    const { url } = await startDefault({ after: end => { ends.push(end as () => Promise<void>) } }, upstream)
+    const { url } = await startDefault({ after: (end) => { ends.push(end as () => Promise<void>) } }, upstream)
     port = portOf(url)
   })
   after(async () => {
@@ -37,7 +37,7 @@ describe('real clients with a key and nothing else', { concurrency: ROWS_AT_ONCE
       let client: Client
       before(() => { client = driverOf(id) })
       after(async () => client.close?.())
-      for (const column of SOLO) test(`${title}: ${PLAY[column].title}`, async t => plays(t, client, column, row))
+      for (const column of SOLO) test(`${title}: ${PLAY[column].title}`, async (t) => plays(t, client, column, row))
     })
   }
 

@@ -20,9 +20,15 @@ import { portOf, startDefault } from './world.ts'
 const RECOVERY_MS_MAX = 60_000
 
 interface Player { readonly client: Client, readonly cell: Cell }
-interface Result { readonly executed: number, readonly ending: Ending, readonly again: Ending, readonly key: string, readonly executedAtLast: number }
+interface Result {
+  readonly executed: number
+  readonly ending: Ending
+  readonly again: Ending
+  readonly key: string
+  readonly executedAtLast: number
+}
 
-const rows = ROWS.map(row => ({ row, ...needs(...row.needs) }))
+const rows = ROWS.map((row) => ({ row, ...needs(...row.needs) }))
 
 /** All clients that are on this machine, each with a line and a key of its own. */
 async function playersOf (upstream: Upstream, port: number): Promise<Map<string, Player>> {
@@ -40,13 +46,23 @@ async function closed (players: Iterable<Player>): Promise<void> {
 }
 
 /** `meanwhile`: between the callers' first calls and their second ones. */
-async function played (players: ReadonlyMap<string, Player>, first: () => Promise<readonly Ending[]>, meanwhile: () => Promise<void>): Promise<Map<string, Result>> {
+async function played (
+  players: ReadonlyMap<string, Player>,
+  first: () => Promise<readonly Ending[]>,
+  meanwhile: () => Promise<void>
+): Promise<Map<string, Result>> {
   const cells = Array.from(players.values(), ({ cell }) => cell)
   const endings = await first()
   const executed = cells.map(({ order }) => order.executed)
   await meanwhile()
-  const again = await Promise.all(cells.map(async cell => cell.call()))
-  return new Map(Array.from(players.keys(), (id, at) => [id, { executed: executed[at] as number, ending: endings[at] as Ending, again: again[at] as Ending, key: cells[at]?.order.key as string, executedAtLast: cells[at]?.order.executed as number }]))
+  const again = await Promise.all(cells.map(async (cell) => cell.call()))
+  return new Map(Array.from(players.keys(), (id, at) => [id, {
+    executed: executed[at] as number,
+    ending: endings[at] as Ending,
+    again: again[at] as Ending,
+    key: cells[at]?.order.key as string,
+    executedAtLast: cells[at]?.order.executed as number
+  }]))
 }
 
 function holds (column: 'down' | 'drain', results: () => ReadonlyMap<string, Result>): void {
@@ -68,8 +84,13 @@ describe('real clients while the database is down', needs('own postgres'), () =>
     ends.unshift(async () => upstream.witness.close())
     const postgres = await startPostgres()
     ends.unshift(async () => postgres.stop())
-    const { url } = await startDefault({ after: end => { ends.unshift(end as () => Promise<void>) } }, upstream, { config: `stores: { postgres: { url: "${postgres.url}" } }` })
-    const isServed = async (key: string): Promise<boolean> => (await call(url, '/orders', { headers: { 'Idempotency-Key': key, Authorization: 'Bearer of-nobody' }, body: '{}' })).status === 201
+    const { url } = await startDefault(
+      { after: (end) => { ends.unshift(end as () => Promise<void>) } },
+      upstream,
+      { config: `stores: { postgres: { url: "${postgres.url}" } }` }
+    )
+    const isServed = async (key: string): Promise<boolean> =>
+      (await call(url, '/orders', { headers: { 'Idempotency-Key': key, Authorization: 'Bearer of-nobody' }, body: '{}' })).status === 201
     await eventually(async () => isServed('before'), 'the gateway serves', RECOVERY_MS_MAX)
     const players = await playersOf(upstream, portOf(url))
     ends.unshift(async () => closed(players.values()))
@@ -91,17 +112,21 @@ describe('real clients while a gateway is replaced', () => {
     ends.unshift(async () => { directory.remove() })
     const upstream = await startUpstream()
     ends.unshift(async () => upstream.witness.close())
-    const start = async (): ReturnType<typeof startDefault> => startDefault({ after: end => { ends.unshift(end as () => Promise<void>) } }, upstream, { config: 'drain: { delay: 0s }', args: ['--data-dir', directory.path] })
+    const start = async (): ReturnType<typeof startDefault> => startDefault(
+      { after: (end) => { ends.unshift(end as () => Promise<void>) } },
+      upstream,
+      { config: 'drain: { delay: 0s }', args: ['--data-dir', directory.path] }
+    )
     const gateway = await start()
     const players = await playersOf(upstream, portOf(gateway.url))
     ends.unshift(async () => closed(players.values()))
     const cells = Array.from(players.values(), ({ cell }) => cell)
     const first = async (): Promise<readonly Ending[]> => {
       const release = cells.map(({ order }) => held(order))
-      const endings = cells.map(async cell => cell.call())
+      const endings = cells.map(async (cell) => cell.call())
       await Promise.all(cells.map(async ({ order }) => order.seen('sent', 1)))
       gateway.signal('SIGTERM')
-      await gateway.logged(line => line.msg === 'draining')
+      await gateway.logged((line) => line.msg === 'draining')
       for (const go of release) go()
       return Promise.all(endings)
     }

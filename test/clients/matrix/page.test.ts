@@ -21,12 +21,13 @@ test('docs/guides/clients.md shows the lines that the tests run', () => {
 
 test('behind a gateway no client makes the API do it twice; without one, every client that retries does', () => {
   for (const { title, cells } of ROWS) for (const column of COLUMNS) assert.ok(cells[column][0] <= 1, `${title}: ${column}`)
-  const twice = ROWS.filter(({ bare }) => BARE.some(column => bare[column][0] > 1))
+  const twice = ROWS.filter(({ bare }) => BARE.some((column) => bare[column][0] > 1))
   assert.ok(twice.length >= ROWS.length / 2)
 })
 
 test('at most ten cells are wrong, none of them with the lines that the page shows, and the page says why', () => {
-  const wrong = ROWS.flatMap(row => COLUMNS.filter(column => verdictOf(row.cells[column]) === 'wrong').map(column => ({ row, column })))
+  const wrong = ROWS.flatMap((row) => COLUMNS.filter((column) => verdictOf(row.cells[column]) === 'wrong')
+    .map((column) => ({ row, column })))
   assert.ok(wrong.length <= 10, `${wrong.length} cells`)
   assert.deepEqual(wrong.filter(({ row, column }) => row.lines !== null || WHY_WRONG[column] === undefined), [])
 })

@@ -8,7 +8,14 @@ async function ended (answer: Promise<unknown>): Promise<Ending> {
   try {
     return { status: 201, body: await answer }
   } catch (error) {
-    const { status, statusCode, code, error: inner, type, constructor } = error as { status?: number, statusCode?: number, code?: string, error?: object, type?: string, constructor: { name: string } }
+    const { status, statusCode, code, error: inner, type, constructor } = error as {
+      status?: number
+      statusCode?: number
+      code?: string
+      error?: object
+      type?: string
+      constructor: { name: string }
+    }
     const answered = status ?? statusCode
     if (answered === undefined) return { error: type?.startsWith('Stripe') === true ? type : constructor.name }
     return { status: answered, body: { ...inner, ...code === undefined || code === null ? {} : { code } } }
@@ -30,7 +37,10 @@ export const openai: Client = {
   send: async ({ url, key, amount, timeoutMs }: Call) => {
     // begin openai
     const api = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'of-nobody', timeout: timeoutMs })
-    const answer = api.chat.completions.create({ model: 'gpt-5', messages: [{ role: 'user', content: `no. ${amount}` }] }, { headers: { 'Idempotency-Key': key } })
+    const answer = api.chat.completions.create(
+      { model: 'gpt-5', messages: [{ role: 'user', content: `no. ${amount}` }] },
+      { headers: { 'Idempotency-Key': key } }
+    )
     // end openai
     return ended(answer)
   }
@@ -40,7 +50,10 @@ export const anthropic: Client = {
   send: async ({ url, key, amount, timeoutMs }: Call) => {
     // begin anthropic
     const api = new Anthropic({ baseURL: url, apiKey: 'of-nobody', timeout: timeoutMs })
-    const answer = api.messages.create({ model: 'claude-opus-5-5', max_tokens: 100, messages: [{ role: 'user', content: `no. ${amount}` }] }, { headers: { 'Idempotency-Key': key } })
+    const answer = api.messages.create(
+      { model: 'claude-opus-5-5', max_tokens: 100, messages: [{ role: 'user', content: `no. ${amount}` }] },
+      { headers: { 'Idempotency-Key': key } }
+    )
     // end anthropic
     return ended(answer)
   }

@@ -1,4 +1,7 @@
-/** The matrix of real clients as data: what is played, with whom, and what has to come out. docs/reference/clients.md shows it, the tests hold it. */
+/**
+ * The matrix of real clients as data: what is played, with whom, and what has to come out. docs/reference/clients.md
+ * shows it, the tests hold it.
+ */
 import type { Need } from '../../harness/needs.ts'
 
 /** What one client meets by itself. */
@@ -16,17 +19,45 @@ export type BareColumn = typeof BARE[number]
 /** `again`: what the same call gets once more, by the same client, when all is well again. */
 export const PLAY: Readonly<Record<Column, { readonly title: string, readonly what: string, readonly again: string }>> = {
   first: { title: 'first', what: 'Nothing goes wrong.', again: '201' },
-  lost: { title: 'answer lost', what: 'The connection breaks after the gateway has answered and before the client has the answer.', again: '201' },
+  lost: {
+    title: 'answer lost',
+    what: 'The connection breaks after the gateway has answered and before the client has the answer.',
+    again: '201'
+  },
   timeout: { title: 'timeout', what: 'The timeout of the client (1 s here) ends while the API is still working.', again: '201' },
-  inFlight: { title: 'in flight', what: 'A duplicate arrives while the first request is in flight. The first one ends within 3 s (`inFlight.wait`).', again: '201' },
-  long: { title: 'in flight for longer', what: 'The same, but the first request runs for longer than 3 s. The gateway then answers the duplicate with 409 and `Retry-After`.', again: '201' },
+  inFlight: {
+    title: 'in flight',
+    what: 'A duplicate arrives while the first request is in flight. The first one ends within 3 s (`inFlight.wait`).',
+    again: '201'
+  },
+  long: {
+    title: 'in flight for longer',
+    what: 'The same, but the first request runs for longer than 3 s. The gateway then answers the duplicate with 409 and `Retry-After`.',
+    again: '201'
+  },
   other: { title: 'other body', what: 'The key was used before, with another body.', again: '201' },
   failed: { title: '500', what: 'The API executes the request and answers 500.', again: '500' },
-  notReady: { title: '503', what: 'The API executes nothing and answers 503 with `Retry-After: 1`. At the next try it is ready.', again: '201' },
-  brokenOff: { title: 'breaks off', what: 'The API executes the request and closes the connection without an answer.', again: '502 outcome-unknown' },
-  halfway: { title: 'breaks off halfway', what: 'The API executes the request and closes the connection in the middle of its answer.', again: '502 outcome-unknown' },
+  notReady: {
+    title: '503',
+    what: 'The API executes nothing and answers 503 with `Retry-After: 1`. At the next try it is ready.',
+    again: '201'
+  },
+  brokenOff: {
+    title: 'breaks off',
+    what: 'The API executes the request and closes the connection without an answer.',
+    again: '502 outcome-unknown'
+  },
+  halfway: {
+    title: 'breaks off halfway',
+    what: 'The API executes the request and closes the connection in the middle of its answer.',
+    again: '502 outcome-unknown'
+  },
   down: { title: 'database down', what: 'The database of the gateway is killed and stays down while the client retries.', again: '201' },
-  drain: { title: 'draining', what: 'The gateway gets SIGTERM while the request is in flight. The next call goes to the gateway that replaces it.', again: '201' }
+  drain: {
+    title: 'draining',
+    what: 'The gateway gets SIGTERM while the request is in flight. The next call goes to the gateway that replaces it.',
+    again: '201'
+  }
 }
 
 /** `[how often the API did it, what the caller ends with]` */
@@ -49,7 +80,13 @@ const BEST: Readonly<Record<Column, Outcome>> = {
 }
 
 /** What becomes of one that retries whatever a retry can help, without a gateway. */
-const BARE_RETRIED: Readonly<Record<BareColumn, Outcome>> = { lost: [2, '201'], timeout: [2, '201'], inFlight: [2, '201'], failed: [1, '500'], brokenOff: [2, '201'] }
+const BARE_RETRIED: Readonly<Record<BareColumn, Outcome>> = {
+  lost: [2, '201'],
+  timeout: [2, '201'],
+  inFlight: [2, '201'],
+  failed: [1, '500'],
+  brokenOff: [2, '201']
+}
 
 export interface Row {
   readonly id: string
@@ -63,9 +100,23 @@ export interface Row {
   readonly again: Partial<Readonly<Record<Column, string>>>
 }
 
-type Given = Pick<Row, 'id' | 'title'> & { readonly lines?: string, readonly needs?: readonly Need[], readonly cells?: Partial<Row['cells']>, readonly bare?: Partial<Row['bare']>, readonly again?: Row['again'] }
+type Given = Pick<Row, 'id' | 'title'> & {
+  readonly lines?: string
+  readonly needs?: readonly Need[]
+  readonly cells?: Partial<Row['cells']>
+  readonly bare?: Partial<Row['bare']>
+  readonly again?: Row['again']
+}
 
-const row = ({ id, title, lines = null, needs = [], cells, bare, again = {} }: Omit<Given, 'lines'> & { readonly lines?: string | null }): Row =>
+const row = ({
+  id,
+  title,
+  lines = null,
+  needs = [],
+  cells,
+  bare,
+  again = {}
+}: Omit<Given, 'lines'> & { readonly lines?: string | null }): Row =>
   ({ id, title, lines, needs, cells: { ...BEST, ...cells }, bare: { ...BARE_RETRIED, ...bare }, again })
 
 /** SDKs of this family send again after a 500, too. */
@@ -120,10 +171,19 @@ export const ROWS: readonly Row[] = [
 /** It throws away the bodies of the statuses that it would retry, also where it does not retry: the status is left, and the headers. */
 function agentOnce (): Given {
   const { cells, bare } = once('SocketError UND_ERR_SOCKET', 'HeadersTimeoutError UND_ERR_HEADERS_TIMEOUT')
-  return { id: 'agent', title: '`RetryAgent` (undici)', cells: { ...cells, brokenOff: [1, '502'], halfway: [1, '502'], down: [0, '503'] }, bare: bare ?? {}, again: { brokenOff: '502', halfway: '502' } }
+  return {
+    id: 'agent',
+    title: '`RetryAgent` (undici)',
+    cells: { ...cells, brokenOff: [1, '502'], halfway: [1, '502'], down: [0, '503'] },
+    bare: bare ?? {},
+    again: { brokenOff: '502', halfway: '502' }
+  }
 }
 
-/** `answer`: the API's one answer. `told`: an error that is true: not done, or not known. `wrong`: it gives up where the answer could be had, on a request that runs. */
+/**
+ * `answer`: the API's one answer. `told`: an error that is true: not done, or not known. `wrong`: it gives up where the
+ * answer could be had, on a request that runs.
+ */
 export type Verdict = 'answer' | 'told' | 'wrong'
 
 const TOLD: ReadonlySet<string> = new Set(['422 key-reused', '502 outcome-unknown', '502', '503 store-unavailable'])

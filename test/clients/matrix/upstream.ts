@@ -41,12 +41,14 @@ export class Order {
 
   readonly breaksOffHalfway: Behaviour = (_seen, response, socket) => {
     const body = JSON.stringify({ id: this.#execute(), object: 'customer' })
-    response.writeHead(201, { 'Content-Type': 'application/json', 'Content-Length': body.length }).write(body.slice(0, 10), () => { socket.destroy() })
+    response.writeHead(201, { 'Content-Type': 'application/json', 'Content-Length': body.length }).write(body.slice(0, 10), () => {
+      socket.destroy()
+    })
   }
 
   /** Resolves when so many requests have come, or it was done so often. */
   async seen (what: 'sent' | 'executed', count: number): Promise<void> {
-    while (this[what] < count) await new Promise<void>(resolve => { this.#waiting.add(resolve) })
+    while (this[what] < count) await new Promise<void>((resolve) => { this.#waiting.add(resolve) })
   }
 
   arrived (): number {

@@ -20,7 +20,7 @@ describe('real clients without a gateway', { concurrency: 6 }, () => {
       before(() => { client = driverOf(id) })
       after(async () => client.close?.())
       for (const column of BARE) {
-        test(`${title}, without a gateway: ${PLAY[column].title}`, async t => {
+        test(`${title}, without a gateway: ${PLAY[column].title}`, async (t) => {
           const { cell: { order, close }, ending } = await played(client, upstream, upstream.witness.port, column)
           t.after(close)
           // On a busy machine a retry may be late, too.

@@ -7,7 +7,11 @@ import type { Upstream } from './upstream.ts'
 interface More { readonly config?: string, readonly args?: readonly string[] }
 
 /** `idempotency: {}`: what everybody gets who says nothing. */
-export async function startDefault (t: Pick<TestContext, 'after'>, { witness }: Upstream, { config = '', args = [] }: More = {}): Promise<ProcessGateway> {
+export async function startDefault (
+  t: Pick<TestContext, 'after'>,
+  { witness }: Upstream,
+  { config = '', args = [] }: More = {}
+): Promise<ProcessGateway> {
   return startProcess(t, {
     args,
     config: `

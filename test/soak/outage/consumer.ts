@@ -69,7 +69,12 @@ export class OutageConsumer {
     request.resume()
     const { pathname, searchParams } = new URL(request.url ?? '/', this.url)
     const group = searchParams.get('group')
-    const about = { gateway: String(request.headers['x-gateway']), route: pathname.slice(1), message: Number(searchParams.get('message')), group: group === null ? null : Number(group) }
+    const about = {
+      gateway: String(request.headers['x-gateway']),
+      route: pathname.slice(1),
+      message: Number(searchParams.get('message')),
+      group: group === null ? null : Number(group)
+    }
     let over = false
     const note = (kind: Seen['kind']): void => { this.seen.push({ atMs: performance.now(), phase: this.#phase, kind, ...about }) }
     const lose = (): void => {
@@ -82,8 +87,14 @@ export class OutageConsumer {
     if (this.#phase === 'refusing') {
       lose()
       response.socket?.resetAndDestroy()
-    } else if (this.#phase === 'silent') this.#hanging.add(response)
-    else setTimeout(() => { if (!over) this.#take(response, () => { over = true; note('taken') }) }, this.#random.between(WORK_MS_LEAST, WORK_MS_MOST))
+    } else if (this.#phase === 'silent') {
+      this.#hanging.add(response)
+    } else {
+      setTimeout(
+        () => { if (!over) this.#take(response, () => { over = true; note('taken') }) },
+        this.#random.between(WORK_MS_LEAST, WORK_MS_MOST)
+      )
+    }
   }
 
   /** Written down before it is said: whoever acts on the answer acts after this line. */

@@ -1,7 +1,7 @@
 /**
- * Was it a stampede? Bounds of docs/guides/accept-now-deliver-later.md, "How many at once", for each process and each route, over what the consumer
- * wrote down. None of them depends on how fast the machine is: who paces itself by an answer cannot have acted before the
- * consumer gave it, and what comes late comes later than it may. Pure.
+ * Was it a stampede? Bounds of docs/guides/accept-now-deliver-later.md, "How many at once", for each process and each
+ * route, over what the consumer wrote down. None of them depends on how fast the machine is: who paces itself by an
+ * answer cannot have acted before the consumer gave it, and what comes late comes later than it may. Pure.
  */
 import type { Seen } from './consumer.ts'
 
@@ -16,7 +16,10 @@ export interface Wrong {
   readonly detail: string
 }
 
-/** Of an outage's deliveries, before each is a second after the answer to the one before: pauses of 50, 100, 200, 400 and 800 ms, and one more. */
+/**
+ * Of an outage's deliveries, before each is a second after the answer to the one before: pauses of 50, 100, 200, 400
+ * and 800 ms, and one more.
+ */
 const PAUSES_BELOW_A_SECOND = 6
 const LONGEST_PAUSE_MS = 1_000
 /** Both ends read one clock, as numbers with a fraction. */
@@ -28,7 +31,10 @@ export function isDown ({ phase }: Pick<Seen, 'phase'>): boolean {
   return phase === 'refusing' || phase === 'silent'
 }
 
-/** So many are asked before each is one at a time: twice the places, since those that were under way fail one after another; and the short pauses. */
+/**
+ * So many are asked before each is one at a time: twice the places, since those that were under way fail one after
+ * another; and the short pauses.
+ */
 export function asksUntilSlow ({ concurrency }: RoutePace): number {
   return 2 * concurrency + PAUSES_BELOW_A_SECOND
 }
@@ -44,7 +50,8 @@ export function placesAfter (successes: number, { concurrency }: RoutePace): num
 export function wrongsOf (seen: readonly Seen[], accepted: readonly number[], paces: readonly RoutePace[]): Wrong[] {
   const gateways = new Set(seen.map(({ gateway }) => gateway))
   return [
-    ...paces.flatMap(pace => Array.from(gateways, gateway => ofProcess(seen.filter(each => each.gateway === gateway && each.route === pace.route), pace, `${gateway}, ${pace.route}`)).flat()),
+    ...paces.flatMap((pace) => Array.from(gateways, (gateway) =>
+      ofProcess(seen.filter((each) => each.gateway === gateway && each.route === pace.route), pace, `${gateway}, ${pace.route}`)).flat()),
     ...deliveredOnce(seen, accepted),
     ...inOrder(seen)
   ]
@@ -55,10 +62,15 @@ function ofProcess (seen: readonly Seen[], pace: RoutePace, who: string): Wrong[
 }
 
 function whileDown (seen: readonly Seen[], pace: RoutePace, who: string): Wrong[] {
-  const asked = seen.filter(each => each.kind === 'asked' && isDown(each))
+  const asked = seen.filter((each) => each.kind === 'asked' && isDown(each))
   return asked.flatMap(({ atMs }, index) => {
     const sinceMs = atMs - (asked[index - 1]?.atMs ?? -Infinity)
-    return index < asksUntilSlow(pace) || sinceMs >= LONGEST_PAUSE_MS - GRAIN_MS ? [] : [{ rule: 'while down', detail: `${who}: delivery ${index + 1} of the outage ${Math.round(sinceMs)} ms after the one before` } as const]
+    return index < asksUntilSlow(pace) || sinceMs >= LONGEST_PAUSE_MS - GRAIN_MS
+      ? []
+      : [{
+          rule: 'while down',
+          detail: `${who}: delivery ${index + 1} of the outage ${Math.round(sinceMs)} ms after the one before`
+        } as const]
   })
 }
 
@@ -85,7 +97,9 @@ function ramp (seen: readonly Seen[], pace: RoutePace, who: string): Wrong[] {
     if (kind === 'asked') underWay.add(message)
     else underWay.delete(message)
     const allowed = placesAfter(successes, pace)
-    return kind === 'asked' && underWay.size > allowed ? [{ rule: 'ramp', detail: `${who}: ${underWay.size} at once after ${successes} successes, where ${allowed} may be` } as const] : []
+    return kind === 'asked' && underWay.size > allowed
+      ? [{ rule: 'ramp', detail: `${who}: ${underWay.size} at once after ${successes} successes, where ${allowed} may be` } as const]
+      : []
   })
 }
 
@@ -96,14 +110,18 @@ function rate (seen: readonly Seen[], { ratePerSecond }: RoutePace, who: string)
   const [first] = asked
   return asked.flatMap(({ atMs }, index) => {
     const allowed = 1 + Math.max(1, ratePerSecond * SAVED_SECONDS) + ratePerSecond * (atMs + GRAIN_MS - (first?.atMs ?? atMs)) / 1_000
-    return index + 1 <= allowed ? [] : [{ rule: 'rate', detail: `${who}: ${index + 1} deliveries ${Math.round(atMs - (first?.atMs ?? atMs))} ms after the first, where ${Math.floor(allowed)} may be` } as const]
+    return index + 1 <= allowed
+      ? []
+      : [{ rule: 'rate', detail: `${who}: ${index + 1} deliveries ${Math.round(atMs - (first?.atMs ?? atMs))} ms after the first, where ${Math.floor(allowed)} may be` } as const]
   })
 }
 
 function deliveredOnce (seen: readonly Seen[], accepted: readonly number[]): Wrong[] {
   const times = new Map<number, number>()
   for (const { kind, message } of seen) if (kind === 'taken') times.set(message, (times.get(message) ?? 0) + 1)
-  return accepted.filter(message => times.get(message) !== 1).map(message => ({ rule: 'delivered once', detail: `message ${message} was taken ${times.get(message) ?? 0} times` }))
+  return accepted
+    .filter((message) => times.get(message) !== 1)
+    .map((message) => ({ rule: 'delivered once', detail: `message ${message} was taken ${times.get(message) ?? 0} times` }))
 }
 
 /** None is lower than the one before it in its group, and none is asked for before the one before it was taken. */
@@ -114,6 +132,8 @@ function inOrder (seen: readonly Seen[]): Wrong[] {
     const before = latest.get(group)
     latest.set(group, { message, taken: kind === 'taken' })
     const wrong = before !== undefined && (message < before.message || (message > before.message && !before.taken))
-    return wrong ? [{ rule: 'order', detail: `group ${group}: message ${message} was ${kind} after message ${before.message}${before.taken ? '' : ', which was not taken yet'}` } as const] : []
+    return wrong
+      ? [{ rule: 'order', detail: `group ${group}: message ${message} was ${kind} after message ${before.message}${before.taken ? '' : ', which was not taken yet'}` } as const]
+      : []
   })
 }

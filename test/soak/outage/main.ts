@@ -18,7 +18,12 @@ const { values } = parseArgs({
   }
 })
 
-const result = await runOutage({ seconds: positive('seconds', values.seconds), rate: positive('rate', values.rate), seed: positive('seed', values.seed), broken: values.broken ?? null })
+const result = await runOutage({
+  seconds: positive('seconds', values.seconds),
+  rate: positive('rate', values.rate),
+  seed: positive('seed', values.seed),
+  broken: values.broken ?? null
+})
 console.log(printed(result))
 if (values.report !== undefined) writeFileSync(values.report, reported(result, process.argv.slice(2)))
 process.exitCode = isRight(result) ? 0 : 1

@@ -21,7 +21,7 @@ interface Row {
   readonly waiting: number
 }
 
-const columns = GATEWAYS.flatMap(gateway => PACES.map(({ route }) => ({ gateway, route })))
+const columns = GATEWAYS.flatMap((gateway) => PACES.map(({ route }) => ({ gateway, route })))
 
 export function isRight ({ wrongs, trouble }: OutageResult): boolean {
   return wrongs.length === 0 && trouble.length === 0
@@ -33,7 +33,7 @@ export function printed (result: OutageResult): string {
     summaryOf(result),
     ...wrongs.slice(0, WRONGS_SHOWN).map(({ rule, detail }) => `  WRONG    ${rule}: ${detail}`),
     ...wrongs.length > WRONGS_SHOWN ? [`  WRONG    and ${wrongs.length - WRONGS_SHOWN} more`] : [],
-    ...trouble.slice(0, WRONGS_SHOWN).map(detail => `  TROUBLE  ${detail}`),
+    ...trouble.slice(0, WRONGS_SHOWN).map((detail) => `  TROUBLE  ${detail}`),
     verdictOf(result)
   ].join('\n')
 }
@@ -46,7 +46,7 @@ export function reported (result: OutageResult, args: readonly string[]): string
 
 ${summaryOf(result)}
 
-${[...versions(), `${cpus().length} cores`, `seed ${options.seed}`].map(line => `* ${line}`).join('\n')}
+${[...versions(), `${cpus().length} cores`, `seed ${options.seed}`].map((line) => `* ${line}`).join('\n')}
 
 Two gateways on one Postgres and one Redis, the senders and the consumer on the same machine. ${options.rate} messages a second arrive all the time
 until the consumer is back, a third of them in one of twenty groups, half of them on each of two routes: ${PACES.map(({ route, concurrency, ratePerSecond }) => `\`${route}\` has ${concurrency} places${ratePerSecond === null ? '' : ` and a rate of ${ratePerSecond} a second`}`).join(', ')},
@@ -68,7 +68,7 @@ how fast the machine is: a process that waits for an answer has acted after the 
 | order | of a group, one before the one before it was taken |
 
 ${wrongs.slice(0, WRONGS_SHOWN).map(({ rule, detail }) => `* wrong: ${rule}: ${detail}`).join('\n')}
-${trouble.slice(0, WRONGS_SHOWN).map(detail => `* trouble: ${detail}`).join('\n')}
+${trouble.slice(0, WRONGS_SHOWN).map((detail) => `* trouble: ${detail}`).join('\n')}
 
 ## By second
 
@@ -84,7 +84,8 @@ function summaryOf ({ options: { seconds }, acceptedAtMs, seen, endedAtMs }: Out
   const asked = seen.filter(({ kind }) => kind === 'asked')
   const upAtMs = seen.find(({ phase }) => phase === 'after')?.atMs ?? endedAtMs
   const downAtMs = seen.find(isDown)?.atMs ?? upAtMs
-  const gathered = acceptedAtMs.filter(atMs => atMs < upAtMs).length - seen.filter(({ kind, atMs }) => kind === 'taken' && atMs < upAtMs).length
+  const gathered = acceptedAtMs.filter((atMs) => atMs < upAtMs).length -
+    seen.filter(({ kind, atMs }) => kind === 'taken' && atMs < upAtMs).length
   const [down, silent] = [asked.filter(isDown), asked.filter(({ phase }) => phase === 'silent')]
   const perSecond = (count: number, ms: number): string => (count / Math.max(1, ms) * SECOND_MS).toFixed(1)
   return `${acceptedAtMs.length} messages. Down for ${seconds} s: ${down.length} deliveries (${perSecond(down.length, upAtMs - downAtMs)} a second over two processes and two routes; ${silent.length} of them into silence), ` +
@@ -99,15 +100,15 @@ function rowsOf ({ seen, acceptedAtMs, beganAtMs, endedAtMs }: OutageResult): Ro
   const secondOf = (atMs: number): number => Math.floor((atMs - beganAtMs) / SECOND_MS)
   const bySecond = Map.groupBy(seen, ({ atMs }) => secondOf(atMs))
   const accepted = Map.groupBy(acceptedAtMs, secondOf)
-  const under = columns.map(column => mostBySecond(seen.filter(each => isOf(each, column)), secondOf))
+  const under = columns.map((column) => mostBySecond(seen.filter((each) => isOf(each, column)), secondOf))
   let [waiting, phase] = [0, 'before']
   return Array.from({ length: secondOf(endedAtMs) + 1 }, (_, second) => {
     const here = bySecond.get(second) ?? []
     const [came, taken] = [accepted.get(second)?.length ?? 0, here.filter(({ kind }) => kind === 'taken').length]
     waiting += came - taken
     phase = here.at(-1)?.phase ?? phase
-    const asked = columns.map(column => here.filter(each => each.kind === 'asked' && isOf(each, column)).length)
-    return { second, phase, accepted: came, asked, mostUnderWay: under.map(most => most(second)), taken, waiting }
+    const asked = columns.map((column) => here.filter((each) => each.kind === 'asked' && isOf(each, column)).length)
+    return { second, phase, accepted: came, asked, mostUnderWay: under.map((most) => most(second)), taken, waiting }
   })
 }
 
@@ -118,7 +119,7 @@ function isOf ({ gateway, route }: Seen, column: typeof columns[number]): boolea
 /** The most under way in each second, of which some began before it. */
 function mostBySecond (seen: readonly Seen[], secondOf: (atMs: number) => number): (second: number) => number {
   const underWay = underWayAt(seen)
-  return second => {
+  return (second) => {
     const before = seen.findLastIndex(({ atMs }) => secondOf(atMs) < second)
     const within = underWay.filter((_, index) => secondOf(seen[index]?.atMs ?? 0) === second)
     return Math.max(underWay[before] ?? 0, ...within)

@@ -72,7 +72,7 @@ const ROUTES = PACES.map(({ route, concurrency, ratePerSecond }) => `  - name: $
       inbox: { order: "header:X-Group", concurrency: ${concurrency}, ${ratePerSecond === null ? '' : `rate: ${ratePerSecond}, `}backoff: { first: 1s, longest: ${BACKOFF_LONGEST_MS}ms }, maxAttempts: 1000 }`).join('\n')
 
 export async function runOutage (options: OutageOptions): Promise<OutageResult> {
-  return stoppingAll(async atEnd => outage(options, atEnd))
+  return stoppingAll(async (atEnd) => outage(options, atEnd))
 }
 
 async function outage (options: OutageOptions, atEnd: AtEnd): Promise<OutageResult> {
@@ -80,15 +80,24 @@ async function outage (options: OutageOptions, atEnd: AtEnd): Promise<OutageResu
   const random = new Random(seed)
   const consumer = await OutageConsumer.start(random.fork('consumer'))
   atEnd(() => consumer.stop())
-  const upstreamOf = (gateway: string): string => `consumer: { url: "${consumer.url}", timeout: ${TIMEOUT_MS}ms, requestHeaders: { X-Gateway: ${gateway} } }`
+  const upstreamOf = (gateway: string): string =>
+    `consumer: { url: "${consumer.url}", timeout: ${TIMEOUT_MS}ms, requestHeaders: { X-Gateway: ${gateway} } }`
   const { gateways } = await startStand({ name: 'outage', broken, upstreamOf, routes: ROUTES }, atEnd)
   const senders = new Senders(gateways.map(({ url }) => url), options.rate, random.fork('senders'))
   atEnd(() => senders.close())
   const beganAtMs = performance.now()
   await act(consumer, senders, gateways, seconds)
-  const trouble = [...senders.trouble, ...gateways.flatMap(gateway => gateway.trouble() ?? [])]
+  const trouble = [...senders.trouble, ...gateways.flatMap((gateway) => gateway.trouble() ?? [])]
   const { seen } = consumer
-  return { options, acceptedAtMs: senders.acceptedAtMs, seen, beganAtMs, endedAtMs: performance.now(), trouble, wrongs: wrongsOf(seen, Array.from(senders.acceptedAtMs.keys()), PACES) }
+  return {
+    options,
+    acceptedAtMs: senders.acceptedAtMs,
+    seen,
+    beganAtMs,
+    endedAtMs: performance.now(),
+    trouble,
+    wrongs: wrongsOf(seen, Array.from(senders.acceptedAtMs.keys()), PACES)
+  }
 }
 
 async function act (consumer: OutageConsumer, senders: Senders, gateways: readonly GatewayProcess[], seconds: number): Promise<void> {
@@ -97,7 +106,11 @@ async function act (consumer: OutageConsumer, senders: Senders, gateways: readon
   await pause(WARM_UP_MS)
   consumer.become('refusing')
   await pause(halfMs)
-  await eventually(async () => (await Promise.all(gateways.map(knowsThatItIsDown))).every(Boolean), 'every process knows that the consumer is down', NOTICED_MS_MAX)
+  await eventually(
+    async () => (await Promise.all(gateways.map(knowsThatItIsDown))).every(Boolean),
+    'every process knows that the consumer is down',
+    NOTICED_MS_MAX
+  )
   consumer.become('silent')
   await pause(halfMs)
   consumer.become('after')
@@ -127,7 +140,7 @@ class Senders {
   #sentUntilMs = 0
 
   constructor (urls: readonly string[], rate: number, random: Random) {
-    this.#pools = urls.map(url => new Pool(url, { connections: CONNECTIONS }))
+    this.#pools = urls.map((url) => new Pool(url, { connections: CONNECTIONS }))
     this.#everyMs = 1_000 / rate
     this.#random = random
   }
@@ -146,7 +159,7 @@ class Senders {
 
   async close (): Promise<void> {
     clearInterval(this.#timer ?? undefined)
-    await Promise.all(this.#pools.map(async pool => pool.destroy()))
+    await Promise.all(this.#pools.map(async (pool) => pool.destroy()))
   }
 
   #begin (message: number): void {
