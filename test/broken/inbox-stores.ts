@@ -185,7 +185,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       {
         file: POSTGRES,
         find: "and h.attempt = w.attempt and h.state = 'delivering'",
-        replace: `and h.attempt = w.attempt and h.state = 'delivering' and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
+        replace: `and h.attempt = w.attempt and h.state = 'delivering'
+          and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
       }
     ]
   },

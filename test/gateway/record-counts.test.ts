@@ -227,7 +227,7 @@ function visitOf (caller: string): KeyedRequest {
   return {
     route: guardedRoute('http://127.0.0.1', BOUND),
     retentionMs: 3_600_000,
-    holding: { holder: { caller, peer: null } }
+    reservation: { holder: { caller, peer: null } }
   } as unknown as KeyedRequest
 }
 
