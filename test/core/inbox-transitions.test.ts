@@ -323,6 +323,7 @@ class Group {
   readonly deliveries: string[] = []
   readonly reports: string[] = []
   readonly #living = new Set<number>([1, 2])
+  #lastNumber = 0
   nowMs = NOW_MS
 
   get all (): MessageRow[] { return [...this.rows.values()] }
@@ -348,7 +349,8 @@ class Group {
   #eventOf (name: MessageEventName, place: number, row: MessageRow | null, worker: number, stops: boolean): MessageEvent {
     const id = Buffer.alloc(32, place)
     const owner = Buffer.alloc(16, worker)
-    const end = { number: this.#next(), isBehind: this.all.some(blocks) }
+    // As a sequence does: what was swept gives its number to nobody.
+    const end = { number: ++this.#lastNumber, isBehind: this.all.some(blocks) }
     switch (name) {
       case 'accept': return { kind: 'accept', message: { ...message, id, stops, holds: stops }, ...end }
       case 'acceptOther': return { kind: 'accept', message: { ...other, id }, ...end }
@@ -359,8 +361,6 @@ class Group {
       }
     }
   }
-
-  #next (): number { return Math.max(0, ...this.all.map(({ number }) => number)) + 1 }
 
   #moment (): Moment {
     return { nowMs: this.nowMs, overMs: this.nowMs, lives: (owner) => this.#living.has(owner[0] ?? 0) }
@@ -398,13 +398,17 @@ class Group {
   }
 }
 
+/** Those that a group brings about by itself come with them. */
+const GROUP_EVENTS = EVENT_NAMES.filter((name) => name !== 'turn' && name !== 'recall')
+
 test('any history of a group: one at a time, in order, each delivery numbered and ended once, and nobody forgotten', () => {
   const step = fc.record({
-    name: fc.constantFrom(...EVENT_NAMES.filter((name) => name !== 'turn' && name !== 'recall')),
+    // Half of them begin something: of events drawn alike, hardly any meets a message that it means anything to.
+    name: fc.oneof(fc.constantFrom<MessageEventName>('accept', 'take'), fc.constantFrom(...GROUP_EVENTS)),
     place: fc.constantFrom(1, 2, 3, 4),
     worker: fc.constantFrom(1, 2),
     stops: fc.boolean(),
-    toggles: fc.boolean(),
+    toggles: fc.constantFrom(true, false, false, false),
     waitMs: fc.constantFrom(0, 0, 500, 9_000)
   })
   let deliveries = 0
@@ -418,5 +422,6 @@ test('any history of a group: one at a time, in order, each delivery numbered an
     }
     deliveries += group.deliveries.length
   }), { numRuns: 500 })
+  console.log('DELIV', deliveries)
   assert.ok(deliveries > 100, `the histories deliver: ${deliveries} times`)
 })
