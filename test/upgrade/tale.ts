@@ -31,6 +31,7 @@ export class Key {
   readonly key = randomUUID()
   readonly #world: World
   readonly #ask: Ask
+  #answer: Answered | null = null
 
   constructor (world: World, route: string, fields: Readonly<Record<string, string>> = {}) {
     this.#world = world
@@ -43,7 +44,9 @@ export class Key {
   }
 
   async ask (to?: Seat, more: Partial<Ask> = {}): Promise<Answered> {
-    return this.#world.ask({ ...this.#ask, ...more, ...to === undefined ? {} : { to } })
+    const answer = await this.#world.ask({ ...this.#ask, ...more, ...to === undefined ? {} : { to } })
+    this.#answer = answer
+    return answer
   }
 
   get attempts (): number[] {
@@ -55,7 +58,9 @@ export class Key {
   }
 
   async reached (): Promise<void> {
-    await eventually(() => this.attempts.length > 0, 'the upstream has it')
+    await eventually(() => this.attempts.length > 0 || this.#answer?.status === 503, 'the upstream has it')
+    // A gateway that refuses it is the finding, and not that it never came.
+    if (this.attempts.length === 0 && this.#answer?.status === 503) throw new Error(saidBy(this.#answer))
   }
 
   assertSent (...attempts: readonly number[]): void {
