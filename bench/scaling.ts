@@ -19,7 +19,7 @@ export const PAGES = ['docs/guides/scale.md', MEASUREMENTS] as const
 const CONCURRENCY = 32
 /** Renewals and signs of life have one connection each, everything else three (src/store/postgres/open.ts). */
 export const CONNECTIONS_PER_PROCESS = CLAIM_CONNECTIONS + SETTLE_CONNECTIONS + 1 + 1 + 3
-/** What Redis 7.0.15 takes for a key with its value and its place in the tables (test/store/redis-scaling.test.ts). */
+/** What Redis 7.0.15 takes for a key with its value and its place in the tables (test/store/redis/scaling.test.ts). */
 export const REDIS_LOCK_BYTES = 290
 export const REDIS_COPY_BYTES = 850
 

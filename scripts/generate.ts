@@ -26,5 +26,5 @@ writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('doc
 writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())
 writeFileSync(new URL('docs/reference/metrics.md', root), metricsPage())
 writeFileSync(new URL('docs/reference/rules.md', root), rulesPage())
-writeFileSync(new URL('src/core/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
+writeFileSync(new URL('src/core/protocol/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
 for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))

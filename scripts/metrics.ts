@@ -2,8 +2,8 @@
  * docs/reference/metrics.md: the declarations of src/telemetry/metrics.ts and the closed sets of label values, with what neither can
  * say: what each value means, and what to do when a metric moves.
  */
-import { ASPECTS } from '../src/core/aspects.ts'
-import { WEAKNESSES } from '../src/core/standing.ts'
+import { ASPECTS } from '../src/core/protocol/aspects.ts'
+import { WEAKNESSES } from '../src/core/protocol/durability.ts'
 import { declaredMetrics, MESSAGE_STATES, PROMISES, RELOAD_RESULTS, WORKER_STATES } from '../src/telemetry/metrics.ts'
 import type { Declaration } from '../src/telemetry/metrics.ts'
 import {

@@ -1,7 +1,7 @@
-/** docs/reference/presets.md: the rows of src/core/presets.ts, with what they cannot say of themselves. */
-import { spelledName } from '../src/core/fields.ts'
-import type { Preset, PresetKey } from '../src/core/key-source.ts'
-import { PRESETS } from '../src/core/presets.ts'
+/** docs/reference/presets.md: the rows of src/core/key/presets.ts, with what they cannot say of themselves. */
+import { spelledName } from '../src/core/headers/fields.ts'
+import type { Preset, PresetKey } from '../src/core/policy/key-source.ts'
+import { PRESETS } from '../src/core/key/presets.ts'
 
 interface About {
   /** Who sends it. */
@@ -46,7 +46,7 @@ const ABOUT: Readonly<Record<string, About>> = {
 
 const HEAD = `# Presets
 
-<!-- Made by "npm run generate" from src/core/presets.ts and scripts/presets.ts; do not edit. -->
+<!-- Made by "npm run generate" from src/core/key/presets.ts and scripts/presets.ts; do not edit. -->
 
 A preset names a sender. It says where the sender's key is, whose key it is, and what is compared. Write its name in \`key.from\`:
 

@@ -55,7 +55,7 @@ Each line here has a *break*: a change of the source text that takes the line ou
 
 \`\`\`sh
 ONCEWAY_BREAK=ignore-lease node --disable-proto=delete --import ./test/broken/register.ts --test \\
-  --test-name-pattern='nothing is sent when the process was paused' test/gateway/busy-pool.test.ts
+  --test-name-pattern='nothing is sent when the process was paused' test/gateway/forward/busy-pool.test.ts
 \`\`\`
 
 - The breaks are in [\`test/broken\`](../../test/broken). \`npm run test:long\` runs each named test on its broken build and demands that it fails

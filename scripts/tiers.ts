@@ -42,7 +42,7 @@ export const LONG: readonly Group[] = [
   },
   {
     why: 'clusters, shards and proxies of stores',
-    patterns: ['store/redis-{cluster,sentinel}', 'store/postgres-{sharded,durable,lines,pgbouncer}']
+    patterns: ['store/redis/{cluster,sentinel}', 'store/postgres/{sharded,durable,lines,pgbouncer}']
   },
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
@@ -55,7 +55,7 @@ export const LONG: readonly Group[] = [
 
 /** What takes longest in `npm test`, so that none of it is left for the end alone. */
 const FIRST = [
-  'simulation/simulation', 'store/postgres', 'store/sqlite', 'store/redis-tls', 'cli/serve', 'cli/listening',
+  'simulation/simulation', 'store/postgres/records', 'store/sqlite/records', 'store/redis/tls', 'cli/serve', 'cli/listening',
   'e2e/two-processes', 'e2e/lifecycle'
 ].map(fileOf)
 

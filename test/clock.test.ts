@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { uptime } from 'node:os'
 import { test } from 'node:test'
-import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../src/clock.ts'
+import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../src/process/clock.ts'
 
 /** Long enough for waits that share their timers, and one that does not. */
 const WAITS_MS = [20, 500, 640]

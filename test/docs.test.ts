@@ -296,7 +296,7 @@ test('every rule of docs/concepts/protocol.md names a test that exists', () => {
 })
 
 test('docs/reference/http.md lists every field that a replay leaves out, and no other', async () => {
-  const { NOT_KEPT, NOT_KEPT_PREFIXES } = await import('../src/core/headers.ts')
+  const { NOT_KEPT, NOT_KEPT_PREFIXES } = await import('../src/core/headers/headers.ts')
   const section = read('docs/reference/http.md').split('## What a replay leaves out')[1]?.split('\n## ')[0] ?? ''
   const rows = section.split('\n').filter((line) => /^\| the |^\| how long/.test(line))
   const listed = rows.flatMap((line) => Array.from(line.matchAll(/`([^`]+)`/g), ([, name]) => name?.toLowerCase() ?? ''))
@@ -304,7 +304,7 @@ test('docs/reference/http.md lists every field that a replay leaves out, and no 
 })
 
 test('every problem that the gateway answers with stands in the documents', async () => {
-  const { PROBLEMS } = await import('../src/core/problems.ts')
+  const { PROBLEMS } = await import('../src/core/protocol/problems.ts')
   const text = PAGES.map(read).join('\n')
   assert.deepEqual(Object.keys(PROBLEMS).filter((code) => !text.includes(`\`${code}\``)), [])
 })

@@ -4,11 +4,11 @@
  * vacuum runs when autovacuum would have, at the table's own thresholds. Compared: storage parameters.
  */
 import { randomBytes } from 'node:crypto'
-import { encodeHeaders } from '../../src/core/codec.ts'
-import { keyHash, recordId } from '../../src/core/identity.ts'
-import { OWNER_BYTES } from '../../src/core/record.ts'
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
-import type { Claim } from '../../src/core/record.ts'
+import { encodeHeaders } from '../../src/core/protocol/codec.ts'
+import { keyHash, recordId } from '../../src/core/record/record-id.ts'
+import { OWNER_BYTES } from '../../src/core/record/record.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
+import type { Claim } from '../../src/core/record/record.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
 import type { PostgresRecordStore } from '../../src/store/postgres/open.ts'
 import type { Numbers } from './load.ts'

@@ -4,7 +4,7 @@
  * them. Into the table as it is, logged and with all its indexes: what is measured afterwards has grown, not been built.
  */
 import { Client } from 'pg'
-import { keyHash, recordId } from '../../src/core/identity.ts'
+import { keyHash, recordId } from '../../src/core/record/record-id.ts'
 import { ANSWER_HEAD, ANSWER_TAIL, KEY_CHARS, keyOf, ROUTE, SCOPE } from './thing.ts'
 
 export interface SeedOrder {
@@ -28,7 +28,7 @@ const DAY_SECONDS = 86_400
 /** Longer than any run: a seeded record that ended meanwhile would be executed. */
 const LEAST_SECONDS = 7_200
 
-/** SHA-256 over a fixed beginning and the key: what core/identity makes, whose frames SQL cannot write. */
+/** SHA-256 over a fixed beginning and the key: what core/record/record-id makes, whose frames SQL cannot write. */
 const SEED = `insert into onceway.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
        claimed_at, settled_at, settled_by, expires_at, status, route, method, path, request_id, instance, key_hash, headers, body)
 select sha256($1::bytea || convert_to(k.key, 'UTF8')), t.scheme, t.state, uuid_send(gen_random_uuid()), t.attempt, t.fp_alg, t.fingerprint, t.lease_ms, t.unknown_keep_ms, t.quarantine_ms,
@@ -71,7 +71,7 @@ async function insert (client: Client, { expiresAtMs, template }: SeedOrder, fro
   if (rowCount !== to - from + 1) throw new Error(`${rowCount} records of ${to - from + 1}: is there one of ${template}?`)
 }
 
-/** As core/digest frames its parts: six bytes of length, then the part; and the frame of the key that follows. */
+/** As core/record/digest frames its parts: six bytes of length, then the part; and the frame of the key that follows. */
 function framed (parts: readonly string[]): Buffer {
   const frame = (length: number): Buffer => {
     const bytes = Buffer.alloc(6)
@@ -93,7 +93,7 @@ async function verify ({ database, from, count }: SeedOrder): Promise<void> {
         'select from onceway.records where id = $1 and key_hash = $2',
         [recordId(ROUTE, SCOPE, key), keyHash(key)]
       )
-      if (rowCount !== 1) throw new Error(`the record of ${key} is not where its id says: has core/identity.ts changed?`)
+      if (rowCount !== 1) throw new Error(`the record of ${key} is not where its id says: has core/record/record-id.ts changed?`)
     }
   } finally {
     await client.end()

@@ -2,17 +2,18 @@
  * Delivers what routes with an inbox have accepted, here or elsewhere: as many at once as each consumer takes well, for as
  * long as this process lives and the store says that it does. What a dead process had is taken back by any other.
  */
-import type { Delivery } from '../core/message.ts'
-import { begun, ended, roomOf, startPace } from '../core/pacing.ts'
-import type { Pace } from '../core/pacing.ts'
-import { StoreOverloaded, StoreUnavailable } from '../errors.ts'
-import { deliver, tellRecovered } from '../gateway/delivering.ts'
-import type { DeliveryEnd } from '../gateway/delivering.ts'
+import type { Delivery } from '../core/inbox/message.ts'
+import { begun, ended, roomOf, startPace } from '../core/inbox/pacing.ts'
+import type { Pace } from '../core/inbox/pacing.ts'
+import { StoreOverloaded, StoreUnavailable } from '../ports/errors.ts'
+import { deliver, tellRecovered } from '../gateway/inbox/deliver.ts'
+import type { DeliveryEnd } from '../gateway/inbox/deliver.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/worker-leases.ts'
-import type { WorkerLease } from '../gateway/worker-leases.ts'
-import type { InboxRoute } from '../gateway/world.ts'
-import type { Cancel, TakeMessages } from '../ports.ts'
+import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/inbox/worker-lease.ts'
+import type { WorkerLease } from '../gateway/inbox/worker-lease.ts'
+import type { InboxRoute } from '../gateway/shared/deps.ts'
+import type { Cancel } from '../ports/clock.ts'
+import type { TakeMessages } from '../ports/inbox.ts'
 import { Service } from './service.ts'
 
 /** Between two looks when nobody says that there is something: the net under every wake-up. */

@@ -3,8 +3,8 @@
  * of a worker's at most.
  */
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Sign } from '../gateway/arbiter-clock.ts'
-import { readClocks } from '../gateway/clock-reading.ts'
+import type { Sign } from '../gateway/shared/arbiter-clock.ts'
+import { readClocks } from '../gateway/shared/clock-reading.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {

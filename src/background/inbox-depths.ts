@@ -1,8 +1,8 @@
 /** Asks the store how much is in the inboxes: for the bounds at the door, for the metrics, and for what nobody delivers. */
 import type { Gateway } from '../gateway/gateway.ts'
-import { everyDepth, strayDepths } from '../gateway/inbox-depths.ts'
-import type { Deps } from '../gateway/world.ts'
-import { StoreUnavailable } from '../errors.ts'
+import { everyDepth, strayDepths } from '../gateway/limits/inbox-depths.ts'
+import type { Deps } from '../gateway/shared/deps.ts'
+import { StoreUnavailable } from '../ports/errors.ts'
 import { Service } from './service.ts'
 
 const EVERY_MS = 1_000

@@ -4,8 +4,8 @@
  * of the questions that are under way: an upstream that is silent holds up nobody else's.
  */
 import type { Gateway } from '../gateway/gateway.ts'
-import { probe } from '../gateway/probing.ts'
-import type { ProbedRoute } from '../gateway/world.ts'
+import { probe } from '../gateway/probe/probe.ts'
+import type { ProbedRoute } from '../gateway/shared/deps.ts'
 import { Service } from './service.ts'
 
 /** Questions under way at once in a process, of a route and of all: an upstream that has trouble is not to be asked by hundreds. */

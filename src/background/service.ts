@@ -3,9 +3,10 @@
  * round is logged, once for an outage, and the next one comes, a backlog is worked off in a third of the time at most, `stop`
  * waits for the round under way.
  */
-import { Outage } from '../core/outage.ts'
-import { StoreNotOpened } from '../errors.ts'
-import type { Cancel, Clock, Log } from '../ports.ts'
+import { Outage } from '../core/limits/outage.ts'
+import { StoreNotOpened } from '../ports/errors.ts'
+import type { Cancel, Clock } from '../ports/clock.ts'
+import type { Log } from '../ports/telemetry.ts'
 
 export interface ServiceOptions {
   readonly name: string

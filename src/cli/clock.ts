@@ -1,7 +1,7 @@
 /** `onceway clock`: whether the time of the store is believed, and an operator's word that it is right. */
 import type { Config } from '../config/config.ts'
-import type { ClockReport } from '../core/arbiter-time.ts'
-import { EARLIER_MS_MAX } from '../store/time-seen.ts'
+import type { ClockReport } from '../core/protocol/arbiter-time.ts'
+import { EARLIER_MS_MAX } from '../store/shared/time-seen.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { confirmClock, readClock } from './open-stores.ts'

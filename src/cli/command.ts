@@ -4,9 +4,10 @@ import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { ParseArgsOptionsConfig } from 'node:util'
 import { defaultConfig, loadConfig } from '../config/load.ts'
-import type { Config, Environment } from '../config/config.ts'
-import { didYouMean } from '../config/nearest.ts'
-import { StartError } from '../errors.ts'
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/read/interpolate.ts'
+import { didYouMean } from '../config/read/nearest.ts'
+import { StartError } from '../ports/errors.ts'
 
 /** Where a command writes and what it reads from; tests bring their own. */
 export interface Terminal {

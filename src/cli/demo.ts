@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startApp } from '../app.ts'
+import { startApp } from '../process/app.ts'
 import { defaultConfig } from '../config/load.ts'
 import { startDemoUpstream } from '../demo/upstream.ts'
 import { readOptions } from './command.ts'

@@ -3,7 +3,7 @@
  * more becomes indeterminate instead of being executed again, in one transaction, with who and why.
  */
 import type { Config } from '../config/config.ts'
-import type { EpochOrder, EpochResult } from '../core/epoch.ts'
+import type { EpochOrder, EpochResult } from '../core/record/epoch.ts'
 import { bumpEpochOf } from '../store/postgres/epoch.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'

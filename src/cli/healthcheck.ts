@@ -1,5 +1,5 @@
 /** `onceway healthcheck`: for containers without curl. Asks the admin port of a gateway on this machine. */
-import { StartError } from '../errors.ts'
+import { StartError } from '../ports/errors.ts'
 import { hostInUrl, reachable } from '../http/listen.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'

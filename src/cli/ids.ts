@@ -1,10 +1,10 @@
-/** `onceway ids`: by which scheme the ids of records are made (core/schemes.ts), and the switch to the newest one. */
+/** `onceway ids`: by which scheme the ids of records are made (core/record/schemes.ts), and the switch to the newest one. */
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/config.ts'
-import { LIVES_MS } from '../core/aspects.ts'
-import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../core/scheme-switch.ts'
-import { keysOf, newestSchemeName, NEWEST_RULES, schemeNames, SECRET_BYTES_MIN } from '../core/schemes.ts'
-import { StartError } from '../errors.ts'
+import { LIVES_MS } from '../core/protocol/aspects.ts'
+import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../core/record/scheme-switch.ts'
+import { keysOf, newestSchemeName, NEWEST_RULES, schemeNames, SECRET_BYTES_MIN } from '../core/record/schemes.ts'
+import { StartError } from '../ports/errors.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { reportSchemesOf, switchSchemeOf } from '../store/postgres/schemes.ts'

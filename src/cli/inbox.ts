@@ -2,12 +2,12 @@
  * `onceway inbox`: what an operator may see of messages, and do to those that are not under way: deliver them again, or give
  * them up. One by its id, or all that a filter finds; every change leaves an audit row.
  */
-import type { MessageDetail, MessageState } from '../core/message.ts'
+import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
 import type { Config } from '../config/config.ts'
-import { storeText } from '../config/store-text.ts'
-import { parseDuration } from '../config/units.ts'
-import { StartError } from '../errors.ts'
-import type { InboxStore, MessageAudit, MessageFilter } from '../ports.ts'
+import { storeText } from '../config/compare/store-text.ts'
+import { parseDuration } from '../config/read/units.ts'
+import { StartError } from '../ports/errors.ts'
+import type { InboxStore, MessageAudit, MessageFilter } from '../ports/inbox.ts'
 import { CONFIG_OPTIONS, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'

@@ -1,12 +1,12 @@
 /**
  * What an operator's `--key` stands for in the store: its hash by the scheme of ids that claims there, and by the one before while
- * anything of it may be left (core/schemes.ts). Whoever has not got their secrets cannot tell.
+ * anything of it may be left (core/record/schemes.ts). Whoever has not got their secrets cannot tell.
  */
-import { keyHash } from '../core/identity.ts'
-import { keysOf } from '../core/schemes.ts'
-import type { Scheme } from '../core/schemes.ts'
-import { StartError } from '../errors.ts'
-import type { RecordStore } from '../ports.ts'
+import { keyHash } from '../core/record/record-id.ts'
+import { keysOf } from '../core/record/schemes.ts'
+import type { Scheme } from '../core/record/schemes.ts'
+import { StartError } from '../ports/errors.ts'
+import type { RecordStore } from '../ports/records.ts'
 import type { Terminal } from './command.ts'
 
 export interface KeyedStore {

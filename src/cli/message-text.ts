@@ -1,9 +1,9 @@
 /** Messages as an operator reads and names them. Never a body, never a credential, never a key that the route did not ask to keep. */
-import { maskHeader } from '../config/mask.ts'
-import { pairs } from '../core/lines.ts'
-import { MESSAGE_STATES } from '../core/message.ts'
-import type { MessageDetail, MessageState } from '../core/message.ts'
-import { StartError } from '../errors.ts'
+import { maskHeader } from '../config/read/mask.ts'
+import { pairs } from '../core/headers/lines.ts'
+import { MESSAGE_STATES } from '../core/inbox/message.ts'
+import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
+import { StartError } from '../ports/errors.ts'
 import { textOrNull, timeText } from './record-text.ts'
 
 export function readMessageState (text: string): MessageState {

@@ -1,7 +1,7 @@
 /** `onceway records audit`: who changed a record by hand, when, and why. */
-import type { AuditRow } from '../core/audit.ts'
+import type { AuditRow } from '../core/record/audit.ts'
 import type { Config } from '../config/config.ts'
-import { storeText } from '../config/store-text.ts'
+import { storeText } from '../config/compare/store-text.ts'
 import { readAuditOf } from '../store/postgres/audit.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'

@@ -1,7 +1,7 @@
 /** Records as an operator reads and names them. Never a body, never a key that the route did not ask to keep. */
-import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record.ts'
-import type { AskingDetail, RecordDetail, RecordState, Row } from '../core/record.ts'
-import { StartError } from '../errors.ts'
+import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record/record.ts'
+import type { AskingDetail, RecordDetail, RecordState, Row } from '../core/record/record.ts'
+import { StartError } from '../ports/errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
 

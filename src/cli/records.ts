@@ -2,10 +2,10 @@
  * `onceway records`: what an operator may see and do. Every change is a compare-and-set on the owner and attempt that
  * the operator was shown, and leaves an audit row; what the protocol refuses, the command refuses, and says what stands there.
  */
-import type { RecordDetail } from '../core/record.ts'
-import { storeText } from '../config/store-text.ts'
-import { StartError } from '../errors.ts'
-import type { RecordFilter } from '../ports.ts'
+import type { RecordDetail } from '../core/record/record.ts'
+import { storeText } from '../config/compare/store-text.ts'
+import { StartError } from '../ports/errors.ts'
+import type { RecordFilter } from '../ports/records.ts'
 import { CONFIG_OPTIONS, textOption, wholeNumber } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'

@@ -1,6 +1,6 @@
 /** Finds the command that the words name, runs it, and turns what goes wrong into a sentence and an exit code. */
-import { errorStack, StartError, StoreUnavailable } from '../errors.ts'
-import { didYouMean } from '../config/nearest.ts'
+import { errorStack, StartError, StoreUnavailable } from '../ports/errors.ts'
+import { didYouMean } from '../config/read/nearest.ts'
 import type { Command, Terminal } from './command.ts'
 
 /** Loaded when called: `version` needs no database driver. */

@@ -2,9 +2,10 @@
 import { availableParallelism } from 'node:os'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Flags } from '../config/load.ts'
-import type { Config, Environment } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
+import type { Environment } from '../config/read/interpolate.ts'
 import { WORKERS_MAX } from '../config/schema.ts'
-import { StartError } from '../errors.ts'
+import { StartError } from '../ports/errors.ts'
 import { configFile, readOptions, textOption, wholeNumber } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 import { Signals } from './signals.ts'
@@ -51,7 +52,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   // Before anything starts: a signal while starting is a wish to stop too.
   const signals = new Signals(terminal)
   // Everything with its drivers takes a while to load, and a signal may come meanwhile.
-  const { instanceName, longestDrainMs, startApp } = await import('../app.ts')
+  const { instanceName, longestDrainMs, startApp } = await import('../process/app.ts')
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
     const config = toy === null
@@ -76,7 +77,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
       telling.over()
       return 0
     }
-    const { startPrimary } = await import('../workers/primary.ts')
+    const { startPrimary } = await import('../process/cluster/primary.ts')
     const primary = await startPrimary(config, { size, instance: instanceName(), announce: terminal.out })
     signals.onHangup(() => { primary.reload(reload) })
     signals.onSecond(primary.kill)

@@ -5,9 +5,9 @@
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Environment } from '../config/config.ts'
+import type { Environment } from '../config/read/interpolate.ts'
 import { startDemoUpstream } from '../demo/upstream.ts'
-import { StartError } from '../errors.ts'
+import { StartError } from '../ports/errors.ts'
 import { reachable } from '../http/listen.ts'
 import { isHeld } from '../store/sqlite/directory.ts'
 

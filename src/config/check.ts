@@ -3,19 +3,19 @@
  * broken by the schema's word is passed over, all others are looked at, so that every mistake is told in one run.
  */
 import { BlockList, isIP } from 'node:net'
-import { SECRET_BYTES_MIN } from '../core/schemes.ts'
+import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
 import { hides } from '../routing/match.ts'
 import { areAuthorities } from './certificates.ts'
-import { bodyBytesMax, checkIdempotency, routeMatch } from './check-route.ts'
+import { bodyBytesMax, checkIdempotency, routeMatch } from './routes/check.ts'
 import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
-import { didYouMean } from './nearest.ts'
-import { mistake, pathText, printable } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import { didYouMean } from './read/nearest.ts'
+import { mistake, pathText, printable } from './read/problem.ts'
+import type { Mistake, Path } from './read/problem.ts'
 import { checkRedis } from './redis.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
-import type { IdempotencyFile, RouteFile } from './schema-route.ts'
-import { parseDuration, parseSize } from './units.ts'
+import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
+import { parseDuration, parseSize } from './read/units.ts'
 
 /** Fields of a forwarded request that are ours or the protocol's: a static value would break framing, identity or the chain of proxies. */
 const PROTECTED_HEADER = /^(host|content-length|content-type|content-encoding|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|accept-encoding|via|forwarded|x-forwarded-.*|x-request-id|traceparent|tracestate|idempotency-.*|onceway[-_].*)$/i

@@ -2,15 +2,15 @@
  * The configuration as the program uses it: every default filled in, every duration in milliseconds, every size in bytes,
  * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
  */
-import type { CorsPolicy } from '../core/cors.ts'
-import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy.ts'
+import type { CorsPolicy } from '../core/headers/cors.ts'
+import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
 
 export interface Config {
   /** The file it came from; null: made from the command line alone. */
   readonly file: string | null
   /** Where the embedded store keeps its file. Absolute. */
   readonly dataDir: string
-  /** What ids are keyed with (core/schemes.ts): the newest, and the one before it. Empty: none is configured. */
+  /** What ids are keyed with (core/record/schemes.ts): the newest, and the one before it. Empty: none is configured. */
   readonly secrets: readonly Buffer[]
   /** `type` of a problem is this plus its code. */
   readonly problemBaseUri: string
@@ -41,6 +41,7 @@ export interface Config {
 }
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
 export type LogLevel = typeof LOG_LEVELS[number]
 
 export interface AdminConfig {
@@ -122,6 +123,3 @@ export interface LimitsConfig {
   /** The longest that nothing moves in a tunnel. */
   readonly tunnelIdleMs: number
 }
-
-/** The process's environment, or a test's. */
-export type Environment = Readonly<Record<string, string | undefined>>

@@ -1,11 +1,11 @@
 /** `cors` as it is written: its shape, what no origin can be, and its policy. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import type { CorsPolicy } from '../core/cors.ts'
-import { mistake } from './problem.ts'
-import type { Mistake } from './problem.ts'
-import { duration, shape } from './schema-words.ts'
-import { parseDuration } from './units.ts'
+import type { CorsPolicy } from '../core/headers/cors.ts'
+import { mistake } from './read/problem.ts'
+import type { Mistake } from './read/problem.ts'
+import { duration, shape } from './read/schema-words.ts'
+import { parseDuration } from './read/units.ts'
 
 export const Cors = Type.Object({
   origins: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), {

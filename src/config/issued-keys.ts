@@ -1,17 +1,17 @@
 /** `issuedKeys`: its rules, those of the routes that take no other keys, and both in the program's shape. */
 import { isDeepStrictEqual } from 'node:util'
 import { resolve } from 'node:path'
-import { KEY_OVERTIME_MS } from '../core/issued-keys.ts'
-import type { IssuedKeysPolicy, JwtPolicy } from '../core/policy.ts'
-import { checkJwt, isUrl } from './check-route.ts'
-import { INBOX_DEFAULTS } from './inbox.ts'
-import { readKeySources } from './key-source.ts'
-import { mistake } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import { KEY_OVERTIME_MS } from '../core/key/issued-keys.ts'
+import type { IssuedKeysPolicy, JwtPolicy } from '../core/policy/policy.ts'
+import { checkJwt, isUrl } from './routes/check.ts'
+import { INBOX_DEFAULTS } from './routes/inbox.ts'
+import { readKeySources } from './routes/key-source.ts'
+import { mistake } from './read/problem.ts'
+import type { Mistake, Path } from './read/problem.ts'
 import type { IssuedKeysFile } from './schema.ts'
-import type { IdempotencyFile } from './schema-route.ts'
-import { readScope } from './scope.ts'
-import { parseDuration } from './units.ts'
+import type { IdempotencyFile } from './routes/schema.ts'
+import { readScope } from './routes/scope.ts'
+import { parseDuration } from './read/units.ts'
 
 const HERE: Path = ['issuedKeys']
 

@@ -1,14 +1,15 @@
 /** The effective configuration as YAML, for people: every default filled in, every override applied, every secret masked (mask.ts). */
 import { stringify } from 'yaml'
-import { fingerprintOf } from './fingerprint.ts'
-import { masked } from './mask.ts'
+import { fingerprintOf } from './routes/fingerprint.ts'
+import { masked } from './read/mask.ts'
 import { fileSchema } from './schema.ts'
-import type { ConfigFile, SchemaNode } from './schema.ts'
-import type { IdempotencyFile } from './schema-route.ts'
-import { HMAC_DEFAULTS } from './schema-verify.ts'
-import type { VerifyFile } from './schema-verify.ts'
-import { patternChild } from './schema-walk.ts'
-import { isTree } from './tree.ts'
+import type { ConfigFile } from './schema.ts'
+import type { SchemaNode } from './read/schema-words.ts'
+import type { IdempotencyFile } from './routes/schema.ts'
+import { HMAC_DEFAULTS } from './routes/schema-verify.ts'
+import type { VerifyFile } from './routes/schema-verify.ts'
+import { patternChild } from './read/schema-walk.ts'
+import { isTree } from './read/tree.ts'
 
 /** `effective`: as load() gives it. */
 export function printConfig (effective: ConfigFile): string {

@@ -1,11 +1,11 @@
 /** How long and how large each duration and size may be, and why. The schema says how they are written; this says what they may be. */
-import { mistake } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import { mistake } from './read/problem.ts'
+import type { Mistake, Path } from './read/problem.ts'
 import { ConfigSchema } from './schema.ts'
-import type { SchemaNode } from './schema.ts'
-import { schemaAt } from './schema-walk.ts'
-import { eachString } from './tree.ts'
-import { DURATION_PATTERN, SIZE_PATTERN, parseDuration, parseSize } from './units.ts'
+import type { SchemaNode } from './read/schema-words.ts'
+import { schemaAt } from './read/schema-walk.ts'
+import { eachString } from './read/tree.ts'
+import { DURATION_PATTERN, SIZE_PATTERN, parseDuration, parseSize } from './read/units.ts'
 
 interface Range { readonly min: string, readonly max: string, readonly why?: string }
 

@@ -5,10 +5,10 @@
 import { createSecureContext } from 'node:tls'
 import { areAuthorities, isSound } from './certificates.ts'
 import type { AddressConfig, RedisConfig, RedisTlsConfig } from './config.ts'
-import { mistake } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import { mistake } from './read/problem.ts'
+import type { Mistake, Path } from './read/problem.ts'
 import type { RedisFile, TlsFile } from './schema.ts'
-import { parseDuration, parseSize } from './units.ts'
+import { parseDuration, parseSize } from './read/units.ts'
 
 const REDIS_PORT = 6379
 const SENTINEL_PORT = 26379

@@ -1,11 +1,11 @@
 /**
  * The schema as a table for people, and as a file for editors. scripts/generate.ts writes both; a test holds them in step.
  */
-import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './schema-route.ts'
+import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './routes/schema.ts'
 import { fileSchema } from './schema.ts'
-import type { SchemaNode } from './schema.ts'
-import { patternChild } from './schema-walk.ts'
-import { isTree, valueAt } from './tree.ts'
+import type { SchemaNode } from './read/schema-words.ts'
+import { patternChild } from './read/schema-walk.ts'
+import { isTree, valueAt } from './read/tree.ts'
 
 /** A name, and no address that an editor would fetch. */
 const SCHEMA_ID = 'urn:onceway:configuration:1'

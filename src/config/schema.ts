@@ -1,16 +1,16 @@
 /**
  * The shape of the configuration file, with descriptions and defaults: the one place that docs/reference/configuration.md, the JSON
- * Schema for editors and the validator are made from. It knows nothing that this version does not do (see later.ts).
+ * Schema for editors and the validator are made from. It knows nothing that this version does not do (see unsupported.ts).
  */
+import { LOG_LEVELS } from './config.ts'
+import { Cors } from './cors.ts'
+import { duration, headerFields, secret, shape, size, TOKEN_PATTERN, url } from './read/schema-words.ts'
+import type { Mask, SchemaNode } from './read/schema-words.ts'
+import { Jwt, NAME_PATTERN, RouteSchema, Scope } from './routes/schema.ts'
+import { KEY_SECRET_BYTES_MIN } from '../core/key/issued-keys.ts'
+import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { Cors } from './cors.ts'
-import { LOG_LEVELS } from './config.ts'
-import { KEY_SECRET_BYTES_MIN } from '../core/issued-keys.ts'
-import { SECRET_BYTES_MIN } from '../core/schemes.ts'
-import { Jwt, NAME_PATTERN, RouteSchema, Scope } from './schema-route.ts'
-import { TOKEN_PATTERN, duration, headerFields, secret, shape, size, url } from './schema-words.ts'
-import type { Mask } from './schema-words.ts'
 
 /** More processes than any machine has processors for; each one has its own connections to the database. */
 export const WORKERS_MAX = 256
@@ -280,29 +280,14 @@ export const ConfigSchema = Type.Object({
 
 /** The file with every default filled in, before units are resolved. */
 export type ConfigFile = Static<typeof ConfigSchema>
-export type UpstreamFile = Static<typeof Upstream>
-export type IssuedKeysFile = Static<typeof IssuedKeys>
-export type RedisFile = Static<typeof Redis>
-export type TlsFile = NonNullable<RedisFile['tls']>
 
-/** A JSON Schema as a plain tree. */
-export interface SchemaNode {
-  readonly type?: string
-  readonly description?: string
-  readonly default?: unknown
-  readonly const?: unknown
-  readonly mask?: Mask
-  readonly writeOnly?: boolean
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly enum?: readonly unknown[]
-  readonly pattern?: string
-  readonly properties?: Readonly<Record<string, SchemaNode>>
-  readonly patternProperties?: Readonly<Record<string, SchemaNode>>
-  readonly items?: SchemaNode
-  readonly anyOf?: readonly SchemaNode[]
-  readonly required?: readonly string[]
-}
+export type UpstreamFile = Static<typeof Upstream>
+
+export type IssuedKeysFile = Static<typeof IssuedKeys>
+
+export type RedisFile = Static<typeof Redis>
+
+export type TlsFile = NonNullable<RedisFile['tls']>
 
 /** The schema as a file must satisfy it: what has a default need not be there. */
 export function fileSchema (node: SchemaNode = ConfigSchema as unknown as SchemaNode): SchemaNode {

@@ -4,15 +4,15 @@
  */
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import { holdsSecret } from './mask.ts'
-import { didYouMean } from './nearest.ts'
-import { mistake, printable } from './problem.ts'
-import type { Mistake, Path } from './problem.ts'
+import { holdsSecret } from './read/mask.ts'
+import { didYouMean } from './read/nearest.ts'
+import { mistake, printable } from './read/problem.ts'
+import type { Mistake, Path } from './read/problem.ts'
 import { fileSchema } from './schema.ts'
-import type { SchemaNode } from './schema.ts'
-import { patternChild, schemaAt } from './schema-walk.ts'
-import { removeAt, valueAt } from './tree.ts'
-import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN, meantUnit } from './units.ts'
+import type { SchemaNode } from './read/schema-words.ts'
+import { patternChild, schemaAt } from './read/schema-walk.ts'
+import { removeAt, valueAt } from './read/tree.ts'
+import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN, meantUnit } from './read/units.ts'
 
 /** What is compiled runs once or twice in a process: to make it quicker takes longer than it does. */
 const COMPILED_FAST = { code: { optimize: false }, validateSchema: false } as const

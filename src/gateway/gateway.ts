@@ -1,31 +1,30 @@
 /**
  * The state of one gateway process, put together: what runs, what is leased, remembered and held. Steps of a request take the
- * parts that they name (handle.ts, execute.ts), and never this class; app.ts makes it.
+ * parts that they name (pipeline.ts, execute.ts), and never this class; app.ts makes it.
  */
-import { errorStack } from '../errors.ts'
-import type { Clock } from '../ports.ts'
-import { ArbiterClock } from './arbiter-clock.ts'
-import { LapseGuard } from './contact.ts'
-import { Drain } from './drain.ts'
-import { Executions } from './executions.ts'
-import { Generation } from './generation.ts'
-import { InboxDepths } from './inbox-depths.ts'
-import { KnownScopes } from './known-scopes.ts'
-import { Ids } from './ids.ts'
-import { Leases } from './leases.ts'
-import { Limits } from './limits.ts'
-import type { DropMode, InboxMode, Modes } from './modes.ts'
-import { observed, observedInbox } from './observed.ts'
-import type { PipelineContext } from './handle.ts'
-import { ReplayCache } from './recent.ts'
-import { RecordCounts } from './record-counts.ts'
-import { RecordWrites } from './record-writes.ts'
-import { Registration } from './registration.ts'
-import { Notices } from './notices.ts'
-import { ScopeSplits } from './scope-splits.ts'
-import { RecordSubscriptions } from './watches.ts'
-import { WORKER_LEASE_MS } from './worker-leases.ts'
-import type { Deps } from './world.ts'
+import { errorStack } from '../ports/errors.ts'
+import type { Clock } from '../ports/clock.ts'
+import { ArbiterClock, WORKER_LEASE_MS } from './shared/arbiter-clock.ts'
+import { LapseGuard } from './shared/lapse-guard.ts'
+import { Drain } from './shared/drain.ts'
+import { Executions } from './execution/executions.ts'
+import { Generation } from './shared/generation.ts'
+import { InboxDepths } from './limits/inbox-depths.ts'
+import { KnownScopes } from './scope/known-scopes.ts'
+import { Ids } from './shared/ids.ts'
+import { Leases } from './execution/lease-renewal.ts'
+import { Limits } from './limits/limits.ts'
+import type { DropMode, InboxMode, Modes } from './execution/modes.ts'
+import { observed, observedInbox } from './shared/observed-store.ts'
+import type { PipelineContext } from './pipeline.ts'
+import { ReplayCache } from './execution/replay-cache.ts'
+import { RecordCounts } from './authorise/record-counts.ts'
+import { RecordWrites } from './execution/record-writes.ts'
+import { Registration } from './shared/registration.ts'
+import { Notices } from './shared/notices.ts'
+import { ScopeSplits } from './scope/scope-splits.ts'
+import { RecordSubscriptions } from './execution/record-subscriptions.ts'
+import type { Deps } from './shared/deps.ts'
 
 /** Share of a lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
 const HEARTBEAT_SHARE = 1 / 6
@@ -61,7 +60,7 @@ export class Gateway implements PipelineContext {
   readonly drop: DropMode
   readonly inbox: InboxMode
   /**
-   * The database may lose what it has acknowledged (core/standing.ts): locks say then that their claims were, so that one that
+   * The database may lose what it has acknowledged (core/protocol/durability.ts): locks say then that their claims were, so that one that
    * outlives its row tells of it. Costs every claim a round trip to Redis.
    */
   rowsMayVanish = false

@@ -5,10 +5,10 @@
 import { isIP } from 'node:net'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { headerLines } from '../core/headers.ts'
-import { isHost } from '../core/host.ts'
-import type { ToldStanding } from '../core/standing.ts'
-import type { Log } from '../ports.ts'
+import { headerLines } from '../core/headers/lines.ts'
+import { isHost } from '../core/headers/host.ts'
+import type { ToldStanding } from '../core/protocol/durability.ts'
+import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
 
 export interface Readiness {

@@ -1,7 +1,7 @@
 /** Starts to listen, or says in one sentence why it cannot. */
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { StartError } from '../errors.ts'
+import { StartError } from '../ports/errors.ts'
 
 /** What the sentence calls each listener, and what gives it another port. */
 const LISTENERS = {

@@ -5,14 +5,14 @@
 import { createServer as createHttpServer, METHODS } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { Connections } from './connection.ts'
+import { Connections } from './connection/connection.ts'
 import { GuardedRequests } from './guarded.ts'
-import type { ServerOptions } from './options.ts'
-import { Pressure } from './pressure.ts'
-import { sendProblem } from './problem-reply.ts'
-import { requestIdOf } from './request-id.ts'
-import { isWebSocket, Tunnels } from './tunnels.ts'
-import { patienceOf } from './unread.ts'
+import type { ServerOptions } from './shared/options.ts'
+import { Pressure } from './connection/load-shedding.ts'
+import { sendProblem } from './respond/problem-reply.ts'
+import { requestIdOf } from './shared/request-id.ts'
+import { isWebSocket, Tunnels } from './pass/tunnels.ts'
+import { patienceOf } from './respond/unread.ts'
 
 /** A head must be whole by then (slow-loris); bodies have times of their own. */
 const HEADERS_TIMEOUT_MS = 30_000

@@ -5,9 +5,11 @@
 import { readFile } from 'node:fs/promises'
 import { createLocalJWKSet, createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
 import type { FetchImplementation, JSONWebKeySet, JWTVerifyGetKey } from 'jose'
-import type { JwtPolicy } from '../core/policy.ts'
-import type { TokenFault } from '../core/token.ts'
-import type { ClaimsResult, Clock, Log, TokenVerifier } from '../ports.ts'
+import type { JwtPolicy } from '../core/policy/policy.ts'
+import type { TokenFault } from '../core/headers/token.ts'
+import type { ClaimsResult, TokenVerifier } from '../ports/tokens.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Log } from '../ports/telemetry.ts'
 
 /** A claim waits behind this: a key server that is slower is as good as down. */
 const FETCH_TIMEOUT_MS = 2_000

@@ -3,11 +3,11 @@
  * stake and forwarding is raw: a path that any server behind could take for a guarded one is guarded, and so is a request
  * with a method that it could take for a guarded one. Never builds a regular expression from a pattern.
  */
-import { rulesOfAll } from '../core/deciding.ts'
-import type { FieldRules } from '../core/deciding.ts'
-import { plainHost } from '../core/host.ts'
-import type { Route, RouteMatch } from '../core/policy.ts'
-import { SAFE_METHODS } from '../core/method-override.ts'
+import { rulesOfAll } from '../core/forward/deciding.ts'
+import type { FieldRules } from '../core/forward/deciding.ts'
+import { plainHost } from '../core/headers/host.ts'
+import type { Route, RouteMatch } from '../core/policy/policy.ts'
+import { SAFE_METHODS } from '../core/headers/method-override.ts'
 import { hostInPath, hostName, parseTarget, readingsOf, segmentsOf } from './target.ts'
 
 export type Match =
@@ -24,7 +24,7 @@ export type Match =
 export interface Matcher {
   /**
    * `target` raw, with its query; `host` the Host header or null; `overriding`: methods that stand beside its own
-   * (core/method-override.ts). Linear in the target for a given set of routes.
+   * (core/headers/method-override.ts). Linear in the target for a given set of routes.
    */
   readonly match: (method: string, target: string, host: string | null, overriding?: readonly string[]) => Match
   /**

@@ -4,7 +4,7 @@
  * path is unguarded. Never rewrites what is forwarded: that is the raw target.
  */
 
-import { isHost, plainAddress } from '../core/host.ts'
+import { isHost, plainAddress } from '../core/headers/host.ts'
 
 export type Target =
   /** `path`: raw, without query. `host`: of an absolute-form target, else null. */

@@ -6,7 +6,7 @@
 import pino from 'pino'
 import type { DestinationStream, Logger, LoggerOptions } from 'pino'
 import type { LogLevel } from '../config/config.ts'
-import type { DeliveryLine, DeliveryLog, RequestLine, RequestLog } from '../ports.ts'
+import type { DeliveryLine, DeliveryLog, RequestLine, RequestLog } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 
 /** Names under which libraries and errors carry what must not be logged, at the top, one and two levels down. */

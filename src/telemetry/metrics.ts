@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Aggregator } from 'prom-client'
-import type { CountedRoute, HeldKind, Meter } from '../ports.ts'
+import type { CountedRoute, HeldKind, Meter } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'

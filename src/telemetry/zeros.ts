@@ -2,7 +2,7 @@
  * What counters begin with. A series that is not there before its first count has no increase that an alert could see, so each one
  * that is worth an alert stands at 0 from the start, for the label values that are known then (docs/guides/alerts.md).
  */
-import type { Meter } from '../ports.ts'
+import type { Meter } from '../ports/telemetry.ts'
 
 type Shed = Parameters<Meter['shed']>
 

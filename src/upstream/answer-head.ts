@@ -1,7 +1,8 @@
 /** The head of an upstream's answer, as undici tells it: which ones are passed on, and what became of those that are not. */
 import type { Dispatcher } from 'undici'
-import { headerLines, mayHaveBody } from '../core/headers.ts'
-import type { RawHeaders } from '../core/record.ts'
+import { headerLines } from '../core/headers/lines.ts'
+import { mayHaveBody } from '../core/headers/headers.ts'
+import type { RawHeaders } from '../core/record/record.ts'
 
 /** Below it an answer is informational: another one follows (RFC 9110 15.2). */
 export const STATUS_MIN = 200

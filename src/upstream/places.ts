@@ -1,10 +1,10 @@
 /**
- * Whose request is sent next to an upstream that has as many as it takes. Places have shares (core/limit.ts), so that one
+ * Whose request is sent next to an upstream that has as many as it takes. Places have shares (core/limits/limit.ts), so that one
  * caller's slow calls leave some to the others; of those who wait for one peers take turns, and of each peer its
  * callers, a caller's own in their order.
  */
-import { Limit } from '../core/limit.ts'
-import type { Holder, Refusal } from '../core/limit.ts'
+import { Limit } from '../core/limits/limit.ts'
+import type { Holder, Refusal } from '../core/limits/limit.ts'
 
 interface Waiting { readonly holder: Holder, readonly call: () => void, over: boolean }
 

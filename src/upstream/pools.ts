@@ -4,7 +4,7 @@
  * gets one with the settings it came under. Never cuts an exchange off; that is `close`, at the end of the process.
  */
 import { buildConnector, Pool } from 'undici'
-import type { UpstreamPolicy } from '../core/policy.ts'
+import type { UpstreamPolicy } from '../core/policy/policy.ts'
 import { Places } from './places.ts'
 
 interface Entry { readonly pool: Pool, readonly places: Places, readonly max: number, users: number }

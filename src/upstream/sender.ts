@@ -7,13 +7,12 @@
  * undici >= 7.28 drops an answer too many that an upstream writes onto an idle connection (E4b).
  */
 import type { Dispatcher } from 'undici'
-import type { RawHeaders } from '../core/record.ts'
-import { headerValue } from '../core/headers.ts'
-import { NOBODY } from '../core/limit.ts'
-import { originForm } from '../core/lines.ts'
-import type { UpstreamPolicy } from '../core/policy.ts'
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports.ts'
-import { Gathering } from '../core/gathering.ts'
+import type { RawHeaders } from '../core/record/record.ts'
+import { headerValue, originForm } from '../core/headers/lines.ts'
+import { NOBODY } from '../core/limits/limit.ts'
+import type { UpstreamPolicy } from '../core/policy/policy.ts'
+import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports/upstream.ts'
+import { Gathering } from '../core/limits/gathering.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { AnswerStream } from './answer-stream.ts'
 import { Pools } from './pools.ts'
@@ -28,7 +27,7 @@ const LOOKS_MAX = 50
 export class UndiciUpstream implements Upstream {
   readonly #pools: Pools
 
-  /** `share`: of an upstream's connections, for one caller or peer while nobody else has any (core/limit.ts). */
+  /** `share`: of an upstream's connections, for one caller or peer while nobody else has any (core/limits/limit.ts). */
   constructor (upstreams: readonly UpstreamPolicy[], share = 1) {
     this.#pools = new Pools(upstreams, share, ({ connectionsMax }) => connectionsMax)
   }

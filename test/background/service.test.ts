@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Service } from '../../src/background/service.ts'
-import type { Log } from '../../src/ports.ts'
+import type { Log } from '../../src/ports/telemetry.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
 const EVERY_MS = 5_000

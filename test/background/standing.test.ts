@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StandingWatch } from '../../src/background/standing.ts'
-import { STRICT } from '../../src/core/standing.ts'
-import type { Remark, Standing, ToldStanding } from '../../src/core/standing.ts'
+import { StandingWatch } from '../../src/background/durability.ts'
+import { STRICT } from '../../src/core/protocol/durability.ts'
+import type { Remark, Standing, ToldStanding } from '../../src/core/protocol/durability.ts'
 import { recordingLog } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 

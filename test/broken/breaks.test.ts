@@ -16,7 +16,7 @@ function sources (): string[] {
 
 /** Loads the gateway's every module; says what it ended with. */
 function loadBroken (name: string): { status: number | null, stderr: string } {
-  const script = "await import('./src/app.ts')"
+  const script = "await import('./src/process/app.ts')"
   return spawnSync(
     process.execPath,
     ['--import', './test/broken/register.ts', '--input-type=module', '-e', script],

@@ -70,7 +70,7 @@ export const BREAKS: readonly Break[] = [
     does: 'marks an event as done when it is sent, and says so to its duplicates: what then fails was acknowledged',
     breaks: ['D1'],
     patches: [{
-      file: 'gateway/marking.ts',
+      file: 'gateway/drop/mark.ts',
       find: "policy.mark === 'before'\n    ? ['done', policy.windowMs]",
       replace: "policy.mark !== null ? ['done', policy.windowMs]"
     }]
@@ -90,7 +90,7 @@ export const BREAKS: readonly Break[] = [
     does: 'gives the key free when the first requester leaves while its request is being executed',
     breaks: ['E1', 'I1', 'I2', 'I10'],
     patches: [{
-      file: 'gateway/handle.ts',
+      file: 'gateway/pipeline.ts',
       find: '  const execution = startExecution(context, keyed)\n',
       replace: `  const execution = startExecution(context, keyed)
   void keyed.gone().then(() => {
@@ -108,7 +108,7 @@ export const BREAKS: readonly Break[] = [
     does: 'sends without a row that says who sends: the lock in Redis is taken for enough',
     breaks: ['P1', 'I1', 'I2', 'I4'],
     patches: [{
-      file: 'gateway/claiming.ts',
+      file: 'gateway/claim/claim.ts',
       find: '  let result = await granted(context, execution, () => records.insert(execution.claim))\n',
       replace: `  execution.grant(readClocks(context.deps.clock))
   const seen = await records.look(execution.keyed.id)
@@ -123,7 +123,7 @@ export const BREAKS: readonly Break[] = [
     breaks: ['P7', 'I1', 'I3', 'I4', 'I7', 'I10', 'I11'],
     patches: [
       {
-        file: 'core/protocol.ts',
+        file: 'core/protocol/transitions.ts',
         find: "      if (!holds(event.settlement.token, row)) return 'token'\n      return row.state === 'consumed'",
         replace: "      return row.state === 'consumed'"
       },
@@ -139,7 +139,7 @@ export const BREAKS: readonly Break[] = [
     does: 'gives the answer, and calls it stored, before the store has acknowledged it',
     breaks: ['E5', 'I11', 'I4', 'I7'],
     patches: [{
-      file: 'gateway/settling.ts',
+      file: 'gateway/settle/settle.ts',
       find: '  const settling = settleUntilDone(context, execution, plan.settlement)\n',
       replace: `  execution.result.resolve(plan.result({ kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: startedAt }))
   const settling = settleUntilDone(context, execution, plan.settlement)
@@ -151,7 +151,7 @@ export const BREAKS: readonly Break[] = [
     does: 'sends although its lease is over',
     breaks: ['E0', 'I2', 'I4'],
     patches: [{
-      file: 'gateway/forward.ts',
+      file: 'gateway/forward/forward.ts',
       find: 'const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs\n',
       replace: 'const may = !execution.cancelled || (suspended && leaseMs < 0)\n'
     }]
@@ -161,7 +161,7 @@ export const BREAKS: readonly Break[] = [
     does: 'believes what it reads of a claim whose reply was lost, and gives up a token that it does not see',
     breaks: ['I2', 'I9', 'P6'],
     patches: [{
-      file: 'gateway/claiming.ts',
+      file: 'gateway/claim/claim.ts',
       find: '    return confirmDoubted(context, execution, () => records.confirm(execution.claim))\n',
       replace: `    execution.grant(readClocks(context.deps.clock))
     const seen = await records.look(execution.keyed.id)
@@ -169,7 +169,7 @@ export const BREAKS: readonly Break[] = [
     throw new StoreUnavailable(records.name, 'reread', true, error)
 `
     }, {
-      file: 'gateway/execution.ts',
+      file: 'gateway/execution/execution.ts',
       find: 'for (const attempt of new Set([this.attempt, 1])) this.doubted.push(',
       replace: 'for (const attempt of new Set<number>()) this.doubted.push('
     }]
@@ -179,7 +179,7 @@ export const BREAKS: readonly Break[] = [
     does: 'replays an answer that Redis has and the arbiter does not',
     breaks: ['I11', 'I3', 'I7'],
     patches: [{
-      file: 'gateway/claiming.ts',
+      file: 'gateway/claim/claim.ts',
       find: '  const settling = context.writes.settleUnsettledCopy(execution, token, copy)',
       replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: context.deps.clock.wallMs() + copy.keepMs }
   const settling = context.writes.settleUnsettledCopy(execution, token, copy)`

@@ -2,7 +2,7 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const ARBITER_CLOCK = 'gateway/arbiter-clock.ts'
+const ARBITER_CLOCK = 'gateway/shared/arbiter-clock.ts'
 
 export const CLOCK_ROWS: readonly FaultRow[] = [
   {
@@ -11,7 +11,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as if it had not: over when it is over by the gateways\' own clocks as well',
     client: 'in flight, or a replay',
-    test: ['store/postgres-clock.test.ts', 'a step ahead ends nothing between two signs of life'],
+    test: ['store/postgres/clock.test.ts', 'a step ahead ends nothing between two signs of life'],
     breaks: 'any-time-believed'
   },
   {
@@ -20,7 +20,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as it was',
     client: 'a replay',
-    test: ['store/believed-time.test.ts', 'leases and retentions of records'],
+    test: ['store/shared/believed-time.test.ts', 'leases and retentions of records'],
     breaks: 'taken-by-any-time'
   },
   {
@@ -29,7 +29,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'nothing lapses or is swept, until an operator confirms the time or all that was kept is over',
     client: 'in flight, or a replay',
-    test: ['gateway/arbiter-clock.test.ts', "while the arbiter's clock is ahead nothing lapses"],
+    test: ['gateway/claim/arbiter-clock.test.ts', "while the arbiter's clock is ahead nothing lapses"],
     breaks: 'swept-by-any-time'
   },
   {
@@ -38,7 +38,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as the others have found',
     client: 'a replay',
-    test: ['store/postgres-clock.test.ts', 'a gateway that starts after the step takes the word of those who saw it'],
+    test: ['store/postgres/clock.test.ts', 'a gateway that starts after the step takes the word of those who saw it'],
     breaks: 'finders-unheard'
   },
   {
@@ -47,7 +47,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as it was',
     client: 'a replay',
-    test: ['store/postgres-clock.test.ts', 'what steps behind the operator\'s word is a step, also where nobody has heard of it yet'],
+    test: ['store/postgres/clock.test.ts', 'what steps behind the operator\'s word is a step, also where nobody has heard of it yet'],
     breaks: 'confirmed-as-it-comes'
   },
   {
@@ -56,7 +56,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'lapses and ends as always again',
     client: 'as if nothing had been',
-    test: ['store/postgres-clock.test.ts', 'a clock that is set back is believed again by those who have started behind the step'],
+    test: ['store/postgres/clock.test.ts', 'a clock that is set back is believed again by those who have started behind the step'],
     breaks: 'set-back-unseen'
   },
   {
@@ -65,7 +65,7 @@ export const CLOCK_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as it was: the others find nothing wrong, and it begins its wait for the dead anew',
     client: 'as if nothing had been',
-    test: ['store/postgres-clock.test.ts', 'whoever stood still accuses itself alone'],
+    test: ['store/postgres/clock.test.ts', 'whoever stood still accuses itself alone'],
     breaks: 'accusers-believed'
   },
   {
@@ -106,7 +106,7 @@ export const CLOCK_BREAKS: readonly Break[] = [
         find: 'if (gateway.arbiterClock.aheadMs > 0) {',
         replace: 'if (gateway.arbiterClock.aheadMs < 0) {'
       },
-      { file: 'gateway/contact.ts', find: '    if (!this.#mayBelieve()) return false\n', replace: '' }
+      { file: 'gateway/shared/lapse-guard.ts', find: '    if (!this.#mayBelieve()) return false\n', replace: '' }
     ]
   },
   {
@@ -142,7 +142,7 @@ export const CLOCK_BREAKS: readonly Break[] = [
     does: 'serves from a store whose clock is behind the last time that it has seen',
     breaks: ['P4'],
     patches: [{
-      file: 'store/time-seen.ts',
+      file: 'store/shared/time-seen.ts',
       find: 'if (seenMs === null || nowMs >= seenMs - EARLIER_MS_MAX) return',
       replace: 'if (seenMs === null || nowMs >= 0) return'
     }]

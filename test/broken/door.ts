@@ -2,7 +2,7 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const ACCEPTING = 'gateway/accepting.ts'
+const ACCEPTING = 'gateway/inbox/accept.ts'
 
 export const DOOR_ROWS: readonly FaultRow[] = [
   {
@@ -11,7 +11,7 @@ export const DOOR_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'claimed, then indeterminate; the message stands',
     client: 'connection error; every retry gets the 202',
-    test: ['gateway/respond-async.test.ts', 'died behind the message and before its record'],
+    test: ['gateway/inbox/respond-async.test.ts', 'died behind the message and before its record'],
     breaks: 'record-knows-best'
   },
   {
@@ -20,7 +20,7 @@ export const DOOR_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'none, or claimed and settled as accepted',
     client: 'the same 202',
-    test: ['gateway/respond-async.test.ts', 'a message that has outlived its record is found before anything is sent'],
+    test: ['gateway/inbox/respond-async.test.ts', 'a message that has outlived its record is found before anything is sent'],
     breaks: 'inbox-passed-by'
   },
   {
@@ -29,7 +29,7 @@ export const DOOR_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'claimed until the store says what there is',
     client: '503, and the retry finds the message',
-    test: ['gateway/respond-async.test.ts', 'an acceptance in doubt is made again until the store says what there is'],
+    test: ['gateway/inbox/respond-async.test.ts', 'an acceptance in doubt is made again until the store says what there is'],
     breaks: 'doubtful-acceptance-freed'
   }
 ]

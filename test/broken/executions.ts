@@ -5,7 +5,7 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const HANDLE = 'gateway/handle.ts'
+const HANDLE = 'gateway/pipeline.ts'
 
 export const EXECUTION_BREAKS: readonly Break[] = [
   {
@@ -19,7 +19,7 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     does: 'keeps settled answers in memory beyond the bytes that it may use for them',
     breaks: ['P3'],
     patches: [{
-      file: 'gateway/recent.ts',
+      file: 'gateway/execution/replay-cache.ts',
       find: 'maxSize: Math.max(ENTRY_BYTES, bytesMax)',
       replace: 'maxSize: Math.max(1_000_000, bytesMax)'
     }]
@@ -34,7 +34,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'half-a-body-is-one',
     does: 'takes what it has of a body for the whole of it when its client leaves',
     breaks: ['E0'],
-    patches: [{ file: 'http/body.ts', find: "const onGone = (): void => fail('gone')", replace: 'const onGone = (): void => onEnd()' }]
+    patches: [{
+      file: 'http/shared/body.ts',
+      find: "const onGone = (): void => fail('gone')",
+      replace: 'const onGone = (): void => onEnd()'
+    }]
   },
   {
     name: 'ends-with-its-starter',
@@ -50,14 +54,14 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'renewed-too-late',
     does: 'renews a lease when all of it is used up',
     breaks: ['E2'],
-    patches: [{ file: 'gateway/leases.ts', find: 'RENEW_AT_SHARE = 1 / 3', replace: 'RENEW_AT_SHARE = 1' }]
+    patches: [{ file: 'gateway/execution/lease-renewal.ts', find: 'RENEW_AT_SHARE = 1 / 3', replace: 'RENEW_AT_SHARE = 1' }]
   },
   {
     name: 'upstreams-take-their-time',
     does: 'waits for an upstream beyond `upstream.timeout`',
     breaks: ['E3'],
     patches: [{
-      file: 'gateway/upstream-time.ts',
+      file: 'gateway/forward/upstream-time.ts',
       find: 'this.#clock.after(this.#timeoutMs, ',
       replace: 'this.#clock.after(this.#timeoutMs * 100, '
     }]
@@ -84,13 +88,13 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'bodies-stay-behind',
     does: 'delivers messages without their bodies',
     breaks: ['N7'],
-    patches: [{ file: 'gateway/delivering.ts', find: 'body: request.body,', replace: "body: Buffer.from('')," }]
+    patches: [{ file: 'gateway/inbox/deliver.ts', find: 'body: request.body,', replace: "body: Buffer.from('')," }]
   },
   {
     name: 'targets-are-shortened',
     does: 'accepts messages without the query of their target',
     breaks: ['N7'],
-    patches: [{ file: 'gateway/accepting.ts', find: '      target,\n', replace: "      target: target.split('?')[0],\n" }]
+    patches: [{ file: 'gateway/inbox/accept.ts', find: '      target,\n', replace: "      target: target.split('?')[0],\n" }]
   },
   {
     name: 'the-dead-keep-theirs',
@@ -111,7 +115,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'one claim',
     client: 'one executes; the others wait for its answer',
-    test: ['gateway/record-counts.test.ts', 'retries of one record at the bound that come at once are one execution'],
+    test: ['gateway/authorise/record-counts.test.ts', 'retries of one record at the bound that come at once are one execution'],
     breaks: 'duplicates-run-beside'
   },
   {
@@ -120,7 +124,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'completed',
     client: 'replay, from the store',
-    test: ['gateway/limits.test.ts', 'settled answers are kept in memory up to recentBytes'],
+    test: ['gateway/body/limits.test.ts', 'settled answers are kept in memory up to recentBytes'],
     breaks: 'memory-without-bound'
   },
   {
@@ -129,7 +133,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1, of the first one',
     record: 'claimed',
     client: '422 `key-reused`, before it is 409',
-    test: ['gateway/in-flight.test.ts', 'another payload under a key in flight is 422 before it is 409'],
+    test: ['gateway/claim/in-flight.test.ts', 'another payload under a key in flight is 422 before it is 409'],
     breaks: 'mismatches-in-flight'
   },
   {
@@ -156,7 +160,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: its lease is renewed meanwhile',
     client: 'the answer',
-    test: ['gateway/busy-pool.test.ts', 'a lease that is renewed while the request is queued lets it go out'],
+    test: ['gateway/forward/busy-pool.test.ts', 'a lease that is renewed while the request is queued lets it go out'],
     breaks: 'renewed-too-late'
   },
   {
@@ -174,7 +178,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'completed, with its own answer',
     client: 'the answer to its own request',
-    test: ['gateway/extra-answer.test.ts', 'where every request has a connection of its own (keepAlive: 0s)'],
+    test: ['gateway/forward/extra-answer.test.ts', 'where every request has a connection of its own (keepAlive: 0s)'],
     breaks: 'connections-are-kept'
   },
   {
@@ -192,7 +196,7 @@ export const EXECUTION_ROWS: readonly FaultRow[] = [
     seen: '1, with the target and the fields that came',
     record: 'message waits',
     client: '202',
-    test: ['gateway/accepting.test.ts', 'what the consumer will get is what came'],
+    test: ['gateway/inbox/accept.test.ts', 'what the consumer will get is what came'],
     breaks: 'targets-are-shortened'
   },
   {

@@ -27,7 +27,7 @@ export const FIELD_ROWS: readonly FaultRow[] = [
     seen: 'nothing of it',
     record: 'unchanged',
     client: '401 `signature-invalid`, and no stored answer',
-    test: ['gateway/signed.test.ts', "a signature that is another's: nothing is sent"],
+    test: ['gateway/authorise/signed.test.ts', "a signature that is another's: nothing is sent"],
     breaks: 'answers-for-everybody'
   }
 ]
@@ -38,7 +38,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     does: 'removes whatever Connection lists',
     breaks: ['fields'],
     patches: [{
-      file: 'core/forwarding.ts',
+      file: 'core/forward/forwarding.ts',
       find: 'if (listed.has(lower) && !rules.kept.has(lower)) continue',
       replace: 'if (listed.has(lower)) continue'
     }]
@@ -48,7 +48,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     does: 'passes a field on that servers fold into another',
     breaks: ['fields'],
     patches: [{
-      file: 'core/deciding.ts',
+      file: 'core/forward/deciding.ts',
       find: 'return taken.has(plain) && !kept.has(lower)',
       replace: 'return taken.has(lower) && !kept.has(lower)'
     }]
@@ -58,7 +58,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     does: 'counts bad signatures, and goes on',
     breaks: ['verify'],
     patches: [{
-      file: 'gateway/authorising.ts',
+      file: 'gateway/authorise/authorise.ts',
       find: "return verified.kind === 'good' ? null :",
       replace: 'return verified.kind !== null ? null :'
     }]

@@ -12,7 +12,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'indeterminate',
     client: 'the answer as it came, marked; retries `outcome-unknown`',
-    test: ['gateway/hops.test.ts', "a 503 of Heroku's router passes as it came"],
+    test: ['gateway/forward/hops.test.ts', "a 503 of Heroku's router passes as it came"],
     breaks: 'hops-are-the-application'
   },
   {
@@ -21,7 +21,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'indeterminate; released where the page says that nobody was reached',
     client: 'the answer as it came, marked; retries `outcome-unknown`',
-    test: ['core/hops.test.ts', 'a page of a hop that may have sent the request on is unknown'],
+    test: ['core/headers/hops.test.ts', 'a page of a hop that may have sent the request on is unknown'],
     breaks: 'pages-by-server'
   },
   {
@@ -30,7 +30,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'indeterminate; released where it says that nobody was reached',
     client: 'the answer as it came, marked; retries `outcome-unknown`',
-    test: ['gateway/hops.test.ts', 'a 520 of Cloudflare passes as it came'],
+    test: ['gateway/forward/hops.test.ts', 'a 520 of Cloudflare passes as it came'],
     breaks: 'codes-are-kept'
   },
   {
@@ -39,7 +39,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'completed',
     client: 'the answer',
-    test: ['gateway/late-timer.test.ts', 'an answer that lies in the socket when a late timer is called is the result'],
+    test: ['gateway/claim/late-timer.test.ts', 'an answer that lies in the socket when a late timer is called is the result'],
     breaks: 'late-timers-abort'
   },
   {
@@ -48,7 +48,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: its lease is renewed until the sending is over',
     client: 'the answer',
-    test: ['gateway/slow-claim-renewed.test.ts', 'the hard end counts from where the sending may begin'],
+    test: ['gateway/claim/slow-claim-renewed.test.ts', 'the hard end counts from where the sending may begin'],
     breaks: 'hard-end-from-the-start'
   },
   {
@@ -57,7 +57,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'indeterminate, until the upstream itself says it',
     client: '`outcome-unknown`',
-    test: ['gateway/probe.test.ts', 'a "not found" without the mark that the route demands'],
+    test: ['gateway/probe/probe.test.ts', 'a "not found" without the mark that the route demands'],
     breaks: 'any-404-is-no'
   },
   {
@@ -66,7 +66,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'read at the primary',
     client: 'as without it',
-    test: ['store/postgres-unbalanced.test.ts', 'no statement of the store is one that it would balance'],
+    test: ['store/postgres/unbalanced.test.ts', 'no statement of the store is one that it would balance'],
     breaks: 'reads-are-balanced'
   },
   {
@@ -75,7 +75,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'none',
     client: '502 `outcome-unknown`, never "nothing was sent"',
-    test: ['gateway/store-down.test.ts', 'when something goes wrong behind an unprotected sending'],
+    test: ['gateway/claim/store-down.test.ts', 'when something goes wrong behind an unprotected sending'],
     breaks: 'unprotected-is-unsent'
   },
   {
@@ -84,7 +84,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'consumed, then indeterminate by its owner',
     client: 'cut off; retries `outcome-unknown`',
-    test: ['gateway/broken-streams.test.ts', 'a stream that its upstream breaks off midway is unknown afterwards'],
+    test: ['gateway/settle/broken-streams.test.ts', 'a stream that its upstream breaks off midway is unknown afterwards'],
     breaks: 'broken-is-executed'
   },
   {
@@ -103,7 +103,7 @@ export const HOP_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'unchanged',
     client: 'unchanged; `/readyz`, log and metric say `weakened`',
-    test: ['core/standing.test.ts', 'it is strict where each commit waits for each standby that could be promoted'],
+    test: ['core/protocol/durability.test.ts', 'it is strict where each commit waits for each standby that could be promoted'],
     breaks: 'any-standby-will-do'
   }
 ]
@@ -114,7 +114,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: "takes every 503 and 408 that it does not know for the application's",
     breaks: ['I1', 'I10'],
     patches: [{
-      file: 'core/hops.ts',
+      file: 'core/headers/hops.ts',
       find: "return hops.header === null && isMarked(answer) ? 'application' : 'perhaps'",
       replace: "return 'application'"
     }]
@@ -124,7 +124,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: "does not look at what a hop's page says",
     breaks: ['I1', 'I10'],
     patches: [{
-      file: 'core/hops.ts',
+      file: 'core/headers/hops.ts',
       find: "return PERHAPS_PAGES.has(text) || PERHAPS_WORDS.some((words) => text.includes(words)) ? 'perhaps' : null",
       replace: 'return null'
     }]
@@ -134,7 +134,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: "keeps the statuses that only hops give as the application's own",
     breaks: ['E4'],
     patches: [{
-      file: 'core/disposition.ts',
+      file: 'core/protocol/disposition.ts',
       find: "return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'",
       replace: "return 'keep'"
     }]
@@ -154,7 +154,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'counts the end of all renewals from before the claim',
     breaks: ['E2'],
     patches: [{
-      file: 'gateway/execution.ts',
+      file: 'gateway/execution/execution.ts',
       find: 'return this.sendsFromMs + this.keyed.route.upstream.timeoutMs',
       replace: 'return this.startedAtMs + this.keyed.route.upstream.timeoutMs'
     }]
@@ -164,7 +164,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'takes every "not found" for the upstream\'s',
     breaks: ['I12'],
     patches: [{
-      file: 'core/probe.ts',
+      file: 'core/probe/probe.ts',
       find: "return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }",
       replace: "return { kind: 'absent' }"
     }]
@@ -183,14 +183,14 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'unprotected-is-unsent',
     does: 'does not note when it sends without protection',
     breaks: ['I8'],
-    patches: [{ file: 'gateway/forward.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
+    patches: [{ file: 'gateway/forward/forward.ts', find: 'if (!execution.cancelled) execution.sentAtMs = now\n', replace: '' }]
   },
   {
     name: 'broken-is-executed',
     does: 'goes on calling a stream executed that its upstream broke off',
     breaks: ['E5', 'I7'],
     patches: [{
-      file: 'gateway/broken-streams.ts',
+      file: 'gateway/settle/broken-streams.ts',
       find: 'if (code !== null && !context.drain.stopped)',
       replace: 'if (code === undefined)'
     }]
@@ -199,14 +199,14 @@ export const HOP_BREAKS: readonly Break[] = [
     name: 'slots-are-nobody',
     does: 'knows of no standby that is not connected',
     breaks: ['P2'],
-    patches: [{ file: 'store/postgres/standing.ts', find: 'return [...waitedFor, ...gone]', replace: 'return []' }]
+    patches: [{ file: 'store/postgres/durability.ts', find: 'return [...waitedFor, ...gone]', replace: 'return []' }]
   },
   {
     name: 'any-standby-will-do',
     does: 'calls it strict as soon as commits wait for somebody',
     breaks: ['P2'],
     patches: [{
-      file: 'core/standing.ts',
+      file: 'core/protocol/durability.ts',
       find: 'WAITS_FOR_STANDBY.has(commits) && waitsForAll(readStandbyNames(names), standbys, away)',
       replace: 'WAITS_FOR_STANDBY.has(commits)'
     }]

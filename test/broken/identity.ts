@@ -1,7 +1,7 @@
 /** Mechanisms of what identifies a request, and what it is compared by: taken out, the pairs of test/identity must fail. */
 import type { Break } from './breaks.ts'
 
-const CALLER = 'core/caller-scope.ts'
+const CALLER = 'core/scope/caller-scope.ts'
 
 /** Without it the names of a scope's label tell most callers apart whom its digest does not. */
 const UNLABELLED = {
@@ -42,7 +42,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'counts what changes between retries',
     breaks: ['same'],
     patches: [{
-      file: 'core/shown.ts',
+      file: 'core/headers/shown.ts',
       find: "if (carrier.class === 'rotating') rotating.push(carrier)",
       replace: 'if (carrier === null) rotating.push(carrier)'
     }]
@@ -52,7 +52,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'has one set of records for all hosts of an upstream that is told them',
     breaks: ['caller'],
     patches: [{
-      file: 'gateway/caller.ts',
+      file: 'gateway/scope/scope.ts',
       find: "rules === 2 && host === 'preserve' ?",
       replace: "rules === 2 && host === 'preserve' && caller === '' ?"
     }]
@@ -61,7 +61,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'first-of-two-lines',
     does: 'takes the first line of a carrier that comes twice',
     breaks: ['refused'],
-    patches: [{ file: 'core/shown.ts', find: 'twice ??= carrier', replace: 'twice ??= null' }]
+    patches: [{ file: 'core/headers/shown.ts', find: 'twice ??= carrier', replace: 'twice ??= null' }]
   },
   {
     name: 'empty-is-absent',
@@ -133,7 +133,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'takes all who come by one connection with the same names for one',
     breaks: ['caller'],
     patches: [{
-      file: 'gateway/known-scopes.ts',
+      file: 'gateway/scope/known-scopes.ts',
       find: 'name === asked.lines[index]?.name && value === asked.lines[index].value',
       replace: 'name === asked.lines[index]?.name && value !== null'
     }]
@@ -143,7 +143,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'takes a part of a scope that is not there for an empty one',
     breaks: ['caller'],
     patches: [{
-      file: 'core/scope.ts',
+      file: 'core/scope/scope.ts',
       find: "...found.kind === 'value' ? ['value', found.value] : ['absent'])",
       replace: "'value', found.kind === 'value' ? found.value : '')"
     }]
@@ -152,7 +152,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'spaces-of-all-kinds',
     does: 'takes away from a credential whatever JavaScript calls a space',
     breaks: ['caller'],
-    patches: [{ file: 'core/lines.ts', find: 'return value.slice(start, end)', replace: 'return value.slice(start, end).trim()' }]
+    patches: [{ file: 'core/headers/lines.ts', find: 'return value.slice(start, end)', replace: 'return value.slice(start, end).trim()' }]
   },
   {
     name: 'ports-of-targets-unread',
@@ -169,7 +169,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'compares no host',
     breaks: ['request'],
     patches: [{
-      file: 'core/fingerprint.ts',
+      file: 'core/fingerprint/fingerprint.ts',
       find: "const asked = host === null ? '' : comparedHost(host)",
       replace: "const asked = host === null ? '' : comparedHost('')"
     }]
@@ -179,7 +179,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'makes another request of the same one at another port or address of the gateway',
     breaks: ['same'],
     patches: [{
-      file: 'core/fingerprint.ts',
+      file: 'core/fingerprint/fingerprint.ts',
       find: "const asked = host === null ? '' : comparedHost(host)",
       replace: "const asked = host ?? ''"
     }]
@@ -188,14 +188,14 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'ignored-members-compared',
     does: 'compares the members of a body that its route leaves out',
     breaks: ['same'],
-    patches: [{ file: 'core/fingerprint-body.ts', find: 'readDocument(body, members?.tree ?? null)', replace: 'readDocument(body, null)' }]
+    patches: [{ file: 'core/fingerprint/body.ts', find: 'readDocument(body, members?.tree ?? null)', replace: 'readDocument(body, null)' }]
   },
   {
     name: 'codings-uncompared',
     does: 'compares bodies whatever they are encoded by',
     breaks: ['request'],
     patches: [{
-      file: 'core/compared-fields.ts',
+      file: 'core/fingerprint/compared-fields.ts',
       find: "names: ['content-encoding', 'content-transfer-encoding'",
       replace: "names: ['content-transfer-encoding'"
     }]
@@ -204,14 +204,14 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'overrides-uncompared',
     does: 'compares the method of a request, and not what overrides it',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: '    pushLines(framed, overriding)\n', replace: '' }]
+    patches: [{ file: 'core/fingerprint/fingerprint.ts', find: '    pushLines(framed, overriding)\n', replace: '' }]
   },
   {
     name: 'boundaries-compared',
     does: 'makes another request of the same form behind another boundary',
     breaks: ['same'],
     patches: [{
-      file: 'core/fingerprint.ts',
+      file: 'core/fingerprint/fingerprint.ts',
       find: "comparedMediaType(contentType, mode === 'bytes')",
       replace: 'comparedMediaType(contentType, true)'
     }]
@@ -221,7 +221,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'looks for nothing under the ids of the scheme before',
     breaks: ['same'],
     patches: [{
-      file: 'gateway/ids.ts',
+      file: 'gateway/shared/ids.ts',
       find: 'const before = earlier === null ? null : made(',
       replace: 'const before = earlier === null || earlier.number > 0 ? null : made('
     }]
@@ -241,7 +241,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'counts no selector beside the parts of a scope',
     breaks: ['caller'],
     patches: [{
-      file: 'core/scope.ts',
+      file: 'core/scope/scope.ts',
       find: '|| !countsSelected(policy.parts)\n        ? found',
       replace: '|| countsSelected(policy.parts) || true ? found'
     }]
@@ -251,7 +251,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'does not ask which host a proxy was asked for',
     breaks: ['caller'],
     patches: [{
-      file: 'core/scope.ts',
+      file: 'core/scope/scope.ts',
       find: 'of trusted ? pairs(rawHeaders) : []',
       replace: 'of trusted && host === null ? pairs(rawHeaders) : []'
     }]
@@ -260,6 +260,6 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'proxies-uncompared',
     does: 'does not compare which host a proxy was asked for',
     breaks: ['request'],
-    patches: [{ file: 'core/fingerprint.ts', find: '...forwarded.map(comparedHost)]', replace: '...forwarded.slice(0, 0)]' }]
+    patches: [{ file: 'core/fingerprint/fingerprint.ts', find: '...forwarded.map(comparedHost)]', replace: '...forwarded.slice(0, 0)]' }]
   }
 ]

@@ -1,7 +1,7 @@
 /** Workers and doors of the inbox that lie: each must be caught by the chaos run in mode inbox. */
 import type { Break } from './breaks.ts'
 
-const ACCEPTING = 'gateway/accepting.ts'
+const ACCEPTING = 'gateway/inbox/accept.ts'
 const DELIVER = 'store/postgres/inbox-deliver.ts'
 
 export const INBOX_LIES = [
@@ -17,7 +17,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     name: SHORT_WORKER_LEASE,
     does: "lets a worker's lease end after three seconds",
     breaks: [],
-    patches: [{ file: 'gateway/worker-leases.ts', find: 'WORKER_LEASE_MS = 15_000', replace: 'WORKER_LEASE_MS = 3_000' }]
+    patches: [{ file: 'gateway/shared/arbiter-clock.ts', find: 'WORKER_LEASE_MS = 15_000', replace: 'WORKER_LEASE_MS = 3_000' }]
   },
   {
     name: 'accepted-before-the-commit',
@@ -53,7 +53,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     does: 'puts away a message whose delivery failed',
     breaks: ['N8'],
     patches: [{
-      file: 'core/delivery.ts',
+      file: 'core/inbox/delivery.ts',
       find: "return { kind: 'again', inMs, status, error }",
       replace: "return { kind: 'delivered', answer, status: status ?? 200 }"
     }]
@@ -73,7 +73,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     does: 'sends again what may have been sent, whatever the route says',
     breaks: ['N6'],
     patches: [{
-      file: 'core/delivery.ts',
+      file: 'core/inbox/delivery.ts',
       find: "if (sent.kind === 'lost') {\n    return policy.unknown !== 'retry' ?",
       replace: "if (sent.kind === 'lost') {\n    return policy.unknown === 'probe' ?"
     }]
@@ -83,7 +83,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     does: 'tells whoever uses a key that his request was accepted',
     breaks: ['N3'],
     patches: [{
-      file: 'gateway/comparison.ts',
+      file: 'gateway/fingerprint/comparison.ts',
       find: "  return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison\n",
       replace: "  return comparison === 'different' ? 'same' : comparison\n"
     }]

@@ -2,7 +2,10 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const [DELIVERY, PACING, SIGNATURE, SPLITTING] = ['core/delivery.ts', 'core/pacing.ts', 'core/signature.ts', 'gateway/splitting.ts']
+const DELIVERY = 'core/inbox/delivery.ts'
+const PACING = 'core/inbox/pacing.ts'
+const SIGNATURE = 'core/headers/signature.ts'
+const SPLITTING = 'gateway/inbox/split.ts'
 
 const SENDER = 'has its 202'
 const NOT_LET_IN = '401 `signature-invalid`'
@@ -54,7 +57,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none',
     client: NOT_LET_IN,
-    test: ['core/signature.test.ts', 'stripe: not for another body, and not a second too early or too late'],
+    test: ['core/headers/signature.test.ts', 'stripe: not for another body, and not a second too early or too late'],
     breaks: 'any-signature'
   },
   {
@@ -63,7 +66,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none',
     client: NOT_LET_IN,
-    test: ['core/signature.test.ts', 'standard-webhooks: not for another body, and not a second too early or too late'],
+    test: ['core/headers/signature.test.ts', 'standard-webhooks: not for another body, and not a second too early or too late'],
     breaks: 'signatures-for-ever'
   },
   {
@@ -72,7 +75,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'as of any request',
     client: 'served under either secret',
-    test: ['core/signature.test.ts', 'standard-webhooks: what the sender\'s library signs is good, under either secret'],
+    test: ['core/headers/signature.test.ts', 'standard-webhooks: what the sender\'s library signs is good, under either secret'],
     breaks: 'previous-secret-unknown'
   },
   {
@@ -81,7 +84,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none of the batch',
     client: '400 that names the item',
-    test: ['gateway/signed-and-split.test.ts', 'SQS: one event without an identity, and none is accepted'],
+    test: ['gateway/inbox/signed-and-split.test.ts', 'SQS: one event without an identity, and none is accepted'],
     breaks: 'poisoned-items-left-out'
   },
   {
@@ -90,7 +93,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'one message for each item',
     client: '202',
-    test: ['gateway/signed-and-split.test.ts', 'CloudEvents: every event of a batch is a message, under the key that it has alone'],
+    test: ['gateway/inbox/signed-and-split.test.ts', 'CloudEvents: every event of a batch is a message, under the key that it has alone'],
     breaks: 'identity-of-the-batch'
   },
   {
@@ -99,7 +102,7 @@ export const INBOX_RULE_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'unchanged',
     client: '404 `no-message`, as if there were none',
-    test: ['http/messages.test.ts', 'to anybody else it is as if it were not there'],
+    test: ['http/endpoints/messages.test.ts', 'to anybody else it is as if it were not there'],
     breaks: 'told-to-anybody'
   }
 ]
@@ -183,7 +186,7 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     does: 'gives an item the identity of the batch that it came in',
     breaks: ['I1'],
     patches: [{
-      file: 'gateway/admission.ts',
+      file: 'gateway/identify.ts',
       find: 'context.ids.identify(route, scopeUnder, message.key, knows) ?? first',
       replace: 'context.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first'
     }]
@@ -193,7 +196,7 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     does: 'tells how a message stands to whoever knows its id',
     breaks: ['scope'],
     patches: [{
-      file: 'gateway/messages.ts',
+      file: 'gateway/inbox/find-message.ts',
       find: 'return isOwner(context, caller, message.scopeHash) ?',
       replace: 'return message.scopeHash.length > 0 || isOwner(context, caller, message.scopeHash) ?'
     }]

@@ -11,7 +11,7 @@ const [ACCEPT, POSTGRES, OPERATOR] = [
 ]
 
 const SENDER = 'has its 202'
-const SUITE = 'store/sqlite-inbox.test.ts'
+const SUITE = 'store/sqlite/inbox.test.ts'
 
 export const INBOX_STORE_ROWS: readonly FaultRow[] = [
   {
@@ -20,7 +20,7 @@ export const INBOX_STORE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none',
     client: '503, never a 202 before the commit',
-    test: ['gateway/accepting.test.ts', 'the store is down: 503 and nothing is accepted'],
+    test: ['gateway/inbox/accept.test.ts', 'the store is down: 503 and nothing is accepted'],
     breaks: 'accepted-before-the-commit'
   },
   {
@@ -65,7 +65,7 @@ export const INBOX_STORE_ROWS: readonly FaultRow[] = [
     seen: 'the others, at once',
     record: 'the locked one is passed over',
     client: SENDER,
-    test: ['store/postgres-inbox-races.test.ts', 'a message that somebody holds locked holds up none of the others'],
+    test: ['store/postgres/inbox-races.test.ts', 'a message that somebody holds locked holds up none of the others'],
     breaks: 'takers-wait'
   },
   {
@@ -243,7 +243,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: "((other.number < number && (other.tries === 0 || other.state !== 'waiting')) ||"
       },
       {
-        file: 'store/memory-inbox.ts',
+        file: 'store/memory/inbox.ts',
         find: 'const isBehind = message.group !== null && ',
         replace: 'const isBehind = message.group === null && '
       },
@@ -290,7 +290,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     does: 'accepts of a batch what is free, where one of it stands there as another request',
     breaks: ['P6'],
     patches: [
-      { file: 'store/memory-inbox.ts', find: 'if (!isNone) for (', replace: 'for (' },
+      { file: 'store/memory/inbox.ts', find: 'if (!isNone) for (', replace: 'for (' },
       { file: SQLITE, find: 'if (!isNone) this.#put(arrival, nowMs)', replace: 'this.#put(arrival, nowMs)' },
       {
         file: ACCEPT,

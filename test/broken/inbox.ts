@@ -7,7 +7,7 @@ export const INBOX: readonly Break[] = [
     does: 'delivers a message although its lease is over',
     breaks: ['E0'],
     patches: [{
-      file: 'gateway/delivering.ts',
+      file: 'gateway/inbox/deliver.ts',
       find: '() => !context.drain.stopped && lease.believed(context.deps.clock))',
       replace: '() => !context.drain.stopped || lease.broken)'
     }]
@@ -17,7 +17,7 @@ export const INBOX: readonly Break[] = [
     does: 'goes on under a name whose lease was over for a while',
     breaks: ['E0'],
     patches: [{
-      file: 'gateway/worker-leases.ts',
+      file: 'gateway/inbox/worker-lease.ts',
       find: 'if (this.#granted !== null && this.#left(clock) <= 0) this.#broken = true',
       replace: 'if (this.#granted !== null && this.#left(clock) < -Infinity) this.#broken = true'
     }]
@@ -36,7 +36,7 @@ export const INBOX: readonly Break[] = [
     name: 'held-in-silence',
     does: 'tells nobody which messages it holds because their workers died',
     breaks: ['trouble'],
-    patches: [{ file: 'gateway/delivering.ts', find: 'tries } of held) {', replace: 'tries } of held.slice(count)) {' }]
+    patches: [{ file: 'gateway/inbox/deliver.ts', find: 'tries } of held) {', replace: 'tries } of held.slice(count)) {' }]
   },
   {
     name: 'lost-takes-stay-lost',
@@ -53,7 +53,7 @@ export const INBOX: readonly Break[] = [
     does: 'takes messages under one name for as long as it lives',
     breaks: ['P6'],
     patches: [{
-      file: 'gateway/worker-leases.ts',
+      file: 'gateway/inbox/worker-lease.ts',
       find: 'clock.monotonicMs() - this.#current.drawnAtMs >= WORKER_NAME_MS',
       replace: 'clock.monotonicMs() - this.#current.drawnAtMs >= Infinity'
     }]

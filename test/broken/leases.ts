@@ -5,8 +5,8 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const CLAIMING = 'gateway/claiming.ts'
-const EXECUTION = 'gateway/execution.ts'
+const CLAIMING = 'gateway/claim/claim.ts'
+const EXECUTION = 'gateway/execution/execution.ts'
 
 export const LEASE_BREAKS: readonly Break[] = [
   {
@@ -30,14 +30,14 @@ export const LEASE_BREAKS: readonly Break[] = [
     name: 'lease-without-end',
     does: 'renews a lease for as long as its execution lasts, whatever holds that up',
     breaks: ['E2', 'I9'],
-    patches: [{ file: 'gateway/leases.ts', find: '(now < execution.hardEndMs() || ', replace: '(now < Infinity || ' }]
+    patches: [{ file: 'gateway/execution/lease-renewal.ts', find: '(now < execution.hardEndMs() || ', replace: '(now < Infinity || ' }]
   },
   {
     name: 'sleep-is-contact',
     does: 'counts the time for which the machine was suspended as contact with the arbiter',
     breaks: ['E2b', 'I2'],
     patches: [{
-      file: 'gateway/contact.ts',
+      file: 'gateway/shared/lapse-guard.ts',
       find: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)',
       replace: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#lastWallMs * 0)'
     }]
@@ -47,7 +47,7 @@ export const LEASE_BREAKS: readonly Break[] = [
     does: 'ends the leases of its own executions when their renewals are late',
     breaks: ['E2b'],
     patches: [{
-      file: 'gateway/executions.ts',
+      file: 'gateway/execution/executions.ts',
       find: 'return this.all().map((execution) => execution.owner)',
       replace: 'return this.all().slice(this.executions.size).map(execution => execution.owner)'
     }]
@@ -57,7 +57,7 @@ export const LEASE_BREAKS: readonly Break[] = [
     does: 'believes in a lease that may have ended while the machine was suspended',
     breaks: ['E0', 'E2b', 'I2'],
     patches: [{
-      file: 'gateway/forward.ts',
+      file: 'gateway/forward/forward.ts',
       find: '!execution.leaseLost && !suspended && ',
       replace: '!execution.leaseLost && !(suspended && leaseMs < 0) && '
     }]
@@ -66,7 +66,7 @@ export const LEASE_BREAKS: readonly Break[] = [
     name: 'lost-leases-send',
     does: 'sends although it was told that somebody else has its record',
     breaks: ['E0', 'I2'],
-    patches: [{ file: 'gateway/forward.ts', find: '!execution.leaseLost && !suspended && ', replace: '!suspended && ' }]
+    patches: [{ file: 'gateway/forward/forward.ts', find: '!execution.leaseLost && !suspended && ', replace: '!suspended && ' }]
   },
   {
     name: 'expected-attempt-only',
@@ -89,7 +89,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released, unless somebody has taken it',
     client: '503 + `Retry-After`; a retry executes',
-    test: ['gateway/slow-claim.test.ts', 'a claim is not believed for a lease after its reply: its insert took longer to commit'],
+    test: ['gateway/claim/slow-claim.test.ts', 'a claim is not believed for a lease after its reply: its insert took longer to commit'],
     breaks: 'lease-from-the-reply'
   },
   {
@@ -98,7 +98,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'claimed, then indeterminate: its lease is renewed no more',
     client: 'in flight, then as `unknown` says',
-    test: ['gateway/hard-end.test.ts', 'an execution that nothing ends does not stay claimed for ever'],
+    test: ['gateway/claim/hard-end.test.ts', 'an execution that nothing ends does not stay claimed for ever'],
     breaks: 'lease-without-end'
   },
   {
@@ -107,7 +107,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'claimed; nobody takes it before a lease of contact, in which the living renew',
     client: 'in flight',
-    test: ['gateway/lapse.test.ts', 'a machine that was suspended counts its lease of contact anew'],
+    test: ['gateway/claim/lapse.test.ts', 'a machine that was suspended counts its lease of contact anew'],
     breaks: 'sleep-is-contact'
   },
   {
@@ -116,7 +116,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released, unless somebody has taken it',
     client: '503 + `Retry-After`; a retry executes',
-    test: ['gateway/busy-pool.test.ts', 'nothing is sent when the machine was suspended'],
+    test: ['gateway/forward/busy-pool.test.ts', 'nothing is sent when the machine was suspended'],
     breaks: 'sleepers-send'
   },
   {
@@ -125,7 +125,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'as the other one leaves it',
     client: '503 + `Retry-After`',
-    test: ['gateway/busy-pool.test.ts', 'nothing is sent when the arbiter says that the lease is lost'],
+    test: ['gateway/forward/busy-pool.test.ts', 'nothing is sent when the arbiter says that the lease is lost'],
     breaks: 'lost-leases-send'
   },
   {
@@ -134,7 +134,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: a process never ends the lease of what it executes itself',
     client: 'the answer',
-    test: ['gateway/lapse.test.ts', 'a process never ends the lease of its own execution'],
+    test: ['gateway/claim/lapse.test.ts', 'a process never ends the lease of its own execution'],
     breaks: 'own-leases-lapse'
   },
   {
@@ -143,7 +143,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released, as the attempt that was expected',
     client: '503 and nothing was sent; a retry executes',
-    test: ['gateway/claim-in-doubt.test.ts', 'a take in doubt that comes through late is given back'],
+    test: ['gateway/claim/claim-in-doubt.test.ts', 'a take in doubt that comes through late is given back'],
     breaks: 'first-attempt-only'
   },
   {
@@ -152,7 +152,7 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released, as the first attempt of a new life',
     client: '503 and nothing was sent; a retry executes',
-    test: ['gateway/claim-in-doubt.test.ts', 'a take in doubt whose confirmation comes through after the row was swept'],
+    test: ['gateway/claim/claim-in-doubt.test.ts', 'a take in doubt whose confirmation comes through after the row was swept'],
     breaks: 'expected-attempt-only'
   }
 ]

@@ -4,8 +4,8 @@
  */
 import type { Break } from './breaks.ts'
 
-const CLAIMING = 'gateway/claiming.ts'
-const SETTLING = 'gateway/settling.ts'
+const CLAIMING = 'gateway/claim/claim.ts'
+const SETTLING = 'gateway/settle/settle.ts'
 
 export const MECHANISMS: readonly Break[] = [
   {
@@ -33,7 +33,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'tells those who have joined an execution what its settle was told, however long ago that was asked',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/handle.ts',
+      file: 'gateway/pipeline.ts',
       find: 'execution.sinceSettleAskedMs(context.deps.clock) >= ',
       replace: 'execution.sinceSettleAskedMs(context.deps.clock) >= 1_000_000 * '
     }]
@@ -49,7 +49,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'waits for the dead for ever',
     breaks: ['I9'],
     patches: [{
-      file: 'core/protocol.ts',
+      file: 'core/protocol/transitions.ts',
       find: "return { do: row.lapsed && mayLapse ? 'lapse' : 'in-flight' }",
       replace: "return { do: row.lapsed && mayLapse ? 'in-flight' : 'in-flight' }"
     }]
@@ -101,7 +101,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes the claim of a dead process for unsent',
     breaks: ['I1', 'I10'],
     patches: [{
-      file: 'core/protocol.ts',
+      file: 'core/protocol/transitions.ts',
       find: "return settledRow(\n    row,\n    { outcome: 'indeterminate', keepMs: row.unknownKeepMs",
       replace: "return settledRow(row, { outcome: 'released', keepMs: row.unknownKeepMs"
     }]
@@ -141,7 +141,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes leases that are over at once after an outage, from those who live',
     breaks: ['E2b', 'I2'],
     patches: [{
-      file: 'gateway/contact.ts',
+      file: 'gateway/shared/lapse-guard.ts',
       find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n',
       replace: '    return now >= 0\n'
     }]
@@ -195,9 +195,13 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes a database that can be read for one in which the living can renew',
     breaks: ['E2b', 'I2'],
     patches: [
-      { file: 'gateway/observed.ts', find: '      if (wrote(result)) for', replace: '      if (typeof wrote === \'function\') for' },
       {
-        file: 'gateway/observed.ts',
+        file: 'gateway/shared/observed-store.ts',
+        find: '      if (wrote(result)) for',
+        replace: '      if (typeof wrote === \'function\') for'
+      },
+      {
+        file: 'gateway/shared/observed-store.ts',
         find: 'beat: async (sign) => tell(records.beat(sign), always)',
         replace: 'beat: async sign => records.beat(sign).then(async beaten => tell(Promise.resolve(beaten)))'
       }
@@ -248,7 +252,7 @@ export const MECHANISMS: readonly Break[] = [
     does: "keeps a proxy's 502 and 504 as the upstream's own answers",
     breaks: ['E4'],
     patches: [{
-      file: 'core/disposition.ts',
+      file: 'core/protocol/disposition.ts',
       find: "if (answer.status === 502 || answer.status === 504) return 'unknown'\n",
       replace: "if (answer.status === 502 || answer.status === 504) return 'keep'\n"
     }]
@@ -258,7 +262,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'drops the true answer of an owner whose lease was taken for over',
     breaks: ['I7', 'E7'],
     patches: [{
-      file: 'core/protocol.ts',
+      file: 'core/protocol/transitions.ts',
       find: "  'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',",
       replace: "  'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  '·',"
     }]
@@ -284,7 +288,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes a row that vanished under an unsettled copy for a key that nobody used',
     breaks: ['I1', 'P7'],
     patches: [{
-      file: 'gateway/record-writes.ts',
+      file: 'gateway/execution/record-writes.ts',
       find: "  if (settled.kind === 'settled' || settled.row !== null) return settled\n",
       replace: '  if (settled.kind.length > 0) return settled\n'
     }]
@@ -294,7 +298,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'lets its lock in Redis end when a failover has lost the row of what it executes',
     breaks: ['I1'],
     patches: [{
-      file: 'store/ledger.ts',
+      file: 'store/shared/record-table.ts',
       find: "      if (before === null) return 'skipped'\n",
       replace: "      if (before === null) return 'lost'\n"
     }]
@@ -333,6 +337,6 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsettled-without-bound',
     does: 'goes on claiming when the answers that wait for the store have filled their bound',
     breaks: ['E6'],
-    patches: [{ file: 'gateway/handle.ts', find: 'if (context.limits.unsettled.full) return', replace: 'if (false) return' }]
+    patches: [{ file: 'gateway/pipeline.ts', find: 'if (context.limits.unsettled.full) return', replace: 'if (false) return' }]
   }
 ]

@@ -3,7 +3,7 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const CLAIMING = 'gateway/claiming.ts'
+const CLAIMING = 'gateway/claim/claim.ts'
 const ACCEPT = 'store/postgres/inbox-accept.ts'
 
 export const POLICY_ROWS: readonly FaultRow[] = [
@@ -13,7 +13,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'the retry, once, as the next attempt',
     record: 'released, then claimed with a fingerprint of the new policy',
     client: 'the retry executes; another request gets 422',
-    test: ['gateway/fingerprint-changes.test.ts', 'a released key is free under another fingerprint policy too'],
+    test: ['gateway/fingerprint/fingerprint-changes.test.ts', 'a released key is free under another fingerprint policy too'],
     breaks: 'own-policy-only'
   },
   {
@@ -22,7 +22,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'none; the message stands',
     client: 'the same 202',
-    test: ['gateway/mode-changes.test.ts', 'what the inbox has accepted is not executed under mode enforce'],
+    test: ['gateway/inbox/mode-changes.test.ts', 'what the inbox has accepted is not executed under mode enforce'],
     breaks: 'claims-pass-messages-by'
   },
   {
@@ -31,7 +31,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'indeterminate',
     client: '`outcome-unknown`, with profile `api`',
-    test: ['gateway/mode-changes.test.ts', 'what was executed is not delivered again where `unknown: retry` is meant of deliveries'],
+    test: ['gateway/inbox/mode-changes.test.ts', 'what was executed is not delivered again where `unknown: retry` is meant of deliveries'],
     breaks: 'deliveries-speak-of-executions'
   },
   {
@@ -40,7 +40,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'no number of an attempt twice',
     record: 'none; the message stands',
     client: 'the same 202',
-    test: ['gateway/mode-changes.test.ts', 'from inbox to enforce and back: no number of an attempt comes twice to the consumer'],
+    test: ['gateway/inbox/mode-changes.test.ts', 'from inbox to enforce and back: no number of an attempt comes twice to the consumer'],
     breaks: 'claims-pass-messages-by'
   },
   {
@@ -49,7 +49,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'once, by the one or as the message',
     record: 'claimed and settled as accepted, while the other one lives',
     client: '202',
-    test: ['store/postgres-registry.test.ts', 'beside a living gateway that executes its route a message is accepted under a claim only'],
+    test: ['store/postgres/registry.test.ts', 'beside a living gateway that executes its route a message is accepted under a claim only'],
     breaks: 'accepted-beside-executions'
   },
   {
@@ -59,7 +59,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     record: 'of the one who has taken it; no message',
     client: 'the answer of the other one; 503 if there is none yet',
     test: [
-      'store/postgres-registry.test.ts',
+      'store/postgres/registry.test.ts',
       'an acceptance under a claim that is being lapsed comes to nothing, and one that is under way is lapsed by nobody'
     ],
     breaks: 'accepted-under-any-claim'
@@ -71,7 +71,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     record: 'none: nothing is claimed before that commit is over',
     client: '202, or 503 and nothing was sent',
     test: [
-      'store/postgres-registry.test.ts',
+      'store/postgres/registry.test.ts',
       'a registration waits for the acceptances under way, and is not made where they take too long (named'
     ],
     breaks: 'registered-without-a-barrier'
@@ -82,7 +82,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none',
     client: '503 + `Retry-After`',
-    test: ['gateway/registration.test.ts', 'nothing is claimed before the registration of its route is acknowledged'],
+    test: ['gateway/forward/registration.test.ts', 'nothing is claimed before the registration of its route is acknowledged'],
     breaks: 'claims-unannounced'
   },
   {
@@ -91,7 +91,10 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released',
     client: '503, nothing was sent',
-    test: ['gateway/registration.test.ts', 'a claim from before a silence after which others need not reckon with it is given back unsent'],
+    test: [
+      'gateway/forward/registration.test.ts',
+      'a claim from before a silence after which others need not reckon with it is given back unsent'
+    ],
     breaks: 'registered-for-ever'
   },
   {
@@ -100,7 +103,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'perhaps by each: no record can keep them apart',
     record: 'two',
     client: 'as each says; the log of both warns, once for each difference',
-    test: ['gateway/registration.test.ts', 'a difference is told once'],
+    test: ['gateway/forward/registration.test.ts', 'a difference is told once'],
     breaks: 'differences-in-silence'
   },
   {
@@ -109,7 +112,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'as the execution says',
     record: 'none of the batch',
     client: '422 `key-reused`',
-    test: ['store/postgres-registry.test.ts', 'of a batch none is taken in, and none called so'],
+    test: ['store/postgres/registry.test.ts', 'of a batch none is taken in, and none called so'],
     breaks: 'batches-with-gaps'
   },
   {
@@ -118,7 +121,7 @@ export const POLICY_ROWS: readonly FaultRow[] = [
     seen: 'nothing more of its group',
     record: 'message dead or held; its group waits for an operator',
     client: 'has its 202; 503 for new ones once the inbox is full',
-    test: ['store/sqlite-inbox.test.ts', 'one that stops its group while it is dead stops it until an operator says so'],
+    test: ['store/sqlite/inbox.test.ts', 'one that stops its group while it is dead stops it until an operator says so'],
     breaks: 'operators-have-a-deadline'
   }
 ]
@@ -129,7 +132,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'delivers what was executed with an outcome that is not known, since deliveries are repeated',
     breaks: ['N5'],
     patches: [{
-      file: 'core/protocol.ts',
+      file: 'core/protocol/transitions.ts',
       find: "return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')",
       replace: "return unknown === 'retry' || (inboxFor === 'all' && profile === 'never')"
     }]
@@ -149,7 +152,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'claims a key without a look at what stands in the inbox',
     breaks: ['N5', 'N2'],
     patches: [
-      { file: 'store/ledger.ts', find: '    this.#messageOf = messageOf\n', replace: '    this.#messageOf = () => null\n' },
+      { file: 'store/shared/record-table.ts', find: '    this.#messageOf = messageOf\n', replace: '    this.#messageOf = () => null\n' },
       { file: 'store/postgres/claims.ts', find: "where not ${isAccepted(schema, 'w.id')}", replace: 'where true' },
       { file: 'store/postgres/claims.ts', find: "and not ${isAccepted(schema, 'r.id')}", replace: 'and true' }
     ]
@@ -170,7 +173,7 @@ export const POLICY_BREAKS: readonly Break[] = [
         find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)',
         replace: 'then true'
       },
-      { file: 'store/memory-inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
+      { file: 'store/memory/inbox.ts', find: ': !this.#records.isClaimed({ id, ...underClaim })', replace: ': false' }
     ]
   },
   {
@@ -197,7 +200,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'claims and sends before the others know that it executes',
     breaks: ['P11', 'N5'],
     patches: [{
-      file: 'gateway/registration.ts',
+      file: 'gateway/shared/registration.ts',
       find: "if (this.#deps().registry.name === 'none') return NONE_NEEDED\n    this",
       replace: 'if (this.#number > 0) return NONE_NEEDED\n    this'
     }]
@@ -207,7 +210,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'believes that the others reckon with it, however long it was silent',
     breaks: ['P11', 'N5'],
     patches: [{
-      file: 'gateway/registration.ts',
+      file: 'gateway/shared/registration.ts',
       find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()',
       replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()'
     }]
@@ -217,7 +220,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'says nothing of a gateway that serves a route otherwise',
     breaks: ['I1'],
     patches: [{
-      file: 'background/registering.ts',
+      file: 'background/registration.ts',
       find: 'if (says && !told.has(line)) tell',
       replace: 'if (!says && !told.has(line)) tell'
     }]
@@ -232,7 +235,7 @@ export const POLICY_BREAKS: readonly Break[] = [
         find: 'expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs',
         replace: 'expiresAtMs: nowMs + keepMs'
       },
-      { file: 'store/memory-inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
+      { file: 'store/memory/inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
       {
         file: 'store/sqlite/inbox-table.ts',
         find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n",

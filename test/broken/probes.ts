@@ -1,7 +1,7 @@
 /** What goes wrong where the rules of `unknown: probe` are left out, one by one. The simulation must see each. */
 import type { Break } from './breaks.ts'
 
-const PROBE = 'core/probe.ts'
+const PROBE = 'core/probe/probe.ts'
 
 export const PROBES: readonly Break[] = [
   {
@@ -14,7 +14,7 @@ export const PROBES: readonly Break[] = [
         find: "    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }\n",
         replace: "    if (asking.absentMs === null) return { do: 'release' }\n"
       },
-      { file: 'core/protocol.ts', find: '(row.asked !== tries || row.absentAtMs === null)', replace: 'row.asked !== tries' }
+      { file: 'core/protocol/transitions.ts', find: '(row.asked !== tries || row.absentAtMs === null)', replace: 'row.asked !== tries' }
     ]
   },
   {
@@ -28,7 +28,7 @@ export const PROBES: readonly Break[] = [
         replace: '    if (asking.quarantineLeftMs > Infinity) {\n      return'
       },
       {
-        file: 'core/protocol.ts',
+        file: 'core/protocol/transitions.ts',
         find: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > 0 ?",
         replace: "event.resolution.outcome === 'released' && quarantineLeftMs(row, nowMs) > Infinity ?"
       }
@@ -39,7 +39,7 @@ export const PROBES: readonly Break[] = [
     does: 'takes an upstream that does not answer for one that says "not found"',
     breaks: ['I12'],
     patches: [{
-      file: 'gateway/probing.ts',
+      file: 'gateway/probe/probe.ts',
       find: "    case 'lost': return { kind: 'nothing', why: explained(result.code, route.upstream.name) }\n",
       replace: "    case 'lost': return { kind: 'absent' }\n"
     }]
@@ -48,7 +48,7 @@ export const PROBES: readonly Break[] = [
     name: 'probe-overwrites',
     does: 'lets the owner of a record that a probe has settled call its own answer stored',
     breaks: ['I3', 'I7', 'I11'],
-    patches: [{ file: 'gateway/settling.ts', find: " && row.settledBy !== 'probe') {\n    return", replace: ') {\n    return' }]
+    patches: [{ file: 'gateway/settle/settle.ts', find: " && row.settledBy !== 'probe') {\n    return", replace: ') {\n    return' }]
   },
   {
     name: 'probe-never-asks',

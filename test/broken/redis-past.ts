@@ -7,7 +7,7 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     does: 'remembers an answer for the lease of its own route, whatever the lease of the row is',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/claiming.ts',
+      file: 'gateway/claim/claim.ts',
       find: 'context.replayCache.keepRow(execution.keyed.name, row, answer,',
       replace: 'context.replayCache.keepRow(execution.keyed.name, { ...row, leaseMs: execution.keyed.claim.leaseMs }, answer,'
     }]
@@ -17,7 +17,7 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     does: 'believes a copy of whatever generation it is',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/generation.ts',
+      file: 'gateway/shared/generation.ts',
       find: "if (generation < this.#known) return 'outdated'",
       replace: "if (generation < this.#known) return 'believed'"
     }]
@@ -27,7 +27,7 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     does: 'believes a copy of the generation that it knew last, however long ago that was',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/generation.ts',
+      file: 'gateway/shared/generation.ts',
       find: "<= leaseMs * VOUCHES_SHARE ? 'believed'",
       replace: "<= leaseMs * VOUCHES_SHARE * 1_000 ? 'believed'"
     }]

@@ -12,7 +12,7 @@ const name = process.env.ONCEWAY_BREAK
 if (name === undefined || name === '') throw new Error('ONCEWAY_BREAK names no break')
 /** The embedded store works on a thread that loads its modules anew: broken like the rest. */
 const ITS_THREAD: Patch = {
-  file: 'store/sqlite/link.ts',
+  file: 'store/sqlite/worker-client.ts',
   find: 'execArgv: []',
   replace: `execArgv: ['--import', ${JSON.stringify(import.meta.url)}]`
 }

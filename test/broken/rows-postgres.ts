@@ -8,7 +8,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: only acknowledged writes are contact, and nobody takes it before a lease of that',
     client: 'in flight, then replay',
-    test: ['gateway/commits-hang.test.ts', 'while commits hang for longer than a lease nobody takes'],
+    test: ['gateway/claim/commits-hang.test.ts', 'while commits hang for longer than a lease nobody takes'],
     breaks: 'reads-are-contact'
   },
   {
@@ -17,7 +17,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: so long a silence ends the contact',
     client: 'in flight',
-    test: ['gateway/commits-hang.test.ts', 'a silence that is not noticed is shorter than the shortest lease'],
+    test: ['gateway/claim/commits-hang.test.ts', 'a silence that is not noticed is shorter than the shortest lease'],
     breaks: 'silence-of-the-longest-lease'
   },
   {
@@ -26,7 +26,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'completed once the standby has it, or as the promoted standby has it',
     client: '503, or the answer with `Idempotency-Stored: false`, until the standby has it',
-    test: ['store/postgres-durable.test.ts', 'is neither replayed nor taken for a settle that was stored'],
+    test: ['store/postgres/durable.test.ts', 'is neither replayed nor taken for a settle that was stored'],
     breaks: 'visible-is-durable',
     needs: ['postgres tools']
   },
@@ -36,7 +36,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '0, or as accepted',
     record: 'message waits once the standby has it',
     client: '503 until the standby has it, then 202',
-    test: ['store/postgres-durable.test.ts', 'is no reason for a 202'],
+    test: ['store/postgres/durable.test.ts', 'is no reason for a 202'],
     breaks: 'visible-is-durable',
     needs: ['postgres tools']
   },
@@ -46,7 +46,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: its renewal stands in line, and is made when the row is let go of',
     client: 'in flight, then replay',
-    test: ['store/postgres-lines.test.ts', 'is renewed when it is let go of'],
+    test: ['store/postgres/lines.test.ts', 'is renewed when it is let go of'],
     breaks: 'nobody-stands-in-line'
   },
   {
@@ -55,7 +55,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: nobody passes who stands in line',
     client: 'in flight, then replay',
-    test: ['store/postgres-lines.test.ts', "stays its owner's while he stands in line for another one"],
+    test: ['store/postgres/lines.test.ts', "stays its owner's while he stands in line for another one"],
     breaks: 'barges-in'
   },
   {
@@ -64,7 +64,7 @@ export const POSTGRES_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'delivering; then as answered',
     client: 'has its 202',
-    test: ['store/postgres-lines.test.ts', 'a worker is not dead whose row a stranger holds'],
+    test: ['store/postgres/lines.test.ts', 'a worker is not dead whose row a stranger holds'],
     breaks: 'locked-workers-are-dead'
   }
 ]

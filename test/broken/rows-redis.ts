@@ -17,7 +17,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged',
     client: 'in flight, or a replay, from the row',
-    test: ['gateway/redis-says.test.ts', 'FLUSHALL in mid-flight'],
+    test: ['gateway/claim/redis-says.test.ts', 'FLUSHALL in mid-flight'],
     breaks: 'skip-claim'
   },
   {
@@ -26,7 +26,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged; locks that were not handed on are lost',
     client: 'served by the database alone, then with the new master',
-    test: ['store/redis-sentinel.test.ts', 'a master that is killed: its locks are lost or not'],
+    test: ['store/redis/sentinel.test.ts', 'a master that is killed: its locks are lost or not'],
     breaks: 'first-master-forever',
     needs: ['redis sentinel']
   },
@@ -36,7 +36,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged',
     client: 'records of its slots are served by the database alone, others as before',
-    test: ['store/redis-cluster.test.ts', 'a master that is gone costs the records of its slots their Redis and no others'],
+    test: ['store/redis/cluster.test.ts', 'a master that is gone costs the records of its slots their Redis and no others'],
     breaks: 'one-master-is-all',
     needs: ['redis cluster']
   },
@@ -46,7 +46,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged',
     client: 'as before: what was not done at one node is asked of the other',
-    test: ['store/redis-cluster.test.ts', 'in the middle of a move every record is found where it is'],
+    test: ['store/redis/cluster.test.ts', 'in the middle of a move every record is found where it is'],
     breaks: 'moved-is-away',
     needs: ['redis cluster']
   },
@@ -56,7 +56,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'unchanged',
     client: 'served by the database alone; the log says why, once',
-    test: ['store/redis-tls.test.ts', 'without +eval: no Redis, said once'],
+    test: ['store/redis/tls.test.ts', 'without +eval: no Redis, said once'],
     breaks: 'probe-without-rehearsal',
     needs: ['redis tls']
   },
@@ -75,7 +75,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '1 of the new life',
     record: 'of the new life; the old copy is cleared',
     client: 'the new answer',
-    test: ['gateway/generation.test.ts', 'a copy of before a delete is not replayed, and does not stand in front of the new life'],
+    test: ['gateway/claim/generation.test.ts', 'a copy of before a delete is not replayed, and does not stand in front of the new life'],
     breaks: 'generations-alike'
   },
   {
@@ -84,7 +84,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '1 of the new life',
     record: 'of the new life',
     client: 'what the database says; the old answer only while it cannot be asked',
-    test: ['gateway/generation.test.ts', 'a gateway whose last sign of life is too old asks the database'],
+    test: ['gateway/claim/generation.test.ts', 'a gateway whose last sign of life is too old asks the database'],
     breaks: 'generations-for-ever'
   },
   {
@@ -93,7 +93,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '1 of the new life',
     record: 'of the new life',
     client: 'the new answer, at every gateway',
-    test: ['gateway/generation.test.ts', 'what a gateway remembers of the row lives for the lease of the row'],
+    test: ['gateway/claim/generation.test.ts', 'what a gateway remembers of the row lives for the lease of the row'],
     breaks: 'memory-of-the-route'
   },
   {
@@ -102,7 +102,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1 by each',
     record: 'its own; the copy has drawn an installation id of its own',
     client: 'its own answers',
-    test: ['store/postgres-binding.test.ts', 'a copy under another name draws an id of its own'],
+    test: ['store/postgres/binding.test.ts', 'a copy under another name draws an id of its own'],
     breaks: 'copied-ids'
   },
   {
@@ -111,7 +111,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1 by each',
     record: 'its own',
     client: 'its own answers; the copy is served by its database alone, and its log says why',
-    test: ['store/redis-mirror.test.ts', 'the gateway of a copy stays out, shows nothing, and says so when it is certain'],
+    test: ['store/redis/mirror.test.ts', 'the gateway of a copy stays out, shows nothing, and says so when it is certain'],
     breaks: 'beats-unread'
   },
   {
@@ -120,7 +120,7 @@ export const REDIS_ROWS: readonly FaultRow[] = [
     seen: '≤ 1 by each',
     record: 'its own',
     client: 'its own answers; one of the two at most uses Redis',
-    test: ['store/redis-mirror.test.ts', 'of two that begin in the same moment at most one does'],
+    test: ['store/redis/mirror.test.ts', 'of two that begin in the same moment at most one does'],
     breaks: 'shown-and-begun'
   }
 ]

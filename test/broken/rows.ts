@@ -48,7 +48,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'claimed, then indeterminate (cannot be told from the next row)',
     client: 'retry: in flight until the lease ends, then as `unknown` says',
-    test: ['gateway/lapse.test.ts', 'the claim of a dead process is in flight until its lease is over'],
+    test: ['gateway/claim/lapse.test.ts', 'the claim of a dead process is in flight until its lease is over'],
     breaks: 'leases-never-lapse'
   },
   {
@@ -75,7 +75,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'indeterminate, then what the upstream says to another gateway',
     client: '`outcome-unknown`, then a replay',
-    test: ['gateway/probe.test.ts', 'what a dead gateway left behind is asked about by another one'],
+    test: ['gateway/probe/probe.test.ts', 'what a dead gateway left behind is asked about by another one'],
     breaks: 'probe-never-asks'
   },
   {
@@ -84,7 +84,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'indeterminate: a "not found" counts only when the first sending is over, and twice',
     client: '`outcome-unknown`',
-    test: ['gateway/probe.test.ts', 'not found twice, after the first sending is certainly over'],
+    test: ['gateway/probe/probe.test.ts', 'not found twice, after the first sending is certainly over'],
     breaks: 'probe-without-quarantine'
   },
   {
@@ -102,7 +102,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed: the order is void when it arrives, and the living renew first',
     client: 'as if nothing had been',
-    test: ['store/postgres-faults.test.ts', 'an order to lapse that a frozen database receives late'],
+    test: ['store/postgres/faults.test.ts', 'an order to lapse that a frozen database receives late'],
     breaks: 'lapse-on-its-way'
   },
   {
@@ -132,7 +132,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'claimed; the settle is tried again while the process lives',
     client: 'the real answer, `Idempotency-Stored: false`; afterwards replays',
-    test: ['gateway/unsettled.test.ts', 'while the arbiter is down the real answer comes within three seconds'],
+    test: ['gateway/settle/unsettled.test.ts', 'while the arbiter is down the real answer comes within three seconds'],
     breaks: 'settle-once'
   },
   {
@@ -141,7 +141,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'claimed; nobody takes it before a lease of unbroken contact',
     client: 'as above',
-    test: ['gateway/lapse.test.ts', 'nobody takes a lease that is over before one lease of unbroken contact'],
+    test: ['gateway/claim/lapse.test.ts', 'nobody takes a lease that is over before one lease of unbroken contact'],
     breaks: 'lapse-in-the-dark'
   },
   {
@@ -150,7 +150,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'none',
     client: '503 + `Retry-After`',
-    test: ['gateway/unsettled.test.ts', 'answers that wait to be settled stop new requests at their bound'],
+    test: ['gateway/settle/unsettled.test.ts', 'answers that wait to be settled stop new requests at their bound'],
     breaks: 'unsettled-without-bound'
   },
   {
@@ -159,7 +159,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'confirmed by a write, or released unsent',
     client: 'as decided, or 503 and nothing was sent',
-    test: ['gateway/claim-in-doubt.test.ts', 'a claim in doubt (applied, its reply lost) is confirmed and sent once'],
+    test: ['gateway/claim/claim-in-doubt.test.ts', 'a claim in doubt (applied, its reply lost) is confirmed and sent once'],
     breaks: 'reread-in-doubt'
   },
   {
@@ -168,7 +168,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'completed: its own outcome is known again',
     client: 'the answer',
-    test: ['gateway/unsettled.test.ts', 'a settle whose reply was lost is found done by the next try'],
+    test: ['gateway/settle/unsettled.test.ts', 'a settle whose reply was lost is found done by the next try'],
     breaks: 'lost-settle-is-fenced'
   },
   {
@@ -177,7 +177,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'the others are renewed',
     client: 'unchanged',
-    test: ['store/postgres-races.test.ts', 'one locked row does not keep the others from being renewed'],
+    test: ['store/postgres/races.test.ts', 'one locked row does not keep the others from being renewed'],
     breaks: 'renewals-wait'
   },
   ...POSTGRES_ROWS,
@@ -187,7 +187,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released',
     client: '502 or 503 + `Retry-After`; a retry executes',
-    test: ['gateway/unsent.test.ts', 'an upstream that refuses the connection'],
+    test: ['gateway/forward/unsent.test.ts', 'an upstream that refuses the connection'],
     breaks: 'unsent-is-unknown'
   },
   {
@@ -196,7 +196,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'indeterminate',
     client: '502 or 504 `outcome-unknown`, for every retry too',
-    test: ['gateway/unknown.test.ts', 'an upstream that ends the connection'],
+    test: ['gateway/forward/unknown.test.ts', 'an upstream that ends the connection'],
     breaks: 'lost-is-released'
   },
   {
@@ -205,7 +205,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'indeterminate',
     client: 'the answer as it came, marked; retries `outcome-unknown`',
-    test: ['gateway/hops.test.ts', 'a 502 of a hop passes as it came'],
+    test: ['gateway/forward/hops.test.ts', 'a 502 of a hop passes as it came'],
     breaks: 'hops-are-kept'
   },
   ...HOP_ROWS,
@@ -215,7 +215,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'released, or indeterminate',
     client: '503, nothing was sent',
-    test: ['gateway/busy-pool.test.ts', 'nothing is sent when the process was paused beyond its lease'],
+    test: ['gateway/forward/busy-pool.test.ts', 'nothing is sent when the process was paused beyond its lease'],
     breaks: 'ignore-lease'
   },
   {
@@ -224,7 +224,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'indeterminate, then completed by the late answer',
     client: 'as `unknown` says, then replays',
-    test: ['gateway/fenced.test.ts', 'a late true answer wins over a lapsed lease'],
+    test: ['gateway/settle/fenced.test.ts', 'a late true answer wins over a lapsed lease'],
     breaks: 'late-settles-refused'
   },
   {
@@ -266,7 +266,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1 per life',
     record: 'a new life',
     client: 'executes or replays, never both',
-    test: ['store/postgres-races.test.ts', 'a take of a past row loses to whoever made it live longer'],
+    test: ['store/postgres/races.test.ts', 'a take of a past row loses to whoever made it live longer'],
     breaks: 'past-is-taken-unlocked'
   },
   {
@@ -302,7 +302,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '≤ 1',
     record: 'a lost reply: confirmed by a write',
     client: 'as decided, or 503 and nothing was sent',
-    test: ['store/postgres-faults.test.ts', 'a commit that came with a warning counts as a lost reply'],
+    test: ['store/postgres/faults.test.ts', 'a commit that came with a warning counts as a lost reply'],
     breaks: 'warnings-are-fine'
   },
   {
@@ -311,7 +311,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '0',
     record: 'unchanged',
     client: '503 + `Retry-After`, until a new connection finds the primary',
-    test: ['store/postgres-replication.test.ts', 'a replica is not the arbiter'],
+    test: ['store/postgres/replication.test.ts', 'a replica is not the arbiter'],
     breaks: 'replicas-are-kept',
     needs: ['postgres tools']
   },
@@ -330,7 +330,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     seen: '1',
     record: 'settled by its owner and attempt before it is replayed',
     client: 'the real answer, `Idempotency-Stored: false`, until then',
-    test: ['gateway/unsettled.test.ts', 'another process gives an unsettled answer marked while the arbiter is down'],
+    test: ['gateway/settle/unsettled.test.ts', 'another process gives an unsettled answer marked while the arbiter is down'],
     breaks: 'replay-unsettled'
   },
   ...INBOX_ROWS,

@@ -1,13 +1,13 @@
 /**
  * What goes wrong where a switch of schemes, or the rules that tell callers apart, leave something out
- * (core/schemes.ts), and the rows of the fault table that each belongs to.
+ * (core/record/schemes.ts), and the rows of the fault table that each belongs to.
  */
 /* eslint-disable no-template-curly-in-string -- texts of sources, which have templates in them */
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const [LEDGER, HANDLE, CLAIMS] = ['store/ledger.ts', 'gateway/handle.ts', 'store/postgres/claims.ts']
-const [STORY, RACES] = ['gateway/schemes.test.ts', 'store/postgres-races.test.ts']
+const [LEDGER, HANDLE, CLAIMS] = ['store/shared/record-table.ts', 'gateway/pipeline.ts', 'store/postgres/claims.ts']
+const [STORY, RACES] = ['gateway/fingerprint/schemes.test.ts', 'store/postgres/races.test.ts']
 
 /** Whoever claims by the next scheme asks in the claim's own statement; without it. */
 const EARLIER_UNTESTED = [
@@ -62,7 +62,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     breaks: ['P12', 'I13', 'N5'],
     patches: [
       {
-        file: 'store/memory-inbox.ts',
+        file: 'store/memory/inbox.ts',
         find: '    if (this.#records !== null && scheme !== this.#records.scheme) return true\n',
         replace: ''
       },
@@ -82,7 +82,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     patches: [
       { file: HANDLE, find: 'admitted = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' },
       {
-        file: 'gateway/ids.ts',
+        file: 'gateway/shared/ids.ts',
         find: 'this.#deps().records.schemes()',
         replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())'
       }
@@ -92,14 +92,18 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'hosts-are-one',
     does: 'takes two hosts of an upstream that is told them for one application',
     breaks: ['I5', 'I13'],
-    patches: [{ file: 'gateway/caller.ts', find: "rules === 2 && host === 'preserve' ?", replace: "rules === 2 && host === 'preserved' ?" }]
+    patches: [{
+      file: 'gateway/scope/scope.ts',
+      find: "rules === 2 && host === 'preserve' ?",
+      replace: "rules === 2 && host === 'preserved' ?"
+    }]
   },
   {
     name: 'tenants-are-one',
     does: 'takes one credential for one caller, whichever tenant he asks for',
     breaks: ['I5', 'I6'],
     patches: [{
-      file: 'core/caller-scope.ts',
+      file: 'core/scope/caller-scope.ts',
       find: "    if (carrier.class === 'selector') selecting.push({ name, value, ...way })\n",
       replace: "    if (carrier.class === 'selector') continue\n"
     }]
@@ -136,7 +140,7 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
     name: 'marks-have-one-id',
     does: 'lets an event through that is marked under its earlier id',
     breaks: ['D1'],
-    patches: [{ file: 'store/memory-marks.ts', find: 'this.#stands(nameOf(earlierId))))', replace: 'nameOf(earlierId) === nameOf(id)))' }]
+    patches: [{ file: 'store/memory/marks.ts', find: 'this.#stands(nameOf(earlierId))))', replace: 'nameOf(earlierId) === nameOf(id)))' }]
   },
   {
     name: 'owners-by-the-first-rules',
@@ -144,11 +148,15 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
     breaks: ['I5'],
     patches: [
       {
-        file: 'gateway/ids.ts',
+        file: 'gateway/shared/ids.ts',
         find: "name: id.toString('base64url'), scope, key,",
         replace: "name: id.toString('base64url'), scope: scopeUnder(1) ?? scope, key,"
       },
-      { file: 'gateway/messages.ts', find: 'caller.under(rules)?.scope', replace: '(caller.under(1) ?? caller.under(rules))?.scope' }
+      {
+        file: 'gateway/inbox/find-message.ts',
+        find: 'caller.under(rules)?.scope',
+        replace: '(caller.under(1) ?? caller.under(rules))?.scope'
+      }
     ]
   },
   {
@@ -156,7 +164,7 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
     does: 'knows the sender of a message by the scheme that claims alone',
     breaks: ['I5'],
     patches: [{
-      file: 'gateway/ids.ts',
+      file: 'gateway/shared/ids.ts',
       find: 'return earlier === null ? [current] : [current, earlier]',
       replace: 'return earlier === null ? [current] : [current]'
     }]
@@ -209,7 +217,7 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
     seen: '1 per life',
     record: 'a new life under the new id; nothing is left under the other',
     client: 'executes',
-    test: ['store/memory.test.ts', 'what is past there does not, and is gone with the claim'],
+    test: ['store/memory/records.test.ts', 'what is past there does not, and is gone with the claim'],
     breaks: 'past-stays-beside'
   },
   {
@@ -218,7 +226,7 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'one message, under an id of the new scheme',
     client: '202',
-    test: ['store/memory-inbox.test.ts', 'a message by a scheme that does not claim yet, or no more, has moved, alone or among several'],
+    test: ['store/memory/inbox.test.ts', 'a message by a scheme that does not claim yet, or no more, has moved, alone or among several'],
     breaks: 'any-scheme-accepts'
   },
   {
@@ -254,7 +262,7 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
     seen: 'as the message is delivered',
     record: 'unchanged',
     client: 'told, by the scheme that it was accepted under',
-    test: ['gateway/scope-rules.test.ts', "a message stays its sender's when the rules change, in either direction"],
+    test: ['gateway/scope/scope-rules.test.ts', "a message stays its sender's when the rules change, in either direction"],
     breaks: 'owners-of-before-forgotten'
   },
   {
@@ -272,7 +280,7 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
     seen: '1 for each tenant',
     record: 'two',
     client: 'his own answer',
-    test: ['core/caller-scope.test.ts', 'two tenants never share, not even without a credential'],
+    test: ['core/scope/caller-scope.test.ts', 'two tenants never share, not even without a credential'],
     breaks: 'tenants-are-one'
   },
   {
@@ -281,7 +289,7 @@ export const SCHEME_ROWS: readonly FaultRow[] = [
     seen: '1 for each host',
     record: 'two',
     client: 'his own answer',
-    test: ['gateway/scope-rules.test.ts', 'rules 2: where the upstream is told the host, two hosts are two applications'],
+    test: ['gateway/scope/scope-rules.test.ts', 'rules 2: where the upstream is told the host, two hosts are two applications'],
     breaks: 'hosts-are-one'
   },
   {

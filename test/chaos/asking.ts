@@ -4,7 +4,7 @@
  */
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
-import type { RawHeaders } from '../../src/core/record.ts'
+import type { RawHeaders } from '../../src/core/record/record.ts'
 import type { WireAnswer } from './told.ts'
 
 export interface Ask {

@@ -3,8 +3,8 @@
  * it) notes every change of a row in the very transaction that makes it. Renewals and askings are left out: they change no state.
  */
 import { Client } from 'pg'
-import { decodeHeaders } from '../../src/core/codec.ts'
-import type { RecordState } from '../../src/core/record.ts'
+import { decodeHeaders } from '../../src/core/protocol/codec.ts'
+import type { RecordState } from '../../src/core/record/record.ts'
 import { printOf } from '../harness/history.ts'
 import type { HistoryEvent } from '../harness/history.ts'
 

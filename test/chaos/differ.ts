@@ -3,7 +3,7 @@
  * with, and one route more, which executes under some of them and accepts under the others. What each configuration says is
  * told here once, as text for the gateways and as words for the judge.
  */
-import type { UnknownPolicy } from '../../src/core/policy.ts'
+import type { UnknownPolicy } from '../../src/core/policy/policy.ts'
 import type { FaultKind } from './faults.ts'
 import { ANSWER_WITHIN_MS, LEASE_MS, RESPONSE_BYTES_MAX, ROUTES, SWITCHED } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'

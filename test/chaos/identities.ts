@@ -3,11 +3,11 @@
  * `onceway ids upgrade` switches to. Whoever they are, to the judge a request has one name. Judges nothing.
  */
 import type { Client } from 'pg'
-import { recordId } from '../../src/core/identity.ts'
-import type { RawHeaders } from '../../src/core/record.ts'
-import type { Rules } from '../../src/core/rules.ts'
-import { FIRST_NAME, NEWEST_RULES, schemeName } from '../../src/core/schemes.ts'
-import { scopeOf, scopeOnHost } from '../../src/core/scope.ts'
+import { recordId } from '../../src/core/record/record-id.ts'
+import type { RawHeaders } from '../../src/core/record/record.ts'
+import type { Rules } from '../../src/core/record/rules.ts'
+import { FIRST_NAME, NEWEST_RULES, schemeName } from '../../src/core/record/schemes.ts'
+import { scopeOf, scopeOnHost } from '../../src/core/scope/scope.ts'
 import { migrate } from '../../src/store/postgres/migrate.ts'
 import { callerWith, FIRST_RULES, SECOND_RULES } from '../harness/caller.ts'
 import type { Written } from './audit.ts'

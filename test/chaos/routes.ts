@@ -3,7 +3,7 @@
  * wait, one on few connections so that sendings queue. What an answer's status means on each route is told here once more, in
  * a table of its own: the checker must not ask the code that it checks.
  */
-import type { Disposition, UnknownPolicy } from '../../src/core/policy.ts'
+import type { Disposition, UnknownPolicy } from '../../src/core/policy/policy.ts'
 
 export interface ChaosRoute {
   readonly name: string

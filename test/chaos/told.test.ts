@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { keptHeaders } from '../../src/core/headers.ts'
+import { keptHeaders } from '../../src/core/headers/headers.ts'
 import { printOf } from '../harness/history.ts'
 import { toldBy } from './told.ts'
 import type { WireAnswer } from './told.ts'

@@ -2,9 +2,9 @@
  * What an answer on the wire tells a client, in the words that the invariants know. Reads headers and body as any client
  * could (docs/reference/http.md); asks the gateway's code only which header fields are kept, as the checker's prints need it.
  */
-import { keptHeaders } from '../../src/core/headers.ts'
-import { pairs } from '../../src/core/lines.ts'
-import type { RawHeaders } from '../../src/core/record.ts'
+import { keptHeaders } from '../../src/core/headers/headers.ts'
+import { pairs } from '../../src/core/headers/lines.ts'
+import type { RawHeaders } from '../../src/core/record/record.ts'
 import { printOf } from '../harness/history.ts'
 import type { Told, ToldKind } from '../harness/history.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { banner } from '../../src/banner.ts'
-import { scopeWarnings } from '../../src/config/scope-warnings.ts'
+import { banner } from '../../src/process/banner.ts'
+import { scopeWarnings } from '../../src/config/routes/scope-warnings.ts'
 import { loadDefault } from '../../src/config/load.ts'
 import { ConfigWorld, fileWith } from '../config/world.ts'
 

@@ -1,8 +1,8 @@
 /** Messages in every state, as a backup has them, and how they must stand after the new epoch has begun. */
 import assert from 'node:assert/strict'
-import { EPOCH_ATTEMPTS } from '../../src/core/epoch.ts'
-import type { Delivery, Fate, NewMessage } from '../../src/core/message.ts'
-import type { InboxStore } from '../../src/ports.ts'
+import { EPOCH_ATTEMPTS } from '../../src/core/record/epoch.ts'
+import type { Delivery, Fate, NewMessage } from '../../src/core/inbox/message.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
 import { messageOf } from './world.ts'
 
 const [BEFORE, SINCE] = [Buffer.alloc(16, 1), Buffer.alloc(16, 2)]

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Stripe from 'stripe'
-import { bySubject } from '../gateway/jwt-world.ts'
+import { bySubject } from '../gateway/scope/jwt-world.ts'
 import type { countingMeter } from '../harness/gateway.ts'
 import { CREATED } from '../harness/witness.ts'
 import type { Behaviour } from '../harness/witness.ts'

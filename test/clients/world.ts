@@ -1,6 +1,6 @@
 /** A gateway in this process in front of a scripted payments API, for tests with clients that people really use. */
 import type { TestContext } from 'node:test'
-import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { guardedRoute, startGateway } from '../harness/gateway.ts'
 import type { TestGateway } from '../harness/gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'

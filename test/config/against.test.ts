@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { orphans } from '../../src/config/against.ts'
+import { orphans } from '../../src/config/compare/orphaned-records.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 const OLD = fileWith()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { changes, restartOnly } from '../../src/config/changes.ts'
+import { changes, restartOnly } from '../../src/config/compare/changes.ts'
 import type { Config } from '../../src/config/config.ts'
 import { ConfigWorld } from './world.ts'
 

@@ -1,7 +1,7 @@
 /** The `cors` block: what an origin is, and what is a mistake. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { changes } from '../../src/config/changes.ts'
+import { changes } from '../../src/config/compare/changes.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 test('origins are taken as browsers write them, and without the block there are none', (t) => {

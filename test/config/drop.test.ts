@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkCommand } from '../../src/cli/check.ts'
-import { orphans } from '../../src/config/against.ts'
-import { FILTER_BYTES_MAX, filterBytes } from '../../src/core/bloom.ts'
+import { orphans } from '../../src/config/compare/orphaned-records.ts'
+import { FILTER_BYTES_MAX, filterBytes } from '../../src/core/drop/bloom.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 const ON_REDIS = 'stores: { postgres: { url: "postgres://db/app" }, redis: { url: "redis://r:6379" } }'

@@ -1,7 +1,7 @@
 /* eslint no-template-curly-in-string: "off" -- the configuration has variables of its own in its strings */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { variableOf } from '../../src/config/environment.ts'
+import { variableOf } from '../../src/config/read/environment.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 test('every scalar outside routes has a variable named after its path', () => {

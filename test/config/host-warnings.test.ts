@@ -1,7 +1,7 @@
 /** A guard that names a host, where the same upstream can be asked by another one: said at the start and by `onceway check`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hostWarnings } from '../../src/config/route-warnings.ts'
+import { hostWarnings } from '../../src/config/warnings.ts'
 import { ConfigWorld } from './world.ts'
 
 const GUARDED = '{ name: pay, match: { path: /pay, host: api.example }, upstream: app, idempotency: { scope: shared } }'

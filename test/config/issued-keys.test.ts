@@ -1,8 +1,8 @@
 /* eslint no-template-curly-in-string: "off" -- the configuration has variables of its own in its strings */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { orphans } from '../../src/config/against.ts'
-import { changes, restartOnly } from '../../src/config/changes.ts'
+import { orphans } from '../../src/config/compare/orphaned-records.ts'
+import { changes, restartOnly } from '../../src/config/compare/changes.ts'
 import { printConfig } from '../../src/config/print.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 

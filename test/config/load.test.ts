@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { problemLine } from '../../src/config/problem.ts'
-import { StartError } from '../../src/errors.ts'
+import { problemLine } from '../../src/config/read/problem.ts'
+import { StartError } from '../../src/ports/errors.ts'
 import { defaultConfig, loadConfig } from '../../src/config/load.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 

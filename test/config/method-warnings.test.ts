@@ -1,8 +1,8 @@
 /** Methods of a guarded path that lead nowhere: said at the start and by `onceway check`, once for each route. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { methodWarnings } from '../../src/config/route-warnings.ts'
-import { orphans } from '../../src/config/against.ts'
+import { methodWarnings } from '../../src/config/warnings.ts'
+import { orphans } from '../../src/config/compare/orphaned-records.ts'
 import { ConfigWorld } from './world.ts'
 
 const GUARDED = '{ name: pay, match: { path: /pay/*, methods: [POST, PATCH] }, upstream: app, idempotency: { scope: shared } }'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 function policyOf (t: TestContext, policy: string): IdempotencyPolicy {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Path } from '../../src/config/problem.ts'
+import type { Path } from '../../src/config/read/problem.ts'
 import { rangeMistakes, rangeOf } from '../../src/config/ranges.ts'
 import { ConfigSchema } from '../../src/config/schema.ts'
-import type { SchemaNode } from '../../src/config/schema.ts'
-import { DURATION_PATTERN, SIZE_PATTERN } from '../../src/config/units.ts'
+import type { SchemaNode } from '../../src/config/read/schema-words.ts'
+import { DURATION_PATTERN, SIZE_PATTERN } from '../../src/config/read/units.ts'
 
 function measures (node: SchemaNode, path: Path = []): Path[] {
   const inside = [

@@ -23,7 +23,7 @@ test('docs/reference/configuration.md and the JSON Schema are what the schema sa
 })
 
 test('the pages of problems say what docs/reference/http.md says; else run npm run generate', () => {
-  assert.equal(read('src/core/problem-docs.ts'), problemDocs(read('docs/reference/http.md')))
+  assert.equal(read('src/core/protocol/problem-docs.ts'), problemDocs(read('docs/reference/http.md')))
 })
 
 test('docs/reference/presets.md has the presets of the sources; else run npm run generate', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseDuration, parseSize } from '../../src/config/units.ts'
+import { parseDuration, parseSize } from '../../src/config/read/units.ts'
 
 test('a duration is read in milliseconds', () => {
   const read = ['250ms', '15s', '5m', '24h', '7d', '0s'].map(parseDuration)

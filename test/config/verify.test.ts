@@ -1,12 +1,12 @@
 /* eslint no-template-curly-in-string: "off" -- the configuration has variables of its own in its strings */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { banner } from '../../src/banner.ts'
-import { changes, restartOnly } from '../../src/config/changes.ts'
+import { banner } from '../../src/process/banner.ts'
+import { changes, restartOnly } from '../../src/config/compare/changes.ts'
 import type { Config } from '../../src/config/config.ts'
 import { printConfig } from '../../src/config/print.ts'
-import type { VerifyPolicy } from '../../src/core/policy.ts'
-import { signingOf, verifierOf, verifySignature } from '../../src/core/signature.ts'
+import type { VerifyPolicy } from '../../src/core/policy/policy.ts'
+import { signingOf, verifierOf, verifySignature } from '../../src/core/headers/signature.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
 const SECRET = 'whsec_aHVudGVyMi1odW50ZXIyLWh1bnRlcjIt'

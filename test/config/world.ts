@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { load } from '../../src/config/load.ts'
 import type { Flags, Loaded } from '../../src/config/load.ts'
-import type { Environment } from '../../src/config/config.ts'
-import { ConfigInvalid } from '../../src/config/problem.ts'
-import type { ConfigProblem } from '../../src/config/problem.ts'
+import type { Environment } from '../../src/config/read/interpolate.ts'
+import { ConfigInvalid } from '../../src/config/read/problem.ts'
+import type { ConfigProblem } from '../../src/config/read/problem.ts'
 
 export class ConfigWorld {
   readonly directory = mkdtempSync(join(tmpdir(), 'onceway-config-'))

@@ -1,8 +1,8 @@
 /** The order of a group: one at a time, the next behind a retry, whatever ends in between. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { NewMessage } from '../../src/core/message.ts'
-import type { InboxStore } from '../../src/ports.ts'
+import type { NewMessage } from '../../src/core/inbox/message.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
 import {
   acceptInTurn,
   againIn,

@@ -1,8 +1,8 @@
 /** What people ask of an inbox, and what the sweeper and the bounds of a route do. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Fate, NewMessage } from '../../src/core/message.ts'
-import type { InboxStore } from '../../src/ports.ts'
+import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
 import {
   acceptInTurn,
   againIn,

@@ -1,8 +1,8 @@
 /** A key is one operation: a message is not taken in beside a record of the same key, but under its claim. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { NewMessage } from '../../src/core/message.ts'
-import type { Claim, SettledState } from '../../src/core/record.ts'
+import type { NewMessage } from '../../src/core/inbox/message.ts'
+import type { Claim, SettledState } from '../../src/core/record/record.ts'
 import { againOf, DELIVERED, messageOf, takeOne, untilAfter, workerOf } from './inbox-world.ts'
 import type { InboxWorld, OpenInbox } from './inbox-world.ts'
 import { claimOf, LONG_MS, rivalOf, seenOf, settlementOf, SHORT_MS, tokenOf } from './record-world.ts'

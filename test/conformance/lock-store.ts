@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
 import { until } from './record-world.ts'
-import type { Copy, Lock, LockStore, LockValue, UnsettledCopy } from '../../src/ports.ts'
+import type { Copy, Lock, LockStore, LockValue, UnsettledCopy } from '../../src/ports/locks.ts'
 
 export interface LockWorld {
   readonly store: LockStore

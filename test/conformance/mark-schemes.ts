@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Marking, MarkResult } from '../../src/ports.ts'
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
+import type { Marking, MarkResult } from '../../src/ports/marks.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
 import { endingOf, markingOf, newId, newToken } from './mark-world.ts'
 import type { FilterOptions, MarkWorld, OpenFilter, OpenMarks } from './mark-world.ts'
 import { until } from './record-world.ts'

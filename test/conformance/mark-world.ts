@@ -1,9 +1,9 @@
 /** What the suites of marks build their cases from. A driver's test gives worlds, and registers their closing with `t.after`. */
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import type { Identity } from '../../src/core/identity.ts'
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
-import type { MarkEnding, Marking, MarkStore } from '../../src/ports.ts'
+import type { Identity } from '../../src/core/record/record-id.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
+import type { MarkEnding, Marking, MarkStore } from '../../src/ports/marks.ts'
 import type { SwitchScheme } from './record-world.ts'
 
 export interface MarkWorld {

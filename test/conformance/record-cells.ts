@@ -1,6 +1,6 @@
 /**
  * Protocol §3 as literals, cell by cell, and the way each event goes through the port. Independent of the machine in
- * core/protocol.ts: every driver is held to this page.
+ * core/protocol/transitions.ts: every driver is held to this page.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {
@@ -15,8 +15,8 @@ import {
   type Place,
   type StoreWorld
 } from './record-world.ts'
-import type { Claim } from '../../src/core/record.ts'
-import type { RecordStore } from '../../src/ports.ts'
+import type { Claim } from '../../src/core/record/record.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
 
 interface EventCase {
   readonly event: string

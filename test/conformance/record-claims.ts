@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bring, claimOf, detailAt, pass, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf, untilLapsed } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
-import type { Claim } from '../../src/core/record.ts'
+import type { Claim } from '../../src/core/record/record.ts'
 
 /** Claims that race for one record. */
 const RIVALS = 50

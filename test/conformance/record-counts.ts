@@ -1,9 +1,9 @@
-/** What every store of record counts has to do (src/counts-port.ts). */
+/** What every store of record counts has to do (src/ports/record-counts.ts). */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import type { RecordCount, RecordCounts } from '../../src/ports.ts'
+import type { RecordCount, RecordCounts } from '../../src/ports/record-counts.ts'
 import { eventually } from '../harness/eventually.ts'
 
 export interface CountsWorld {

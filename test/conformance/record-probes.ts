@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import type { ProbeNote } from '../../src/core/probe.ts'
-import type { Claim } from '../../src/core/record.ts'
-import type { DueProbe, ProbeOrder } from '../../src/ports.ts'
+import type { ProbeNote } from '../../src/core/probe/probe.ts'
+import type { Claim } from '../../src/core/record/record.ts'
+import type { DueProbe, ProbeOrder } from '../../src/ports/records.ts'
 import {
   claimOf,
   detailAt,

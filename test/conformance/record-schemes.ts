@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import type { Claim } from '../../src/core/record.ts'
-import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
+import type { Claim } from '../../src/core/record/record.ts'
+import type { SwitchOrder, SwitchResult } from '../../src/core/record/scheme-switch.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
 import { SIGN } from '../harness/sign.ts'
 import {
   bring,

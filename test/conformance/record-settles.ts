@@ -1,7 +1,7 @@
 /** What every RecordStore driver is held to: settling, by the owner and by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoreRejected } from '../../src/errors.ts'
+import { StoreRejected } from '../../src/ports/errors.ts'
 import { SIGN } from '../harness/sign.ts'
 import {
   bring,
@@ -21,7 +21,7 @@ import {
   untilPast
 } from './record-world.ts'
 import type { OpenStore } from './record-world.ts'
-import type { Claim } from '../../src/core/record.ts'
+import type { Claim } from '../../src/core/record/record.ts'
 
 const audit = { action: 'delete', who: 'ops@example.com', why: 'asked to' } as const
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { StoreUnavailable } from '../../src/errors.ts'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
 import { CASES, drive, expected } from './record-cells.ts'
 import { claims, leases } from './record-claims.ts'
 import { probing } from './record-probes.ts'

@@ -5,10 +5,10 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
-import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../src/core/record.ts'
-import type { SwitchOrder, SwitchResult } from '../../src/core/scheme-switch.ts'
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
-import type { RecordStore, Resolution } from '../../src/ports.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../src/core/record/record.ts'
+import type { SwitchOrder, SwitchResult } from '../../src/core/record/scheme-switch.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
+import type { RecordStore, Resolution } from '../../src/ports/records.ts'
 
 /** One empty database of a driver. `open` registers its closing with `t.after`. */
 export interface StoreWorld {

@@ -2,8 +2,9 @@
  * Ports that do not keep their word, and the invariants that each breaks: broken.test.ts runs them, and
  * docs/reference/rules.md names them.
  */
-import type { Row } from '../../src/core/record.ts'
-import type { LockStore, RecordStore } from '../../src/ports.ts'
+import type { Row } from '../../src/core/record/record.ts'
+import type { LockStore } from '../../src/ports/locks.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
 import type { Invariant } from '../harness/checker.ts'
 import type { Broken, Case } from './simulation.ts'
 import { passing } from './watched.ts'

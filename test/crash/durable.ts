@@ -5,13 +5,13 @@
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Lapsed, RecordStore } from '../../src/ports.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
+import type { Lapsed, RecordStore } from '../../src/ports/records.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { Database } from '../../src/store/sqlite/database.ts'
 import { errorOf, Faulted } from '../../src/store/sqlite/faults.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
-import { revived } from '../../src/store/sqlite/wire.ts'
-import type { Call } from '../../src/store/sqlite/wire.ts'
+import { revived } from '../../src/store/sqlite/worker-protocol.ts'
+import type { Call } from '../../src/store/sqlite/worker-protocol.ts'
 import { QUICKEST } from '../harness/directory.ts'
 import type { Timeline } from '../harness/timeline.ts'
 

@@ -2,7 +2,7 @@
  * Pages of hops between the gateway and its upstream, as they come over the wire. Whether the upstream did what was asked
  * stands on no page: whoever simulates a hop knows it. Each word for word as the product writes it.
  */
-import type { RawHeaders } from '../../src/core/record.ts'
+import type { RawHeaders } from '../../src/core/record/record.ts'
 
 export interface Page {
   readonly name: string

@@ -3,7 +3,7 @@
  * clients; `executions` is what the upstream sees when nothing goes wrong, so that a story that no longer tells what its
  * name says is noticed.
  */
-import type { IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { NO_FAULT } from '../harness/crashing.ts'
 import type { Fault, Plan, Port } from '../harness/crashing.ts'
 import type { Behaviour, Client } from './outside.ts'

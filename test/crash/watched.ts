@@ -2,9 +2,9 @@
  * A store whose writes are written down where they happen, below every fault that a test puts on the way to it: the
  * history then tells what stands in the rows and not what a gateway believes. Changes nothing.
  */
-import { decodeHeaders } from '../../src/core/codec.ts'
-import type { Claim, Settlement } from '../../src/core/record.ts'
-import type { Lapsed, RecordStore, SettleResult } from '../../src/ports.ts'
+import { decodeHeaders } from '../../src/core/protocol/codec.ts'
+import type { Claim, Settlement } from '../../src/core/record/record.ts'
+import type { Lapsed, RecordStore, SettleResult } from '../../src/ports/records.ts'
 import { printOf } from '../harness/history.ts'
 import type { HistoryEvent } from '../harness/history.ts'
 

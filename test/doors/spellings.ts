@@ -2,8 +2,8 @@
  * Whether a request that any server behind takes for a guarded one is ever unguarded. Paths and hosts are spelled in ways
  * that servers undo; servers are put together from what real ones do to a path, each habit written here anew.
  */
-import { overridingMethods } from '../../src/core/method-override.ts'
-import { isHost } from '../../src/core/host.ts'
+import { overridingMethods } from '../../src/core/headers/method-override.ts'
+import { isHost } from '../../src/core/headers/host.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { guardedRoute } from '../harness/gateway.ts'
 import { Chance } from '../simulation/chance.ts'

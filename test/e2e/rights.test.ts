@@ -12,7 +12,7 @@ import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { escapeIdentifier } from 'pg'
-import { readMigrationFiles } from '../../src/store/migration-files.ts'
+import { readMigrationFiles } from '../../src/store/shared/migration-files.ts'
 import { migratePostgres } from '../../src/store/postgres/open.ts'
 import { RIGHTS } from '../../src/store/postgres/rights.ts'
 import { call } from '../harness/call.ts'
@@ -27,7 +27,7 @@ import { configOf } from './world.ts'
 
 /** It shares the processors with other tests. */
 const LONGEST_MS = 60_000
-/** Of core/outage.ts. */
+/** Of core/limits/outage.ts. */
 const A_MINUTE_MS = 60_000
 const PASSWORD = 'of-the-role'
 const STORE = fileURLToPath(new URL('../../src/store/postgres/', import.meta.url))

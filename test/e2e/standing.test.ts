@@ -12,7 +12,7 @@ import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { startPair } from '../harness/replication.ts'
 import { startRedis } from '../harness/redis.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
-import { optionsOf } from '../store/postgres-world.ts'
+import { optionsOf } from '../store/postgres/world.ts'
 import { metricsOf } from './metrics.ts'
 import { configOf } from './world.ts'
 

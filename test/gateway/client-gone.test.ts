@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { test } from 'node:test'
-import { MemoryStore } from '../../src/store/memory.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'

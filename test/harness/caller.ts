@@ -1,6 +1,6 @@
 /** A caller as the gateway sees one, for tests that ask whose a request is. */
-import type { Caller } from '../../src/core/caller.ts'
-import type { ScopeOptions } from '../../src/core/scope.ts'
+import type { Caller } from '../../src/core/scope/caller.ts'
+import type { ScopeOptions } from '../../src/core/scope/scope.ts'
 
 export function callerWith (rawHeaders: readonly string[], changes: Partial<Caller> = {}): Caller {
   return { rawHeaders: Array.from(rawHeaders), clientCertificate: null, forwarded: { host: null, trusted: false }, ...changes }

@@ -4,18 +4,12 @@
  * and its timers have stopped; what it had under way at the stores and at the upstream goes on without it.
  */
 import { createHash } from 'node:crypto'
-import { StoreUnavailable } from '../../src/errors.ts'
-import type {
-  Clock,
-  InboxStore,
-  LockStore,
-  Random,
-  RecordStore,
-  Sending,
-  Upstream,
-  UpstreamRequest,
-  UpstreamResult
-} from '../../src/ports.ts'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
+import type { Clock, Random } from '../../src/ports/clock.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import type { LockStore } from '../../src/ports/locks.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
+import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
 import type { Timeline } from './timeline.ts'
 
 /**

@@ -1,6 +1,6 @@
 /** A record store whose calls can be held up, failed, or robbed of their replies, one kind of call at a time. */
-import { StoreRejected, StoreUnavailable } from '../../src/errors.ts'
-import type { RecordStore } from '../../src/ports.ts'
+import { StoreRejected, StoreUnavailable } from '../../src/ports/errors.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
 
 export type Operation = { [Name in keyof RecordStore]: RecordStore[Name] extends (
   ...args: never[]

@@ -4,8 +4,8 @@
  * checker.ts. Pure: reads no clock and no store.
  */
 import { createHash } from 'node:crypto'
-import type { Disposition, UnknownPolicy } from '../../src/core/policy.ts'
-import type { RawHeaders, RecordState, SettledState } from '../../src/core/record.ts'
+import type { Disposition, UnknownPolicy } from '../../src/core/policy/policy.ts'
+import type { RawHeaders, RecordState, SettledState } from '../../src/core/record/record.ts'
 
 /**
  * What a client was told, in the words that the invariants know. `stored`: the upstream's answer, called stored.

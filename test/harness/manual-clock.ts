@@ -1,5 +1,5 @@
 /** Time that passes only when a test says so: leases, time-outs and polls of a gateway without waiting for them. */
-import type { Cancel, Clock } from '../../src/ports.ts'
+import type { Cancel, Clock } from '../../src/ports/clock.ts'
 
 interface Timer { readonly atMs: number, readonly call: () => void }
 

@@ -3,7 +3,7 @@
  * nothing is left to do at the present moment: every microtask has run and no real I/O (a SQLite worker) is under way.
  * Never sleeps.
  */
-import type { Cancel } from '../../src/ports.ts'
+import type { Cancel } from '../../src/ports/clock.ts'
 
 interface Timer { readonly atMs: number, readonly call: () => void }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Socket } from 'node:net'
-import { PeerTrust } from '../../src/http/peer.ts'
+import { PeerTrust } from '../../src/http/shared/peer.ts'
 
 const at = (remoteAddress: string, ...forwardedFor: string[]): Parameters<PeerTrust['peerOf']>[0] =>
   ({ socket: { remoteAddress } as Socket, rawHeaders: forwardedFor.flatMap((line) => ['X-Forwarded-For', line]) })

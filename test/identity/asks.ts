@@ -1,8 +1,8 @@
 /** A request before it is written down: what its caller shows, what it asks for, and how it is spelled. */
 import { createHmac } from 'node:crypto'
-import { CARRIERS, CLIENT_CERTIFICATE, CREDENTIAL, PROXY_USER } from '../../src/core/carriers.ts'
-import type { Carrier } from '../../src/core/carriers.ts'
-import { COMPARED_FIELDS } from '../../src/core/compared-fields.ts'
+import { CARRIERS, CLIENT_CERTIFICATE, CREDENTIAL, PROXY_USER } from '../../src/core/headers/carriers.ts'
+import type { Carrier } from '../../src/core/headers/carriers.ts'
+import { COMPARED_FIELDS } from '../../src/core/fingerprint/compared-fields.ts'
 import type { Random } from '../chaos/random.ts'
 import { bare, basic, cased, changing, cookie, drawClaim, drawPlain, drawSigned, drawToken, hex, jwt, NOBODY, plain } from './values.ts'
 import type { Value } from './values.ts'

@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { CARRIERS } from '../../src/core/carriers.ts'
+import { CARRIERS } from '../../src/core/headers/carriers.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
 import { playApart } from './apart.ts'

@@ -2,7 +2,7 @@
  * Where a request carries its key, way by way: as docs/guides/receive-webhooks.md says each sender does it. One text is
  * one identity, and another text is another one.
  */
-import { PRESETS } from '../../src/core/presets.ts'
+import { PRESETS } from '../../src/core/key/presets.ts'
 import type { Random } from '../chaos/random.ts'
 
 type Fields = ReadonlyArray<readonly [name: string, value: string]>

@@ -1,7 +1,7 @@
 /** The worker: what is accepted is delivered, until it is done, as fast as its consumer takes it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inboxRoutes } from '../../src/gateway/world.ts'
+import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
 import { eventually } from '../harness/eventually.ts'
 import {
   accept,

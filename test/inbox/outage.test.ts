@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { SYSTEM_RANDOM } from '../../src/clock.ts'
-import type { InboxPolicy } from '../../src/core/policy.ts'
+import { SYSTEM_RANDOM } from '../../src/process/clock.ts'
+import type { InboxPolicy } from '../../src/core/policy/policy.ts'
 import { accept, after, Consumer, inboxRoute, message, REFUSED, says, shared, startWorker, states } from './world.ts'
 import type { Asked, Says, Shared } from './world.ts'
 

@@ -1,11 +1,12 @@
 /** Workers that die, stall, lose their store or end: nothing is lost, and nothing is sent by whoever may not have it any more. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoreUnavailable } from '../../src/errors.ts'
-import { WORKER_LEASE_MS, WORKER_NAME_MS } from '../../src/gateway/worker-leases.ts'
-import type { GuardedRoute } from '../../src/core/policy.ts'
-import type { InboxStore } from '../../src/ports.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
+import { WORKER_LEASE_MS } from '../../src/gateway/shared/arbiter-clock.ts'
+import { WORKER_NAME_MS } from '../../src/gateway/inbox/worker-lease.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { faulty, gate } from '../harness/faulty-store.ts'
 import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 

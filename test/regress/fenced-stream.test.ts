@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeHeaders } from '../../src/core/codec.ts'
-import type { Settlement } from '../../src/core/record.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
+import { encodeHeaders } from '../../src/core/protocol/codec.ts'
+import type { Settlement } from '../../src/core/record/record.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'
 import { CREATED } from '../harness/witness.ts'

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeHeaders } from '../../src/core/codec.ts'
-import type { RawHeaders } from '../../src/core/record.ts'
+import { encodeHeaders } from '../../src/core/protocol/codec.ts'
+import type { RawHeaders } from '../../src/core/record/record.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { directory, LEASE_MS, leave, named, say } from '../cli/world.ts'
 import { learnClaim, startShared } from './world.ts'

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryStore } from '../../src/store/memory.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty, gate } from '../harness/faulty-store.ts'
 import { startGuarded } from '../harness/gateway.ts'

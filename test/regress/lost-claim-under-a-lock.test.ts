@@ -5,8 +5,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RecordStore } from '../../src/ports.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import { passing } from '../crash/watched.ts'
 import { slow } from '../harness/slow.ts'
 import { startShared } from './world.ts'

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StoreOverloaded } from '../../src/errors.ts'
+import { StoreOverloaded } from '../../src/ports/errors.ts'
 import { eventually } from '../harness/eventually.ts'
 import { firstly, LOST_REPLY, LOST_REQUEST } from '../harness/faulty-store.ts'
 import { startShared } from './world.ts'

@@ -8,8 +8,8 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Redis } from 'ioredis'
-import type { Cancel } from '../../src/ports.ts'
-import { Wakes } from '../../src/store/redis/wakes.ts'
+import type { Cancel } from '../../src/ports/clock.ts'
+import { Wakes } from '../../src/store/redis/subscriptions.ts'
 import { eventually } from '../harness/eventually.ts'
 
 setFlagsFromString('--expose-gc')

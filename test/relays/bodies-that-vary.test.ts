@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { GuardedRoute, IdempotencyPolicy } from '../../src/core/policy.ts'
+import type { GuardedRoute, IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { recipes } from './recipes.ts'
 import { relayed } from './simulated.ts'
 import { STAND_INS } from './stand-ins.ts'

@@ -3,7 +3,7 @@
  * connections while it is down, answers 400 until it is mended, and dies in the middle of what it executes. It counts what
  * it did to success, and what it had under way at once.
  */
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports.ts'
+import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
 import type { Timeline } from '../harness/timeline.ts'
 
 export interface Plan {

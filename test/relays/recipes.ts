@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadConfig } from '../../src/config/load.ts'
-import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
 
 const PAGE = fileURLToPath(new URL('../../docs/guides/webhook-recipes.md', import.meta.url))
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Plan } from './consumer.ts'
 import { recipes } from './recipes.ts'
 import { NO_HARM, relayed } from './simulated.ts'

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy, Route, RouteMatch, UpstreamPolicy } from '../../src/core/policy/policy.ts'
 import { compileRoutes, hides } from '../../src/routing/match.ts'
 
 const upstream: UpstreamPolicy = {

@@ -3,13 +3,14 @@
  * its reads go on, and are lost if another takes over meanwhile; somebody holds a row locked; it forgets. Whatever else can
  * go wrong with it goes wrong on the way (network.ts).
  */
-import { StoreUnavailable } from '../../src/errors.ts'
-import type { Token } from '../../src/core/record.ts'
-import type { SwitchResult } from '../../src/core/scheme-switch.ts'
-import type { Scheme } from '../../src/core/schemes.ts'
-import type { Beaten, InboxStore, LapseOrder, RecordStore, RenewResult, SignOfLife } from '../../src/ports.ts'
-import { MemoryInbox } from '../../src/store/memory-inbox.ts'
-import { MemoryStore } from '../../src/store/memory.ts'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
+import type { Token } from '../../src/core/record/record.ts'
+import type { SwitchResult } from '../../src/core/record/scheme-switch.ts'
+import type { Scheme } from '../../src/core/record/schemes.ts'
+import type { Beaten, LapseOrder, RecordStore, RenewResult, SignOfLife } from '../../src/ports/records.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import { MemoryInbox } from '../../src/store/memory/inbox.ts'
+import { MemoryStore } from '../../src/store/memory/records.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Action } from './schedule.ts'
 import { ClockWords } from './clock-words.ts'
@@ -44,7 +45,7 @@ export interface ArbiterOptions {
 /** null: as it is. */
 export type Believed = () => number | null
 const NOTHING_BELIEVED: Believed = () => null
-/** A renewal is asked for again before this is over, or its owner needs it no more (gateway/leases.ts). */
+/** A renewal is asked for again before this is over, or its owner needs it no more (gateway/execution/lease-renewal.ts). */
 const ASKED_AGAIN_MS = 1_500
 /** Of any schedule. */
 const ROWS_MAX = 100

@@ -63,7 +63,7 @@ function keeping (status: number, afterMs: number): Extract<Behaviour, { kind: '
   return { kind: 'answer', status, means: 'keep', afterMs }
 }
 
-/** Who asks must know how long the upstream can be at work: no longer than its timeout (config/probe.ts). */
+/** Who asks must know how long the upstream can be at work: no longer than its timeout (config/routes/probe.ts). */
 function within (behaviour: Behaviour, upstreamTimeoutMs: number): Behaviour {
   return 'afterMs' in behaviour ? { ...behaviour, afterMs: Math.min(behaviour.afterMs, upstreamTimeoutMs) } : behaviour
 }

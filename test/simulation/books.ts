@@ -2,8 +2,8 @@
  * The books of a simulated upstream, and who asks about them: what it has really done, and from when on it knows. A question
  * is answered from a copy that lags behind, as replicas and search indexes do, and now and then not at all.
  */
-import type { Answer } from '../../src/core/record.ts'
-import type { UpstreamResult } from '../../src/ports.ts'
+import type { Answer } from '../../src/core/record/record.ts'
+import type { UpstreamResult } from '../../src/ports/upstream.ts'
 import type { Behaviour } from '../crash/outside.ts'
 import type { Chance } from './chance.ts'
 

@@ -2,11 +2,11 @@
  * The clients of a simulated world: they ask, ask again with the same key until they have something final or are tired of
  * it, hang up, and ask elsewhere. Everything that they see goes into the history.
  */
-import type { GuardedRequest } from '../../src/gateway/request.ts'
-import type { GuardedRoute } from '../../src/core/policy.ts'
-import type { Steps } from '../../src/gateway/execution.ts'
+import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
+import type { Steps } from '../../src/gateway/shared/steps.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
-import { handle } from '../../src/gateway/handle.ts'
+import { handle } from '../../src/gateway/pipeline.ts'
 import { requestOf, toldBy } from '../crash/outside.ts'
 import type { Told } from '../harness/history.ts'
 import type { Timeline } from '../harness/timeline.ts'

@@ -1,8 +1,8 @@
 /**
- * What the gateways of a simulated world have told the arbiter of its time, as its driver keeps it (store/postgres/beat.ts):
+ * What the gateways of a simulated world have told the arbiter of its time, as its driver keeps it (store/postgres/sign-of-life.ts):
  * a row for each gateway, and one for what all of them are to believe. Reads no clock.
  */
-import type { Beaten, SignOfLife } from '../../src/ports.ts'
+import type { Beaten, SignOfLife } from '../../src/ports/records.ts'
 
 interface Word { readonly aheadMs: number, readonly sinceMs: number | null, readonly judgedMs: number | null, readonly seenAtMs: number }
 interface Ahead { readonly aheadMs: number, readonly afterMs: number, readonly sinceMs: number, readonly untilMs: number }

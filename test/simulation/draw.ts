@@ -3,7 +3,7 @@
  * strewn evenly over a run mostly hit nothing); every theme still draws everything else. Small on purpose: few keys, few
  * clients, few faults, so that many schedules can be played and a failure can be read.
  */
-import type { IdempotencyPolicy, ProbePolicy } from '../../src/core/policy.ts'
+import type { IdempotencyPolicy, ProbePolicy } from '../../src/core/policy/policy.ts'
 import { scriptOf, scriptUnder } from './behaviours.ts'
 import { Chance } from './chance.ts'
 import type { Fault, Machine, Schedule, SimulatedClient, Variant } from './schedule.ts'

@@ -2,7 +2,7 @@
  * What a fault does to the simulated world: processes die, stop, drain and are configured anew, ways are cut, stores lose
  * what they had, clocks are set. When a fault comes is the schedule's business (schedule.ts, director.ts).
  */
-import { FIRST_SCHEME } from '../../src/core/schemes.ts'
+import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import { nameOf } from '../crash/watched.ts'
 import type { SimulatedArbiter } from './arbiter.ts'

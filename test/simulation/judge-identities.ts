@@ -2,7 +2,7 @@
  * What must hold of one caller's request whatever its id is: a switch of schemes gives it another one, and rules that tell callers
  * apart give it one of its own. Beside the invariants, which are judged record by record (harness/checker.ts). Pure.
  */
-import type { Rules } from '../../src/core/rules.ts'
+import type { Rules } from '../../src/core/record/rules.ts'
 import { livesOf } from '../harness/history.ts'
 import type { EventOf, History, Life } from '../harness/history.ts'
 import type { Wrong } from './judge.ts'

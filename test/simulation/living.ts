@@ -3,7 +3,7 @@
  * stopped or cut off from the arbiter, and could have renewed it. A clock that steps, commits that hang and rows that are
  * locked are no reasons. Watches; changes nothing.
  */
-import type { Lapsed } from '../../src/ports.ts'
+import type { Lapsed } from '../../src/ports/records.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Seat } from './clients.ts'
 import type { Schedule } from './schedule.ts'

@@ -2,11 +2,12 @@
  * The operator of a simulated world: looks for records of unknown outcome, learns from the upstream what became of them
  * and says so, releases what may be released, deletes what is settled. Keeps to what the commands of the product allow.
  */
-import { encodeHeaders } from '../../src/core/codec.ts'
-import { keptHeaders } from '../../src/core/headers.ts'
-import type { GuardedRoute } from '../../src/core/policy.ts'
-import type { Answer, RecordDetail } from '../../src/core/record.ts'
-import type { LockStore, RecordStore, Resolution } from '../../src/ports.ts'
+import { encodeHeaders } from '../../src/core/protocol/codec.ts'
+import { keptHeaders } from '../../src/core/headers/headers.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
+import type { Answer, RecordDetail } from '../../src/core/record/record.ts'
+import type { LockStore } from '../../src/ports/locks.ts'
+import type { RecordStore, Resolution } from '../../src/ports/records.ts'
 import { nameOf, printOfSettled } from '../crash/watched.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { HistoryKeeper } from './history-keeper.ts'

@@ -1,5 +1,5 @@
 /** How long anybody waits in a simulated world: the drivers for a reply, a client at most for its answer. Pure. */
-import type { GuardedRoute } from '../../src/core/policy.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { Rules } from '../harness/history.ts'
 import type { Schedule } from './schedule.ts'

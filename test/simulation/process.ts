@@ -3,17 +3,11 @@
  * be stopped and go on, be suspended with its machine. A dead process is told nothing more and calls nothing more; what it
  * had sent goes on without it. A stopped one finds everything waiting.
  */
-import type {
-  Cancel,
-  Clock,
-  InboxStore,
-  LockStore,
-  Random,
-  RecordStore,
-  Sending,
-  UpstreamRequest,
-  UpstreamResult
-} from '../../src/ports.ts'
+import type { Cancel, Clock, Random } from '../../src/ports/clock.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import type { LockStore } from '../../src/ports/locks.ts'
+import type { RecordStore } from '../../src/ports/records.ts'
+import type { Sending, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
 import type { SimulatedUpstream } from '../crash/outside.ts'
 import { failure } from '../harness/crashing.ts'
 import type { Port } from '../harness/crashing.ts'

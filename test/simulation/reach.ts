@@ -2,9 +2,11 @@
  * What a schedule reached: the states and turns that a simulation must come to before its silence means anything. Most are
  * read from the history; what the history does not show is told by the wires and by the gateway's own meter and log.
  */
-import type { Log, Meter } from '../../src/ports.ts'
-import type { AcceptResult, ClaimResult, Lapsed, LapseOrder, LockResult, ProbeResult, SettleResult } from '../../src/ports.ts'
-import type { Settlement } from '../../src/core/record.ts'
+import type { Log, Meter, ProbeResult } from '../../src/ports/telemetry.ts'
+import type { AcceptResult } from '../../src/ports/inbox.ts'
+import type { ClaimResult, Lapsed, LapseOrder, SettleResult } from '../../src/ports/records.ts'
+import type { LockResult } from '../../src/ports/locks.ts'
+import type { Settlement } from '../../src/core/record/record.ts'
 import type { EventOf, HistoryEvent } from '../harness/history.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { SimulatedClient } from './schedule.ts'

@@ -2,8 +2,8 @@
  * What one schedule is: the whole of a run as data, before anything runs. Shapes only; draw.ts makes one from a seed,
  * run.ts plays it.
  */
-import type { IdempotencyPolicy, UpstreamPolicy } from '../../src/core/policy.ts'
-import type { GatewayLimits } from '../../src/gateway/world.ts'
+import type { IdempotencyPolicy, UpstreamPolicy } from '../../src/core/policy/policy.ts'
+import type { GatewayLimits } from '../../src/gateway/shared/deps.ts'
 import type { Behaviour, Client } from '../crash/outside.ts'
 import type { Port } from '../harness/crashing.ts'
 
@@ -51,7 +51,7 @@ export interface Variant extends Partial<Pick<
   readonly accepts?: boolean
 }
 
-/** The first rules, the second, and the second with one secret or another (core/schemes.ts). */
+/** The first rules, the second, and the second with one secret or another (core/record/schemes.ts). */
 export type SchemeKind = '1' | '2' | 'keyed' | 'keyed anew'
 
 /** A machine's clocks: how far its wall clock is off, and how fast both of them run. */

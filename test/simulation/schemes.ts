@@ -2,11 +2,11 @@
  * The schemes that a simulated database can have, and whose records are whose under each of them. What tells two callers apart is
  * said here once more, by what they send and not by how the gateway reads it: a scope that forgets something is found out.
  */
-import type { GuardedRoute } from '../../src/core/policy.ts'
-import { recordId } from '../../src/core/identity.ts'
-import { NEWEST_RULES, schemeName } from '../../src/core/schemes.ts'
-import type { Rules } from '../../src/core/rules.ts'
-import { scopeOf, scopeOnHost } from '../../src/core/scope.ts'
+import type { GuardedRoute } from '../../src/core/policy/policy.ts'
+import { recordId } from '../../src/core/record/record-id.ts'
+import { NEWEST_RULES, schemeName } from '../../src/core/record/schemes.ts'
+import type { Rules } from '../../src/core/record/rules.ts'
+import { scopeOf, scopeOnHost } from '../../src/core/scope/scope.ts'
 import { callerIn, headersOf, hostOf } from '../crash/outside.ts'
 import { nameOf } from '../crash/watched.ts'
 import { callerWith, FIRST_RULES, SECOND_RULES } from '../harness/caller.ts'

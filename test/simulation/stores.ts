@@ -3,8 +3,8 @@
  * lags behind, or comes back from an old snapshot. It is the memory store of src/; whatever else can go wrong with it goes
  * wrong on the way (network.ts).
  */
-import type { LockStore } from '../../src/ports.ts'
-import { MemoryLocks } from '../../src/store/memory-locks.ts'
+import type { LockStore } from '../../src/ports/locks.ts'
+import { MemoryLocks } from '../../src/store/memory/locks.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import { StoreTime } from './store-time.ts'
 import type { Write } from './store-time.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
-import { keyHash } from '../../src/core/identity.ts'
+import { keyHash } from '../../src/core/record/record-id.ts'
 import { eventually } from '../harness/eventually.ts'
 
 interface Line {

@@ -3,7 +3,7 @@
  * used. What was asked with while the schemes changed has either of them, and keeps it. An event that did not go through leaves
  * no mark, and so nothing that is found: sent again it has the name that it would have now.
  */
-import { recordId } from '../../src/core/identity.ts'
+import { recordId } from '../../src/core/record/record-id.ts'
 import type { World } from './world.ts'
 
 export interface Switched { readonly begunAtMs: number, readonly endedAtMs: number, readonly secret: Buffer }

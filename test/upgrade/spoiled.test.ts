@@ -33,7 +33,7 @@ describe('an upgrade is seen to fail', { concurrency: true }, () => {
 
   test('that names records otherwise, and forgets what waits: what was executed is executed again, what was accepted is lost', async (t) => {
     const later = spoiledTree('other names', [
-      ['src/core/identity.ts', /keyedDigest\(secret, \[route, scope, key\]\)/g, 'keyedDigest(secret, [route, key, scope])'],
+      ['src/core/record/record-id.ts', /keyedDigest\(secret, \[route, scope, key\]\)/g, 'keyedDigest(secret, [route, key, scope])'],
       ['migrations/sqlite/9001_forgotten.sql', null, "-- compatible_from: 1\ndelete from messages where state = 'waiting';\n"]
     ])
     const { findings } = await play(t, { stores: embedded, releases: [earlier, later] })

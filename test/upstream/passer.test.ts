@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { PassFault, PassListener } from '../../src/ports.ts'
+import type { PassFault, PassListener } from '../../src/ports/pass-through.ts'
 import { UndiciPassThrough } from '../../src/upstream/passer.ts'
 import { guardedRoute } from '../harness/gateway.ts'
 import { slow } from '../harness/slow.ts'

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import fc from 'fast-check'
-import { Limit } from '../../src/core/limit.ts'
-import type { Holder } from '../../src/core/limit.ts'
+import { Limit } from '../../src/core/limits/limit.ts'
+import type { Holder } from '../../src/core/limits/limit.ts'
 import { Places } from '../../src/upstream/places.ts'
 
 const from = (caller: string | null, peer: string | null = null): Holder => ({ caller, peer })

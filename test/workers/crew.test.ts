@@ -1,9 +1,9 @@
 /** Who is replaced when, and when it is given up, in a time that passes as the test says. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { StartError } from '../../src/errors.ts'
-import { Crew } from '../../src/workers/crew.ts'
-import type { Ended, Hand, WorkerEvents } from '../../src/workers/worker-process.ts'
+import type { StartError } from '../../src/ports/errors.ts'
+import { Crew } from '../../src/process/cluster/supervisor.ts'
+import type { Ended, Hand, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
 const LISTENING = { url: 'http://127.0.0.1:1', where: [] }

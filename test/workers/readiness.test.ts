@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Readiness } from '../../src/http/admin.ts'
-import { readinessOfAll } from '../../src/workers/readiness.ts'
+import { readinessOfAll } from '../../src/process/cluster/readiness.ts'
 
 const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, standing: null }
 const STARTING: Readiness = { ...READY, phase: 'starting' }

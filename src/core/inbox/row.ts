@@ -2,7 +2,7 @@
  * A message as a store holds it, with absolute times, and what a reader sees of it. A driver that executes the table
  * (transitions.ts) holds rows of this shape. Never reads a clock: the store's driver passes the time in.
  */
-import type { Delivery, MessageDetail, NewMessage, StoredRequest } from '../message.ts'
+import type { Delivery, MessageDetail, NewMessage, StoredRequest } from './message.ts'
 
 export interface MessageRow extends MessageDetail {
   /** Of the id. */

@@ -32,15 +32,15 @@
  * | recall | an operator has retried an earlier message of its group, which goes first |
  * | sweep | expired messages are deleted |
  *
- * Three laws follow, and test/core/inbox-transitions.test.ts checks them. Only `take` hands a message out, and only a due
+ * Three laws follow, and test/core/inbox/transitions.test.ts checks them. Only `take` hands a message out, and only a due
  * one, so no other event makes a second delivery possible. Nothing but `sweep` and a new acceptance after the retention
  * changes a delivered or discarded message. Every delivery of a message has a greater attempt than all before it.
  *
  * Outside the table: whether a record or another scheme keeps a new message out (that is about records), and a new epoch
  * (`onceway epoch bump`), which changes messages while no gateway runs.
  */
-import { WORKER_LOST } from '../message.ts'
-import type { DeliveryToken, Fate, NewMessage } from '../message.ts'
+import { WORKER_LOST } from './message.ts'
+import type { DeliveryToken, Fate, NewMessage } from './message.ts'
 import { acceptedRow, blocks, errorOfRetried, isPast, NO_REQUEST, stopsItsGroup } from './row.ts'
 import type { MessageRow } from './row.ts'
 

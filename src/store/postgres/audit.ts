@@ -1,6 +1,6 @@
 /** What was changed by hand in the database, newest first. */
 import { escapeIdentifier, type ClientBase } from 'pg'
-import type { AuditFilter, AuditRow } from '../../core/audit.ts'
+import type { AuditFilter, AuditRow } from '../../core/record/audit.ts'
 
 interface Columns {
   readonly at_ms: number

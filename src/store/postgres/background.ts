@@ -1,7 +1,8 @@
 /** What the gateway does beside its requests: lapse leases that are over, sweep what is past, count what is unresolved. */
-import { LAPSED_REASON } from '../../core/protocol.ts'
-import type { SettledState } from '../../core/record.ts'
-import type { Lapsed, LapseOrder, Swept, Unresolved } from '../../ports.ts'
+import { LAPSED_REASON } from '../../core/protocol/transitions.ts'
+import type { SettledState } from '../../core/record/record.ts'
+import type { Lapsed, LapseOrder, Swept } from '../../ports/records.ts'
+import type { Unresolved } from '../../ports/telemetry.ts'
 import { byteas } from './arrays.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { nobodyInLine } from './in-line.ts'

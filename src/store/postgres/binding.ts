@@ -4,12 +4,12 @@
  * server shares that name; the beats of its gateways tell it apart (store/redis/mirror.ts).
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
-import { StartError } from '../../errors.ts'
-import type { Log } from '../../ports.ts'
+import { StartError } from '../../ports/errors.ts'
+import type { Log } from '../../ports/telemetry.ts'
 import { UNBALANCED } from './connections.ts'
 import { chooseScheme } from './schemes.ts'
 
-/** As core/generation.ts has it. */
+/** As core/record/generation.ts has it. */
 export const NEXT_GENERATION = 'generation = greatest(generation + 1, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
 
 /** Of the copies in Redis (ports.ts). */

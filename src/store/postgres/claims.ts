@@ -2,8 +2,8 @@
  * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
  * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
-import type { Identity } from '../../core/identity.ts'
-import type { Claim, Row, Seen } from '../../core/record.ts'
+import type { Identity } from '../../core/record/record-id.ts'
+import type { Claim, Row, Seen } from '../../core/record/record.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'

@@ -1,7 +1,7 @@
-/** What stands in the database of its clock (beat.ts), and an operator's word that its time is right. */
+/** What stands in the database of its clock (sign-of-life.ts), and an operator's word that its time is right. */
 import { escapeIdentifier, type ClientBase } from 'pg'
-import type { ClockReport } from '../../core/arbiter-time.ts'
-import { StartError } from '../../errors.ts'
+import type { ClockReport } from '../../core/protocol/arbiter-time.ts'
+import { StartError } from '../../ports/errors.ts'
 
 /** Of gateways: those that have been heard of lately, and not all of a year's rolling restarts. */
 const SHOWN_MAX = 50

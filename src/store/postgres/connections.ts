@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
-import { errorText, StoreOverloaded } from '../../errors.ts'
-import type { Log, Meter } from '../../ports.ts'
+import { errorText, StoreOverloaded } from '../../ports/errors.ts'
+import type { Log, Meter } from '../../ports/telemetry.ts'
 import { Horizon } from './durable.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isForbidden, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
@@ -25,7 +25,7 @@ export interface Statement {
 }
 
 /**
- * In a statement's text: the latest time that this gateway takes for the database's (core/arbiter-time.ts), as a timestamp. null
+ * In a statement's text: the latest time that this gateway takes for the database's (core/protocol/arbiter-time.ts), as a timestamp. null
  * where it takes any, which `least` passes over. Whatever takes something away by time tests against it as well. The value is
  * added to the statement's own behind them.
  */

@@ -1,9 +1,9 @@
 /**
- * How many records each caller has (counts-port.ts), in Postgres. By the connections of the background: no request waits for
+ * How many records each caller has (ports/record-counts.ts), in Postgres. By the connections of the background: no request waits for
  * them. Every statement takes its rows in one order, so that two gateways that count the same callers do not wait for each other.
  */
-import { countStepMs } from '../../core/record-counts.ts'
-import type { RecordCount } from '../../ports.ts'
+import { countStepMs } from '../../core/record/counts.ts'
+import type { RecordCount } from '../../ports/record-counts.ts'
 import { bigints, byteas, texts } from './arrays.ts'
 import type { Session, Statement } from './connections.ts'
 

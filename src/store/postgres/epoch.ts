@@ -1,5 +1,5 @@
 /**
- * A new epoch in Postgres (core/epoch.ts): one transaction, in which nobody else writes records or messages. The rows go in batches, so
+ * A new epoch in Postgres (core/record/epoch.ts): one transaction, in which nobody else writes. The rows go in batches, so
  * that no statement is as long as the table is large.
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
@@ -10,8 +10,8 @@ import {
   type EpochResult,
   type OutdatedState,
   type RestoredMessages
-} from '../../core/epoch.ts'
-import { StartError } from '../../errors.ts'
+} from '../../core/record/epoch.ts'
+import { StartError } from '../../ports/errors.ts'
 import { NEXT_GENERATION } from './binding.ts'
 
 /** A second or two a statement, on a table whose rows are a kibibyte each. */

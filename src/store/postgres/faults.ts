@@ -3,7 +3,7 @@
  * messages and severities are translated by the server. Never turns a doubt into a certainty.
  */
 import { DatabaseError } from 'pg'
-import { StartError, StoreRejected, StoreUnavailable } from '../../errors.ts'
+import { StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 
 const STORE = 'postgres'
 

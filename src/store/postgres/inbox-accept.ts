@@ -2,10 +2,10 @@
  * Accepting messages: inserted in the order of their ids, numbered in the order of their arrival. What stands there already
  * is looked at; what is past makes room. Every statement is a transaction of its own, and bounds its lock waits.
  */
-import { LIVES_MS } from '../../core/aspects.ts'
-import { encodeHeaders } from '../../core/codec.ts'
-import type { MessageDetail, NewMessage } from '../../core/message.ts'
-import type { AcceptResult } from '../../ports.ts'
+import { LIVES_MS } from '../../core/protocol/aspects.ts'
+import { encodeHeaders } from '../../core/protocol/codec.ts'
+import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { AcceptResult } from '../../ports/inbox.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { isAccepted, lockLimit, movedOf } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'

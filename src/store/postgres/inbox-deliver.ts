@@ -3,9 +3,9 @@
  * (`due_at`) when its turn has been called; whoever accepts behind another, and whoever ends one, calls after its own commit,
  * so that one of the two sees both. What a crash leaves uncalled is found by `recover`.
  */
-import type { DeliveryToken } from '../../core/message.ts'
-import type { Recovered, TakeMessages } from '../../ports.ts'
-import type { FateColumns } from '../message-fate.ts'
+import type { DeliveryToken } from '../../core/inbox/message.ts'
+import type { Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { FateColumns } from '../shared/message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'

@@ -1,7 +1,7 @@
 /** What people, the sweeper and the bound of an inbox ask of messages. Every change by hand writes its audit row in the same statement. */
 import { GIVEN_UP } from '../../core/inbox/row.ts'
-import type { Depth, MessageDetail } from '../../core/message.ts'
-import type { MessageAudit, MessageFilter } from '../../ports.ts'
+import type { Depth, MessageDetail } from '../../core/inbox/message.ts'
+import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'

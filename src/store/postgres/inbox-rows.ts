@@ -1,6 +1,6 @@
 /** A message's columns as every reader asks for them, and the shapes that come of it. */
-import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
-import type { Delivery, MessageDetail, MessageState } from '../../core/message.ts'
+import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
+import type { Delivery, MessageDetail, MessageState } from '../../core/inbox/message.ts'
 import { BELIEVED } from './connections.ts'
 
 /** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */

@@ -2,11 +2,11 @@
  * The inbox in Postgres: the lanes, and which connection each statement goes by. Accepting has connections of its own, so that
  * no delivery holds it up; what people and the sweeper ask goes by the background's.
  */
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
-import { StoreUnavailable } from '../../errors.ts'
-import { Lane } from '../lane.ts'
-import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import { StoreUnavailable } from '../../ports/errors.ts'
+import { Lane } from '../shared/batcher.ts'
+import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'

@@ -3,8 +3,8 @@
  * Times are the database's. Marking and what follows a sending have lanes and connections of their own, as claims and
  * settles have; every statement takes its rows in the order of their ids.
  */
-import type { Marking, MarkResult, MarkStore } from '../../ports.ts'
-import { Lane } from '../lane.ts'
+import type { Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
+import { Lane } from '../shared/batcher.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'

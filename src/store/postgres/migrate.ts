@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto'
 import { escapeIdentifier, type ClientBase } from 'pg'
-import { StartError } from '../../errors.ts'
-import { readMigrationFiles } from '../migration-files.ts'
-import type { Migration } from '../migration-files.ts'
+import { StartError } from '../../ports/errors.ts'
+import { readMigrationFiles } from '../shared/migration-files.ts'
+import type { Migration } from '../shared/migration-files.ts'
 import { UNBALANCED } from './connections.ts'
 import { faultOfConnecting } from './faults.ts'
 import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'

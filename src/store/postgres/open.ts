@@ -4,9 +4,9 @@
  */
 import { Client, escapeIdentifier } from 'pg'
 import type { ClientConfig } from 'pg'
-import { StartError, StoreUnavailable } from '../../errors.ts'
-import type { Log, Meter } from '../../ports.ts'
-import type { Migration } from '../migration-files.ts'
+import { StartError, StoreUnavailable } from '../../ports/errors.ts'
+import type { Log, Meter } from '../../ports/telemetry.ts'
+import type { Migration } from '../shared/migration-files.ts'
 import { bindInstallation, readInstallation } from './binding.ts'
 import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
 import { faultOfOpening, type Where } from './faults.ts'
@@ -17,7 +17,7 @@ import { migrate, type Migrated } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
 import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
-import { PostgresWakes } from './wakes.ts'
+import { PostgresWakes } from './subscriptions.ts'
 
 export interface PostgresOptions {
   readonly url: string
@@ -30,7 +30,7 @@ export interface PostgresOptions {
   /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
   readonly serves?: boolean
   /**
-   * The name of the scheme (core/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed.
+   * The name of the scheme (core/record/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed.
    * Absent: that of every release before.
    */
   readonly scheme?: string

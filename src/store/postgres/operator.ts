@@ -1,6 +1,6 @@
 /** What people do to records: list, resolve, release, delete. Every change writes its audit row in the same transaction. */
-import type { RecordDetail, Row, Token } from '../../core/record.ts'
-import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports.ts'
+import type { RecordDetail, Row, Token } from '../../core/record/record.ts'
+import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports/records.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { beginGeneration } from './binding.ts'

@@ -1,6 +1,6 @@
 /** Who asks the upstream about which record of unknown outcome, and when again (`unknown: probe`). Settles nothing: that is resolve's. */
-import type { ProbeNote } from '../../core/probe.ts'
-import type { DueProbe, ProbeOrder } from '../../ports.ts'
+import type { ProbeNote } from '../../core/probe/probe.ts'
+import type { DueProbe, ProbeOrder } from '../../ports/records.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 

@@ -2,12 +2,12 @@
  * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
  * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
-import type { MessageDetail } from '../../core/message.ts'
-import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
-import type { Schemes } from '../../core/schemes.ts'
-import type { Standing } from '../../core/standing.ts'
-import { StoreUnavailable } from '../../errors.ts'
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { ProbeNote } from '../../core/probe/probe.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
+import type { Schemes } from '../../core/record/schemes.ts'
+import type { Standing } from '../../core/protocol/durability.ts'
+import { StoreUnavailable } from '../../ports/errors.ts'
 import type {
   AuditEntry,
   Beaten,
@@ -19,7 +19,6 @@ import type {
   MessageStands,
   OperatorResult,
   ProbeOrder,
-  RecordCounts,
   RecordFilter,
   RecordStore,
   RenewResult,
@@ -27,13 +26,14 @@ import type {
   SettleResult,
   SignOfLife,
   Swept,
-  TakeResult,
-  Unresolved
-} from '../../ports.ts'
-import { Lane } from '../lane.ts'
-import type { TimeSeen } from '../time-seen.ts'
+  TakeResult
+} from '../../ports/records.ts'
+import type { RecordCounts } from '../../ports/record-counts.ts'
+import type { Unresolved } from '../../ports/telemetry.ts'
+import { Lane } from '../shared/batcher.ts'
+import type { TimeSeen } from '../shared/time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
-import { beatOnce, readTimeSeen, sweepGateways } from './beat.ts'
+import { beatOnce, readTimeSeen, sweepGateways } from './sign-of-life.ts'
 import { confirmClaims, insertClaims, lookAt, lookDurably, movedOf, outdatedOf, takeClaims, type TakeOrder } from './claims.ts'
 import type { Connections, Session } from './connections.ts'
 import { addCounts, sweepCounts } from './counts.ts'
@@ -49,8 +49,8 @@ import { PostgresRegistry } from './registry.ts'
 import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { endEarlierScheme, lostAlgorithms, mayBeLost, readSchemes } from './schemes.ts'
 import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
-import { StandingReader } from './standing.ts'
-import type { PostgresWakes } from './wakes.ts'
+import { StandingReader } from './durability.ts'
+import type { PostgresWakes } from './subscriptions.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
 export interface Purposes extends InboxPurposes {

@@ -1,11 +1,11 @@
 /**
- * What gateways tell each other of their routes (registry-port.ts). An acceptance and a claim that overlap in time do not see
+ * What gateways tell each other of their routes (registry.ts). An acceptance and a claim that overlap in time do not see
  * each other: so who executes registers behind a barrier, and nobody accepts beside it without a claim. The barrier is a
  * lock that every acceptance has had since before it looked (inbox-accept.ts), until its commit; reads, and so a backup, do not
  * hold it up.
  */
-import { LIVES_MS } from '../../core/aspects.ts'
-import type { DifferingRoute, Registering, Registry } from '../../ports.ts'
+import { LIVES_MS } from '../../core/protocol/aspects.ts'
+import type { DifferingRoute, Registering, Registry } from '../../ports/registry.ts'
 import { booleans, texts } from './arrays.ts'
 import type { Connections, Session, Statement, Values } from './connections.ts'
 import { provenRolledBack } from './faults.ts'

@@ -3,8 +3,8 @@
  * holds must not keep all the others from being renewed (measured without it: 250 of 500 live leases lost). What was skipped
  * is waited for by another statement, on another connection.
  */
-import type { Row, Token } from '../../core/record.ts'
-import type { RenewResult } from '../../ports.ts'
+import type { Row, Token } from '../../core/record/record.ts'
+import type { RenewResult } from '../../ports/records.ts'
 import { byteas, integers } from './arrays.ts'
 import { lockLimit, lookAt } from './claims.ts'
 import type { Session, Statement, Values } from './connections.ts'

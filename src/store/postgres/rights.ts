@@ -3,8 +3,8 @@
  * to everybody, so a gateway looks before it serves, and again when there is a reason to. The SQL that mends it is the answer.
  */
 import { escapeIdentifier } from 'pg'
-import { LacksRights } from '../../errors.ts'
-import type { Log } from '../../ports.ts'
+import { LacksRights } from '../../ports/errors.ts'
+import type { Log } from '../../ports/telemetry.ts'
 import { texts } from './arrays.ts'
 import { UNBALANCED } from './connections.ts'
 

@@ -10,7 +10,7 @@ import {
   type RecordState,
   type Row,
   type UnknownReason
-} from '../../core/record.ts'
+} from '../../core/record/record.ts'
 import { BELIEVED } from './connections.ts'
 
 /**

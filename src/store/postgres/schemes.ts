@@ -1,14 +1,14 @@
 /**
- * By which scheme ids are made here (core/schemes.ts): read, chosen once for a new database, and switched. The switch holds a lock
+ * By which scheme ids are made here (core/record/schemes.ts): read, chosen once for a new database, and switched. The switch holds a lock
  * against all who write what a scheme is tested for: claims under way come to their end before it, and those behind it find it.
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
-import { LIVES_MS } from '../../core/aspects.ts'
-import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/scheme-switch.ts'
-import { FIRST_SCHEME } from '../../core/schemes.ts'
-import type { EarlierScheme, Scheme, Schemes } from '../../core/schemes.ts'
-import { StartError } from '../../errors.ts'
-import type { LostQuestion } from '../../ports.ts'
+import { LIVES_MS } from '../../core/protocol/aspects.ts'
+import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
+import { FIRST_SCHEME } from '../../core/record/schemes.ts'
+import type { EarlierScheme, Scheme, Schemes } from '../../core/record/schemes.ts'
+import { StartError } from '../../ports/errors.ts'
+import type { LostQuestion } from '../../ports/records.ts'
 import { byteas, smallints } from './arrays.ts'
 import { BELIEVED, UNBALANCED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'

@@ -2,7 +2,7 @@
  * Settle and release: one compare-and-set statement on owner, attempt and state (P7), on connections that no claim uses
  * (P8); and the insert of an outcome whose row vanished in a failover.
  */
-import type { Claim, Row, Settlement } from '../../core/record.ts'
+import type { Claim, Row, Settlement } from '../../core/record/record.ts'
 import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit, lookAt, lookDurably } from './claims.ts'
 import type { Session, Statement } from './connections.ts'

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { PoolConfig } from 'pg'
-import { StartError } from '../../errors.ts'
+import { StartError } from '../../ports/errors.ts'
 
 /** Paths of PEM files. */
 export interface TlsFiles {

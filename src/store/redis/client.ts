@@ -7,10 +7,10 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis'
-import { retryInMs } from '../../core/outage.ts'
-import { StartError } from '../../errors.ts'
-import type { Log } from '../../ports.ts'
-import type { Address, Credentials, TlsMaterial } from './where.ts'
+import { retryInMs } from '../../core/limits/outage.ts'
+import { StartError } from '../../ports/errors.ts'
+import type { Log } from '../../ports/telemetry.ts'
+import type { Address, Credentials, TlsMaterial } from './topology-options.ts'
 
 export interface ClientOptions extends Credentials {
   /** Shown by CLIENT LIST. */
@@ -68,7 +68,7 @@ function optionsOf ({ name, commandTimeoutMs, username, password, database, ...r
     maxRetriesPerRequest: 0,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // wakes.ts subscribes anew by itself: it also knows what could not be subscribed before.
+    // subscriptions.ts subscribes anew by itself: it also knows what could not be subscribed before.
     autoResubscribe: false,
     // The lanes have gathered what one turn of the event loop sends; there is nothing left to combine.
     enableAutoPipelining: false,

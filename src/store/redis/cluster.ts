@@ -5,7 +5,7 @@
  * there, and is sent on. Nothing else is ever sent again.
  */
 import type { Redis } from 'ioredis'
-import { errorText } from '../../errors.ts'
+import { errorText } from '../../ports/errors.ts'
 import { APART } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
@@ -14,8 +14,8 @@ import { Server } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
 import type { Range } from './slots.ts'
 import type { Topology, TopologyOptions } from './topology.ts'
-import { addressText } from './where.ts'
-import type { Address } from './where.ts'
+import { addressText } from './topology-options.ts'
+import type { Address } from './topology-options.ts'
 
 /** MOVED by an old map, and ASK in the middle of a move; a third one says that nobody knows. */
 const HOPS_MAX = 2

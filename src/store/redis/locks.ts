@@ -3,8 +3,10 @@
  * "no Redis" and never "locked"; no method rejects. Losing all of it at any moment costs speed, never safety (P2).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Cancel, Lock, LockResult, LockStore, LockValue, Log, Meter } from '../../ports.ts'
-import type { FilterPlan } from '../marks.ts'
+import type { Cancel } from '../../ports/clock.ts'
+import type { Lock, LockResult, LockStore, LockValue } from '../../ports/locks.ts'
+import type { Log, Meter } from '../../ports/telemetry.ts'
+import type { FilterPlan } from '../route-marks.ts'
 import type { Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
 import { RedisFilter, RedisMarks } from './marks.ts'
@@ -14,9 +16,9 @@ import { NOBODY_WOKEN } from './server.ts'
 import { CLEAR } from './scripts.ts'
 import type { Topology } from './topology.ts'
 import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
-import { Wakes } from './wakes.ts'
-import { wayTo } from './way.ts'
-import type { RedisAt } from './where.ts'
+import { Wakes } from './subscriptions.ts'
+import { wayTo } from './connect.ts'
+import type { RedisAt } from './topology-options.ts'
 
 export interface RedisOptions extends RedisAt {
   readonly prefix: string

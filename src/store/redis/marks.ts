@@ -8,11 +8,11 @@
  * note, and is told that it has moved. A crash in between leaves a note that ends by itself, and that a retry finds in its way
  * no more than others by the same scheme do. It stands as long as the mark for which it was left.
  */
-import { geometryOf, placesOf } from '../../core/bloom.ts'
-import type { Geometry } from '../../core/bloom.ts'
-import { StoreUnavailable } from '../../errors.ts'
-import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports.ts'
-import type { FilterPlan } from '../marks.ts'
+import { geometryOf, placesOf } from '../../core/drop/bloom.ts'
+import type { Geometry } from '../../core/drop/bloom.ts'
+import { StoreUnavailable } from '../../ports/errors.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
+import type { FilterPlan } from '../route-marks.ts'
 import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
 import type { Topology } from './topology.ts'

@@ -21,7 +21,8 @@
  * there are of different generations, unless the copy is younger than a minute (binding.ts).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Beat, Log, Mirror } from '../../ports.ts'
+import type { Beat, Mirror } from '../../ports/locks.ts'
+import type { Log } from '../../ports/telemetry.ts'
 import type { Topology } from './topology.ts'
 
 export interface MirrorOptions {

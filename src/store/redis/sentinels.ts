@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { connectTo } from './client.ts'
-import { addressText } from './where.ts'
-import type { Address, SentinelAt } from './where.ts'
+import { addressText } from './topology-options.ts'
+import type { Address, SentinelAt } from './topology-options.ts'
 
 /** A sentinel has nothing to do but to answer; one that is late is done without. */
 const ANSWER_MS_MAX = 500

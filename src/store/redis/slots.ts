@@ -1,5 +1,5 @@
 /** The arithmetic of Redis Cluster: which of the 16384 slots a key is in, and what nodes say about slots. Pure. */
-import type { Address } from './where.ts'
+import type { Address } from './topology-options.ts'
 
 export const SLOTS = 16_384
 

@@ -1,12 +1,12 @@
 /**
- * Redis as its callers see it, whether it is one server, a master behind sentinels or a cluster. Types only: way.ts makes
+ * Redis as its callers see it, whether it is one server, a master behind sentinels or a cluster. Types only: connect.ts makes
  * a topology from its options.
  */
 import type { Redis } from 'ioredis'
-import type { Log, Meter } from '../../ports.ts'
+import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
-import type { RedisAt } from './where.ts'
+import type { RedisAt } from './topology-options.ts'
 
 /** No method rejects. */
 export interface Topology {

@@ -2,9 +2,9 @@
  * What stands under a record's key: a byte for the kind, for the two kinds that somebody owns then the owner, then the
  * rest. The scripts read nothing but that beginning. What cannot be decoded is null and counts as "no Redis".
  */
-import { decodeAnswer, encodeAnswer } from '../../core/codec.ts'
-import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record.ts'
-import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports.ts'
+import { decodeAnswer, encodeAnswer } from '../../core/protocol/codec.ts'
+import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record/record.ts'
+import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports/locks.ts'
 
 const LOCK = 0x4c // L
 const COPY = 0x47 // G: of a generation

@@ -1,5 +1,5 @@
 /** What was changed by hand in the embedded store, newest first. Beside a gateway that serves from it, or without one. */
-import type { AuditFilter, AuditRow } from '../../core/audit.ts'
+import type { AuditFilter, AuditRow } from '../../core/record/audit.ts'
 import { withDatabase } from './by-command.ts'
 
 interface Columns {

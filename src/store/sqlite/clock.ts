@@ -1,8 +1,8 @@
 /**
- * What stands in the embedded store of its clock (beat.ts), and an operator's word that its time is right. Beside a
+ * What stands in the embedded store of its clock (sign-of-life.ts), and an operator's word that its time is right. Beside a
  * gateway that serves from it, or without one.
  */
-import type { ClockReport } from '../../core/arbiter-time.ts'
+import type { ClockReport } from '../../core/protocol/arbiter-time.ts'
 import { withDatabase } from './by-command.ts'
 
 /** @throws StartError */

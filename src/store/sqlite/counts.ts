@@ -1,7 +1,7 @@
-/** How many records each caller has (counts-port.ts), in the embedded store: the table as the worker has it. */
+/** How many records each caller has (ports/record-counts.ts), in the embedded store: the table as the worker has it. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { countEndsAtMs } from '../../core/record-counts.ts'
-import type { RecordCount } from '../../ports.ts'
+import { countEndsAtMs } from '../../core/record/counts.ts'
+import type { RecordCount } from '../../ports/record-counts.ts'
 
 export class CountTable {
   readonly #add: StatementSync

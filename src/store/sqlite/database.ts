@@ -4,10 +4,10 @@
  * worker (worker.ts); never on the main thread of a gateway, where a commit would hold up every other request.
  */
 import { DatabaseSync } from 'node:sqlite'
-import { FIRST_NAME } from '../../core/schemes.ts'
-import { Ledger } from '../ledger.ts'
-import { refuseEarlier } from '../time-seen.ts'
-import { beatIn, beginGeneration, timeSeenIn } from './beat.ts'
+import { FIRST_NAME } from '../../core/record/schemes.ts'
+import { Ledger } from '../shared/record-table.ts'
+import { refuseEarlier } from '../shared/time-seen.ts'
+import { beatIn, beginGeneration, timeSeenIn } from './sign-of-life.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
@@ -16,9 +16,10 @@ import { MarkTable } from './marks.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { makeProtected } from './protection.ts'
 import { SqliteTable } from './table.ts'
-import type { Call, InboxCall, WorkerStart } from './wire.ts'
-import type { Token } from '../../core/record.ts'
-import type { AuditEntry, Lapsed, OperatorResult, Recovered } from '../../ports.ts'
+import type { Call, InboxCall, WorkerStart } from './worker-protocol.ts'
+import type { Token } from '../../core/record/record.ts'
+import type { AuditEntry, Lapsed, OperatorResult } from '../../ports/records.ts'
+import type { Recovered } from '../../ports/inbox.ts'
 
 /** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
 const BUSY_TIMEOUT_MS = 2_000

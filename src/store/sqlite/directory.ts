@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { errorText, StartError } from '../../errors.ts'
+import { errorText, StartError } from '../../ports/errors.ts'
 import { BUSY, primaryCode } from './faults.ts'
 import { DATABASE, DIRECTORY_MODE, LOCK, makeProtected, protectDirectory, protectFiles } from './protection.ts'
 

@@ -1,5 +1,5 @@
 /**
- * A new epoch in the embedded store (core/epoch.ts), by the only process that has it: one transaction on this thread, where
+ * A new epoch in the embedded store (core/record/epoch.ts), by the only process that has it: one transaction on this thread, where
  * no gateway runs that it could hold up.
  */
 import type { DatabaseSync } from 'node:sqlite'
@@ -10,8 +10,8 @@ import {
   type EpochResult,
   type OutdatedState,
   type RestoredMessages
-} from '../../core/epoch.ts'
-import { beginGeneration } from './beat.ts'
+} from '../../core/record/epoch.ts'
+import { beginGeneration } from './sign-of-life.ts'
 import { inTransaction, withDatabaseAlone } from './by-command.ts'
 
 /** Never says `live`: a gateway holds the directory, and its absence is the proof that nobody holds a lease. @throws StartError */

@@ -3,7 +3,7 @@
  * cross from the worker's thread, where a class is lost on the way. Never guesses: whether a write may have been applied
  * is said by the place that failed (database.ts), not by the code.
  */
-import { errorText, StartError, StoreRejected, StoreUnavailable } from '../../errors.ts'
+import { errorText, StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 
 /** https://www.sqlite.org/rescode.html, primary codes. */
 const READONLY = 8

@@ -1,6 +1,7 @@
 /** What an operator looks for, in the tables of records and of messages alike. */
 import type { SQLInputValue } from 'node:sqlite'
-import type { MessageFilter, RecordFilter } from '../../ports.ts'
+import type { MessageFilter } from '../../ports/inbox.ts'
+import type { RecordFilter } from '../../ports/records.ts'
 
 /** Statements differ by what is wanted, never by how much of it. */
 export function wantedOf (

@@ -2,16 +2,16 @@
  * The inbox of one SQLite connection, inside the transaction that the worker holds: nobody else writes meanwhile, so that
  * whose turn it is (`due_at` of a group's message) is set together with what made it so.
  */
-import { decodeAnswer, decodeHeaders } from '../../core/codec.ts'
+import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
 import { errorOfRetried } from '../../core/inbox/row.ts'
-import { WORKER_LOST } from '../../core/message.ts'
-import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/message.ts'
-import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
-import { columnsOfFate, UNDECODABLE } from '../message-fate.ts'
-import type { FateColumns } from '../message-fate.ts'
-import { fitting } from '../message-room.ts'
+import { WORKER_LOST } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
+import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
+import type { FateColumns } from '../shared/message-fate.ts'
+import { fitting } from '../shared/message-room.ts'
 import { wantedOf } from './filter.ts'
-import type { Arrival } from './wire.ts'
+import type { Arrival } from './worker-protocol.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
 type Columns = Record<string, SQLOutputValue>
@@ -258,7 +258,7 @@ export class InboxTable {
     return this.#prepare(isRecorded).get(id, this.#over(nowMs)) !== undefined
   }
 
-  /** As a claim is (ledger.ts). */
+  /** As a claim is (record-table.ts). */
   #isMoved ({ scheme, earlierId, underClaim }: Arrival, nowMs: number): boolean {
     if (underClaim !== undefined) return false
     if (scheme !== this.#prepare(claims).get()?.scheme) return true

@@ -1,9 +1,9 @@
 /** The inbox in the embedded store, as the gateway's thread has it: what a message is on the wire, and which lane it takes. */
-import { encodeHeaders } from '../../core/codec.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports.ts'
-import { columnsOfFate } from '../message-fate.ts'
-import type { Arrival, InboxCall, MessageCall } from './wire.ts'
+import { encodeHeaders } from '../../core/protocol/codec.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import { columnsOfFate } from '../shared/message-fate.ts'
+import type { Arrival, InboxCall, MessageCall } from './worker-protocol.ts'
 
 export interface InboxLanes {
   readonly accept: (call: MessageCall<'messageAccept'>) => Promise<AcceptResult>

@@ -1,8 +1,8 @@
 /** Marks of mode drop in the embedded store: the table as the worker has it, and the port as the gateway's thread does. */
 import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite'
-import type { Identity } from '../../core/identity.ts'
-import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports.ts'
-import type { MarkCall } from './wire.ts'
+import type { Identity } from '../../core/record/record-id.ts'
+import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
+import type { MarkCall } from './worker-protocol.ts'
 
 type MarkOf<Op extends MarkCall['op']> = Extract<MarkCall, { readonly op: Op }>
 

@@ -2,9 +2,9 @@
  * The numbered files of migrations/sqlite, applied forward only, each in a transaction of its own. Never undoes one,
  * never edits one that is applied.
  */
-import { StartError } from '../../errors.ts'
-import { readMigrationFiles } from '../migration-files.ts'
-import type { Migration } from '../migration-files.ts'
+import { StartError } from '../../ports/errors.ts'
+import { readMigrationFiles } from '../shared/migration-files.ts'
+import type { Migration } from '../shared/migration-files.ts'
 import { leaveOpen, SCHEMES_MIGRATION } from './scheme-rows.ts'
 import type { DatabaseSync } from 'node:sqlite'
 

@@ -4,7 +4,7 @@
  */
 import { chmodSync, closeSync, existsSync, lstatSync, openSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { StartError } from '../../errors.ts'
+import { StartError } from '../../ports/errors.ts'
 
 /** Keys, paths and answers of other people lie in them. */
 export const DIRECTORY_MODE = 0o700

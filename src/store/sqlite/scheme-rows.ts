@@ -1,8 +1,8 @@
-/** What the embedded store's tables say of schemes (core/schemes.ts): which one claims, and which one before it is still looked for. */
+/** The schemes in the embedded store (core/record/schemes.ts): which one claims, and which earlier one is still looked for. */
 import type { DatabaseSync } from 'node:sqlite'
-import { FIRST_NAME } from '../../core/schemes.ts'
-import type { Schemes } from '../../core/schemes.ts'
-import type { LostQuestion } from '../../ports.ts'
+import { FIRST_NAME } from '../../core/record/schemes.ts'
+import type { Schemes } from '../../core/record/schemes.ts'
+import type { LostQuestion } from '../../ports/records.ts'
 
 /** It made the tables; a build that does not know it makes ids by the first scheme, whichever claims. */
 export const SCHEMES_MIGRATION = 9

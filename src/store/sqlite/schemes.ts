@@ -1,7 +1,7 @@
-/** From one scheme (core/schemes.ts) to the next in the embedded store: one transaction, by the only process that has it. */
+/** From one scheme (core/record/schemes.ts) to the next in the embedded store: one transaction, by the only process that has it. */
 import type { DatabaseSync } from 'node:sqlite'
-import { isNone } from '../../core/scheme-switch.ts'
-import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/scheme-switch.ts'
+import { isNone } from '../../core/record/scheme-switch.ts'
+import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { inTransaction, withDatabase, withDatabaseAlone } from './by-command.ts'
 import { choose, endScheme, readSchemes, refuseOlder, TABLES } from './scheme-rows.ts'
 

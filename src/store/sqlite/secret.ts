@@ -1,12 +1,12 @@
 /**
- * The secret that keys the ids of an embedded store (core/schemes.ts), in a file beside it: whoever is given a copy of the database
+ * The secret that keys the ids of an embedded store (core/record/schemes.ts), in a file beside it: whoever is given a copy of the database
  * alone cannot search it. Made once; whoever loses it reads docs/concepts/identity.md.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { SECRET_BYTES_MIN } from '../../core/schemes.ts'
-import { errorText, StartError } from '../../errors.ts'
+import { SECRET_BYTES_MIN } from '../../core/record/schemes.ts'
+import { errorText, StartError } from '../../ports/errors.ts'
 import { databaseFile, openDirectory } from './directory.ts'
 import { SECRET } from './protection.ts'
 

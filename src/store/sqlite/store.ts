@@ -14,17 +14,17 @@
  *
  * A quarter of the speed on a fast disk buys that a slow one is felt by the calls that wait for it and by nobody else.
  */
-import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../errors.ts'
-import { NO_WAKES } from '../inbox-wakes.ts'
-import { Lane } from '../lane.ts'
+import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
+import { NO_WAKES } from '../shared/inbox-subscriptions.ts'
+import { Lane } from '../shared/batcher.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
-import { openLink, type Link, type Opened } from './link.ts'
+import { openLink, type Link, type Opened } from './worker-client.ts'
 import { SqliteMarks } from './marks.ts'
-import type { Call, MarkLook, MarkWrite, MessageCall } from './wire.ts'
-import type { Schemes } from '../../core/schemes.ts'
-import type { ProbeNote } from '../../core/probe.ts'
-import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record.ts'
+import type { Call, MarkLook, MarkWrite, MessageCall } from './worker-protocol.ts'
+import type { Schemes } from '../../core/record/schemes.ts'
+import type { ProbeNote } from '../../core/probe/probe.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type {
   AuditEntry,
   Beaten,
@@ -33,22 +33,21 @@ import type {
   Lapsed,
   LapseOrder,
   LostQuestion,
-  MarkResult,
-  Meter,
   OperatorResult,
   ProbeOrder,
-  RecordCounts,
   RecordFilter,
   RecordStore,
-  Recovered,
   RenewResult,
   Resolution,
   SettleResult,
   SignOfLife,
   Swept,
-  TakeResult,
-  Unresolved
-} from '../../ports.ts'
+  TakeResult
+} from '../../ports/records.ts'
+import type { MarkResult } from '../../ports/marks.ts'
+import type { Meter, Unresolved } from '../../ports/telemetry.ts'
+import type { RecordCounts } from '../../ports/record-counts.ts'
+import type { Recovered } from '../../ports/inbox.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -63,7 +62,7 @@ export interface SqliteOptions {
   /** How far that clock is believed. null, or absent: as it is. */
   readonly believedMs?: () => number | null
   readonly meter?: Pick<Meter, 'store'>
-  /** The name of the scheme (core/schemes.ts) that a gateway chooses where nothing was claimed yet. Absent: the first one there was. */
+  /** The scheme (core/record/schemes.ts) that a gateway chooses while nothing is claimed yet. Absent: the first one there was. */
   readonly scheme?: string
 }
 

@@ -2,11 +2,12 @@
  * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that
  * the worker holds; every statement is prepared once. Never begins or ends a transaction.
  */
-import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record.ts'
-import type { SettledBy, Stored } from '../../core/stored.ts'
-import type { ProbeOrder, RecordFilter, Swept, Unresolved } from '../../ports.ts'
+import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record/record.ts'
+import type { SettledBy, Stored } from '../../core/protocol/row.ts'
+import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
+import type { Unresolved } from '../../ports/telemetry.ts'
 import { wantedOf } from './filter.ts'
-import type { Audited, LapseRows, Table } from '../ledger.ts'
+import type { Audited, LapseRows, Table } from '../shared/record-table.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
 type Columns = Record<string, SQLOutputValue>

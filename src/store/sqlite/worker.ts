@@ -5,7 +5,7 @@
 import { parentPort, receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads'
 import { Database } from './database.ts'
 import { Faulted, type Fault } from './faults.ts'
-import { revived, type Batch, type FromWorker, type ToWorker, type WorkerStart } from './wire.ts'
+import { revived, type Batch, type FromWorker, type ToWorker, type WorkerStart } from './worker-protocol.ts'
 
 if (parentPort !== null) serve(parentPort, workerData as WorkerStart)
 

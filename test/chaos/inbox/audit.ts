@@ -2,7 +2,7 @@
  * Who changed which message how, from inside the database: a trigger that this harness installs notes every change in the very
  * transaction that makes it. When a turn is called is left out: it changes no state.
  */
-import type { MessageState } from '../../../src/core/message.ts'
+import type { MessageState } from '../../../src/core/inbox/message.ts'
 import { triggersOn, withClient } from '../audit.ts'
 
 const INSTALL = `

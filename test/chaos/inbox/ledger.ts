@@ -1,5 +1,5 @@
 /** What the senders of a run sent and were told, as it happens. Judges nothing. */
-import { pairs } from '../../../src/core/lines.ts'
+import { pairs } from '../../../src/core/headers/lines.ts'
 import type { ToldKind } from '../../harness/history.ts'
 import type { Ask, Asked } from '../asking.ts'
 import { count } from '../counts.ts'

@@ -3,7 +3,7 @@
  * on which clients ask for the inbox beside others that do not. What an answer means to a delivery is told here once more:
  * the checker must not ask the code that it checks.
  */
-import type { Disposition } from '../../../src/core/policy.ts'
+import type { Disposition } from '../../../src/core/policy/policy.ts'
 import { configWith, RETENTION_MS, meaningOf as usualMeaningOf } from '../routes.ts'
 import type { GatewayConfig } from '../routes.ts'
 

@@ -3,10 +3,10 @@
  * which id each of them must have, and what a consumer must get of it, to the byte.
  */
 import { createHash } from 'node:crypto'
-import { recordId } from '../../../src/core/identity.ts'
-import { pairs } from '../../../src/core/lines.ts'
-import type { RawHeaders } from '../../../src/core/record.ts'
-import { scopeOf } from '../../../src/core/scope.ts'
+import { recordId } from '../../../src/core/record/record-id.ts'
+import { pairs } from '../../../src/core/headers/lines.ts'
+import type { RawHeaders } from '../../../src/core/record/record.ts'
+import { scopeOf } from '../../../src/core/scope/scope.ts'
 import { callerWith, SECOND_RULES } from '../../harness/caller.ts'
 import type { InboxRoute } from './routes.ts'
 

@@ -1,0 +1,80 @@
+/**
+ * Asks the stores which promise holds, when they have been reached and every minute after, because a failover changes the
+ * server; says it once, and again when it is another one. What cannot be asked stands as it was last told.
+ */
+import { ABOUT_WEAKNESS, told } from '../core/protocol/durability.ts'
+import type { Remark, Standing, ToldStanding } from '../core/protocol/durability.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Log, Meter } from '../ports/telemetry.ts'
+import { Service } from './service.ts'
+
+/** A standby is attached or promoted by people, or a few times a year: a minute is soon. */
+const EVERY_MS = 60_000
+/** While the database has not been reached: the gateway looks as often. */
+const UNREACHED_EVERY_MS = 1_000
+
+export interface StandingOptions {
+  /** Rejects while the arbiter cannot be asked. */
+  readonly standing: () => Promise<Standing>
+  readonly remarks: () => readonly Remark[]
+  readonly meter: Pick<Meter, 'standing'>
+  readonly clock: Clock
+  readonly log: Log
+  /** Logs it; false: only keeps it. */
+  readonly says: boolean
+  /** Called with each that is another one. */
+  readonly onChange?: (standing: ToldStanding) => void
+}
+
+export class StandingWatch {
+  readonly #options: StandingOptions
+  readonly #service: Service
+  #last: ToldStanding | null = null
+  #askedAtMs = -Infinity
+
+  constructor (options: StandingOptions) {
+    this.#options = options
+    const { clock, log } = options
+    this.#service = new Service({ name: 'standing', everyMs: UNREACHED_EVERY_MS, clock, log, round: async () => this.#round() })
+  }
+
+  /** null: the arbiter has not been asked yet. */
+  get last (): ToldStanding | null { return this.#last }
+
+  start (): this {
+    this.#service.start()
+    return this
+  }
+
+  stop (): Promise<void> { return this.#service.stop() }
+
+  async #round (): Promise<boolean> {
+    const { clock, meter, remarks } = this.#options
+    const known = this.#last
+    const due = known === null || clock.monotonicMs() - this.#askedAtMs >= EVERY_MS
+    // What Redis has said costs no question: it is looked at every time.
+    const asked: Standing | null = due ? await this.#options.standing().catch(() => null) : known
+    if (asked === null) return false
+    if (due) this.#askedAtMs = clock.monotonicMs()
+    const now = told(asked, remarks())
+    meter.standing(now)
+    if (known === null || !alike(known, now)) {
+      this.#say(now)
+      this.#options.onChange?.(now)
+    }
+    this.#last = now
+    return false
+  }
+
+  #say ({ promise, reasons, remarks }: ToldStanding): void {
+    const { log, says } = this.#options
+    if (!says) return
+    const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
+    if (promise === 'strict') log.info(fields, 'the promise is strict')
+    else log.warn(fields, `the promise is weakened: ${reasons.map((reason) => ABOUT_WEAKNESS[reason]).join('; ')}`)
+  }
+}
+
+function alike (one: ToldStanding, other: ToldStanding): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
+}

@@ -1,0 +1,95 @@
+/**
+ * Tells the other gateways what this one does with its routes (gateway/shared/registration.ts), and says once of each difference that
+ * they do otherwise. What divides a key into two, or sends again what another holds, is a warning; a roll-out of anything else is told
+ * as it passes.
+ */
+import { ASPECTS, divides, resends } from '../core/protocol/aspects.ts'
+import type { Aspect } from '../core/protocol/aspects.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import type { DifferingRoute } from '../ports/registry.ts'
+import { Service } from './service.ts'
+
+/** A roll-out takes minutes; a look reads what differs, which is nothing. */
+const EVERY_MS = 15_000
+/** Told once; beyond, nothing more is told until some of them are over. */
+const TOLD_MAX = 1_000
+
+/** `says`: false where another process of the same gateway does. */
+export function registering (gateway: Gateway, says = true): Service {
+  const { clock, log } = gateway.deps
+  let told = new Set<string>()
+  return new Service({
+    name: 'registering',
+    everyMs: EVERY_MS,
+    clock,
+    log,
+    round: async () => {
+      await gateway.registration.look()
+      const { registry, meter } = gateway.deps
+      const differences = (await registry.differing(gateway.registration.gateway)).flatMap((other) => differencesOf(gateway, other))
+      meter.differing(countsOf(differences))
+      const lines = new Map(differences.slice(0, TOLD_MAX).map((each) => [JSON.stringify(each), each]))
+      for (const [line, each] of lines) if (says && !told.has(line)) tell(gateway, each)
+      told = new Set(lines.keys())
+      return false
+    }
+  })
+}
+
+/** `route`: one has it, and the other has not. */
+type Differing = Aspect | 'route'
+
+interface Difference {
+  readonly instance: string
+  readonly gateway: string
+  readonly route: string
+  readonly aspect: Differing
+  readonly here: string
+  readonly there: string
+  readonly resends: boolean
+}
+
+function differencesOf (gateway: Gateway, { gateway: other, instance, route, policy }: DifferingRoute): Difference[] {
+  const mine = gateway.registration.policyOf(route)
+  if (mine === null) return [{ instance, gateway: other, route, aspect: 'route', here: 'none', there: 'guarded', resends: false }]
+  // What another build says nothing of, nobody can compare.
+  return ASPECTS.flatMap((aspect) => {
+    const there = policy[aspect]
+    return there === undefined || there === mine[aspect]
+      ? []
+      : [{ instance, gateway: other, route, aspect, here: mine[aspect], there, resends: resends(aspect, mine, policy) }]
+  })
+}
+
+function countsOf (differences: readonly Difference[]): Map<Differing, number> {
+  return new Map((['route', ...ASPECTS] as const).map((aspect) => [
+    aspect,
+    new Set(differences.filter((each) => each.aspect === aspect).map(({ route }) => route)).size
+  ]))
+}
+
+function tell ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
+  const fields = { route, aspect, here, there, other: instance }
+  if (aspect === 'route') {
+    log.warn(fields, `gateway ${instance} guards route ${route}, and this gateway has none of that name: where it takes the same requests by another name, or passes them through, one key can be executed by both`)
+  } else if (divides(aspect, here, there)) {
+    log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree one key is looked for in two places, and can be executed by both`)
+  } else if (sentAgain) {
+    log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree, what the one would hold may be sent again by the other`)
+  } else {
+    log.info(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: each does as its own configuration says`)
+  }
+}
+
+const ABOUT: Readonly<Record<Aspect, string>> = {
+  mode: 'mode',
+  key: 'key source',
+  scope: 'scope',
+  host: 'upstream.host',
+  marks: 'store of marks',
+  fingerprint: 'fingerprint',
+  unknown: '`unknown`',
+  keep: 'choice of what is kept',
+  retention: 'retention',
+  lease: 'lease'
+}

@@ -1,0 +1,32 @@
+/**
+ * The shortest and the longest lease of a configuration, and how long it keeps anything: time limits of statements,
+ * waits for the dead and for a clock that has stepped follow from them.
+ */
+import type { GuardedRoute } from '../../core/policy/policy.ts'
+import type { Config } from '../config.ts'
+
+export interface LeaseRange { readonly shortestMs: number, readonly longestMs: number }
+
+/** The default lease, where no route guards. */
+const LEASE_MS = 15_000
+
+export function leasesOf (config: Pick<Config, 'routes'>): LeaseRange {
+  const leases = policiesOf(config).map(({ leaseMs }) => leaseMs)
+  return leases.length === 0
+    ? { shortestMs: LEASE_MS, longestMs: LEASE_MS }
+    : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
+}
+
+/** The longest that a record, a message or a mark of any route is kept. */
+export function longestKeepOf (config: Pick<Config, 'routes'>): number {
+  return Math.max(0, ...policiesOf(config).flatMap(({ retentionMs, unknownRetentionMs, inbox, drop }) => [
+    retentionMs,
+    unknownRetentionMs,
+    inbox?.deadRetentionMs ?? 0,
+    drop?.windowMs ?? 0
+  ]))
+}
+
+function policiesOf ({ routes }: Pick<Config, 'routes'>): Array<GuardedRoute['idempotency']> {
+  return routes.filter((route): route is GuardedRoute => route.idempotency !== null).map((route) => route.idempotency)
+}

@@ -1,0 +1,205 @@
+/** The rules about one route's policy, and its match as the matcher takes it. */
+import { accessSync, constants, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { plainName } from '../../core/headers/fields.ts'
+import type { KeySource } from '../../core/policy/key-source.ts'
+import { headersRead } from '../../core/key/sources.ts'
+import type { RouteMatch, ScopePolicy } from '../../core/policy/policy.ts'
+import { CLOCKS_APART_MS } from '../../core/key/repeatability.ts'
+import { masked } from '../read/mask.ts'
+import { mistake } from '../read/problem.ts'
+import type { Mistake, Path } from '../read/problem.ts'
+import { checkDrop } from './drop.ts'
+import { checkFingerprint } from './fingerprint.ts'
+import { checkInbox } from './inbox.ts'
+import { checkProbe } from './probe.ts'
+import { readKeySources } from './key-source.ts'
+import { isLost } from './passed-on.ts'
+import { readScope } from './scope.ts'
+import type { IdempotencyFile, RouteFile } from './schema.ts'
+import { checkVerify } from './verify.ts'
+import { parseDuration, parseSize } from '../read/units.ts'
+
+/** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
+const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
+const GUARDED_METHODS = ['POST', 'PATCH'] as const
+
+interface Surroundings {
+  readonly match: Pick<RouteFile['match'], 'path'>
+  readonly path: Path
+  readonly base: string
+  /** null: the upstream is not known. */
+  readonly upstreamTimeoutMs: number | null
+  /** There is a Redis, and a Postgres that it is used with. */
+  readonly redis: boolean
+}
+
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: Surroundings): Mistake[] {
+  const at = (...rest: readonly string[]) => [...path, ...rest]
+  const key = readKeySources(policy.key.from)
+  const scope = readScope(policy.scope)
+  return [
+    ...('wrong' in key ? [mistake(at('key', 'from'), key.wrong)] : []),
+    ...('value' in key
+      ? headersOf(key.value)
+        .filter((name) => NO_KEY_HEADER.test(name) || NO_KEY_HEADER.test(plainName(name)))
+        .map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`))
+      : []),
+    ...('value' in key
+      ? key.value
+        .flatMap(partsOf)
+        .filter(isLost)
+        .map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`))
+      : []),
+    ...('value' in key
+      ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`))
+      : []),
+    ...('wrong' in scope
+      ? [mistake(at('scope'), scope.wrong)]
+      : [
+          ...lostParts(scope.value).map((name) =>
+            mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)),
+          ...checkJwt(policy, path, base)
+        ]),
+    ...('value' in key ? checkWindow(key.value, policy, path) : []),
+    ...checkFingerprint(policy, 'value' in key ? key.value : [], path),
+    ...checkTimes(policy, path, upstreamTimeoutMs),
+    ...checkProbe(policy, path, upstreamTimeoutMs),
+    ...checkDrop(policy, path, redis),
+    ...checkInbox(policy, path),
+    ...checkVerify(policy, path)
+  ]
+}
+
+function headersOf (sources: readonly KeySource[]): string[] {
+  return sources.flatMap((source) => source.kind === 'header' ? [source.name] : [])
+}
+
+/** Headers that a template puts together. */
+function partsOf (source: KeySource): readonly string[] {
+  return source.kind === 'template' ? headersRead(source) : []
+}
+
+function lostParts (scope: ScopePolicy): string[] {
+  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isLost(part.name) ? [part.name] : []) : []
+}
+
+/** Placeholders for segments that the route's path does not name. */
+function unknownParts (sources: readonly KeySource[], match: Pick<RouteFile['match'], 'path'>): string[] {
+  const named = new Set(match.path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1)))
+  const parts = sources.flatMap((source) => source.kind === 'template' ? source.parts : [])
+  return parts.flatMap((part) => part.kind === 'path' && !named.has(part.name) ? [part.name] : [])
+}
+
+/** The matcher's shape: methods upper case, host lower case, the guarded default filled in. */
+export function routeMatch ({ match, idempotency }: RouteFile): RouteMatch {
+  const methods = match.methods ?? (idempotency === undefined ? [] : GUARDED_METHODS)
+  return {
+    path: match.path,
+    methods: methods.map((method) => method.toUpperCase()),
+    host: match.host?.toLowerCase() ?? null,
+    exact: match.exact
+  }
+}
+
+/** Is it a URL, or the name of a file? */
+export function isUrl (jwks: string): boolean {
+  return /^https?:\/\//i.test(jwks)
+}
+
+export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>, path: Path, base: string): Mistake[] {
+  const uses = [scope].flat().some((part) => /^jwt\??:/.test(part))
+  if (uses && jwt === undefined) {
+    return [mistake([...path, 'jwt'], 'is missing; a jwt: scope needs jwt: { jwks, issuer, audience } to verify tokens with', 'key')]
+  }
+  if (jwt === undefined) return []
+  return [
+    ...(uses ? [] : [mistake([...path, 'jwt'], 'is not used: no part of the scope is jwt:', 'key')]),
+    ...wrongJwks(jwt.jwks, base).map((message) => mistake([...path, 'jwt', 'jwks'], message))
+  ]
+}
+
+function wrongJwks (jwks: string, base: string): string[] {
+  if (isUrl(jwks)) return URL.canParse(jwks) ? [] : ['is no URL']
+  const path = resolve(base, jwks)
+  // A URL that is mistyped is the name of a file, with a password in it.
+  const file = masked(jwks, 'url') === jwks ? path : 'the file'
+  try {
+    accessSync(path, constants.R_OK)
+    const set = JSON.parse(readFileSync(path, 'utf8')) as { keys?: unknown } | null
+    return Array.isArray(set?.keys) ? [] : [`${file} is no JWK set: it has no list of keys`]
+  } catch (error) {
+    return [
+      error instanceof SyntaxError
+        ? `${file} is no JSON`
+        : `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`
+    ]
+  }
+}
+
+/** What the content of a request is remembered by, or how old its first sending may be. */
+function checkWindow (
+  sources: readonly KeySource[],
+  { mode, key: { window }, lease, retention, unknownRetention }: IdempotencyFile,
+  path: Path
+): Mistake[] {
+  const at = [...path, 'key', 'window']
+  const [windowMs, leaseMs, retentionMs] = [
+    parseDuration(window ?? retention) ?? 0,
+    parseDuration(lease) ?? 0,
+    parseDuration(retention) ?? 0
+  ]
+  const repeatable = sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability')
+  if (mode === 'drop' && repeatable) {
+    return [mistake([...path, 'key', 'from'], 'cannot have repeatability with mode drop: it keeps no answer to repeat')]
+  }
+  if (mode === 'drop') return window === undefined ? [] : [mistake(at, 'says nothing with mode drop: drop.window does')]
+  // A client's clock that is ahead makes a request look younger than it is.
+  if (repeatable && windowMs < 2 * CLOCKS_APART_MS) {
+    return [mistake(
+      window === undefined ? [...path, 'retention'] : at,
+      'must be at least ten minutes with repeatability: clocks may be five apart'
+    )]
+  }
+  if (repeatable && (parseDuration(unknownRetention) ?? 0) < windowMs) {
+    return [mistake(
+      [...path, 'unknownRetention'],
+      'must be at least key.window (else retention) with repeatability: what is older may have been forgotten'
+    )]
+  }
+  if (window === undefined) return []
+  if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) return [mistake(at, 'says nothing: no source is hash: or repeatability')]
+  if (windowMs < 2 * leaseMs) return [mistake(at, `must be at least two leases (2 x ${lease})`)]
+  return repeatable && windowMs > retentionMs
+    ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)]
+    : []
+}
+
+function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: number | null): Mistake[] {
+  const ms = (text: string) => parseDuration(text) ?? 0
+  const [leaseMs, retentionMs, unknownMs] = [ms(policy.lease), ms(policy.retention), ms(policy.unknownRetention)]
+  const sendingMs = (upstreamTimeoutMs ?? 0) + leaseMs
+  const rules: Array<[broken: boolean, name: readonly string[], message: string]> = [
+    // An operator's delete waits two leases, and so does a copy in Redis: a shorter memory would end before them.
+    [retentionMs < 2 * leaseMs, ['retention'], `must be at least two leases (2 x ${policy.lease})`],
+    [unknownMs < 2 * leaseMs, ['unknownRetention'], `must be at least two leases (2 x ${policy.lease})`],
+    // Until then the first sending may still be on its way, and the key must not run again beside it.
+    [
+      upstreamTimeoutMs !== null && unknownMs >= 2 * leaseMs && unknownMs < sendingMs,
+      ['unknownRetention'],
+      'must be at least the upstream\'s timeout and a lease: until then the first sending may be on its way'
+    ],
+    [ms(policy.inFlight.wait) > ms(policy.answerWithin), ['inFlight', 'wait'], `is longer than answerWithin (${policy.answerWithin})`],
+    [
+      policy.onMismatch.action === 'replay' && policy.fingerprint === 'none',
+      ['onMismatch', 'action'],
+      'says nothing with fingerprint none: nothing is compared'
+    ]
+  ]
+  return rules.flatMap(([broken, name, message]) => broken ? [mistake([...path, ...name], message)] : [])
+}
+
+/** The most that one execution of the route holds in memory. */
+export function bodyBytesMax (policy: IdempotencyFile): number {
+  return (parseSize(policy.keep.requestBytesMax) ?? 0) + (parseSize(policy.keep.responseBytesMax) ?? 0)
+}

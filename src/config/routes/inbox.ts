@@ -1,0 +1,105 @@
+/** `inbox` as it is written, checked against its surroundings and read into its policy. */
+import type { KeySource } from '../../core/policy/key-source.ts'
+import { readsBody } from '../../core/key/sources.ts'
+import type { InboxPolicy } from '../../core/policy/policy.ts'
+import { readKeySources } from './key-source.ts'
+import { mistake } from '../read/problem.ts'
+import type { Mistake, Path } from '../read/problem.ts'
+import type { IdempotencyFile, InboxFile } from './schema.ts'
+import { parseDuration, parseSize } from '../read/units.ts'
+
+export function checkInbox (
+  { mode, async, inbox: written, key, unknown, retention, keep, onStoreDown }: IdempotencyFile,
+  path: Path
+): Mistake[] {
+  const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
+  if (mode === 'drop' && async === 'allowed') {
+    return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record that both ways could share')]
+  }
+  if (mode !== 'inbox' && async !== 'allowed') {
+    return written === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
+  }
+  const inbox = written ?? INBOX_DEFAULTS
+  const { backoff, batch, order, onDead } = inbox
+  const longestMs = ms(backoff.longest)
+  return [
+    ...(unknown === 'probe' && mode === 'inbox'
+      ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')]
+      : []),
+    ...(onStoreDown === 'forward' && mode === 'inbox'
+      ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts what the store has taken, and forwards nothing past it', 'key')]
+      : []),
+    ...(onDead === 'stop-group' && order === undefined
+      ? [mistake(at('onDead'), 'is not used: without order there is no group to stop', 'key')]
+      : []),
+    ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
+    ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
+    ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
+      ? [mistake(
+          at('maxBytes'),
+        `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be taken`
+        )]
+      : []),
+    ...(ms(retention) < longestMs
+      ? [mistake(
+          [...path, 'retention'],
+        `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`
+        )]
+      : []),
+    ...(batch === 'split' && inbox.maxDepth < 2
+      ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: no two events would ever be taken together')]
+      : []),
+    // A client that asks for the inbox has one key, and is answered for one request.
+    ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
+    ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody)
+      ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')]
+      : [])
+  ]
+}
+
+/** Where the file says nothing of it, a route with an inbox has the defaults. */
+export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFile): InboxPolicy | null {
+  if (mode !== 'inbox' && async !== 'allowed') return null
+  return {
+    concurrency: inbox.concurrency,
+    ratePerSecond: inbox.rate ?? null,
+    backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest) },
+    attemptsMax: inbox.maxAttempts,
+    ageMaxMs: ms(inbox.maxAge),
+    order: inbox.order === undefined ? null : orderOf(inbox.order),
+    onDead: inbox.onDead,
+    deadRetentionMs: ms(inbox.deadRetention),
+    depthMax: inbox.maxDepth,
+    bytesMax: parseSize(inbox.maxBytes) ?? 0,
+    batch: inbox.batch
+  }
+}
+
+function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {
+  const read = readKeySources(from)
+  // What cannot be read is told elsewhere.
+  return 'value' in read ? read.value : []
+}
+
+function orderOf (written: string): InboxPolicy['order'] {
+  const read = readKeySources(written)
+  const source = 'value' in read ? read.value[0] : undefined
+  return source?.kind === 'header' || source?.kind === 'json' ? source : null
+}
+
+function ms (text: string): number {
+  return parseDuration(text) ?? 0
+}
+
+/** As the schema has them, for a route whose file does not say `inbox:`. */
+export const INBOX_DEFAULTS: InboxFile = {
+  concurrency: 16,
+  backoff: { first: '1s', longest: '10m' },
+  maxAttempts: 50,
+  maxAge: '3d',
+  onDead: 'skip',
+  deadRetention: '30d',
+  maxDepth: 1_000_000,
+  maxBytes: '1GiB',
+  batch: 'refuse'
+}

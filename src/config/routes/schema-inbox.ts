@@ -1,0 +1,54 @@
+/** The shape of `inbox`: how messages are accepted and delivered. */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { InboxVerify } from './schema-verify.ts'
+import { duration, shape, size } from '../read/schema-words.ts'
+
+export const Inbox = Type.Object({
+  concurrency: Type.Integer({
+    minimum: 1,
+    maximum: 1000,
+    default: 16,
+    description: 'Maximum of deliveries in flight, in one process. Fewer while the consumer fails.'
+  }),
+  rate: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: 100_000,
+    description: 'Maximum of deliveries started per second, in one process. Absent: no limit.'
+  })),
+  backoff: Type.Object({
+    first: duration('1s', 'Upper bound of the first pause, which is random. It doubles.'),
+    longest: duration('10m', 'Longest pause. A consumer\'s `Retry-After` is honoured up to it.')
+  }, { ...shape, default: {}, description: 'Pauses between two deliveries of a message.' }),
+  maxAttempts: Type.Integer({
+    minimum: 1,
+    maximum: 10_000,
+    default: 50,
+    description: 'Maximum of deliveries of a message. After the last one it is dead.'
+  }),
+  maxAge: duration('3d', 'Maximum age since acceptance. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
+  order: Type.Optional(Type.String({
+    maxLength: 256,
+    description:
+      '`header:NAME` or `json:/pointer`. Messages with the same value are delivered one after another, in the order of acceptance.'
+  })),
+  onDead: Type.Enum(['skip', 'stop-group'], {
+    default: 'skip',
+    description: 'Whether a dead or held message lets its group go on (skip), or stops it until an operator acts (stop-group).'
+  }),
+  deadRetention: duration('30d', 'How long dead, held and discarded messages are kept.'),
+  maxDepth: Type.Integer({
+    minimum: 1,
+    maximum: 100_000_000,
+    default: 1_000_000,
+    description: 'Maximum of waiting messages of this route. More get 503 before anything is stored.'
+  }),
+  maxBytes: size('1GiB', 'Maximum of bytes of their bodies, without header fields. More get 503 too. At least `keep.requestBytesMax`.'),
+  batch: Type.Enum(['refuse', 'split'], {
+    default: 'refuse',
+    description: 'A request with several events (CloudEvents batch, Event Grid and SQS arrays). refuse: it is not accepted. split: each event becomes a message, or none is accepted.'
+  }),
+  verify: Type.Optional(InboxVerify)
+}, { ...shape, description: 'How messages are accepted and delivered (`mode: inbox`, or `async: allowed`).' })
+
+export type InboxFile = Static<typeof Inbox>

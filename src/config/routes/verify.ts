@@ -1,0 +1,72 @@
+/** `verify` as it is written, under its name and its old one, checked and read into its policy. */
+import type { IdempotencyPolicy, VerifyPolicy } from '../../core/policy/policy.ts'
+import { hasTime, isStandardSecret, STANDARD_SECRET_BYTES } from '../../core/headers/signature.ts'
+import { mistake } from '../read/problem.ts'
+import type { Mistake, Path } from '../read/problem.ts'
+import type { IdempotencyFile, RouteFile } from './schema.ts'
+import { HMAC_DEFAULTS } from './schema-verify.ts'
+import type { VerifyFile } from './schema-verify.ts'
+import { parseDuration } from '../read/units.ts'
+
+/** Where the file says nothing: what senders' own libraries take. */
+const TOLERANCE = '5m'
+
+export function checkVerify ({ verify, inbox }: IdempotencyFile, path: Path): Mistake[] {
+  const [here, old] = [[...path, 'verify'], [...path, 'inbox', 'verify']]
+  if (verify !== undefined && inbox?.verify !== undefined) {
+    return [mistake(old, 'stands beside verify, which is its new name: give one of the two', 'key')]
+  }
+  return [
+    ...(verify === undefined || verify === 'by-key-id' ? [] : checkScheme(verify, here)),
+    ...(inbox?.verify === undefined ? [] : checkScheme(inbox.verify, old))
+  ]
+}
+
+function checkScheme (verify: VerifyFile, path: Path): Mistake[] {
+  const { scheme, secret, previousSecret, tolerance, hmac } = verify
+  const at = (name: string) => [...path, name]
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) =>
+    scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
+  return [
+    ...(secret === undefined ? [mistake(at('secret'), 'is missing; write secret or secretFile', 'key')] : []),
+    ...unfit.map((name) => mistake(
+      at(name),
+      `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`
+    )),
+    ...(tolerance !== undefined && !hasTime(scheme)
+      ? [mistake(at('tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')]
+      : []),
+    ...(secret !== undefined && secret === previousSecret ? [mistake(at('previousSecret'), 'is the same as secret')] : []),
+    ...(scheme === 'hmac' && hmac === undefined ? [mistake(at('hmac'), 'is missing; scheme hmac needs hmac: { header }', 'key')] : []),
+    ...(scheme !== 'hmac' && hmac !== undefined ? [mistake(at('hmac'), `is not used: scheme is ${scheme}`, 'key')] : [])
+  ]
+}
+
+/** What comes in is sound. null: nobody is said to sign. */
+export function verifyOf ({ verify, inbox }: IdempotencyFile): IdempotencyPolicy['verify'] {
+  const written = verify ?? inbox?.verify
+  return written === undefined || written === 'by-key-id' ? written ?? null : schemeOf(written)
+}
+
+function schemeOf ({ scheme, secret, previousSecret, tolerance, hmac }: VerifyFile): VerifyPolicy {
+  return {
+    scheme,
+    secrets: [secret, previousSecret].filter((text) => text !== undefined),
+    toleranceMs: parseDuration(tolerance ?? TOLERANCE) ?? 0,
+    hmac: hmac === undefined ? null : { ...HMAC_DEFAULTS, ...hmac, header: hmac.header.toLowerCase() }
+  }
+}
+
+/** For the start, a reload and `onceway check`: right, and worth a word. */
+export function verifyRemarks (routes: readonly RouteFile[]): string[] {
+  const open = routes.flatMap(({ name, idempotency }) => idempotency?.verify === 'by-key-id' ? [name ?? ''] : [])
+  const old = routes.flatMap(({ name, idempotency }) => idempotency?.inbox?.verify === undefined ? [] : [name ?? ''])
+  return [
+    ...(open.length === 0 ? [] : [`verify: by-key-id on ${routesText(open)}: whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here.`]),
+    ...(old.length === 0 ? [] : [`inbox.verify on ${routesText(old)} is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.`])
+  ]
+}
+
+function routesText (names: readonly string[]): string {
+  return `${names.length === 1 ? 'route' : 'routes'} ${names.join(', ')}`
+}

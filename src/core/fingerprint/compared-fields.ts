@@ -1,0 +1,190 @@
+/**
+ * Header fields that change what a request means though its method, target and body are the same, and how they are read from
+ * its head in one pass. Fields that say who asks, what answer is wanted (Accept) or which try it is are none of these: they
+ * change between retries, or change nothing that is done.
+ */
+import { plainName } from '../headers/fields.ts'
+import { forwardedHosts, isForwardedHost } from '../headers/host.ts'
+import { OVERRIDE_FIELDS } from '../headers/method-override.ts'
+import { lastingPreferences } from '../headers/prefer.ts'
+import type { RawHeaders } from '../record/record.ts'
+
+export interface ComparedFields {
+  /** The part of `fingerprint.of` that they belong to. */
+  readonly part: 'method' | 'semantics'
+  /** What another value would make of the same bytes. */
+  readonly why: string
+  /** Lower case. */
+  readonly names: readonly string[]
+}
+
+/**
+ * Fixed with version 2 of the rules: one field more or less makes other fingerprints, and so another version. A version
+ * selector that an upgraded client sends otherwise in its retry costs it a 422, and nothing is executed twice.
+ */
+export const COMPARED_FIELDS: readonly ComparedFields[] = [
+  { part: 'method', why: 'Frameworks read it in place of the method.', names: OVERRIDE_FIELDS },
+  { part: 'semantics', why: 'How the bytes are decoded.', names: ['content-encoding', 'content-transfer-encoding', 'grpc-encoding'] },
+  {
+    part: 'semantics',
+    why: 'Which part of a whole the bytes are, or how long the whole will be.',
+    names: [
+      'content-range', 'x-update-range', 'upload-offset', 'upload-length', 'upload-defer-length', 'upload-complete',
+      'upload-concat', 'x-goog-upload-command', 'x-goog-upload-offset'
+    ]
+  },
+  {
+    part: 'semantics',
+    why: 'The name under which the bytes are stored.',
+    names: ['content-disposition', 'slug', 'link', 'upload-metadata']
+  },
+  {
+    part: 'semantics',
+    why: 'Which operation is meant, where one target serves several.',
+    names: ['soapaction', 'x-amz-target', 'x-amz-invocation-type', 'ce-type', 'ce-source', 'ce-subject']
+  },
+  {
+    part: 'semantics',
+    why: 'What is copied or moved, and where to; the body is empty.',
+    names: ['destination', 'depth', 'overwrite', 'lock-token', 'x-amz-copy-source', 'x-amz-copy-source-range', 'x-ms-copy-source']
+  },
+  { part: 'semantics', why: 'The condition of the operation.', names: ['if', 'if-match', 'if-none-match', 'if-unmodified-since'] },
+  {
+    part: 'semantics',
+    why: 'How the operation is done (`tx=rollback`, `resolution=merge-duplicates`); preferences about the answer do not count.',
+    names: ['prefer']
+  },
+  { part: 'semantics', why: 'Whether it is a dry run.', names: ['dry-run', 'x-dry-run'] },
+  { part: 'semantics', why: 'The target, where servers read it from a header.', names: ['x-original-url', 'x-rewrite-url'] },
+  {
+    part: 'semantics',
+    why: 'The target before a proxy rewrote it.',
+    names: ['x-original-uri', 'x-forwarded-uri', 'x-forwarded-path', 'x-forwarded-prefix', 'x-replaced-path', 'x-envoy-original-path']
+  },
+  {
+    part: 'semantics',
+    why: 'The account, for callers with several.',
+    names: [
+      'stripe-account', 'stripe-context', 'openai-organization', 'openai-project', 'xero-tenant-id', 'x-tenant-id',
+      'x-account-id', 'x-organization-id', 'impersonate-user'
+    ]
+  },
+  {
+    part: 'semantics',
+    why: 'The API version by which the bytes are read.',
+    names: [
+      'api-version', 'x-api-version', 'accept-version', 'stripe-version', 'square-version', 'notion-version',
+      'intercom-version', 'openai-version', 'openai-beta', 'anthropic-version', 'anthropic-beta',
+      'x-github-api-version', 'x-ms-version', 'odata-version', 'revision'
+    ]
+  }
+]
+
+/** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */
+const MEMBERS: ReadonlyMap<string, (value: string) => readonly string[]> = new Map([
+  ['content-encoding', codings],
+  ['prefer', lastingPreferences]
+])
+
+/** A line of a compared field. */
+export interface ComparedLine {
+  /** In lower case, as it came otherwise: servers differ in whether `X_Name` is one. */
+  readonly name: string
+  readonly value: string
+}
+
+export interface ComparedHead {
+  /** The first line; null: none. */
+  readonly contentType: string | null
+  /** The authority that the client asked, as it came: `:authority` (HTTP/2), else Host. */
+  readonly host: string | null
+  /** What proxies say that it was, as it came: frameworks believe them. */
+  readonly forwardedHosts: readonly string[]
+  /** In the order of the table; lines of one field in theirs. */
+  readonly overriding: readonly ComparedLine[]
+  readonly semantics: readonly ComparedLine[]
+}
+
+/** One pass. Nothing is made for fields that are not there. */
+export function comparedHead (raw: RawHeaders): ComparedHead {
+  let contentType: string | null = null
+  let host: string | null = null
+  let authority: string | null = null
+  let forwarded: string[] | null = null
+  let found: FoundLine[] | null = null
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const value = raw[at + 1] ?? ''
+    if (!mayBeSought(name)) continue
+    const lower = name.toLowerCase()
+    if (lower === 'content-type') contentType ??= value
+    else if (lower === 'host') host ??= value
+    else if (lower === ':authority') authority ??= value
+    else if (isForwardedHost(lower)) (forwarded ??= []).push(...forwardedHosts(lower, value))
+    else {
+      const place = PLACES.get(plainName(lower))
+      if (place !== undefined) (found ??= []).push(...linesOf(place, lower, value))
+    }
+  }
+  return {
+    contentType,
+    host: authority ?? host,
+    forwardedHosts: forwarded ?? NO_HOSTS,
+    overriding: ofPart(found, 'method'),
+    semantics: ofPart(found, 'semantics')
+  }
+}
+
+interface Place { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
+interface FoundLine extends ComparedLine { readonly place: Place }
+
+const PLACES: ReadonlyMap<string, Place> = new Map(COMPARED_FIELDS
+  .flatMap(({ part, names }) => names.map((plain) => ({ plain, part })))
+  .map((place, order) => [place.plain, { ...place, order }]))
+
+const NO_HOSTS: readonly string[] = []
+const NO_LINES: readonly ComparedLine[] = []
+
+function linesOf (place: Place, name: string, value: string): FoundLine[] {
+  const members = MEMBERS.get(place.plain)?.(value) ?? [value]
+  return members.map((member) => ({ place, name, value: member }))
+}
+
+function ofPart (found: readonly FoundLine[] | null, part: Place['part']): readonly ComparedLine[] {
+  if (found === null) return NO_LINES
+  return found.filter(({ place }) => place.part === part).sort((one, other) => one.place.order - other.place.order)
+}
+
+/** A list, spelled one way (RFC 9110 8.4.1): `identity` is none, and the old names are the new ones. */
+function codings (value: string): string[] {
+  return value
+    .split(',')
+    .map((coding) => coding.trim().toLowerCase())
+    .filter((coding) => coding !== '' && coding !== 'identity')
+    .map((coding) => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
+}
+
+// ---------------------------------------------------------------- most names are told by their length and ends
+
+const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded']
+const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
+/** By length: a bit for the first character of each name that is looked for, and one for the last. */
+const FIRST = endsOf((name) => name.charCodeAt(0))
+const LAST = endsOf((name) => name.charCodeAt(name.length - 1))
+
+function endsOf (codeOf: (name: string) => number): Int32Array {
+  const bits = new Int32Array(CHARS_MAX + 1)
+  for (const name of SOUGHT) bits[name.length] = (bits[name.length] ?? 0) | bitOf(codeOf(name))
+  return bits
+}
+
+/** The same for a letter and its capital. */
+function bitOf (code: number): number {
+  return 1 << (code & 31)
+}
+
+function mayBeSought (name: string): boolean {
+  const { length } = name
+  if (length === 0 || length > CHARS_MAX) return false
+  return ((FIRST[length] ?? 0) & bitOf(name.charCodeAt(0))) !== 0 && ((LAST[length] ?? 0) & bitOf(name.charCodeAt(length - 1))) !== 0
+}

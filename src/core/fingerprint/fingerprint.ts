@@ -1,0 +1,234 @@
+/**
+ * What exactly was asked, as one SHA-256 over length-framed parts. Equal fingerprints mean the same request; `alg` says
+ * how a fingerprint was made, so that a row written under another policy or by another build is compared under its own
+ * algorithm (P9).
+ */
+import { hash } from 'node:crypto'
+import { comparedHead } from './compared-fields.ts'
+import type { ComparedHead, ComparedLine } from './compared-fields.ts'
+import { framedDigest } from '../record/digest.ts'
+import { MODES, readAs, readBody } from './body.ts'
+import type { Members, Mode, Reading } from './body.ts'
+import { pointerTree, readPointer } from '../json/pointer.ts'
+import { comparedHost } from '../headers/host.ts'
+import { authorityOf, headerLines, headerValue, originForm } from '../headers/lines.ts'
+import { comparedMediaType, mediaType } from '../headers/media-type.ts'
+import type { FingerprintBody, FingerprintPart, FingerprintPolicy } from '../policy/policy.ts'
+import { queryOf, unorderedPairs } from '../headers/query.ts'
+import type { Fingerprint, RawHeaders } from '../record/record.ts'
+import type { Rules } from '../record/rules.ts'
+
+/** The request as it came. */
+export interface Asked {
+  readonly method: string
+  /** Raw, with its query. */
+  readonly target: string
+  readonly rawHeaders: RawHeaders
+  readonly body: Buffer
+}
+
+/** Makes the fingerprint of a request under a route's policy. */
+export function fingerprintOf (asked: Asked, policy: FingerprintPolicy, rules: Rules): Fingerprint {
+  const plan = planOf(policy, rules)
+  const head = headOf(asked, plan.version)
+  const reading = readBody({ contentType: head.contentType, body: asked.body }, plan.body, plan.parameters?.members ?? null)
+  if (plan.parameters === null) {
+    const alg = encodeAlg(plan, reading.mode)
+    return { alg, value: digest(asked, alg, head, plan.bits, reading) }
+  }
+  const { alg, text, headers } = plan.parameters
+  const framed: Framed = [DOMAIN, text]
+  pushParts(framed, asked, head, plan.bits, reading.mode)
+  pushHeaders(framed, asked.rawHeaders, headers)
+  return { alg, value: framedDigest([...framed, reading.mode, ...reading.parts]) }
+}
+
+export type FingerprintUnder =
+  | { readonly kind: 'value', readonly value: Buffer }
+  /** This request cannot have been fingerprinted so: it is another one. */
+  | { readonly kind: 'different' }
+  /** An algorithm of another build, or with the parameters of another policy: cannot be compared, so never executed and never replayed. */
+  | { readonly kind: 'unknown' }
+
+/** Makes the fingerprint again, under the algorithm that a row was written with. */
+export function fingerprintUnder (asked: Asked, alg: number): FingerprintUnder {
+  const known = decodeAlg(alg)
+  if (known === null) return { kind: 'unknown' }
+  const head = headOf(asked, known.version)
+  const reading = readAs({ contentType: head.contentType, body: asked.body }, known.mode)
+  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(asked, alg, head, known.bits, reading) }
+}
+
+/** `mine` is this request's fingerprint, `theirs` the one that stands in the row or copy. */
+export function sameRequest (asked: Asked, mine: Fingerprint, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
+  if (mine.alg === theirs.alg) return mine.value.equals(theirs.value) ? 'same' : 'different'
+  const again = fingerprintUnder(asked, theirs.alg)
+  if (again.kind !== 'value') return again.kind
+  return again.value.equals(theirs.value) ? 'same' : 'different'
+}
+
+/** What is compared under these rules: version 1 knows neither `host` nor `semantics`. */
+export function comparedParts (policy: FingerprintPolicy, rules: Rules): readonly FingerprintPart[] {
+  return versionOf(policy, rules) === 1 ? policy.of.filter((part) => part !== 'host' && part !== 'semantics') : policy.of
+}
+
+// ---------------------------------------------------------------- the algorithm's number
+
+/** How the same words are hashed: raised when they would be hashed to something else. */
+type Version = 1 | 2
+
+/** Of the parts, the body apart; and that the query's order does not count. */
+const BITS = { method: 1, target: 2, mediaType: 4, host: 8, semantics: 16, unordered: 32 } as const
+const BITS_OF: Readonly<Record<Version, number>> = { 1: 0b111, 2: 0b111111 }
+/** The version stands in the high byte, and the body's mode above the parts: at most 32767, a smallint. */
+const MODE_SHIFT: Readonly<Record<Version, number>> = { 1: 4, 2: 6 }
+/** Of two bits for the mode; all are taken. */
+const MODE_MASK = 0b11
+
+interface Algorithm { readonly version: Version, readonly mode: Mode, readonly bits: number }
+
+function encodeAlg ({ version, bits }: Omit<Algorithm, 'mode'>, mode: Mode): number {
+  return version << 8 | MODES.indexOf(mode) << MODE_SHIFT[version] | bits
+}
+
+/** null: not a number that this build writes for a policy without parameters. */
+function decodeAlg (alg: number): Algorithm | null {
+  const version = alg >> 8
+  if (!Number.isInteger(alg) || (version !== 1 && version !== 2)) return null
+  const mode = MODES[(alg >> MODE_SHIFT[version]) & MODE_MASK] ?? 'none'
+  const bits = alg & BITS_OF[version]
+  return encodeAlg({ version, bits }, mode) === alg ? { version, mode, bits } : null
+}
+
+// ---------------------------------------------------------------- the policy
+
+/**
+ * What no number says: members, fields. `alg` is one of a range of its own, and says only that it is probably the same policy;
+ * `text`, which is part of what is hashed, says that it is.
+ */
+interface Parameters { readonly alg: number, readonly text: string, readonly members: Members, readonly headers: readonly string[] }
+
+/** A policy as it is applied. */
+interface Plan { readonly version: Version, readonly bits: number, readonly body: FingerprintBody, readonly parameters: Parameters | null }
+
+const PARAMETERS_FROM = 0x4000
+const PARAMETERS_DIGEST_MASK = 0x3fff
+
+const PLANS: Readonly<Record<Version, WeakMap<FingerprintPolicy, Plan>>> = { 1: new WeakMap(), 2: new WeakMap() }
+
+/** Once for each policy. */
+function planOf (policy: FingerprintPolicy, rules: Rules): Plan {
+  const version = versionOf(policy, rules)
+  const known = PLANS[version].get(policy)
+  if (known !== undefined) return known
+  const plan = makePlan(policy, version)
+  PLANS[version].set(policy, plan)
+  return plan
+}
+
+/** No gateway of an earlier release serves a policy that says one of these: its file would not be read. */
+function versionOf ({ query, ignore, only, headers }: FingerprintPolicy, rules: Rules): Version {
+  return query === undefined && ignore === undefined && only === undefined && headers === undefined ? rules : 2
+}
+
+function makePlan (policy: FingerprintPolicy, version: Version): Plan {
+  const { of, query, ignore, only, headers } = policy
+  const parts = of.reduce((bits, part) => part === 'body' ? bits : bits | BITS[part], 0)
+  const bits = (query === 'unordered' && of.includes('target') ? parts | BITS.unordered : parts) & BITS_OF[version]
+  const body = of.includes('body') ? policy.body : 'none'
+  if (ignore === undefined && only === undefined && headers === undefined) return { version, bits, body, parameters: null }
+  const [ignored, compared, fields] = [ignore, only, headers].map((names) => Array.from(new Set(names)).sort())
+  const text = JSON.stringify({ version, bits, body, ignore: ignored, only: compared, headers: fields })
+  const alg = PARAMETERS_FROM | (hash('sha256', text, 'buffer').readUInt16BE() & PARAMETERS_DIGEST_MASK)
+  return { version, bits, body, parameters: { alg, text, members: membersOf(ignored, compared), headers: fields ?? [] } }
+}
+
+function membersOf (ignored: readonly string[] = [], compared: readonly string[] = []): Members {
+  const pointers = (written: readonly string[]) => written.map((text) => readPointer(text) ?? [])
+  if (compared.length > 0) return { kind: 'only', pointers: pointers(compared) }
+  return ignored.length === 0 ? null : { kind: 'ignore', tree: pointerTree(pointers(ignored)) }
+}
+
+// ---------------------------------------------------------------- the parts
+
+const DOMAIN = 'onceway:fingerprint'
+type Framed = Array<string | Buffer>
+
+/** What is looked at in the head. `fields` null: version 1, which looks at nothing but the media type. */
+interface Head { readonly contentType: string | null, readonly fields: ComparedHead | null }
+
+function headOf ({ rawHeaders }: Asked, version: Version): Head {
+  if (version === 1) return { contentType: headerValue(rawHeaders, 'content-type'), fields: null }
+  const fields = comparedHead(rawHeaders)
+  return { contentType: fields.contentType, fields }
+}
+
+function digest (asked: Asked, alg: number, head: Head, bits: number, reading: Reading): Buffer {
+  const framed: Framed = [DOMAIN, String(alg)]
+  pushParts(framed, asked, head, bits, reading.mode)
+  framed.push(...reading.parts)
+  return framedDigest(framed)
+}
+
+function pushParts (framed: Framed, asked: Asked, { contentType, fields }: Head, bits: number, mode: Mode): void {
+  if (fields === null) pushPartsOfOne(framed, asked, contentType, bits)
+  else pushPartsOfTwo(framed, asked, fields, bits, mode)
+}
+
+/** Version 1. Rows of it are compared for as long as there are any. */
+function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType: string | null, bits: number): void {
+  if ((bits & BITS.method) !== 0) framed.push(method)
+  if ((bits & BITS.target) !== 0) framed.push(originForm(target))
+  if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
+}
+
+function pushPartsOfTwo (
+  framed: Framed,
+  { method, target }: Asked,
+  { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead,
+  bits: number,
+  mode: Mode
+): void {
+  if ((bits & BITS.method) !== 0) {
+    framed.push(method)
+    pushLines(framed, overriding)
+  }
+  if ((bits & BITS.target) !== 0) pushTarget(framed, originForm(target), (bits & BITS.unordered) !== 0)
+  // Compared byte for byte, a body with the same bytes has another meaning under another boundary.
+  if ((bits & BITS.mediaType) !== 0) {
+    framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
+  }
+  if ((bits & BITS.host) !== 0) pushHost(framed, authorityOf(target) ?? host, forwardedHosts)
+  if ((bits & BITS.semantics) !== 0) pushLines(framed, semantics)
+}
+
+/** Behind their number, so that no line can be taken for what follows. */
+function pushLines (framed: Framed, lines: readonly ComparedLine[]): void {
+  framed.push(String(lines.length))
+  for (const { name, value } of lines) framed.push(name, value)
+}
+
+function pushTarget (framed: Framed, target: string, unordered: boolean): void {
+  const query = unordered ? queryOf(target) : null
+  if (query === null) {
+    framed.push(target)
+    return
+  }
+  const pairs = unorderedPairs(query)
+  framed.push(target.slice(0, target.length - query.length), String(pairs.length), ...pairs)
+}
+
+/** (RFC 9112 3.2.2: the target's own host wins over Host.) */
+function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
+  const asked = host === null ? '' : comparedHost(host)
+  if (forwarded.length === 0) framed.push(asked)
+  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
+}
+
+/** Each field's lines behind their number: none differs from an empty one. */
+function pushHeaders (framed: Framed, rawHeaders: RawHeaders, names: readonly string[]): void {
+  for (const name of names) {
+    const lines = headerLines(rawHeaders, name)
+    framed.push(String(lines.length), ...lines)
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * A request's header fields on their way to the upstream, guarded or passed through: what is removed on every path, what
+ * the gateway adds. Never lets a field through that claims to be the gateway's, and never changes another's value.
+ */
+import { isLookAlike, rulesOfKey } from './deciding.ts'
+import type { FieldRules } from './deciding.ts'
+import { CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isOurs, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
+import type { VerifyPolicy } from '../policy/policy.ts'
+import type { RawHeaders } from '../record/record.ts'
+import { verifiedField } from '../headers/signature.ts'
+
+/** Where the request came from, as the connection shows it. */
+export interface Forwarded {
+  /** The peer's address. */
+  readonly for: string
+  readonly proto: string
+  /** The Host that the client asked for; null: none. */
+  readonly host: string | null
+  /** The peer is one of `trustProxies`: what it forwarded is kept and added to; otherwise it is removed. */
+  readonly trusted: boolean
+}
+
+export interface PassthroughAdditions {
+  readonly requestId: string
+  readonly forwarded: Forwarded
+  readonly host: 'upstream' | 'preserve'
+  /** What decides where this request goes. Absent: what everybody knows to decide. */
+  readonly rules?: FieldRules
+  /** Static fields of the upstream; replace the client's of the same name. */
+  readonly extra: ReadonlyArray<readonly [name: string, value: string]>
+}
+
+export interface GuardedAdditions extends PassthroughAdditions {
+  /** Its id in base64url; null: there is none. `attempt` null: nobody counts them. */
+  readonly record: { readonly id: string, readonly attempt: number | null } | null
+  /** Mode drop: it went through before. */
+  readonly duplicate?: boolean
+  /** Its signature was good: under this scheme. */
+  readonly verified?: VerifyPolicy | null
+  /** Lower case. */
+  readonly keyHeader: string
+  readonly forwardKey: boolean
+  /** Not written: undici frames the body by its Buffer, and sends `Content-Length: 0` where a method expects content. */
+  readonly bodyBytes?: number
+}
+
+/** A streamed request: framed as it came. */
+export interface StreamedAdditions extends PassthroughAdditions {
+  /** The client's own Content-Length; null: its body has none, or there is no body. */
+  readonly contentLength: string | null
+}
+
+const OWN_HOP = '1.1 onceway'
+const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length'])
+const NOTHING: ReadonlySet<string> = new Set()
+const ACCEPT_ENCODING: ReadonlySet<string> = new Set(['accept-encoding'])
+
+/** A guarded request's fields as a flat list for undici: the client's in their order, then the gateway's. */
+export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
+  const { keyHeader, forwardKey, rules = rulesOfKey(keyHeader) } = add
+  const trail = new Trail(add, rules)
+  const sent = copied(raw, add, { trail, rules, without: forwardKey ? ACCEPT_ENCODING : new Set(['accept-encoding', keyHeader]) })
+  if (add.record !== null) sent.push('Onceway-Key', add.record.id)
+  if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
+  if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
+  if (add.verified != null) sent.push(...verifiedField(add.verified))
+  // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
+  if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
+  for (const [name, value] of trail.fields()) sent.push(name, value)
+  return sent
+}
+
+/** The same for a streamed request, which the client frames and whose answer nobody keeps. */
+export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditions): string[] {
+  const { rules = rulesOfKey(USUAL_KEY_HEADER) } = add
+  const trail = new Trail(add, rules)
+  const sent = copied(raw, add, { trail, rules, without: NOTHING })
+  if (add.contentLength !== null) sent.push('Content-Length', add.contentLength)
+  for (const [name, value] of trail.fields()) sent.push(name, value)
+  return sent
+}
+
+interface Copying { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
+
+/** The client's own fields that go on, in their order and as they were written. */
+function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: Copying): string[] {
+  const listed = connectionListed(raw)
+  const sent: string[] = []
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const value = raw[at + 1] ?? ''
+    const lower = name.toLowerCase()
+    const plain = plainName(lower)
+    if (trail.takes(lower, plain, value) || isRemoved(lower, plain, rules) || without.has(lower)) continue
+    if (listed.has(lower) && !rules.kept.has(lower)) continue
+    if (lower === 'host' ? host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
+  }
+  return sent
+}
+
+/** On every path: connection fields, what claims to be ours, look-alikes. */
+function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
+  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
+  return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
+}
+
+/** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
+class Trail {
+  readonly #add: PassthroughAdditions
+  readonly #rules: FieldRules
+  readonly #static: StaticFields
+  readonly #came = new Map<string, string>()
+  /** Of the client's, which decided: passed on by the copying. */
+  #hasRequestId = false
+
+  constructor (add: PassthroughAdditions, rules: FieldRules) {
+    this.#add = add
+    this.#rules = rules
+    this.#static = add.extra.length === 0 ? NO_FIELDS : staticFields(add.extra)
+  }
+
+  replaces (lower: string): boolean {
+    return this.#static.plain.has(lower)
+  }
+
+  /** true: the field is not to be copied; it is replaced, dropped, or comes back in {@link fields}. */
+  takes (lower: string, plain: string, value: string): boolean {
+    // Beside a field of the operator's a look-alike of it would be the client's word for his.
+    if (this.#static.plain.size > 0 && this.#static.plain.has(plain)) return true
+    if (plain === 'x-request-id') {
+      if (lower !== plain) return !this.#rules.kept.has(lower)
+      this.#hasRequestId = this.#rules.kept.has(lower)
+      return !this.#hasRequestId
+    }
+    if (isForwarded(plain) && (!this.#add.forwarded.trusted || plain !== lower)) return true
+    if (!APPENDED.has(lower)) return false
+    const before = this.#came.get(lower)
+    this.#came.set(lower, before === undefined ? value : `${before}, ${value}`)
+    return true
+  }
+
+  * fields (): Generator<readonly [string, string]> {
+    const { forwarded, requestId } = this.#add
+    const ours: Array<readonly [string, string | null]> = [
+      ['Via', this.#appended('via', OWN_HOP)],
+      ['X-Forwarded-For', this.#appended('x-forwarded-for', forwarded.for)],
+      ['X-Forwarded-Proto', this.#came.get('x-forwarded-proto') ?? forwarded.proto],
+      ['X-Forwarded-Host', this.#came.get('x-forwarded-host') ?? forwarded.host],
+      ['X-Request-Id', this.#hasRequestId ? null : requestId]
+    ]
+    for (const [name, value] of ours) {
+      if (value !== null && !this.replaces(name.toLowerCase())) yield [name, value]
+    }
+    yield * this.#static.fields
+  }
+
+  #appended (lower: string, value: string): string {
+    const before = this.#came.get(lower)
+    return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
+  }
+}
+
+interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: ReadonlyArray<readonly [name: string, value: string]> }
+
+const NO_FIELDS: StaticFields = { plain: new Set(), fields: [] }
+
+function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
+  const sent = extra.filter(([name]) => !isOurs(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
+  const fields = [...new Map(sent.map((field) => [field[0].toLowerCase(), field])).values()]
+  return { plain: new Set(fields.map(([name]) => plainName(name))), fields }
+}
+
+const NEVER_STATIC: ReadonlySet<string> = new Set(['content-length', ...[...HOP_BY_HOP].filter((name) => !CARRIERS_DECIDE.has(name))])
+
+const APPENDED: ReadonlySet<string> = new Set(['via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'])

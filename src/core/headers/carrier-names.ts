@@ -1,0 +1,66 @@
+/**
+ * Does a header's name say that it names a caller? Asked of what is in no table (carriers.ts), and only where a request would
+ * count as one of nobody: rather refused, with a word on what to configure, than given what another caller got.
+ */
+import { carrierOf } from './carriers.ts'
+import { plainName } from './fields.ts'
+import type { RawHeaders } from '../record/record.ts'
+import type { Rules } from '../record/rules.ts'
+
+/** Wherever in the name they stand: `X-Accesstoken`, `My-Api-Key`. */
+const TELLING = /token|secret|api-?key|passw|passcode|credential|session|jwt|assertion|signature|hmac|auth(?!or(?!i[sz]))|bearer/
+/** Words between dashes. */
+const TELLING_WORD = /(?:^|-)(?:user|userid|username|uid|member|caller|email|account|accountid|tenant|tenantid|principal|login|identity|subject|sub|actor|guest|visitor|cert|certificate|dn|cn|signed|sign|sig|otp|ticket)(?:-|$)/
+/** `X-Acme-Key`, but not `X-Key-Version`; `X-Device-Id`, but not `X-Device-Type`. */
+const TELLING_END = /(?:^|-)(?:key|(?:device|installation|anonymous)-?id)$/
+
+/**
+ * Fields of HTTP itself, of browsers, traces and hops, the protocol's own, and those that a telling word stands in by chance.
+ * CSRF tokens belong to a page and not to a caller.
+ */
+const NOT_A_CARRIER = new RegExp([
+  '^(?:sec|accept|content|if|access-control|x-b3|x-datadog|x-envoy|x-vercel|fastly|x-stainless|ce|onceway|repeatability|x-amz-server-side-encryption)-',
+  'idempotency-',
+  'user-?agent',
+  'csrf|xsrf',
+  '^(?:www-authenticate|authentication-info|proxy-authenticate|proxy-authentication-info|upgrade-insecure-requests|lock-token|postman-token|x-requested-with)$',
+  '(?:^|-)(?:surrogate|cache|routing|partition|ordering|message)-key$'
+].join('|'))
+
+/** `plain`: in lower case, with `-`. */
+export function looksLikeCarrier (plain: string): boolean {
+  return (TELLING.test(plain) || TELLING_WORD.test(plain) || TELLING_END.test(plain)) && !NOT_A_CARRIER.test(plain)
+}
+
+/** The first field in no table that does, as it was sent. `own`: fields with a meaning of their own on this route, in lower case. */
+export function firstLookAlike (raw: RawHeaders, own: readonly string[]): string | null {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const plain = plainName(name)
+    if (carrierOf(plain) === undefined && looksLikeCarrier(plain) && !own.includes(name.toLowerCase())) return name
+  }
+  return null
+}
+
+/** Names that often tell callers apart and often mean something else (`X-Client: ios`): too little to refuse a request for. */
+const MAY_TELL = /(?:^|-)(?:customer|client|buyer|seller|vendor|merchant|partner|person|employee|owner|party|player|patient|company|org|organi[sz]ation|team|device)(?:-?id)?$/
+
+/**
+ * Of a request that counts as one of nobody: the first field that may name its caller all the same, cut, as it was sent; null:
+ * none. By the first rules most carriers do not count.
+ */
+export function firstUncounted (raw: RawHeaders, rules: Rules, own: readonly string[]): string | null {
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    const plain = plainName(name)
+    const carrier = carrierOf(plain)
+    const tells = carrier === undefined
+      ? (MAY_TELL.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain)
+      : rules === 1 && carrier.class !== 'rotating'
+    if (tells && !own.includes(name.toLowerCase())) return name.slice(0, SHOWN_MAX)
+  }
+  return null
+}
+
+/** A header's name is the client's text. */
+const SHOWN_MAX = 64

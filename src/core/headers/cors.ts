@@ -1,0 +1,175 @@
+/**
+ * What a browser's script may read across origins (Fetch, "CORS protocol"): of the gateway's own answers, as the operator says;
+ * of replays, what the upstream has allowed. Never allows an origin that neither of them has.
+ */
+import { SAFE_METHODS } from './method-override.ts'
+import { headerLines } from './lines.ts'
+import type { RawHeaders } from '../record/record.ts'
+
+export interface CorsPolicy {
+  readonly origins: '*' | ReadonlySet<string>
+  readonly credentials: boolean
+  /** How long a browser remembers the answer to a preflight of the gateway's own. */
+  readonly maxAgeSeconds: number
+}
+
+/** Who asks for a replay. */
+export interface Asking {
+  /** {@link originOf}. */
+  readonly origin: string | null
+  /** {@link isPreflighted}. */
+  readonly preflighted: boolean
+  readonly cors: CorsPolicy | null
+}
+
+const ALLOW_ORIGIN = 'access-control-allow-origin'
+const ALLOW_CREDENTIALS = 'access-control-allow-credentials'
+
+// ---------------------------------------------------------------- the request
+
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s,/?#]+$/
+
+/** As browsers write it, `null` too (a sandboxed page, a file, a redirect between origins). null: there is none that can be named. */
+export function originOf (rawHeaders: RawHeaders): string | null {
+  const [origin, ...others] = headerLines(rawHeaders, 'origin')
+  if (origin === undefined || others.length > 0) return null
+  return origin === 'null' || ORIGIN.test(origin) ? origin : null
+}
+
+/** The method that a preflight asks for; null: the request is none. */
+export function preflightMethod (method: string, rawHeaders: RawHeaders): string | null {
+  if (method !== 'OPTIONS' || headerLines(rawHeaders, 'origin').length === 0) return null
+  return headerLines(rawHeaders, 'access-control-request-method')[0] ?? null
+}
+
+/** What a page can send without asking first. */
+const SIMPLE_TYPES: ReadonlySet<string> = new Set(['application/x-www-form-urlencoded', 'multipart/form-data', 'text/plain'])
+const MEDIA_TYPE = /^[!#$%&'*+.^_`|~0-9a-z-]+\/[!#$%&'*+.^_`|~0-9a-z-]+$/
+/** Fields that browsers write themselves, or take from a page without asking. */
+const WITHOUT_ASKING = /^(?:sec-.*|proxy-.*|accept|accept-(?:charset|encoding|language)|access-control-.*|authorization|cache-control|content-.*|cookie|date|dnt|from|host|if-.*|origin|pragma|priority|range|referer|save-data|te|user-agent|via)$/
+
+/**
+ * Could no browser have sent it without a preflight, which the upstream has then answered with a yes? `keyHeader`: where the
+ * route looks for the key first, in lower case. Authorization proves nothing: browsers add it by themselves (Basic,
+ * Negotiate), and so do proxies for a session.
+ */
+export function isPreflighted (method: string, rawHeaders: RawHeaders, keyHeader: string): boolean {
+  if (method !== 'POST' && !SAFE_METHODS.has(method)) return true
+  if (headerLines(rawHeaders, 'idempotency-key').length > 0) return true
+  if (!WITHOUT_ASKING.test(keyHeader) && headerLines(rawHeaders, keyHeader).length > 0) return true
+  const [type = ''] = headerLines(rawHeaders, 'content-type')
+  const essence = (type.split(';', 1)[0] ?? '').trim().toLowerCase()
+  return MEDIA_TYPE.test(essence) && !SIMPLE_TYPES.has(essence)
+}
+
+// ---------------------------------------------------------------- replays
+
+/**
+ * The kept fields for whoever asks. A kept answer names the origin of the first request. Another one is named in its place if
+ * its own preflight went to the upstream, which has allowed it, with the credentials that it sends; or if the operator lists it.
+ */
+export function replayedCors (kept: string[], { origin, preflighted, cors }: Asking): string[] {
+  const lines = headerLines(kept, ALLOW_ORIGIN)
+  const listed = origin !== null && names(cors, origin)
+  if (lines.length === 0) {
+    return listed && cors !== null ? [...withoutPermission(kept), ...permission(kept, origin, cors.credentials)] : kept
+  }
+  if (lines.every((value) => value === '*' || value === origin)) return kept
+  const [named = ''] = lines
+  const one = lines.length === 1 && (named === 'null' || ORIGIN.test(named))
+  // `null` is the origin of many: that one of them was allowed says nothing of another.
+  if (origin !== null && origin !== 'null' && one && preflighted) return [...replaced(kept, origin), ...vary(kept)]
+  const rest = withoutPermission(kept)
+  return listed && cors !== null ? [...rest, ...permission(kept, origin, cors.credentials)] : [...rest, ...vary(kept)]
+}
+
+/** By its name: `*` is a word on the gateway's own answers alone. */
+function names (cors: CorsPolicy | null, origin: string): boolean {
+  return cors !== null && cors.origins !== '*' && cors.origins.has(origin)
+}
+
+function permission (kept: RawHeaders, origin: string, credentials: boolean): string[] {
+  return ['Access-Control-Allow-Origin', origin, ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []), ...vary(kept)]
+}
+
+function withoutPermission (raw: RawHeaders): string[] {
+  return mapped(raw, (name, value) => name === ALLOW_ORIGIN || name === ALLOW_CREDENTIALS ? null : value)
+}
+
+function replaced (raw: RawHeaders, origin: string): string[] {
+  return mapped(raw, (name, value) => name === ALLOW_ORIGIN ? origin : value)
+}
+
+/** null: it goes. */
+function mapped (raw: RawHeaders, change: (lowerName: string, value: string) => string | null): string[] {
+  const fields: string[] = []
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const [name = '', value = ''] = [raw[at], raw[at + 1]]
+    const now = change(name.toLowerCase(), value)
+    if (now !== null) fields.push(name, now)
+  }
+  return fields
+}
+
+function vary (raw: RawHeaders): string[] {
+  const said = membersOf(headerLines(raw, 'vary'))
+  return said.includes('*') || said.includes('origin') ? [] : ['Vary', 'Origin']
+}
+
+function membersOf (lines: readonly string[]): string[] {
+  return lines.flatMap((line) => line.split(',')).map((member) => member.trim().toLowerCase())
+}
+
+// ---------------------------------------------------------------- what the operator says
+
+/** What the gateway writes onto an answer of the upstream's. */
+const ADDED = [
+  'Idempotency-Status', 'Idempotent-Replayed', 'Idempotency-Expires', 'Idempotency-Stored',
+  'Idempotency-Original-Status', 'Repeatability-Result', 'Preference-Applied', 'Retry-After', 'X-Request-Id',
+  'Request-Id'
+]
+/** What else its own answers have. */
+const OWN = [...ADDED, 'Link', 'Location', 'Allow', 'WWW-Authenticate', 'retry-after-ms', 'stripe-should-retry', 'x-should-retry']
+const EXPOSED_ADDED = ADDED.join(', ')
+const EXPOSED_OWN = OWN.join(', ')
+
+/** For an answer of the gateway's own. null: the file says nothing, and whoever stands in front may write them. */
+export function ownCors (cors: CorsPolicy | null, origin: string | null): string[] {
+  if (cors === null) return []
+  const allowed = allowedOf(cors, origin)
+  const depends = cors.origins === '*' ? [] : ['Vary', 'Origin']
+  return allowed === null ? depends : [...allowed, 'Access-Control-Expose-Headers', EXPOSED_OWN, ...depends]
+}
+
+/** For an answer of the upstream's, kept or not: what a script may read of it is appended to, and to whom is the upstream's word. */
+export function exposedFields (cors: CorsPolicy | null, headers: RawHeaders): string[] {
+  if (cors === null || headerLines(headers, ALLOW_ORIGIN).length === 0) return []
+  // With credentials * is the name of a field, and exposes no other.
+  const credentialed = headerLines(headers, ALLOW_CREDENTIALS).includes('true')
+  if (!credentialed && membersOf(headerLines(headers, 'access-control-expose-headers')).includes('*')) return []
+  return ['Access-Control-Expose-Headers', EXPOSED_ADDED]
+}
+
+/** A preflight that no upstream answers. null: the origin is not allowed, or it asks for what cannot be repeated. */
+export function preflightAnswer (cors: CorsPolicy | null, rawHeaders: RawHeaders, methods: readonly string[]): string[] | null {
+  const allowed = cors === null ? null : allowedOf(cors, originOf(rawHeaders))
+  if (cors === null || allowed === null) return null
+  const asked = headerLines(rawHeaders, 'access-control-request-headers').join(',')
+  if (asked.length > ASKED_CHARS_MAX || !FIELD_NAMES.test(asked)) return null
+  return [
+    ...allowed,
+    'Access-Control-Allow-Methods', methods.join(', '),
+    ...(asked === '' ? [] : ['Access-Control-Allow-Headers', asked]),
+    'Access-Control-Max-Age', String(cors.maxAgeSeconds),
+    'Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'
+  ]
+}
+
+const ASKED_CHARS_MAX = 4096
+const FIELD_NAMES = /^[!#$%&'*+.^_`|~0-9A-Za-z, -]*$/
+
+function allowedOf ({ origins, credentials }: CorsPolicy, origin: string | null): string[] | null {
+  if (origins === '*') return ['Access-Control-Allow-Origin', '*']
+  if (origin === null || !origins.has(origin)) return null
+  return ['Access-Control-Allow-Origin', origin, ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : [])]
+}

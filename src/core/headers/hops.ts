@@ -1,0 +1,176 @@
+/**
+ * Who wrote an answer that says "not now": the application, or a hop between it and the gateway (protocol.md §8). An
+ * application that says so has not processed the request; a hop may say the same after it has sent it on. So a 503 or a
+ * 408 is the application's only where something shows it, and a page of a hop counts by what it means.
+ *
+ * Where the meanings stand. Cloudflare: developers.cloudflare.com/support, "Cloudflare 5xx errors". AWS: "Troubleshoot your
+ * Application Load Balancers". Envoy: the local replies of its router and connection manager (source/common/router,
+ * source/common/http; "response flags" in its documentation). HAProxy: configuration manual, "HAProxy may emit the following
+ * status codes by itself". Heroku: devcenter.heroku.com/articles/error-codes; its router's page is one and the same for a dyno
+ * that was never reached (H10, H14, H21) and one that went on working (H12, H13, H18), so no code of it can be told apart.
+ * Kong: kong.conf, `headers`. Apigee: its runtime error catalogue.
+ */
+import { headerValue } from './lines.ts'
+import type { HopsPolicy } from '../policy/policy.ts'
+import type { RawHeaders } from '../record/record.ts'
+
+interface Written { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
+
+/** `unreached`: a hop's, and the request was never sent on. `perhaps`: a hop's, or nobody can tell whose. */
+export type Writer = 'application' | 'unreached' | 'perhaps'
+
+/** Of a status that hops make up answers with. */
+export function writerOf (answer: Written, hops: HopsPolicy): Writer {
+  if (hops.none || (hops.header !== null && headerValue(answer.headers, hops.header) !== null)) return 'application'
+  const code = CODES.get(answer.status)
+  if (code !== undefined) return code.means === 'unreached' && isFrom(code.hop, answer.headers) ? 'unreached' : 'perhaps'
+  const page = pageOf(answer)
+  if (page !== null) return page
+  return hops.header === null && isMarked(answer) ? 'application' : 'perhaps'
+}
+
+/** Statuses that an application and a hop both give: what else is in the answer decides. */
+export const SHARED: ReadonlySet<number> = new Set([408, 503])
+
+/** Statuses that only hops give. */
+export function isCodeOfHop (status: number): boolean {
+  return CODES.has(status)
+}
+
+// ---------------------------------------------------------------- codes
+
+type Means = Exclude<Writer, 'application'>
+type Hop = 'cloudflare' | 'alb' | 'any'
+
+/**
+ * None of them is in a standard: an application may give one a meaning of its own. So `unreached` counts only from the hop
+ * itself, and is else as good as `perhaps`.
+ */
+const CODES: ReadonlyMap<number, { readonly hop: Hop, readonly means: Means }> = new Map([
+  // The client (we) closed the connection while the target worked.
+  [460, { hop: 'alb', means: 'perhaps' }],
+  // Too many addresses in X-Forwarded-For; a protocol that the target group has not; the sign-in before it failed.
+  [463, { hop: 'alb', means: 'unreached' }],
+  [464, { hop: 'alb', means: 'unreached' }],
+  [561, { hop: 'alb', means: 'unreached' }],
+  // nginx, Google's load balancers and Heroku (H27): the client closed the connection.
+  [499, { hop: 'any', means: 'perhaps' }],
+  // An empty, unknown or unexpected answer of the origin.
+  [520, { hop: 'cloudflare', means: 'perhaps' }],
+  // Refused.
+  [521, { hop: 'cloudflare', means: 'unreached' }],
+  // Two time-outs have this code: of connecting, and of an established connection that acknowledges nothing.
+  [522, { hop: 'cloudflare', means: 'perhaps' }],
+  // No route to it.
+  [523, { hop: 'cloudflare', means: 'unreached' }],
+  [524, { hop: 'cloudflare', means: 'perhaps' }],
+  // Its TLS handshake failed; its certificate is not valid.
+  [525, { hop: 'cloudflare', means: 'unreached' }],
+  [526, { hop: 'cloudflare', means: 'unreached' }],
+  // Railgun, which is no more: its connection to the origin failed or was interrupted.
+  [527, { hop: 'cloudflare', means: 'perhaps' }],
+  // The origin's name cannot be resolved.
+  [530, { hop: 'cloudflare', means: 'unreached' }],
+  // By custom, of no one product: reading from, and connecting to, what is behind a proxy timed out.
+  [598, { hop: 'any', means: 'perhaps' }],
+  [599, { hop: 'any', means: 'perhaps' }]
+])
+
+/** `cf-ray` also where a further hop has written its own name over Cloudflare's. */
+function isFrom (hop: Hop, headers: RawHeaders): boolean {
+  if (hop === 'cloudflare') return serverOf(headers) === 'cloudflare' || headerValue(headers, 'cf-ray') !== null
+  return hop === 'alb' && isAlb(headers)
+}
+
+function isAlb (headers: RawHeaders): boolean {
+  return serverOf(headers).startsWith('awselb/')
+}
+
+function serverOf (headers: RawHeaders): string {
+  return headerValue(headers, 'server')?.trim().toLowerCase() ?? ''
+}
+
+// ---------------------------------------------------------------- pages
+
+/**
+ * Servers whose name stands only on pages of their own, and that answer 503 also when the backend broke off; with
+ * Retry-After, some of them.
+ */
+const ANSWERS_AFTER_SENDING: ReadonlySet<string> = new Set(['varnish', 'cloudfront', 'akamaighost'])
+/** Fields that stand only on errors that a hop made: Linkerd, Squid, Kong, API Gateway. */
+const ERROR_FIELDS = ['l5d-proxy-error', 'x-squid-error', 'x-kong-response-latency', 'x-amzn-errortype'] as const
+
+/** Pages that say that nobody was reached, whole and with their space put in order: HAProxy, Traefik, Envoy. */
+const UNREACHED_PAGES: ReadonlySet<string> = new Set([
+  '<html><body><h1>503 service unavailable</h1> no server is available to handle this request. </body></html>',
+  'no available server',
+  'no healthy upstream'
+])
+
+/**
+ * Envoy's words for "the request never left": no connection, no room in the queue. From the first byte on: as a part of
+ * something else they are the word of somebody who has done a thing before. After a retry of Envoy's only the last try's
+ * reason is told, and an earlier one may have been sent.
+ */
+const ENVOY_UNSENT = /^(?:upstream connect error or disconnect\/reset before headers\. )?(?:reset reason: (?:(?:local |remote )?connection failure|overflow)|delayed connect error)\b/
+
+/** What stands in pages of hops and in no application's own words, also where it is wrapped in JSON or HTML. */
+const PERHAPS_WORDS = [
+  'upstream connect error or disconnect', 'disconnect/reset before headers', 'no healthy upstream', 'upstream request timeout',
+  'messaging.adaptors.http.', 'guru meditation', 'guru mediation', 'varnish cache server', 'generated by cloudfront',
+  'errors.edgesuite.net', 'cf-error-details', '"cloudflare_error":true', '"cloudflare_error": true',
+  '<center>nginx', '<center>openresty', '<center>tengine', '<center>cloudflare'
+] as const
+/** What a hop's page is as a whole, and what would be too short to be looked for in others': Envoy, and API Gateway for HTTP. */
+const PERHAPS_PAGES: ReadonlySet<string> = new Set([
+  'stream timeout', 'request timeout', 'upstream timeout', 'reset reason: connection termination',
+  '{"message":"service unavailable"}', '{"message": "service unavailable"}'
+])
+
+/** Cloudflare's own (1xxx) to whoever does not ask for HTML; 1101 and 1102 end a worker in the middle of what it does. */
+const CLOUDFLARE_TEXT = /^error code: 1\d{3}$/
+
+/** The longest of these pages, Cloudflare's, is some seven kilobytes. */
+const PAGE_BYTES_MAX = 16 * 1024
+
+/** null: no page of a hop that is known here. */
+function pageOf ({ status, headers, body }: Written): Means | null {
+  if (isAlb(headers)) return status === 503 ? 'unreached' : 'perhaps'
+  if (ANSWERS_AFTER_SENDING.has(serverOf(headers)) || ERROR_FIELDS.some((name) => headerValue(headers, name) !== null)) return 'perhaps'
+  const text = body.subarray(0, PAGE_BYTES_MAX).toString('latin1').toLowerCase().replace(/\s+/g, ' ').trim()
+  if (status === 503 && (UNREACHED_PAGES.has(text) || ENVOY_UNSENT.test(text))) return 'unreached'
+  if (CLOUDFLARE_TEXT.test(text) && isFrom('cloudflare', headers)) return 'perhaps'
+  return PERHAPS_PAGES.has(text) || PERHAPS_WORDS.some((words) => text.includes(words)) ? 'perhaps' : null
+}
+
+// ---------------------------------------------------------------- the application's marks
+
+/** Beyond, it is no error's body. */
+const MARK_BYTES_MAX = 64 * 1024
+const JSON_TYPE = /^application\/(?:[a-z0-9!#$&^_.+-]+\+)?json\s*(?:;|$)/i
+
+/** No hop that is not named above gives a Retry-After, or an object of JSON, with an error of its own. */
+function isMarked ({ headers, body }: Written): boolean {
+  if (headerValue(headers, 'retry-after') !== null) return true
+  return JSON_TYPE.test(headerValue(headers, 'content-type')?.trim() ?? '') && !isEnvoysOwn(headers) && isObject(body)
+}
+
+/**
+ * Its pages can be given any form by configuration. It rewrites `server` on all that passes it, but counts the time
+ * only of an upstream that answered.
+ */
+function isEnvoysOwn (headers: RawHeaders): boolean {
+  const server = serverOf(headers)
+  return (server === 'envoy' || server === 'istio-envoy') && headerValue(headers, 'x-envoy-upstream-service-time') === null
+}
+
+/** A compressed one is not read. */
+function isObject (body: Buffer): boolean {
+  if (body.length > MARK_BYTES_MAX) return false
+  try {
+    const value: unknown = JSON.parse(body.toString())
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+  } catch {
+    return false
+  }
+}

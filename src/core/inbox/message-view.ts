@@ -1,0 +1,75 @@
+/**
+ * How a message stands, in the words of the status resource (docs/guides/accept-now-deliver-later.md). Nothing of the
+ * request is shown, and no error but its code.
+ */
+import { pairs } from '../headers/lines.ts'
+import type { MessageDetail, MessageState } from './message.ts'
+import type { Answer } from '../record/record.ts'
+
+/** No member is called status: Dapr takes an answer's `status` for its own. */
+export interface MessageView {
+  readonly id: string
+  readonly state: MessageState
+  /** The number of the last delivery: never less than before, and no fewer than were sent. */
+  readonly attempts: number
+  readonly receivedAt: string
+  /** null: none is due, or it waits for its group's turn. */
+  readonly nextAttemptAt: string | null
+  readonly settledAt: string | null
+  readonly lastError: string | null
+  /** The consumer's last one; null: there is none, or it was not kept. */
+  readonly answer: AnswerView | null
+}
+
+interface AnswerView {
+  readonly code: number
+  readonly headers: ReadonlyArray<readonly [name: string, value: string]>
+  readonly body: string
+  readonly encoding: 'utf-8' | 'base64'
+}
+
+export function messageView ({ id, state, attempt, receivedAtMs, dueAtMs, settledAtMs, error, answer }: MessageDetail): MessageView {
+  return {
+    id: id.toString('base64url'),
+    state,
+    attempts: attempt,
+    receivedAt: rfc3339(receivedAtMs),
+    nextAttemptAt: dueAtMs === null ? null : rfc3339(dueAtMs),
+    settledAt: settledAtMs === null ? null : rfc3339(settledAtMs),
+    lastError: error,
+    answer: answer === null ? null : answerView(answer)
+  }
+}
+
+function answerView ({ status, headers, body }: Answer): AnswerView {
+  const text = textOf(body)
+  return { code: status, headers: [...pairs(headers)], body: text ?? body.toString('base64'), encoding: text === null ? 'base64' : 'utf-8' }
+}
+
+function textOf (body: Buffer): string | null {
+  try {
+    return UTF8.decode(body)
+  } catch {
+    return null
+  }
+}
+
+/** A byte order mark is part of the body. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function rfc3339 (ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** Longer than this nobody need wait before asking again. */
+const ASK_AGAIN_MAX_SECONDS = 60
+const MS_PER_SECOND = 1000
+
+/** When it is worth asking again; null: it stays as it is. */
+export function askAgainSeconds ({ state, dueAtMs }: Pick<MessageDetail, 'state' | 'dueAtMs'>, nowMs: number): number | null {
+  if (state === 'delivered' || state === 'dead' || state === 'discarded') return null
+  // An operator decides.
+  if (state === 'held') return ASK_AGAIN_MAX_SECONDS
+  const inMs = dueAtMs === null ? 0 : dueAtMs - nowMs
+  return Math.min(ASK_AGAIN_MAX_SECONDS, Math.max(1, Math.ceil(inMs / MS_PER_SECOND)))
+}

@@ -1,0 +1,142 @@
+/**
+ * What well-known senders call the identity of what they send: a row of four each - where the key is, whose it is, what is
+ * compared, and what is none of ours. Sources: the senders' own documentation, as told in docs/guides/receive-webhooks.md.
+ */
+import { cloudEventKey } from './cloud-event.ts'
+import { readPointer } from '../json/pointer.ts'
+import type { Pointer } from '../json/pointer.ts'
+import type { Keyed, OwnKey, Preset, PresetKey, SourcedKey, Value } from '../policy/key-source.ts'
+import { bodyValue, fitted, headerText, keyOfParts, keyOfValue } from './values.ts'
+import { headerValue } from '../headers/lines.ts'
+import { repeatabilityKey } from './repeatability.ts'
+
+/**
+ * An event's identity is drawn by its sender and is the same to whoever delivers it, while the credential of a delivery
+ * (a signature, a token of an hour) changes from one to the next.
+ */
+const EVENT = { scope: 'shared', fingerprint: 'target' } as const
+/** A client's own key, on an API. */
+const CLIENT = { scope: 'credential', fingerprint: 'profile' } as const
+
+const ROWS: readonly Preset[] = [
+  { name: 'cloudevents', keys: [cloudEventKey()], ...EVENT },
+  { name: 'standard-webhooks', keys: [ofHeaders('webhook-id')], ...EVENT },
+  { name: 'svix', keys: [ofHeaders('svix-id')], ...EVENT },
+  { name: 'github', keys: [ofHeaders('x-github-delivery')], ...EVENT },
+  { name: 'gitlab', keys: [{ kind: 'header', name: 'idempotency-key' }], ...EVENT },
+  // With more than one subscription the same event comes once for each topic.
+  { name: 'shopify', keys: [ofHeaders('x-shopify-event-id', 'x-shopify-topic')], ...EVENT },
+  {
+    name: 'sns',
+    keys: [ofHeaders('x-amz-sns-message-id')],
+    ...EVENT,
+    scope: ['header:x-amz-sns-subscription-arn'],
+    passes: { headers: ['x-amz-sns-message-type'], ofHead: snsControl }
+  },
+  { name: 'sqsd', keys: [ofHeaders('x-aws-sqsd-msgid')], ...EVENT },
+  // Every subscription of a topic delivers the same message id.
+  {
+    name: 'pubsub',
+    keys: [ofHeaders('x-goog-pubsub-message-id', 'x-goog-pubsub-subscription-name'), ofBody('/message/messageId', '/subscription')],
+    ...EVENT
+  },
+  {
+    name: 'eventgrid',
+    keys: [where(isEventGrid, ofBody('/0/id'))],
+    ...EVENT,
+    passes: { headers: ['aeg-event-type'], ofHead: eventGridControl, ofBody: eventGridBody() }
+  },
+  { name: 'eventbridge', keys: [ofBody('/id')], ...EVENT },
+  { name: 'stripe-event', keys: [ofBody('/id')], ...EVENT },
+  { name: 'square', keys: [ofBody('/idempotency_key')], ...CLIENT },
+  { name: 'debezium-outbox', keys: [ofBase64Header('x-debezium-id')], ...EVENT },
+  { name: 'outpost', keys: [ofHeaders('x-outpost-event-id'), ofHeaders('webhook-id')], ...EVENT },
+  { name: 'convoy', keys: [ofHeaders('x-convoy-idempotency-key')], ...EVENT },
+  { name: 'cloud-tasks', keys: [ofHeaders('x-cloudtasks-taskname', 'x-cloudtasks-queuename')], ...EVENT },
+  { name: 'paypal', keys: [{ kind: 'header', name: 'paypal-request-id' }], ...CLIENT },
+  { name: 'repeatability', keys: [repeatabilityKey()], ...CLIENT, mismatchStatus: 400 }
+]
+
+export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map((row) => [row.name, row]))
+
+/** Without the first of them it is none of this sender's; the others belong to it. */
+function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
+  return ofHead([first, ...others], (keyed) => {
+    const values = [first, ...others].map((name) => ({ value: headerText(name, keyed.rawHeaders), what: `the ${name} header` }))
+    const [value] = values
+    if (value === undefined || value.value.kind === 'none') return { kind: 'absent' }
+    return others.length === 0 ? keyOfValue(value.value, value.what) : keyOfParts(values)
+  })
+}
+
+function ofBody (...written: readonly string[]): OwnKey {
+  const parts = written.map((text) => ({ text, pointer: pointerOf(text) }))
+  return {
+    kind: 'own',
+    headers: [],
+    pointers: parts.map(({ pointer }) => pointer),
+    asksBody: () => true,
+    find: (_keyed, values) => {
+      const found = parts.map(({ text, pointer }) => ({ value: bodyValue(values(), pointer), what: `the body's value at ${text}` }))
+      const [only] = found
+      return only !== undefined && found.length === 1 ? keyOfValue(only.value, only.what) : keyOfParts(found)
+    }
+  }
+}
+
+/** `is`: by its head; else it is none of this sender's, whatever its body looks like. */
+function where (is: (keyed: Keyed) => boolean, key: OwnKey): OwnKey {
+  return { ...key, asksBody: is, find: (keyed, ...rest) => is(keyed) ? key.find(keyed, ...rest) : { kind: 'absent' } }
+}
+
+function ofBase64Header (name: string): PresetKey {
+  return ofHead([name], ({ rawHeaders }) => {
+    const value = headerText(name, rawHeaders, base64Text)
+    return value.kind === 'none' ? { kind: 'absent' } : keyOfValue(value, `the ${name} header`)
+  })
+}
+
+function ofHead (headers: readonly string[], find: (keyed: Keyed) => SourcedKey): OwnKey {
+  return { kind: 'own', headers, pointers: [], asksBody: () => false, find }
+}
+
+function base64Text (line: string): Value {
+  const bytes = Buffer.from(line, 'base64')
+  if (bytes.toString('base64') !== line) return { kind: 'unfit', why: 'is not Base64' }
+  try {
+    return fitted(UTF8.decode(bytes))
+  } catch {
+    return { kind: 'unfit', why: 'is not UTF-8 in Base64' }
+  }
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Confirmations are answered by the upstream each time anew; a type that is not known may be one. */
+function snsControl ({ rawHeaders }: Keyed): string | null {
+  const type = headerValue(rawHeaders, 'x-amz-sns-message-type')?.trim()
+  return type === undefined || type === 'Notification' ? null : 'control-message'
+}
+
+/** Event Grid says on every delivery what it is. */
+function isEventGrid ({ rawHeaders }: Keyed): boolean {
+  return headerValue(rawHeaders, 'aeg-event-type') !== null
+}
+
+/** Handshakes, and whatever else is no event. */
+function eventGridControl ({ rawHeaders }: Keyed): string | null {
+  const type = headerValue(rawHeaders, 'aeg-event-type')?.trim().toLowerCase() ?? 'notification'
+  return type === 'notification' ? null : 'control-message'
+}
+
+/** Several events in one request have no identity together: what they are made up of differs between attempts. */
+function eventGridBody (): NonNullable<NonNullable<Preset['passes']>['ofBody']> {
+  const second = pointerOf('/1')
+  return { pointers: [second], why: (values, keyed) => isEventGrid(keyed) && values.get(second)?.kind === 'value' ? 'batch' : null }
+}
+
+function pointerOf (written: string): Pointer {
+  const pointer = readPointer(written)
+  if (pointer === null) throw new Error(`${written} is no pointer`)
+  return pointer
+}

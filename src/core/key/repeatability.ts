@@ -1,0 +1,60 @@
+/**
+ * OASIS Repeatable Requests 1.0: the client says when it first sent what it may be repeating. What is older than all that is
+ * remembered is refused, since nobody could tell whether it was done; what is younger has its record still, or never had one.
+ */
+import type { Keyed, KeySource, OwnKey, SourcedKey } from '../policy/key-source.ts'
+import { headerText, invalidKey, keyOfParts } from './values.ts'
+import { headerLines } from '../headers/lines.ts'
+import type { RawHeaders } from '../record/record.ts'
+
+/** How far a client's clock may be from ours: by so much less than what is remembered a request may be old. */
+export const CLOCKS_APART_MS = 5 * 60_000
+
+const REQUEST_ID = 'repeatability-request-id'
+const FIRST_SENT = 'repeatability-first-sent'
+const CLIENT_ID = 'repeatability-client-id'
+
+export function repeatabilityKey (): OwnKey {
+  return {
+    kind: 'own',
+    headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID],
+    pointers: [],
+    asksBody: () => false,
+    find: (keyed, _values, windowMs) => find(keyed, windowMs)
+  }
+}
+
+/** Which requests are answered with a `Repeatability-Result`. */
+export function isRepeatable (sources: readonly KeySource[], rawHeaders: RawHeaders): boolean {
+  return sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability') &&
+    [REQUEST_ID, FIRST_SENT].some((name) => headerLines(rawHeaders, name).length > 0)
+}
+
+function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
+  const [id, sent, client] = [headerText(REQUEST_ID, rawHeaders), headerText(FIRST_SENT, rawHeaders), headerText(CLIENT_ID, rawHeaders)]
+  if (id.kind === 'none' && sent.kind === 'none') return { kind: 'absent' }
+  if (sent.kind === 'none') return { kind: 'missing', detail: `A request with ${REQUEST_ID} needs ${FIRST_SENT} too.` }
+  const at = sent.kind === 'value' ? readImfFixdate(sent.text) : null
+  if (at === null) {
+    return { kind: 'invalid', detail: `The ${FIRST_SENT} header is not one date like "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7).` }
+  }
+  const key = keyOfParts([
+    { value: client.kind === 'none' ? { kind: 'value', text: '' } : client, what: `the ${CLIENT_ID} header` },
+    { value: id, what: `the ${REQUEST_ID} header` }
+  ])
+  if (key.kind !== 'key') return key
+  const ageMs = nowMs() - at
+  if (ageMs < -CLOCKS_APART_MS) return invalidKey(`first sent at the time in ${FIRST_SENT}`, 'has not come yet')
+  return ageMs > windowMs - CLOCKS_APART_MS ? { kind: 'too-old', detail: TOO_OLD } : key
+}
+
+const TOO_OLD = `The request was first sent (${FIRST_SENT}) longer ago than requests are remembered here, so nobody can tell whether it was done. Nothing was sent.`
+
+const IMF_FIXDATE =
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$/
+
+/** Exactly that form, and a day that there is. */
+function readImfFixdate (text: string): number | null {
+  const at = IMF_FIXDATE.test(text) ? Date.parse(text) : NaN
+  return !Number.isNaN(at) && new Date(at).toUTCString() === text ? at : null
+}

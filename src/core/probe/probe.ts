@@ -1,0 +1,264 @@
+/**
+ * Asking the upstream what became of a request whose outcome is not known (docs/concepts/protocol.md §7, `unknown: probe`): the
+ * question is rendered when the record is claimed and kept with it, since nobody else has the key and the body later; the
+ * answer is judged here. Pure: sends nothing, waits for nothing.
+ */
+import { plainName } from '../headers/fields.ts'
+import { answerHeaders, keptHeaders, mayHaveBody } from '../headers/headers.ts'
+import { headerValue } from '../headers/lines.ts'
+import { findValue, findValues, scalarText } from '../json/pointer.ts'
+import type { Found, Pointer } from '../json/pointer.ts'
+import type { KeepPolicy, Mark, ProbePolicy, Template, TemplatePart } from '../policy/policy.ts'
+import type { Answer, RawHeaders, Token } from '../record/record.ts'
+
+/** What a request has that a question may need. `host`: the one that goes to the upstream, where it is not the upstream's own. */
+export interface Askable { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
+
+/** A question as it is kept with its record. Holds the key, where the template does; no credential ever. */
+export interface Question {
+  /** Name of the upstream that the request was for: nobody else knows what became of it. */
+  readonly upstream: string
+  readonly method: string
+  readonly target: string
+  readonly headers: ReadonlyArray<readonly [name: string, value: string]>
+  /** null: the upstream's own. */
+  readonly host: string | null
+}
+
+/** A question is a line or two; a row is not to carry a document that somebody's template copied. */
+export const QUESTION_BYTES_MAX = 4_096
+/** Another value is another build's. */
+const QUESTION_VERSION = 1
+
+/**
+ * The bytes that are kept with the record. null: this request lacks what the template asks for, or has it in a form that the
+ * upstream may have taken for another (a number that is no integer, a member that is there twice), so that nobody can ask.
+ */
+export function renderQuestion (
+  policy: Pick<ProbePolicy, 'method' | 'path' | 'headers'>,
+  upstream: string,
+  askable: Askable
+): Buffer | null {
+  const templates = policy.headers.filter(([, template]) => !isStatic(template))
+  const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], askable.body)
+  const target = filled(policy.path, askable, values, pathSegment)
+  const headers = templates.map(([name, template]) => [name, filled(template, askable, values, fieldValue)] as const)
+  if (target === null || headers.some(([, value]) => value === null)) return null
+  const bytes = Buffer.from(JSON.stringify({
+    version: QUESTION_VERSION,
+    upstream,
+    method: policy.method,
+    target,
+    headers,
+    host: askable.host
+  }))
+  return bytes.length > QUESTION_BYTES_MAX ? null : bytes
+}
+
+/** By pointer; the body is searched once for all of them, and not at all for none. */
+type BodyValues = ReadonlyMap<Pointer, Found>
+
+function bodyValues (templates: readonly Template[], body: Buffer): BodyValues {
+  const pointers = templates.flatMap((template) => template.flatMap((part) => part.kind === 'json' ? [part.pointer] : []))
+  const found = pointers.length === 0 ? [] : findValues(body, pointers)
+  return new Map(pointers.map((pointer, index) => [pointer, found[index] ?? { kind: 'none' }]))
+}
+
+/** null: another build's, or not written by any. */
+export function readQuestion (bytes: Buffer): Question | null {
+  try {
+    const { version, upstream, method, target, headers, host } = JSON.parse(bytes.toString()) as Record<string, unknown>
+    const sound = (host === null || (typeof host === 'string' && FIELD_VALUE.test(host))) &&
+      version === QUESTION_VERSION &&
+      typeof upstream === 'string' &&
+      (method === 'GET' || method === 'HEAD') &&
+      typeof target === 'string' &&
+      TARGET.test(target)
+    return sound && isFields(headers) ? { upstream, method, target, headers, host } : null
+  } catch {
+    return null
+  }
+}
+
+const TARGET = /^\/[\x21-\x7e]*$/
+
+function isFields (value: unknown): value is Array<readonly [string, string]> {
+  return Array.isArray(value) &&
+    value.every((field) =>
+      Array.isArray(field) && field.length === 2 && field.every((part) => typeof part === 'string' && FIELD_VALUE.test(part)))
+}
+
+/** The same for every request: read from the configuration when it is asked, for it may be a credential. */
+function isStatic (template: Template): boolean {
+  return template.every(({ kind }) => kind === 'text')
+}
+
+function filled (template: Template, askable: Askable, values: BodyValues, encode: (value: string) => string | null): string | null {
+  let text = ''
+  for (const part of template) {
+    const value = part.kind === 'text' ? part.text : encodedValue(part, askable, values, encode)
+    if (value === null) return null
+    text += value
+  }
+  return text
+}
+
+function encodedValue (
+  part: Exclude<TemplatePart, { kind: 'text' }>,
+  { key, recordId }: Askable,
+  values: BodyValues,
+  encode: (value: string) => string | null
+): string | null {
+  const value = part.kind === 'key' ? key : part.kind === 'record' ? recordId : bodyValue(values.get(part.pointer))
+  return value === null || value === '' ? null : encode(value)
+}
+
+function bodyValue (found: Found | undefined): string | null {
+  return found?.kind === 'value' ? scalarText(found.source) : null
+}
+
+/** Nothing that a caller sends may lead the question elsewhere, however a hop behind us decodes and tidies up paths. */
+function pathSegment (value: string): string | null {
+  if (value.split(/[/\\]/).some((part) => /^\.+$/.test(part)) || !value.isWellFormed()) return null
+  return encodeURIComponent(value)
+}
+
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** Space around a field's value is nobody's: the upstream would see another one. */
+function fieldValue (value: string): string | null {
+  return FIELD_VALUE.test(value) && value === value.trim() ? value : null
+}
+
+// ---------------------------------------------------------------- what the upstream says
+
+export type Finding =
+  /** It was done. `answer`: what is kept; null: there is none that may be (too large, or bodies are not kept). */
+  | { readonly kind: 'found', readonly status: number, readonly answer: Answer | null }
+  /** The upstream says that it does not know it. */
+  | { readonly kind: 'absent' }
+  /** Nobody can tell: an error, a refusal, an answer that does not hold what was to be adopted. */
+  | { readonly kind: 'nothing', readonly why: string }
+
+export function readFinding (
+  policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>,
+  keep: KeepPolicy,
+  answer: Answer
+): Finding {
+  const { found, notFound } = policy
+  if (notFound.includes(answer.status)) return absentIf(policy.notFoundMarks.every((mark) => isMarked(mark, answer)))
+  if (!found.statuses.includes(answer.status)) return { kind: 'nothing', why: `HTTP_${answer.status}` }
+  const status = found.replayStatus ?? answer.status
+  const adopted = found.adopt === null ? wholeAnswer(policy, answer, keep, status) : pointedAt(answer, found.adopt, status)
+  if (adopted === null) return { kind: 'nothing', why: 'ADOPT' }
+  return { kind: 'found', status, answer: !keep.body || adopted.body.length > keep.responseBytesMax ? null : adopted }
+}
+
+/** Only its head: too large to be read, or without an end. What a pointer would have to look into was never there. */
+export function readHead (
+  policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>,
+  status: number,
+  headers: RawHeaders
+): Finding {
+  const { found, notFound } = policy
+  if (notFound.includes(status)) {
+    return absentIf(policy.notFoundMarks.every((mark) => mark.kind === 'header' && headerValue(headers, mark.name) !== null))
+  }
+  if (!found.statuses.includes(status)) return { kind: 'nothing', why: `HTTP_${status}` }
+  return found.adopt === null ? { kind: 'found', status: found.replayStatus ?? status, answer: null } : { kind: 'nothing', why: 'ADOPT' }
+}
+
+function absentIf (marked: boolean): Finding {
+  return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }
+}
+
+function isMarked (mark: Mark, { headers, body }: Answer): boolean {
+  if (mark.kind === 'header') return headerValue(headers, mark.name) !== null
+  return headerValue(headers, 'content-encoding') === null && findValue(body, mark.pointer).kind === 'value'
+}
+
+function wholeAnswer ({ method }: Pick<ProbePolicy, 'method'>, answer: Answer, keep: KeepPolicy, status: number): Answer {
+  // The fields of an answer to HEAD are about a body that nobody has.
+  if (method === 'HEAD') return { status, headers: [], body: Buffer.alloc(0) }
+  const headers = keptHeaders(answerHeaders(answer.headers), keep)
+  return { status, headers, body: mayHaveBody(status) ? answer.body : Buffer.alloc(0) }
+}
+
+/** Its fields are about the whole answer, not about a part of it. */
+function pointedAt (answer: Answer, pointer: Pointer, status: number): Answer | null {
+  if (headerValue(answer.headers, 'content-encoding') !== null) return null
+  const value = findValue(answer.body, pointer)
+  if (value.kind !== 'value') return null
+  return { status, headers: ['Content-Type', 'application/json'], body: mayHaveBody(status) ? Buffer.from(value.source) : Buffer.alloc(0) }
+}
+
+// ---------------------------------------------------------------- when to ask, and what it comes to
+
+/** How a record stands that is to be asked about; milliseconds by the store's clock, when it was taken up. */
+export interface Asking {
+  /** How often it has been asked, this time included. */
+  readonly tries: number
+  /** Since the outcome became unknown. */
+  readonly unknownMs: number
+  /** Until the first sending can no longer be under way; 0 or less: it cannot. */
+  readonly quarantineLeftMs: number
+  /** Since the first "not found" that counts; null: there is none. */
+  readonly absentMs: number | null
+}
+
+/** What is written down of an asking that settles nothing. */
+export interface ProbeNote {
+  readonly token: Token
+  /** Which asking: another one since then makes this note void. */
+  readonly tries: number
+  /** null: nobody asks any more. */
+  readonly afterMs: number | null
+  readonly absent: 'first' | 'stays' | 'forget'
+}
+
+export type ProbeStep =
+  | { readonly do: 'adopt', readonly status: number, readonly answer: Answer | null }
+  /** Not found twice: the key is free. */
+  | { readonly do: 'release' }
+  /** `absent`: what is remembered of "not found": this is the first that counts, what is known stays, or it is forgotten. */
+  | { readonly do: 'again', readonly afterMs: number, readonly absent: ProbeNote['absent'] }
+  | { readonly do: 'give-up' }
+
+/** Askings become no rarer than this. */
+const LONGEST_MS = 5 * 60_000
+
+/**
+ * A "not found" counts only once the first sending can no longer be under way, and frees the key only together with a
+ * second one, `confirmAfter` later: an upstream that works on it, or answers from a replica, does not know it yet.
+ */
+export function afterFinding (
+  policy: Pick<ProbePolicy, 'confirmAfterMs' | 'intervalMs' | 'giveUpAfterMs'>,
+  asking: Asking,
+  finding: Finding
+): ProbeStep {
+  if (finding.kind === 'found') return { do: 'adopt', status: finding.status, answer: finding.answer }
+  const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(asking.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
+  if (finding.kind === 'absent') {
+    if (asking.quarantineLeftMs > 0) {
+      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), asking.quarantineLeftMs + 1), absent: 'forget' }
+    }
+    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
+    if (asking.absentMs >= policy.confirmAfterMs) return { do: 'release' }
+    return { do: 'again', afterMs: policy.confirmAfterMs - asking.absentMs, absent: 'stays' }
+  }
+  if (asking.unknownMs >= policy.giveUpAfterMs) return { do: 'give-up' }
+  // Found, and of no use: what said "not found" before cannot be right.
+  return { do: 'again', afterMs: backedOffMs, absent: finding.why === 'ADOPT' ? 'forget' : 'stays' }
+}
+
+/** The fields of one asking: ours, the upstream's static ones, the policy's static ones, those that were kept; the later ones win. */
+export function questionHeaders (question: Question, policy: Pick<ProbePolicy, 'headers'>, ours: Fields, requestHeaders: Fields): string[] {
+  const fields = new Map<string, readonly [string, string]>()
+  const written = policy.headers.filter(([, template]) => isStatic(template))
+    .map(([name, template]) => [name, template.map((part) => part.kind === 'text' ? part.text : '').join('')] as const)
+  const host: Fields = question.host === null ? [] : [['Host', question.host]]
+  for (const field of [...ours, ...requestHeaders, ...written, ...question.headers, ...host]) fields.set(plainName(field[0]), field)
+  return [...fields.values()].flat()
+}
+
+type Fields = ReadonlyArray<readonly [name: string, value: string]>

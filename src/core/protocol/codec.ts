@@ -1,0 +1,85 @@
+/**
+ * Header lists and answers as bytes, for rows and copies. What is read back is checked as if a stranger had written it:
+ * anything that is not exactly what this build writes is null, and the caller treats its row as undecodable. Never
+ * compresses, never changes a value.
+ */
+import { pairs } from '../headers/lines.ts'
+import type { Answer, RawHeaders } from '../record/record.ts'
+
+/** First byte of an encoded header list; another value is another build's. */
+const HEADERS_VERSION = 1
+/** version (1), number of lines (2). */
+const HEADERS_PREFIX_BYTES = 3
+/** What two bytes count. Servers and clients stop at some thousand lines. */
+const LINES_MAX = 0xffff
+/** Ends every name and value; a field can contain any byte but NUL, CR and LF. */
+const END = '\0'
+
+/**
+ * version, number of lines, then every name and value in latin1 with a NUL behind. Throws RangeError for a list that
+ * cannot have come off the wire: a name without value, a character beyond latin1, too many lines.
+ */
+export function encodeHeaders (headers: RawHeaders): Buffer {
+  if (headers.length % 2 !== 0 || headers.length > 2 * LINES_MAX) {
+    throw new RangeError('a header list is pairs of name and value, at most 65535')
+  }
+  const text = headers.map((part) => part + END).join('')
+  if (BEYOND_LATIN1.test(text)) throw new RangeError('a header list is latin1')
+  const bytes = Buffer.allocUnsafe(HEADERS_PREFIX_BYTES + text.length)
+  bytes.writeUInt8(HEADERS_VERSION, 0)
+  bytes.writeUInt16BE(headers.length / 2, 1)
+  bytes.write(text, HEADERS_PREFIX_BYTES, 'latin1')
+  return bytes
+}
+
+const BEYOND_LATIN1 = /[^\0-\xff]/
+
+/** The list that was encoded; null if it was cut, is another build's, or holds what is no HTTP field (RFC 9110 5.1, 5.5). */
+export function decodeHeaders (bytes: Buffer): string[] | null {
+  if (bytes.length < HEADERS_PREFIX_BYTES || bytes.readUInt8(0) !== HEADERS_VERSION) return null
+  const parts = bytes.toString('latin1', HEADERS_PREFIX_BYTES).split(END)
+  // Behind the last NUL there is nothing; a list that was cut has the rest of a part there, or too few parts.
+  if (parts.pop() !== '' || parts.length !== 2 * bytes.readUInt16BE(1)) return null
+  return isFields(parts) ? parts : null
+}
+
+const FIELD_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
+/** Tab, visible ASCII with space, and the upper half. */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** A stored value with a line end in it would let whoever wrote the row write answers. */
+function isFields (headers: RawHeaders): boolean {
+  for (const [name, value] of pairs(headers)) {
+    if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) return false
+  }
+  return true
+}
+
+/** First byte of an encoded answer. */
+const ANSWER_VERSION = 1
+/** version (1), status (2), bytes of the header list (4), bytes of the body (4). */
+const ANSWER_PREFIX_BYTES = 11
+
+/**
+ * version, status, both lengths, header list, body. Throws RangeError as {@link encodeHeaders}, and for a status that
+ * two bytes do not hold.
+ */
+export function encodeAnswer (answer: Answer): Buffer {
+  const headers = encodeHeaders(answer.headers)
+  const prefix = Buffer.allocUnsafe(ANSWER_PREFIX_BYTES)
+  prefix.writeUInt8(ANSWER_VERSION, 0)
+  prefix.writeUInt16BE(answer.status, 1)
+  prefix.writeUInt32BE(headers.length, 3)
+  prefix.writeUInt32BE(answer.body.length, 7)
+  return Buffer.concat([prefix, headers, answer.body])
+}
+
+/** The answer that was encoded, its body a view of `bytes`; null if it is not whole or not an HTTP answer. */
+export function decodeAnswer (bytes: Buffer): Answer | null {
+  if (bytes.length < ANSWER_PREFIX_BYTES || bytes.readUInt8(0) !== ANSWER_VERSION) return null
+  const status = bytes.readUInt16BE(1)
+  const bodyAt = ANSWER_PREFIX_BYTES + bytes.readUInt32BE(3)
+  if (status < 100 || status > 599 || bytes.length !== bodyAt + bytes.readUInt32BE(7)) return null
+  const headers = decodeHeaders(bytes.subarray(ANSWER_PREFIX_BYTES, bodyAt))
+  return headers === null ? null : { status, headers, body: bytes.subarray(bodyAt) }
+}

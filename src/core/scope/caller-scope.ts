@@ -1,0 +1,200 @@
+/**
+ * Whose credential it is, by the second rules: everything stable that names the caller and everything that selects an account
+ * make the scope together, so that one more is never equal to one less. What changes between retries never joins it, and alone
+ * it names nobody.
+ */
+import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER, SIGNATURE } from '../headers/carriers.ts'
+import type { Carrier } from '../headers/carriers.ts'
+import { firstLookAlike } from '../headers/carrier-names.ts'
+import { readCredentialLine } from './credential-line.ts'
+import type { CredentialLine } from './credential-line.ts'
+import { framedDigest } from '../record/digest.ts'
+import { isForwarded, plainName } from '../headers/fields.ts'
+import type { CredentialPolicy } from '../policy/policy.ts'
+import type { Caller, ScopeResult } from './caller.ts'
+import { shownBy } from '../headers/shown.ts'
+import type { Shown } from '../headers/shown.ts'
+import type { Signing } from '../headers/signature.ts'
+
+export interface CallerOptions {
+  readonly signing: Signing
+  /** Lower-case names of fields with a meaning of their own on this route: its key's, and those that its scope names. */
+  readonly own?: () => readonly string[]
+  /** What {@link shownBy} has found, where it was asked already. */
+  readonly shown?: Shown
+}
+
+/** Keeps these digests apart from all others. */
+const DOMAIN = ['caller', '2'] as const
+/** A name that no field can have. */
+const OWN_CERTIFICATE = '(client certificate)'
+/** Of the names that a label lists. */
+const LABEL_NAMES_MAX = 4
+/** A header's name is the client's text: what is longer is not repeated. */
+const NAME_MAX = 64
+
+export function callerScope (
+  caller: Caller,
+  { anonymous }: CredentialPolicy,
+  { signing, own = nothing, shown = shownBy(caller.rawHeaders) }: CallerOptions
+): ScopeResult {
+  if (shown.twice !== null) return missing(twoOf(shown.twice))
+  const read = readLines(shown, signing)
+  if ('detail' in read) return missing(read.detail)
+  const { selecting, warning } = read
+  const naming = caller.clientCertificate === null
+    ? read.naming
+    : [...read.naming, { name: OWN_CERTIFICATE, value: caller.clientCertificate, forwarded: false, lookAlike: false }]
+  // What the gateway takes away, from an untrusted peer's request or as a look-alike, may tell callers apart, but it names nobody.
+  if (naming.some(({ forwarded, lookAlike }) => !lookAlike && (!forwarded || caller.forwarded.trusted))) {
+    return { ...scopeNamed('', [...naming, ...selecting]), ...(warning !== undefined && { warning }) }
+  }
+  if (signing === 'verified') return scopeNamed('verified', [...naming, ...selecting])
+  const [unbelieved] = naming
+  if (unbelieved?.lookAlike === true) {
+    return missing(`The request names its caller by ${titled(unbelieved.name)} alone, and the gateway takes that field away: servers may take it for ${titled(plainName(unbelieved.name))}. Send it so, or configure the scope of this route by it (header:${unbelieved.name}).`)
+  }
+  if (unbelieved !== undefined) {
+    return missing(
+      `The request names its caller by ${titled(unbelieved.name)} alone, and it does not come from one of trustProxies: ${CONFIGURE_PROXY}`
+    )
+  }
+  const rotating = shown.rotating.find(({ name }) => !own().includes(name))
+  if (rotating !== undefined) return missing(rotatingAlone(rotating, signing))
+  const lookAlike = firstLookAlike(caller.rawHeaders, own())
+  if (lookAlike !== null) return missing(`The request may name its caller by ${lookAlike.length <= NAME_MAX ? lookAlike : 'a header'}, which the gateway does not know. ${CONFIGURE_PART}`)
+  return anonymous
+    ? scopeNamed('anonymous', selecting)
+    : missing(`The request shows no credential that the gateway knows. Send one (Authorization, X-Api-Key), or configure the scope of this route: ${PARTS}`)
+}
+
+/**
+ * Whoever a scope's parts name, he asks for the account or tenant that the request selects. `named`: fields that the parts read
+ * themselves, in lower case.
+ */
+export function scopeForSelected (
+  found: Extract<ScopeResult, { kind: 'scope' }>,
+  { lines, twice }: Shown,
+  named: readonly string[]
+): ScopeResult {
+  if (twice !== null) return missing(twoOf(twice))
+  const selecting = lines.filter(({ name, carrier }) => carrier.class === 'selector' && !named.includes(name))
+  if (selecting.length === 0) return found
+  const sorted = inOrder(selecting)
+  const label = labelOf(found.scope.slice(0, Math.max(0, found.scope.lastIndexOf(':'))), sorted)
+  return { ...found, scope: `${label}:${framedDigest(['selected', '2', found.scope, ...sorted.flatMap(({ name, value }) => [name, value])]).toString('base64url')}` }
+}
+
+interface Named {
+  readonly name: string
+  readonly value: string
+  /** Removed where the peer is not trusted. */
+  readonly forwarded: boolean
+  /** Another spelling of a carrier's name, which goes no further. */
+  readonly lookAlike: boolean
+}
+
+/** `naming`: who it is. `selecting`: for whom; and what a proxy says of nobody. */
+type Read =
+  | { readonly naming: readonly Named[], readonly selecting: readonly Named[], readonly warning: string | undefined }
+  | { readonly detail: string }
+
+function readLines ({ lines }: Shown, signing: Signing): Read {
+  const naming: Named[] = []
+  const selecting: Named[] = []
+  let warning: string | undefined
+  for (const { name, value, carrier } of lines) {
+    const way = { forwarded: isForwarded(carrier.name), lookAlike: name !== carrier.name }
+    if (carrier.class === 'selector') selecting.push({ name, value, ...way })
+    else if (carrier.what === CREDENTIAL) {
+      const line = readCredentialLine(value)
+      const said = credentialValue(line, carrier, signing)
+      if (typeof said !== 'string') return said
+      if (line.kind === 'token' && !line.known) warning = UNKNOWN_SCHEME
+      naming.push({ name, value: said, ...way })
+    } else if (value !== '') naming.push({ name, value, ...way })
+    // Proxies that always set the field leave it empty where there was nobody.
+    else if (carrier.what === PROXY_USER || carrier.what === CLIENT_CERTIFICATE) selecting.push({ name, value, ...way })
+    else return { detail: `The ${titled(carrier.name)} header is empty.` }
+  }
+  return { naming, selecting, warning }
+}
+
+const UNKNOWN_SCHEME = 'The Authorization scheme is not known: the whole header tells callers apart. If it differs between retries of one caller, configure the scope of this route.'
+
+/**
+ * What of one Authorization line counts. The kinds of lines cannot be taken for each other: no scheme has a space or a
+ * parenthesis in it.
+ */
+function credentialValue (line: CredentialLine, { name }: Carrier, signing: Signing): string | { readonly detail: string } {
+  const title = titled(name)
+  switch (line.kind) {
+    case 'token': return `${line.scheme} ${line.credentials}`
+    case 'empty':
+      return {
+        detail: line.scheme === null
+          ? `The ${title} header is empty.`
+          : `The ${title} header has the scheme ${line.scheme} and no credential.`
+      }
+    case 'changing': return { detail: `The ${title} header (${line.scheme}) is new with every request and names nobody. ${CONFIGURE_PART}` }
+    case 'signed': {
+      if (signing === 'refused') return { detail: `The caller signs its request (${title}). ${CONFIGURE_SIGNING}` }
+      if (line.id === null) {
+        return { detail: `The ${title} header is a signature and has no key id that the gateway can read. ${CONFIGURE_PART}` }
+      }
+      return `(signed) ${framedDigest([line.scheme, ...line.id]).toString('base64url')}`
+    }
+  }
+}
+
+function rotatingAlone ({ name, what }: Carrier, signing: Signing): string {
+  if (what === SIGNATURE && signing === 'by-key-id') {
+    return `The request names its caller only by ${titled(name)} (${what}), in which the gateway can read no key id. ${CONFIGURE_VERIFYING}`
+  }
+  const named = `The request names its caller only by ${titled(name)} (${what}), which may change between retries.`
+  if (what === SIGNATURE) return `${named} ${CONFIGURE_SIGNING}`
+  return what === COOKIE ? `${named} ${CONFIGURE_COOKIE}` : `${named} ${CONFIGURE_PART}`
+}
+
+const PARTS = 'header:NAME, cookie:NAME or jwt:CLAIM ([public, header?:NAME] where some have none), or scope: shared if all callers may share their keys.'
+const CONFIGURE_PART = `Configure the scope of this route: ${PARTS}`
+const CONFIGURE_COOKIE = 'Configure the scope of this route: cookie:NAME if a cookie names the caller ([public, cookie?:NAME] where some have none), header:NAME, jwt:CLAIM, or scope: shared if all callers may share their keys.'
+const CONFIGURE_VERIFYING = 'Its route has to say who may be answered: verify: with a scheme and its secret, where the gateway can check the signature; or another scope (scope: shared if all callers may share their keys).'
+const CONFIGURE_SIGNING = 'Its route has to say how a replay is authorised: verify: with a scheme and its secret, where the gateway can check the signature; verify: by-key-id, where the public id of the key is enough; or another scope (scope: shared if all callers may share their keys).'
+const CONFIGURE_PROXY =
+  'the gateway takes that field away. Name the proxy that sets it in trustProxies, or configure the scope of this route.'
+
+/** `who` '': whoever the carriers name. */
+function scopeNamed (who: '' | 'anonymous' | 'verified', carriers: readonly Named[]): { readonly kind: 'scope', readonly scope: string } {
+  // Nothing to tell apart: no digest, so that nothing else can equal it.
+  if (carriers.length === 0) return { kind: 'scope', scope: who }
+  const sorted = inOrder(carriers)
+  const framed: string[] = [...DOMAIN, who]
+  for (const { name, value } of sorted) framed.push(name, value)
+  return { kind: 'scope', scope: `${labelOf(who, sorted)}:${framedDigest(framed).toString('base64url')}` }
+}
+
+function inOrder<Line extends Pick<Named, 'name'>> (lines: readonly Line[]): readonly Line[] {
+  return lines.length === 1 ? lines : lines.toSorted((one, other) => one.name < other.name ? -1 : 1)
+}
+
+function labelOf (who: string, sorted: ReadonlyArray<Pick<Named, 'name'>>): string {
+  const names = sorted.slice(0, LABEL_NAMES_MAX).map(({ name }) => name)
+  const more = sorted.length - names.length
+  return [...who === '' ? [] : [who], ...names, ...more === 0 ? [] : [`+${more}`]].join(',')
+}
+
+/** x-api-key -> X-Api-Key, as it is mostly written. */
+function titled (name: string): string {
+  return name.replace(/(?:^|[-_])[a-z]/g, (letter) => letter.toUpperCase())
+}
+
+function twoOf ({ name }: Carrier): string {
+  return `The request has two ${titled(name)} headers; send one.`
+}
+
+function missing (detail: string): ScopeResult {
+  return { kind: 'missing', detail }
+}
+
+function nothing (): readonly string[] { return [] }

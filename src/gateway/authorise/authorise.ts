@@ -1,0 +1,30 @@
+/**
+ * May whoever sends this have what stands under its key? Asked of every request with a key, the first and each retry, before
+ * any answer, message or record is looked at: a scope tells callers apart and permits nothing. Today that is the signature
+ * (`verify`); a service that is asked comes here, too.
+ */
+import type { IdempotencyPolicy } from '../../core/policy/policy.ts'
+import { prefersAsync } from '../../core/headers/prefer.ts'
+import type { RawHeaders } from '../../core/record/record.ts'
+import { verifierOf, verifySignature } from '../../core/headers/signature.ts'
+import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { Deps } from '../shared/deps.ts'
+import { rejected } from '../shared/outcome.ts'
+import type { Rejected } from '../shared/outcome.ts'
+
+/** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
+export async function authorised (
+  context: { readonly deps: Deps },
+  { route, rawHeaders }: GuardedRequest,
+  body: Buffer
+): Promise<Rejected | null> {
+  const verify = verifierOf(route.idempotency)
+  if (verify === null) return null
+  const verified = verifySignature(verify, rawHeaders, body, context.deps.clock.wallMs())
+  context.deps.meter.signature(route.name, verified.kind === 'good' ? verified.secret : verified.why)
+  return verified.kind === 'good' ? null : rejected('signature-invalid', `${verified.detail} ${nothingDone(route.idempotency, rawHeaders)}`)
+}
+
+function nothingDone ({ inbox, inboxFor }: IdempotencyPolicy, rawHeaders: RawHeaders): string {
+  return inbox !== null && (inboxFor === 'all' || prefersAsync(rawHeaders)) ? 'Nothing was accepted.' : 'Nothing was executed.'
+}

@@ -1,0 +1,41 @@
+/** An outcome that is not known: counted, logged, and how its record is written until the store has answered. */
+import type { UnknownReason } from '../../core/record/record.ts'
+import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
+import type { Deps } from '../shared/deps.ts'
+
+/** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
+export const RETRY_FIRST_MS = 100
+export const RETRY_LONGEST_MS = 2_000
+
+/** What of an execution its log line and its counters need. */
+export interface UnknownOutcome {
+  readonly keyed: Pick<KeyedRequest, 'name' | 'route' | 'requestId'>
+  readonly attempt: number
+  readonly question: Buffer | null
+}
+
+export function noteIndeterminate (
+  context: { readonly deps: Deps },
+  execution: UnknownOutcome,
+  reason: UnknownReason,
+  status: number | null
+): void {
+  const { route, name, requestId } = execution.keyed
+  context.deps.meter.indeterminate(route.name, reason.stage)
+  const unaskable = route.idempotency.probe !== null && execution.question === null
+  if (unaskable) context.deps.meter.probed(route.name, 'unaskable')
+  context.deps.log.error(
+    {
+      record: name,
+      route: route.name,
+      requestId,
+      attempt: execution.attempt,
+      stage: reason.stage,
+      code: reason.code,
+      status,
+      unknown: route.idempotency.unknown,
+      ...unaskable && { probe: 'the request lacks what probe asks for, or has it in a form that can be read in two ways' }
+    },
+    'outcome unknown: the record is indeterminate'
+  )
+}

@@ -1,0 +1,113 @@
+/** From what a claim or an execution came to, to what the request is answered. */
+import { isAcceptance } from '../../core/inbox/acceptance.ts'
+import { sameRequest } from '../../core/fingerprint/fingerprint.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { replaysMismatch } from '../fingerprint/comparison.ts'
+import type { ClaimDecision, Execution, ExecutionResult } from './execution.ts'
+import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
+import { IdentityMoved } from '../shared/ids.ts'
+import type { Outcome } from '../shared/outcome.ts'
+import type { CachedAnswer } from './replay-cache.ts'
+
+export function inFlight (clock: Clock, execution: Execution, starter: boolean): Outcome {
+  return { kind: 'in-flight', retryAfterMs: clock.monotonicMs() - execution.startedAtMs, starter, elsewhere: false }
+}
+
+/** It tells what stands in the record, and its execution is over. */
+export function isOfTheRecord (result: ExecutionResult): boolean {
+  return result.kind === 'stored' || ((result.kind === 'answered' || result.kind === 'streamed') && result.stored)
+}
+
+export function fromCache (keyed: KeyedRequest, replayCache: CachedAnswer): Outcome {
+  const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, replayCache.fingerprint)
+  if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
+  if (comparison === 'different' && !replaysMismatch(keyed)) return { kind: 'mismatch' }
+  if (replayCache.state === 'consumed') return { kind: 'not-kept', originalStatus: replayCache.answer.status }
+  return { kind: 'replayed', answer: replayCache.answer, expiresAtMs: replayCache.expiresAtMs }
+}
+
+export function fromDecision (decision: ClaimDecision): Outcome {
+  switch (decision.kind) {
+    case 'completed': return { kind: 'replayed', answer: decision.answer, expiresAtMs: decision.expiresAtMs }
+    case 'consumed': return { kind: 'not-kept', originalStatus: decision.status }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: decision.retryAfterMs, starter: false, elsewhere: true }
+    case 'mismatch': return { kind: 'mismatch' }
+    case 'accepted': return { kind: 'accepted', names: [decision.name], split: false, isNew: false, preferred: false }
+    case 'unknown': return { kind: 'unknown', timedOut: decision.timedOut }
+    case 'unsettled': return { kind: 'executed', answer: decision.answer, stored: false, expiresAtMs: null }
+    case 'unavailable': return { kind: 'unavailable' }
+    case 'moved': throw new IdentityMoved()
+    case 'won': throw new Error('a won claim has an ending, not an outcome')
+  }
+}
+
+/** For the first requester: the whole head. */
+export function fromResult (result: ExecutionResult): Outcome {
+  switch (result.kind) {
+    case 'answered':
+      return { kind: 'executed', answer: result.answer, stored: result.stored && result.kept !== null, expiresAtMs: result.expiresAtMs }
+    case 'stored': return { kind: 'replayed', answer: result.answer, expiresAtMs: result.expiresAtMs }
+    case 'released': return { kind: 'released', answer: result.answer }
+    case 'hop': return { kind: 'hop', answer: result.answer }
+    case 'unprotected': return { kind: 'unprotected', answer: result.answer }
+    case 'accepted': return { kind: 'accepted', names: [result.name], split: false, isNew: result.isNew, preferred: false }
+    case 'mismatch':
+    case 'streamed':
+    case 'unknown':
+    case 'unsent':
+    case 'unavailable': return result
+  }
+}
+
+/**
+ * For everybody else: kept headers only, and called replayed only when it is stored (I11). null: there is no answer to give,
+ * and the arbiter has not taken the tombstone yet; to this request it is still in flight.
+ */
+export function fromResultOfAnother (result: ExecutionResult): Outcome | null {
+  switch (result.kind) {
+    case 'answered': return fromAnswerOfAnother(result)
+    case 'released': return { kind: 'released', answer: result.kept }
+    case 'hop': return { kind: 'hop', answer: result.kept }
+    case 'unprotected': return { kind: 'unprotected', answer: result.kept }
+    case 'streamed': return fromStreamOfAnother(result)
+    case 'accepted': return fromResult({ ...result, isNew: false })
+    case 'mismatch':
+    case 'stored':
+    case 'unknown':
+    case 'unsent':
+    case 'unavailable': return fromResult(result)
+  }
+}
+
+function fromAnswerOfAnother ({ answer, kept, stored, expiresAtMs }: Extract<ExecutionResult, { kind: 'answered' }>): Outcome | null {
+  if (kept === null) return stored ? { kind: 'not-kept', originalStatus: answer.status } : null
+  if (!stored || expiresAtMs === null) return { kind: 'executed', answer: kept, stored: false, expiresAtMs: null }
+  return { kind: 'replayed', answer: kept, expiresAtMs }
+}
+
+/** Only the first requester gets a stream (E5); the others, what the record says. */
+function fromStreamOfAnother (result: Extract<ExecutionResult, { kind: 'streamed' }>): Outcome | null {
+  switch (result.as) {
+    case 'consumed': return result.stored ? { kind: 'not-kept', originalStatus: result.status } : null
+    case 'unprotected': return { kind: 'not-kept', originalStatus: result.status }
+    case 'released': return { kind: 'released', answer: { status: result.status, headers: [], body: Buffer.alloc(0) } }
+    case 'indeterminate': return { kind: 'unknown', timedOut: result.status === 504 }
+  }
+}
+
+/** In the inbox. `isNew`: this request brought it there. */
+export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonly Part[], isNew: boolean): Outcome {
+  return {
+    kind: 'accepted',
+    names: parts.map(({ name }) => name),
+    split: parts.some(({ item }) => item !== undefined),
+    isNew,
+    preferred: keyed.preferred
+  }
+}
+
+/** A record that was settled by an acceptance says so, on a route without an inbox too. */
+export function asAccepted (keyed: KeyedRequest, outcome: Outcome): Outcome {
+  const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
+  return answered && isAcceptance(outcome.answer, keyed.name) ? accepted(keyed, [keyed], false) : outcome
+}

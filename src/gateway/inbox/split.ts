@@ -1,0 +1,121 @@
+/**
+ * A request that holds several events, as the messages that it becomes: each with its own identity, found in its own body, or
+ * none of them. Reads and decides; the door (which stores them in one transaction) writes.
+ */
+import { itemHeaders, splitBatch } from '../../core/inbox/batch.ts'
+import type { Batch, BatchItem } from '../../core/inbox/batch.ts'
+import { fingerprintOf } from '../../core/fingerprint/fingerprint.ts'
+import type { Keyed } from '../../core/policy/key-source.ts'
+import { findKey } from '../../core/key/sources.ts'
+import type { FoundKey } from '../../core/key/sources.ts'
+import type { Rules } from '../../core/record/rules.ts'
+import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
+import { keyHashOf } from '../shared/ids.ts'
+import type { Identified } from '../shared/ids.ts'
+import { ONE } from '../execution/modes.ts'
+import type { Split, SplitMessage } from '../execution/modes.ts'
+import { rejected } from '../shared/outcome.ts'
+import type { Rejected } from '../shared/outcome.ts'
+import type { GuardedRequest } from '../key/guarded-request.ts'
+
+/** What of a request its events are made of. */
+type Splittable = Pick<GuardedRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
+
+/**
+ * Before the body is asked for a key: a preset's might be the first event's, or take the whole for nothing of ours. A key in
+ * the head is the whole request's, which then is one message, whatever is in it.
+ */
+export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs'], rules: Rules): Split {
+  const { inbox: policy, inboxFor } = request.route.idempotency
+  // A client that asks for the inbox is answered for one request.
+  if (policy === null || inboxFor === 'asked') return ONE
+  const batch = splitBatch(request.rawHeaders, body)
+  if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
+  if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
+  if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
+  return messagesOf(request, batch.items, nowMs, rules)
+}
+
+/**
+ * Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its
+ * media type is one with one event too.
+ */
+function holdsEvents ({ format }: Exclude<Batch, { kind: 'single' }>): boolean {
+  return format !== 'array'
+}
+
+function togetherText (events: number): string {
+  return events === 1
+    ? 'The request is a batch, though it holds one event. Send events one by one, under the media type of one.'
+    : `The request holds ${events} events, which have no identity together. Send them one by one.`
+}
+
+function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs'], rules: Rules): Split {
+  const { route, method, target } = request
+  const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
+  // The same of every item, as its media type is.
+  const rawHeaders = itemHeaders(request.rawHeaders, items[0]?.contentType ?? null)
+  const messages = new Map<string, SplitMessage>()
+  for (const [index, { body }] of items.entries()) {
+    const found = findKey(keyPolicy, { rawHeaders, target, match: route.match, nowMs }, body)
+    if (found.kind !== 'key') return refused(keyless(found, index))
+    const { key, source = null } = found
+    const fingerprint = fingerprintOf({ method, target, rawHeaders, body }, fingerprintPolicy, rules)
+    const first = messages.get(key)
+    if (first === undefined) {
+      messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, index })
+    } else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) {
+      return refused(
+        rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`)
+      )
+    }
+  }
+  const [first, ...others] = messages.values()
+  return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
+}
+
+/** One event's share of a visit. */
+export function partOf (
+  keyed: KeyedRequest,
+  { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage,
+  identified: Identified
+): Part {
+  const { route } = keyed
+  const { key: { store, windowMs }, retentionMs } = route.idempotency
+  const { id, name, scheme, earlierId, keys } = identified
+  const asked = { ...keyed.asked, rawHeaders, body }
+  return {
+    id,
+    name,
+    identified,
+    asked,
+    rawHeaders,
+    item: index,
+    claim: {
+      scheme,
+      earlierId,
+      fingerprint: keys.rules === rules ? fingerprint : fingerprintOf(asked, route.idempotency.fingerprint, keys.rules)
+    },
+    retentionMs: source?.kind === 'hash' ? windowMs : retentionMs,
+    about: () => ({ ...keyed.about(), keyHash: keyHashOf(identified), keyText: store === 'text' ? key : null })
+  }
+}
+
+function keyless (found: Exclude<FoundKey, { kind: 'key' }>, index: number): Rejected {
+  const here = `Item ${index} of the batch:`
+  switch (found.kind) {
+    case 'missing': return rejected('key-missing', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'invalid': return rejected('key-invalid', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'too-old': return rejected('key-too-old', `${here} ${found.detail} ${NONE_ACCEPTED}`)
+    case 'passes': return rejected('key-invalid', `${here} It is no event (${found.why}). ${NONE_ACCEPTED}`)
+    case 'absent':
+    case 'body': return rejected('key-missing', `${here} It has no key. ${NONE_ACCEPTED}`)
+  }
+}
+
+/** Nothing of it was written. */
+export const NONE_ACCEPTED = 'Nothing of this request was accepted.'
+
+function refused (outcome: Rejected): Split {
+  return { kind: 'refused', outcome }
+}

@@ -1,0 +1,37 @@
+/** Giving out keys (core/key/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
+import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../../core/key/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
+import { bodyRefusal } from '../key/guarded-request.ts'
+import type { GuardedRequest } from '../key/guarded-request.ts'
+import { callerScope } from '../scope/scope.ts'
+import type { CallerContext, CallerRequest } from '../scope/scope.ts'
+import type { Drain } from '../shared/drain.ts'
+import type { Limits } from '../limits/limits.ts'
+import type { Rejected } from '../shared/outcome.ts'
+import { BodyRoom, holderOf } from '../body/body-room.ts'
+
+/** Nobody needs any; what comes all the same is read, so that the connection can be used again. */
+const BODY_BYTES_MAX = 16 * 1024
+
+export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer'>
+
+export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
+
+export async function issueKey (
+  context: CallerContext & { readonly drain: Drain, readonly limits: Limits },
+  policy: IssuedKeysPolicy,
+  request: KeyRequest
+): Promise<IssuedKey | Rejected> {
+  if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
+  const scope = await callerScope(context, request, policy, ISSUED_KEYS_PATH)
+  if (scope.kind === 'refused') return scope.outcome
+  const room = new BodyRoom(context.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
+  const read = await request.readBody(BODY_BYTES_MAX, room)
+  room.release()
+  if (read.kind !== 'body') return bodyRefusal(read.kind, room)
+  const { clock, random } = context.deps
+  return {
+    kind: 'issued',
+    ...makeIssuedKey(policy, { scope: scope.caller, nowMs: clock.wallMs(), random: random.bytes(KEY_RANDOM_BYTES) })
+  }
+}

@@ -1,0 +1,49 @@
+/** Routes that take only keys of the gateway's own: asked when the caller is known and nothing is claimed. */
+import { ISSUED_KEYS_PATH, judgeIssuedKey } from '../../core/key/issued-keys.ts'
+import type { IssuedKeyVerdict } from '../../core/key/issued-keys.ts'
+import type { FoundKey } from '../../core/key/sources.ts'
+import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
+import type { Ids } from '../shared/ids.ts'
+import type { Deps } from '../shared/deps.ts'
+import type { GuardedRequest } from '../key/guarded-request.ts'
+import { eitherRules } from '../scope/scope.ts'
+import type { CallerScope } from '../scope/scope.ts'
+import { rejected } from '../shared/outcome.ts'
+import type { Rejected } from '../shared/outcome.ts'
+
+/** null: the route takes any key, or this one is good. */
+export function notIssued (
+  context: { readonly deps: Deps, readonly ids: Ids },
+  { route, steps }: GuardedRequest,
+  found: FoundKey,
+  caller: Pick<CallerScope, 'under'>
+): Rejected | null {
+  const { issued } = route.idempotency
+  if (issued === null) return null
+  const decision = found.kind === 'key' ? verdictOn(context, issued, found.key, caller) : 'forged'
+  if (decision === 'good') return null
+  steps.reason = `KEY_${decision.toUpperCase()}`
+  return rejected('key-invalid', DETAILS[decision])
+}
+
+/** A key is good for its caller under the rules that it was issued by, whichever hold now. */
+function verdictOn (
+  context: { readonly deps: Deps, readonly ids: Ids },
+  issued: IssuedKeysPolicy,
+  key: string,
+  caller: Pick<CallerScope, 'under'>
+): IssuedKeyVerdict {
+  const nowMs = context.deps.clock.wallMs()
+  for (const rules of eitherRules(context.ids)) {
+    const scope = caller.under(rules)?.caller
+    const decision = scope === undefined ? 'forged' : judgeIssuedKey(issued, { key, scope, nowMs })
+    if (decision !== 'forged') return decision
+  }
+  return 'forged'
+}
+
+const DETAILS: Readonly<Record<Exclude<IssuedKeyVerdict, 'good'>, string>> = {
+  forged: `This route takes only keys that the gateway has issued to this caller. Ask for one with POST ${ISSUED_KEYS_PATH}.`,
+  early: 'This key was issued later than it is now: the clocks of the gateways differ. Nothing was sent; retry with the same key.',
+  expired: 'This key has expired. If a request with it was sent before, it may have been executed: check with the service before you ask for a new key.'
+}

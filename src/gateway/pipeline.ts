@@ -1,0 +1,209 @@
+/**
+ * The way of a guarded request, from its head to its outcome. http/ has matched its route and found its key in the head (`match`,
+ * `key`), and writes the outcome (`respond`). Here it is identified (`scope`, `body`, `fingerprint`), and then answered from what is
+ * known, or joined with an execution that runs, or executed (`claim`, `forward`, `settle`: execute.ts).
+ */
+import { sameRequest } from '../core/fingerprint/fingerprint.ts'
+import { admit } from './identify.ts'
+import type { Admitted, AdmitContext } from './identify.ts'
+import { decisionWithoutClaim } from './claim/claim.ts'
+import { replaysMismatch } from './fingerprint/comparison.ts'
+import { startExecution } from './execute.ts'
+import type { ExecuteContext } from './execute.ts'
+import type { Execution, ExecutionResult } from './execution/execution.ts'
+import type { KeyedRequest, Part } from './fingerprint/keyed-request.ts'
+import { IdentityMoved } from './shared/ids.ts'
+import { mayBeLost } from './fingerprint/lost-secret.ts'
+import { noteMistyped } from './key/mistyped-key.ts'
+import type { DropMode } from './execution/modes.ts'
+import type { Outcome } from './shared/outcome.ts'
+import { rejected } from './shared/outcome.ts'
+import { asAccepted, fromResult, fromResultOfAnother, fromCache, fromDecision, inFlight, isOfTheRecord } from './execution/outcomes.ts'
+import { TIMED_OUT, POLL_FIRST_MS, POLL_LONGEST_MS, withTimeout, withTimeoutOrGone } from './shared/timeout.ts'
+import type { GuardedRequest } from './key/guarded-request.ts'
+import type { RecordSubscription, RecordSubscriptions } from './execution/record-subscriptions.ts'
+
+export interface PipelineContext extends AdmitContext, ExecuteContext {
+  readonly drop: DropMode
+  readonly subscriptions: RecordSubscriptions
+}
+
+export async function handle (context: PipelineContext, request: GuardedRequest): Promise<Outcome> {
+  const { key, route } = request
+  if (key.kind === 'refused') {
+    if (key.isAbsent) noteMistyped(context.notices, route.name, route.idempotency.key, request.rawHeaders, 'refused')
+    return key.outcome
+  }
+  const admission = await admit(context, request, key)
+  if (admission.kind !== 'keyed') return admission.outcome
+  try {
+    return await asIdentified(context, admission)
+  } finally {
+    admission.keyed.reservation.release()
+  }
+}
+
+/** Once, and again where the store says that the request has another id by now (ids.ts). */
+async function asIdentified (context: PipelineContext, { again, ...first }: Admitted): Promise<Outcome> {
+  let admitted: Pick<Admitted, 'keyed' | 'parts'> | null = first
+  for (let round = 0; admitted !== null && round < IDENTITIES_MAX; round++) {
+    const { keyed, parts } = admitted
+    try {
+      if (
+        context.ids.lost !== null &&
+        keyed.route.idempotency.drop === null &&
+        await inTime(context, mayBeLost(context, keyed, parts)) !== false
+      ) {
+        return { kind: 'unknown', timedOut: false }
+      }
+      return parts === null ? await wayOf(keyed)(context, keyed) : await acceptOrAttend(context, keyed, parts)
+    } catch (error) {
+      if (!(error instanceof IdentityMoved)) throw error
+      admitted = await inTime(context, again())
+    }
+  }
+  return { kind: 'unavailable' }
+}
+
+/** What must be known before a claim is waited for as a claim is. null: it cannot be had now. */
+async function inTime<Known> (context: PipelineContext, asking: Promise<Known | null>): Promise<Known | null> {
+  const { clock, claimWithinMs } = context.deps
+  const known = await withTimeout(clock, claimWithinMs, asking.catch(() => null))
+  return known === TIMED_OUT ? null : known
+}
+
+/** What stands under the earlier id may end between the look at it and the claim, and a switch may come in between: more is no accident. */
+const IDENTITIES_MAX = 8
+
+type Way = (context: PipelineContext, keyed: KeyedRequest) => Promise<Outcome>
+
+function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: KeyedRequest): Way {
+  if (drop !== null) return async (context, keyed) => context.drop.pass(keyed, drop)
+  if (inbox === null) return async (context, keyed) => asAccepted(keyed, await attend(context, keyed))
+  return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
+}
+
+/** `mode: inbox`: without a record, but for keys that the route has executed under another mode. */
+async function acceptOrAttend (context: PipelineContext, keyed: KeyedRequest, parts?: readonly Part[]): Promise<Outcome> {
+  return await context.inbox.accept(keyed, parts) ?? context.inbox.answerOf(keyed, await attend(context, keyed))
+}
+
+/** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
+async function attendOrAccept (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
+  const refusal = keyed.deferred ? context.inbox.orderRefusal(keyed) : null
+  return refusal ?? context.inbox.answerOf(keyed, await attend(context, keyed))
+}
+
+/** Once, and again while an execution elsewhere may still end within this request's patience. */
+async function attend (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
+  const waitEndsAtMs = keyed.arrivedAtMs + keyed.route.idempotency.inFlight.waitMs
+  const waitLeftMs = (): number => waitEndsAtMs - context.deps.clock.monotonicMs()
+  let watch: RecordSubscription | null = null
+  let left: Promise<true> | null = null
+  let pollMs = POLL_FIRST_MS
+  try {
+    for (;;) {
+      const outcome = await attempt(context, keyed, waitLeftMs())
+      if (outcome.kind !== 'in-flight' || !outcome.elsewhere || waitLeftMs() <= 0) return outcome
+      // Subscribe, then look (once more), then wait: no wake-up falls between.
+      if (watch === null) {
+        watch = await context.subscriptions.open(keyed.id, keyed.name)
+        continue
+      }
+      if (!context.limits.enterWait(keyed.reservation.holder)) return outcome
+      left ??= keyed.gone().then(() => true)
+      const alone = await Promise.race([left, watch.changed(Math.min(pollMs, Math.max(1, waitLeftMs())))])
+      context.limits.leaveWait(keyed.reservation.holder)
+      if (alone === true || context.drain.closing) return outcome
+      pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)
+    }
+  } finally {
+    watch?.close()
+    keyed.steps.waitMs = context.deps.clock.monotonicMs() - keyed.arrivedAtMs
+  }
+}
+
+/** `counted`: its caller may have it, as far as the store knows. */
+async function attempt (context: PipelineContext, keyed: KeyedRequest, waitLeftMs: number, counted = false): Promise<Outcome> {
+  const replayCache = context.replayCache.find(keyed.name)
+  if (replayCache !== null) return fromCache(keyed, replayCache)
+  const running = context.executions.get(keyed.name)
+  if (running !== undefined) return join(context, keyed, running, waitLeftMs)
+  if (context.drain.refusing) return withoutClaim(context, keyed, { kind: 'rejected', code: 'draining', close: true })
+  if (context.limits.unsettled.full) return withoutClaim(context, keyed, rejected('overloaded'))
+  const refusal = context.limits.refused('executions', context.limits.executing.refusal(1, keyed.reservation.holder))
+  if (refusal !== null) return withoutClaim(context, keyed, refusal)
+  const counting = counted ? null : context.recordCounts.ask(keyed)
+  // Meanwhile another may begin it, and the house fill: from the first look to `begin` nothing waits.
+  if (counting !== null) return await counting ?? attempt(context, keyed, waitLeftMs, true)
+  const full = keyed.deferred ? context.inbox.fullRefusal(keyed) : null
+  if (full !== null) return withoutClaim(context, keyed, full)
+  return begin(context, keyed)
+}
+
+/** A drain and a full house refuse claims, not answers: a retry gets what its row says, or waits for an execution elsewhere. */
+async function withoutClaim (context: PipelineContext, keyed: KeyedRequest, refusal: Outcome): Promise<Outcome> {
+  const decision = await decisionWithoutClaim(context, keyed)
+  return decision === null ? refusal : fromDecision(decision)
+}
+
+// ---------------------------------------------------------------- an execution of one's own
+
+async function begin (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
+  const execution = startExecution(context, keyed)
+  const decision = await execution.decision.promise
+  if (!execution.mayFollow(decision)) return fromDecision(decision)
+  const { clock } = context.deps
+  const leftMs = keyed.arrivedAtMs + keyed.route.idempotency.answerWithinMs - clock.monotonicMs()
+  const result = await withTimeout(clock, leftMs, execution.result.promise)
+  if (result === TIMED_OUT) {
+    context.background(execution.result.promise.then(discardStream))
+    return inFlight(context.deps.clock, execution, true)
+  }
+  return fromResult(result)
+}
+
+/** A streamed answer that came when its only taker had gone: read to its end all the same (E1). */
+async function discardStream (result: ExecutionResult): Promise<void> {
+  if (result.kind !== 'streamed') return
+  try {
+    for await (const chunk of result.body) void chunk
+  } catch {
+    // It broke off. Settled as consumed it was, and consumed it stays (E5).
+  }
+}
+
+// ---------------------------------------------------------------- somebody else's execution, in this process
+
+async function join (context: PipelineContext, keyed: KeyedRequest, execution: Execution, waitLeftMs: number): Promise<Outcome> {
+  if (!context.limits.enterWait(keyed.reservation.holder)) return inFlight(context.deps.clock, execution, false)
+  try {
+    return await joined(context, keyed, execution, waitLeftMs)
+  } finally {
+    context.limits.leaveWait(keyed.reservation.holder)
+  }
+}
+
+async function joined (context: PipelineContext, keyed: KeyedRequest, execution: Execution, waitLeftMs: number): Promise<Outcome> {
+  const decision = await execution.decision.promise
+  const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, execution.keyed.claim.fingerprint)
+  if (!execution.mayFollow(decision)) {
+    // No word of the record, and as true of this request: one after another they would each wait for the same silence.
+    if (decision.kind === 'unavailable' || decision.kind === 'moved') return fromDecision(decision)
+    // What it was told holds for this request only if it asked the same, and was read no longer than a lease of its row ago
+    // (P10: this process may have been stopped meanwhile); else this request asks for itself.
+    const fresh = execution.sinceAskedMs(context.deps.clock) < (execution.rowLeaseMs ?? keyed.claim.leaseMs)
+    return comparison === 'same' && fresh ? fromDecision(decision) : attempt(context, keyed, waitLeftMs)
+  }
+  if (comparison !== 'same' && !replaysMismatch(keyed)) {
+    // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). Sent unprotected, there is no row.
+    return decision.kind === 'won' ? { kind: 'mismatch' } : inFlight(context.deps.clock, execution, false)
+  }
+  const result = await withTimeoutOrGone(context.deps.clock, waitLeftMs, execution.result.promise, keyed.gone())
+  if (result === TIMED_OUT) return inFlight(context.deps.clock, execution, false)
+  // As above: the settle's reply may have waited until a new life had begun.
+  if (isOfTheRecord(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) {
+    return attempt(context, keyed, waitLeftMs)
+  }
+  return fromResultOfAnother(result) ?? inFlight(context.deps.clock, execution, false)
+}

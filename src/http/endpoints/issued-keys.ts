@@ -1,0 +1,112 @@
+/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { ISSUED_KEYS_PATH } from '../../core/key/issued-keys.ts'
+import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
+import type { IssuedKey } from '../../gateway/issued-keys/issue.ts'
+import { issueKey } from '../../gateway/issued-keys/issue.ts'
+import type { Rejected } from '../../gateway/shared/outcome.ts'
+import { parseTarget } from '../../routing/target.ts'
+import { readBody } from '../shared/body.ts'
+import { mayContinue } from '../connection/connection.ts'
+import { clientCertificateOf } from '../shared/peer.ts'
+import { answersPreflight } from './preflight.ts'
+import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
+import type { ServerOptions } from '../shared/options.ts'
+
+/** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
+export function asksForKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
+  const target = parseTarget(method, url)
+  return target.kind === 'path' && target.path === ISSUED_KEYS_PATH
+}
+
+/** Any method: who asks otherwise than by POST is told so. */
+export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
+  if (request.raw.method === 'POST') {
+    void give(request, reply, policy, options)
+    return
+  }
+  if (answersPreflight(request, reply, ['POST'], options)) return
+  sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'A key is asked for by POST.', headers: ['Allow', 'POST'] })
+}
+
+/** Never rejects. */
+async function give (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): Promise<void> {
+  const startedAt = performance.now()
+  const outcome = await outcomeOf(request, reply, policy, options)
+  write(request, reply, outcome, options)
+  noteOwn(
+    ISSUED_KEYS_PATH,
+    request,
+    reply.statusCode,
+    outcome.kind === 'issued' ? outcome.kind : outcome,
+    performance.now() - startedAt,
+    options
+  )
+}
+
+async function outcomeOf (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  policy: IssuedKeysPolicy,
+  { gateway, log, peers, limits: { requestBodyMs, clientIdleMs } }: ServerOptions
+): Promise<IssuedKey | Rejected> {
+  const { raw } = request
+  try {
+    return await issueKey(gateway, policy, {
+      rawHeaders: raw.rawHeaders,
+      clientCertificate: clientCertificateOf(raw),
+      forwarded: peers.forwardedOf(raw),
+      peer: peers.peerOf(raw),
+      connection: raw.socket,
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, {
+        bytesMax,
+        take,
+        timeoutMs: requestBodyMs,
+        idleMs: clientIdleMs,
+        clock: gateway.deps.clock
+      })
+    })
+  } catch (error) {
+    log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')
+    return { kind: 'rejected', code: 'overloaded', close: true }
+  }
+}
+
+function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, options: ServerOptions): void {
+  if (outcome.kind === 'issued') {
+    const body = Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() }))
+    return sendOwn(
+      request,
+      reply,
+      { status: 201, headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], body, close: false },
+      options
+    )
+  }
+  sendRefusal(request, reply, outcome, options)
+}
+
+/** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
+export function noteOwn (
+  path: string,
+  { id, raw }: FastifyRequest,
+  status: number,
+  came: Rejected | string,
+  ms: number,
+  { meter, requests }: ServerOptions
+): void {
+  const unknown = {
+    record: undefined,
+    keyFrom: undefined,
+    attempt: undefined,
+    bodyMs: undefined,
+    claimMs: undefined,
+    upstreamMs: undefined,
+    settleMs: undefined,
+    waitMs: undefined,
+    requestBytes: undefined
+  }
+  const { outcome, reason } = typeof came === 'string' ? { outcome: came, reason: undefined } : { outcome: came.code, reason: came.reason }
+  meter.request(path, outcome, ms)
+  requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, reason, status, ms, responseBytes: 0 })
+}

@@ -1,0 +1,78 @@
+/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
+import { askAgainSeconds, messageView } from '../../core/inbox/message-view.ts'
+import { findMessage } from '../../gateway/inbox/find-message.ts'
+import type { FoundMessage } from '../../gateway/inbox/find-message.ts'
+import { rejected } from '../../gateway/shared/outcome.ts'
+import type { Rejected } from '../../gateway/shared/outcome.ts'
+import { parseTarget } from '../../routing/target.ts'
+import { noteOwn } from './issued-keys.ts'
+import { clientCertificateOf } from '../shared/peer.ts'
+import { answersPreflight } from './preflight.ts'
+import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
+import type { ServerOptions } from '../shared/options.ts'
+
+/** The id in that path, and in no other spelling of it; null: it is another path. */
+export function messageAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+  const target = parseTarget(method, url)
+  return target.kind === 'path' && target.path.startsWith(`${MESSAGES_PATH}/`) ? target.path.slice(MESSAGES_PATH.length + 1) : null
+}
+
+/** Any method: who asks otherwise than by GET or HEAD is told so. */
+export function tellMessage (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
+  if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
+    void tell(request, reply, name, options)
+    return
+  }
+  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
+  sendProblem(request, reply, 'bad-request', options, {
+    status: 405,
+    detail: 'How a message stands is asked by GET or HEAD.',
+    headers: ['Allow', 'GET, HEAD']
+  })
+}
+
+/** Never rejects. */
+async function tell (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
+  const startedAt = performance.now()
+  const found = await lookedFor(request, name, options)
+  if (found.kind === 'rejected') sendRefusal(request, reply, found, options)
+  else write(request, reply, found, options)
+  noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
+}
+
+async function lookedFor (
+  { id, raw }: FastifyRequest,
+  name: string,
+  { gateway, log, peers }: ServerOptions
+): Promise<FoundMessage | Rejected> {
+  try {
+    return await findMessage(
+      gateway,
+      {
+        rawHeaders: raw.rawHeaders,
+        clientCertificate: clientCertificateOf(raw),
+        forwarded: peers.forwardedOf(raw),
+        connection: raw.socket
+      },
+      name
+    )
+  } catch (error) {
+    log.error({ requestId: id, error: error instanceof Error ? error.stack : String(error) }, 'how a message stands could not be told')
+    return rejected('store-unavailable')
+  }
+}
+
+function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, options: ServerOptions): void {
+  const seconds = askAgainSeconds(message, options.gateway.deps.clock.wallMs())
+  const headers = [
+    'Content-Type',
+    'application/json',
+    'Cache-Control',
+    'no-store',
+    ...seconds === null ? [] : ['Retry-After', String(seconds)]
+  ]
+  sendOwn(request, reply, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
+}

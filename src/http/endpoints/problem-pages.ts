@@ -1,0 +1,58 @@
+/** GET /.well-known/onceway/problems[/CODE]: what a code means, before any route is looked for. Asks no store. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { headerLines } from '../../core/headers/lines.ts'
+import { isProblemCode, problemPage } from '../../core/protocol/problem-page.ts'
+import { PROBLEMS_PATH } from '../../core/protocol/problems.ts'
+import { parseTarget } from '../../routing/target.ts'
+import { noteOwn } from './issued-keys.ts'
+import { answersPreflight } from './preflight.ts'
+import { sendOwn, sendProblem } from '../respond/problem-reply.ts'
+import type { ServerOptions } from '../shared/options.ts'
+
+/** Nothing on the page is loaded from anywhere, and nobody frames it. */
+const HEADERS = [
+  'Cache-Control', 'public, max-age=3600',
+  'Vary', 'Accept',
+  'Content-Security-Policy', "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options', 'nosniff',
+  'Referrer-Policy', 'no-referrer'
+] as const
+
+/**
+ * What stands behind the path, '' for the list; null: it is another path, or another spelling of it. The first look is
+ * all that other requests pay.
+ */
+export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+  if (!url.includes(PROBLEMS_PATH)) return null
+  const target = parseTarget(method, url)
+  if (target.kind !== 'path') return null
+  if (target.path === PROBLEMS_PATH) return ''
+  return target.path.startsWith(`${PROBLEMS_PATH}/`) ? target.path.slice(PROBLEMS_PATH.length + 1) : null
+}
+
+/** Any method: who asks otherwise than by GET or HEAD is told so. */
+export function tellProblem (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
+  const { method, rawHeaders } = request.raw
+  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
+  if (method !== 'GET' && method !== 'HEAD') {
+    return sendProblem(request, reply, 'bad-request', options, {
+      status: 405,
+      detail: 'What a problem means is asked by GET or HEAD.',
+      headers: ['Allow', 'GET, HEAD']
+    })
+  }
+  if (code !== '' && !isProblemCode(code)) {
+    return sendProblem(request, reply, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
+  }
+  const startedAt = performance.now()
+  const { type, text } = problemPage(code === '' ? null : code, formFor(headerLines(rawHeaders, 'accept')))
+  sendOwn(request, reply, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
+  noteOwn(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
+}
+
+/** HTML, unless plain text is asked for and HTML is not. */
+function formFor (accept: readonly string[]): 'html' | 'text' {
+  const types = accept.flatMap((line) => line.split(',')).map((range) => range.split(';')[0]?.trim().toLowerCase())
+  return types.includes('text/plain') && !types.includes('text/html') ? 'text' : 'html'
+}

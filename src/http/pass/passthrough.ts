@@ -1,0 +1,253 @@
+/**
+ * Everything that no policy guards, streamed in both directions: method, target, fields and body as they came, the answer as it
+ * comes. Sent once. What breaks is told as 502 and 504, and whoever stops on the way is not waited for.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { exposedFields } from '../../core/headers/cors.ts'
+import type { FieldRules } from '../../core/forward/deciding.ts'
+import { passedHeaders } from '../../core/headers/headers.ts'
+import { passthroughRequestHeaders } from '../../core/forward/forwarding.ts'
+import type { Holder } from '../../core/limits/limit.ts'
+import type { Route } from '../../core/policy/policy.ts'
+import { codeOfRefusal, problem, retrySoon } from '../../core/protocol/problems.ts'
+import type { ProblemCode } from '../../core/protocol/problems.ts'
+import type { RawHeaders } from '../../core/record/record.ts'
+import { explained } from '../../core/forward/upstream-fault.ts'
+import type { Cancel } from '../../ports/clock.ts'
+import type { Passage, PassFault, PassListener, PassRequest } from '../../ports/pass-through.ts'
+import { hasBody, isRead } from '../shared/body.ts'
+import { mayContinue } from '../connection/connection.ts'
+import { corsOfOwn } from '../respond/cors.ts'
+import { informer } from '../respond/informational.ts'
+import { addRequestId } from '../shared/request-id.ts'
+import type { ServerOptions } from '../shared/options.ts'
+import { patienceOf, unreadOf } from '../respond/unread.ts'
+import { Upload } from './upload.ts'
+import { breakOff, endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from '../respond/write.ts'
+
+/**
+ * A head waits so long for what comes behind it: an upstream that breaks off at once is told as that, and most answers
+ * leave in one piece. A stream's first byte may be long in coming.
+ */
+const HEAD_WAITS_MS = 100
+
+/** What a request met that is not guarded. */
+export interface Passed {
+  readonly route: Route
+  /** It carried a key, and nobody looks at it. */
+  readonly ignoredKey: boolean
+  readonly rules: FieldRules
+}
+
+/** Takes the request to its end. Never throws. */
+export function passThrough (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed): void {
+  raw.on('error', ignored)
+  response.on('error', ignored)
+  const exchange = new Exchange(options, raw, response, id, passed)
+  exchange.begin()
+}
+
+class Exchange implements PassListener {
+  readonly #options: ServerOptions
+  readonly #raw: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #id: string
+  readonly #passed: Passed
+  readonly informed: PassListener['informed']
+  #upload: Upload | null = null
+  #passage: Passage | null = null
+  /** Not sent yet. */
+  #head: { readonly status: number, readonly sent: string[] } | null = null
+  #sendsHead: Cancel | null = null
+  /** The upstream's answer is whole, or another one was given in its place. */
+  #over = false
+
+  constructor (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed) {
+    this.#options = options
+    this.#raw = raw
+    this.#response = response
+    this.#id = id
+    this.#passed = passed
+    this.informed = informer(raw, response)
+  }
+
+  begin (): void {
+    const { gateway: { deps: { clock } }, limits: { clientIdleMs } } = this.#options
+    if (hasBody(this.#raw)) {
+      this.#upload = new Upload(this.#raw, {
+        clock,
+        idleMs: clientIdleMs,
+        begin: () => { if (!this.#response.headersSent) mayContinue(this.#raw, this.#response) },
+        stalled: () => { this.#stalled() }
+      })
+      // What it was destroyed for is told by whoever did.
+      this.#upload.on('error', ignored)
+    }
+    this.#response.once('close', () => { this.#gone() })
+    this.#passage = this.#options.passing.pass(
+      { ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null },
+      this
+    )
+  }
+
+  answered (status: number, headers: RawHeaders): void {
+    const response = this.#response
+    if (this.#over || response.destroyed) return
+    const sent = passedHeaders(status, headers)
+    if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored', ...exposedFields(this.#options.cors ?? null, sent))
+    // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
+    if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
+    this.#head = { status, sent }
+    this.#sendsHead = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
+  }
+
+  /** The head goes with what comes behind it. false: it cannot be sent. */
+  #begun (): boolean {
+    if (this.#head === null) return true
+    const { status, sent } = this.#head
+    this.#head = null
+    this.#sendsHead?.()
+    try {
+      this.#response.writeHead(status, sent)
+      return true
+    } catch (error) {
+      this.failed({ kind: 'broken', code: error instanceof Error ? error.message : 'BAD_HEADER' })
+      this.#passage?.abort()
+      return false
+    }
+  }
+
+  data (chunk: Buffer): boolean {
+    const response = this.#response
+    if (this.#over || response.destroyed || !this.#begun() || response.write(chunk)) return true
+    endStalled(response, patienceOf(this.#options))
+    response.once('drain', () => {
+      leaveStalled(response)
+      this.#passage?.resume()
+    })
+    return false
+  }
+
+  ended (): void {
+    if (this.#over) return
+    const response = this.#response
+    if (!response.destroyed && !this.#begun()) return
+    this.#over = true
+    if (response.destroyed) return
+    const end = (): void => {
+      endStalled(response, patienceOf(this.#options))
+      response.end()
+    }
+    if (isRead(this.#raw)) end()
+    else void restUnread(this.#raw).then(end)
+  }
+
+  /** Nobody asked for it. */
+  switched (): void {
+    this.failed({ kind: 'broken', code: 'BAD_UPGRADE' })
+  }
+
+  failed (fault: PassFault): void {
+    if (this.#over) return
+    this.#over = true
+    if (this.#response.destroyed) return
+    tellFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
+    this.#refuse(codeOf(fault))
+  }
+
+  /** The client does not go on with its request. */
+  #stalled (): void {
+    if (this.#over) return
+    this.#over = true
+    this.#options.gateway.deps.meter.idled('request')
+    this.#passage?.abort()
+    this.#refuse('request-timeout', {
+      detail: 'The request did not arrive whole in time. It was passed on as far as it had come.',
+      close: true
+    })
+  }
+
+  /** In the place of an answer; where one has begun, the connection is cut, so that nobody takes the part for the whole. */
+  #refuse (code: ProblemCode, more: { readonly detail?: string, readonly close?: boolean } = {}): void {
+    const response = this.#response
+    if (response.headersSent) {
+      breakOff(response)
+      return
+    }
+    this.#upload?.destroy()
+    this.#sendsHead?.()
+    const { detail, close = false } = more
+    const { status, headers, body } = problem(code, {
+      requestId: this.#id,
+      base: this.#options.problemBaseUri,
+      ...(detail !== undefined && { detail }),
+      retryAfterSeconds: retrySoon(code)
+    })
+    addRequestId(headers, this.#id)
+    if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
+    headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
+    const told = { status, headers, body, close, outcome: code, problem: code }
+    const unread = unreadOf(this.#options, this.#raw)
+    if (isWhole(this.#raw, told)) writeWhole(response, told, this.#options.closing(), unread)
+    else void writeSlowly(this.#raw, response, told, this.#options.closing(), unread)
+  }
+
+  /** The client has its answer, or has gone before. */
+  #gone (): void {
+    if (!this.#over) this.#passage?.abort()
+    this.#over = true
+    this.#sendsHead?.()
+    this.#upload?.destroy()
+  }
+}
+
+/** Without a body and a protocol to change to. */
+export function passRequest (
+  options: ServerOptions,
+  raw: IncomingMessage,
+  id: string,
+  { route: { upstream }, rules }: Passed
+): Omit<PassRequest, 'body' | 'upgrade'> {
+  return {
+    upstream,
+    method: raw.method ?? 'GET',
+    target: raw.url ?? '/',
+    headers: passthroughRequestHeaders(raw.rawHeaders, {
+      requestId: id,
+      forwarded: options.peers.forwardedOf(raw),
+      host: upstream.host,
+      rules,
+      extra: upstream.requestHeaders,
+      contentLength: hasBody(raw) ? raw.headers['content-length'] ?? null : null
+    }),
+    holder: holderOf(options, raw),
+    idleMs: upstream.idleMs
+  }
+}
+
+/** Nobody has asked for whom it is: the client's address alone is known. */
+function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
+  return { caller: null, peer: peers.peerOf(raw) }
+}
+
+export function tellFault (
+  { log, gateway: { deps: { meter } } }: ServerOptions,
+  requestId: string,
+  upstream: string,
+  fault: PassFault
+): void {
+  if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
+  if (fault.kind === 'timeout') meter.idled('upstream')
+  log.warn({ requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind }, 'pass-through failed')
+}
+
+export function codeOf (fault: PassFault): ProblemCode {
+  switch (fault.kind) {
+    case 'no-place': return codeOfRefusal(fault.refusal)
+    case 'unreachable': return 'upstream-unreachable'
+    case 'timeout': return 'upstream-timeout'
+    case 'broken': return 'upstream-failed'
+  }
+}
+
+function ignored (): void {}

@@ -1,0 +1,331 @@
+/**
+ * An outcome as an HTTP answer: docs/reference/http.md, row by row. Pure: nothing is written here, and nothing is decided about
+ * the record.
+ */
+import { acceptedAnswer, acceptedAnswers } from '../../core/inbox/acceptance.ts'
+import type { Asking } from '../../core/headers/cors.ts'
+import { statusTold } from '../../core/protocol/disposition.ts'
+import { headerValue, pairs } from '../../core/headers/lines.ts'
+import { replayedHeaders } from '../../core/headers/headers.ts'
+import type { Refusal } from '../../core/limits/limit.ts'
+import { codeOfRefusal, problem, PROBLEMS, retrySoon } from '../../core/protocol/problems.ts'
+import type { ProblemCode } from '../../core/protocol/problems.ts'
+import type { GuardedRoute } from '../../core/policy/policy.ts'
+import type { Answer, RawHeaders } from '../../core/record/record.ts'
+import { withoutRetryHints } from '../../core/headers/retry-hints.ts'
+import { rejected } from '../../gateway/shared/outcome.ts'
+import type { AnswerBody, Outcome } from '../../gateway/shared/outcome.ts'
+
+export interface Reply {
+  readonly status: number
+  /** Flat, without framing. */
+  readonly headers: string[]
+  readonly body: Buffer | AnswerBody
+  readonly close: boolean
+  /** For the log line and the metric. */
+  readonly outcome: string
+  readonly problem: ProblemCode | null
+  /** For the log line, where the status does not say it. */
+  readonly reason?: string
+  /** It is stored: whoever asks with the same key gets it again. */
+  readonly kept?: boolean
+}
+
+export interface ReplyContext {
+  readonly route: GuardedRoute
+  readonly requestId: string
+  readonly asking: Asking
+  readonly problemBaseUri: string
+}
+
+/** Retry-After where nothing is known of how long: soon, without hammering. */
+const RETRY_SOON_SECONDS = 1
+
+export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context: ReplyContext): Reply {
+  switch (outcome.kind) {
+    case 'executed': return executed(outcome)
+    case 'replayed': return replayed(outcome, context)
+    case 'streamed': return streamed(outcome, context)
+    case 'released': return released(outcome.answer, context)
+    case 'hop': return asItCame(outcome.answer, 'indeterminate')
+    case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'accepted': return accepted(outcome)
+    case 'rejected': return refusal(context, outcome)
+    case 'in-flight': return inFlight(outcome, context)
+    case 'mismatch':
+      return problemReply('key-reused', context, {
+        status: context.route.idempotency.onMismatch.status,
+        mark: 'mismatch',
+        outcome: 'mismatch',
+        ...(outcome.detail === undefined ? {} : { detail: outcome.detail })
+      })
+    case 'unknown': return unknown(outcome.timedOut, context)
+    case 'not-kept': return notKept(outcome.originalStatus, context)
+    case 'unsent': return unsent(outcome, context)
+    case 'duplicate':
+      return {
+        status: outcome.status,
+        headers: ['Idempotency-Status', 'duplicate'],
+        body: Buffer.alloc(0),
+        close: false,
+        outcome: 'duplicate',
+        problem: null
+      }
+    case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
+    case 'lost': return lost(outcome, context)
+    case 'unavailable': return unavailable(outcome, context)
+  }
+}
+
+/** In the place of an answer that is kept, and that its client has no room for at the moment (unread.ts). */
+export function roomless (refusal: Refusal, context: ReplyContext): Reply {
+  return replyTo(
+    rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'),
+    context
+  )
+}
+
+/** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
+export function withResult (reply: Reply, outcome: Outcome): Reply {
+  const headers = Array.from(pairs(reply.headers)).filter(([name]) => name.toLowerCase() !== 'repeatability-result').flat()
+  return { ...reply, headers: [...headers, 'Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted'] }
+}
+
+/** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
+function wasRefused (outcome: Outcome): boolean {
+  const { kind } = outcome
+  return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || (kind === 'unavailable' && outcome.inDoubt !== true)
+}
+
+// ---------------------------------------------------------------- answers
+
+function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
+  const { answer, stored, expiresAtMs } = outcome
+  const headers = [...answer.headers, 'Idempotency-Status', 'executed']
+  if (stored && expiresAtMs !== null) headers.push('Idempotency-Expires', imfFixdate(expiresAtMs))
+  else headers.push('Idempotency-Stored', 'false')
+  return {
+    status: answer.status,
+    headers,
+    body: answer.body,
+    close: false,
+    outcome: stored ? 'executed' : 'executed-unstored',
+    problem: null,
+    kept: stored && expiresAtMs !== null
+  }
+}
+
+function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
+  const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
+  const headers = replayedHeaders(kept, context.asking)
+  headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
+  return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
+}
+
+/** The only time that this answer is shown; what retries get is the tombstone. */
+function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>, context: ReplyContext): Reply {
+  if (outcome.as === 'released') return asReleased(outcome, context, ['Idempotency-Stored', 'false'])
+  const mark = outcome.as === 'consumed' ? 'executed' : outcome.as
+  const headers = [...outcome.headers, 'Idempotency-Status', mark, 'Idempotency-Stored', 'false']
+  return {
+    status: outcome.status,
+    headers,
+    body: outcome.body,
+    close: false,
+    outcome: outcome.as === 'consumed' ? 'streamed' : outcome.as,
+    problem: null
+  }
+}
+
+function released (answer: Answer, context: ReplyContext): Reply {
+  return asReleased(answer, context, [])
+}
+
+/** Fields and body as they came, whatever the status: a relay's log of deliveries shows what its consumer said. */
+function asReleased (
+  { status, headers, body }: Pick<Reply, 'status' | 'body'> & { readonly headers: RawHeaders },
+  context: ReplyContext,
+  marks: readonly string[]
+): Reply {
+  const told = statusTold({ status, headers }, context.route.idempotency.onRelease)
+  const reply = {
+    status: told,
+    headers: [...headers, 'Idempotency-Status', 'released', ...marks],
+    body,
+    close: false,
+    outcome: 'released',
+    problem: null
+  }
+  if (told === status) return reply
+  reply.headers.push('Idempotency-Original-Status', String(status))
+  if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
+  return { ...reply, reason: `HTTP_${status}` }
+}
+
+/** The same for every request of a message. No member is called status: Dapr would take it for its own. */
+function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
+  const [first = ''] = names
+  const { status, headers, body } = split ? acceptedAnswers(names) : acceptedAnswer(first)
+  const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
+  return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
+}
+
+function asItCame (answer: Answer, mark: string): Reply {
+  return {
+    status: answer.status,
+    headers: [...answer.headers, 'Idempotency-Status', mark],
+    body: answer.body,
+    close: false,
+    outcome: mark,
+    problem: null
+  }
+}
+
+function passed ({ status, headers, body, as }: Extract<Outcome, { kind: 'passed' }>): Reply {
+  return {
+    status,
+    headers: [...headers, 'Idempotency-Status', as === 'flagged' ? 'duplicate' : as],
+    body,
+    close: false,
+    outcome: as,
+    problem: null
+  }
+}
+
+/** api: a problem with the original status. relay: the original status itself, so that the message counts as what it became. */
+function notKept (originalStatus: number, context: ReplyContext): Reply {
+  if (context.route.idempotency.profile === 'relay') {
+    return {
+      status: originalStatus,
+      headers: ['Idempotency-Status', 'consumed'],
+      body: Buffer.alloc(0),
+      close: false,
+      outcome: 'not-kept',
+      problem: null
+    }
+  }
+  return problemReply('answer-not-kept', context, { mark: 'consumed', members: { originalStatus }, outcome: 'not-kept' })
+}
+
+// ---------------------------------------------------------------- problems
+
+function inFlight (outcome: Extract<Outcome, { kind: 'in-flight' }>, context: ReplyContext): Reply {
+  const { profile, inFlight: policy } = context.route.idempotency
+  const status = !outcome.starter ? policy.status : profile === 'relay' ? 503 : 504
+  return problemReply('in-flight', context, {
+    status,
+    retryAfterSeconds: retryAfterSeconds(outcome.retryAfterMs, context.route),
+    mark: 'in-flight',
+    outcome: outcome.starter ? 'in-flight-own' : 'in-flight'
+  })
+}
+
+/** Every retry under `hold` gets what the first one got; a 4xx would tell a client "not done, use a new key". */
+function unknown (timedOut: boolean, context: ReplyContext): Reply {
+  const { profile } = context.route.idempotency
+  if (profile === 'relay') {
+    return problemReply('outcome-unknown', context, {
+      status: PROBLEMS['outcome-unknown'].status.relay,
+      retryAfterSeconds: RETRY_SOON_SECONDS,
+      mark: 'indeterminate',
+      outcome: 'outcome-unknown'
+    })
+  }
+  return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
+}
+
+function unsent ({ refusal, lost = false }: Extract<Outcome, { kind: 'unsent' }>, context: ReplyContext): Reply {
+  const code = refusal === undefined || lost ? 'upstream-unreachable' : codeOfRefusal(refusal)
+  return problemReply(code, context, {
+    retryAfterSeconds: RETRY_SOON_SECONDS,
+    mark: 'released',
+    outcome: code === 'upstream-unreachable' ? 'unsent' : code,
+    ...lost && { detail: LOST }
+  })
+}
+
+/** As on a route that passes through: nobody holds this event, and nobody says that it is not sent again. `again`: it is. */
+function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context: ReplyContext): Reply {
+  const code = timedOut ? 'upstream-timeout' : 'upstream-failed'
+  const relay = context.route.idempotency.profile === 'relay'
+  const then = again ? 'A retry with the same key is passed on again.' : 'A retry with the same key is not passed on.'
+  return problemReply(code, context, {
+    mark: 'indeterminate',
+    outcome: code,
+    detail: `${PROBLEMS[code].detail} ${then}`,
+    ...(relay ? { status: RELAY_RETRIES, retryAfterSeconds: RETRY_SOON_SECONDS } : {})
+  })
+}
+
+/** The one status that every relay retries. */
+const RELAY_RETRIES = 503
+const LOST = 'No connection to the service could be made. Nothing was sent, and this route had marked the event before: a retry with the same key is not passed on.'
+
+/** A message that may have been taken is taken once, however often its request comes. */
+function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
+  const detail = inDoubt
+    ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' }
+    : {}
+  return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable', ...detail })
+}
+
+function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {
+  const reply = problemReply(outcome.code, context, {
+    outcome: outcome.code,
+    close: outcome.close ?? false,
+    ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
+    ...(outcome.challenge === undefined ? {} : { challenge: outcome.challenge }),
+    retryAfterSeconds: retrySoon(outcome.code)
+  })
+  return outcome.reason === undefined ? reply : { ...reply, reason: outcome.reason }
+}
+
+interface ProblemOptions {
+  readonly outcome: string
+  readonly status?: number
+  readonly detail?: string
+  readonly challenge?: string
+  readonly mark?: string
+  readonly retryAfterSeconds?: number | null
+  readonly members?: Readonly<Record<string, string | number | boolean>>
+  readonly close?: boolean
+}
+
+function problemReply (code: ProblemCode, context: ReplyContext, options: ProblemOptions): Reply {
+  const { profile, retryHints } = context.route.idempotency
+  const { status, headers, body } = problem(code, {
+    status: options.status ?? PROBLEMS[code].status[profile],
+    requestId: context.requestId,
+    base: context.problemBaseUri,
+    hints: retryHints,
+    retryAfterSeconds: options.retryAfterSeconds ?? null,
+    ...(options.detail === undefined ? {} : { detail: options.detail }),
+    ...(options.challenge === undefined ? {} : { challenge: options.challenge }),
+    ...(options.members === undefined ? {} : { members: options.members })
+  })
+  if (options.mark !== undefined) headers.push('Idempotency-Status', options.mark)
+  return { status, headers, body, close: options.close ?? false, outcome: options.outcome, problem: code }
+}
+
+// ---------------------------------------------------------------- small things
+
+/** At least one second, at most the lease. */
+function retryAfterSeconds (ms: number, route: GuardedRoute): number {
+  const leaseSeconds = Math.max(1, Math.ceil(route.idempotency.leaseMs / 1000))
+  return Math.min(leaseSeconds, Math.max(1, Math.ceil(ms / 1000)))
+}
+
+let lastSecond = NaN
+let lastDate = ''
+
+/** Of many answers in a row the date is the same to the second. */
+function imfFixdate (wallMs: number): string {
+  const second = Math.floor(wallMs / MS_PER_SECOND)
+  if (second !== lastSecond) {
+    lastSecond = second
+    lastDate = new Date(wallMs).toUTCString()
+  }
+  return lastDate
+}
+
+const MS_PER_SECOND = 1000

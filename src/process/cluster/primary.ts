@@ -1,0 +1,226 @@
+/**
+ * The primary of a gateway with several workers: it binds the port and hands connections on, has the admin port, judges
+ * new configurations, and is the one that signals go to. It opens no store, and no request comes through it.
+ */
+import type { UnderWay } from '../app.ts'
+import { banner } from '../banner.ts'
+import { SYSTEM_CLOCK } from '../clock.ts'
+import type { Config } from '../../config/config.ts'
+import { leasesOf } from '../../config/compare/leases.ts'
+import type { LeaseRange } from '../../config/compare/leases.ts'
+import type { StartError } from '../../ports/errors.ts'
+import { createAdmin } from '../../http/admin.ts'
+import type { Readiness } from '../../http/admin.ts'
+import { listen } from '../../http/listen.ts'
+import { judge, taken } from '../reload.ts'
+import type { Judged, ReloadOptions } from '../reload.ts'
+import { Gathered } from '../../telemetry/aggregate.ts'
+import type { Exposition } from '../../telemetry/aggregate.ts'
+import { createLogs } from '../../telemetry/log.ts'
+import type { Logs } from '../../telemetry/log.ts'
+import type { Log } from '../../ports/telemetry.ts'
+import { createPrimaryMetrics, WORKER_STATES } from '../../telemetry/metrics.ts'
+import { Crew } from './supervisor.ts'
+import type { About, Answers, Listening, Question, Start } from './worker-protocol.ts'
+import { readinessOfAll } from './readiness.ts'
+import { prepareCluster, WorkerProcess } from './worker-handle.ts'
+import type { Hand } from './worker-handle.ts'
+
+/** Kubernetes gives a probe a second by default. */
+const READINESS_WITHIN_MS = 500
+/** Prometheus gives a scrape ten seconds by default. */
+const METRICS_WITHIN_MS = 2_000
+/** Taking a configuration is some milliseconds of work; a worker that stands still takes it when it goes on. */
+const TAKEN_WITHIN_MS = 5_000
+/** Beyond delay and time-out a drain cuts off, answers and closes its stores: 15 seconds, if all of them hang. */
+const DRAIN_MORE_MS = 20_000
+
+export interface Primary {
+  /** The URL, when all workers listen for the first time. */
+  readonly complete: Promise<string>
+  /** Resolves when there is no sense in going on. */
+  readonly gaveUp: Promise<StartError>
+  /** As App's. */
+  readonly reload: (load: (() => Config) | null) => void
+  /** As App's, of all workers that answer. */
+  readonly stopping: () => Promise<UnderWay & Config['drain']>
+  /** Drains all workers and ends after them. The exit code. */
+  readonly stop: () => Promise<number>
+  /** Ends all workers where they stand. */
+  readonly kill: () => void
+}
+
+/** `size`: how many workers. @throws StartError when the admin port cannot be had. */
+export async function startPrimary (
+  config: Config,
+  { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }
+): Promise<Primary> {
+  const logs = createLogs({ level: config.log.level, instance, shared: true })
+  const { log } = logs
+  const gateway = new Workers(config, size, logs)
+  const admin = createAdmin({
+    readiness: gateway.readiness,
+    alive: () => gateway.crew.hands.length > 0,
+    metrics: { expose: gateway.expose },
+    log,
+    get mode () { return gateway.config.admin.readiness },
+    get hosts () { return gateway.config.admin.hosts }
+  })
+  const adminUrl = await listen(admin, config.admin, 'admin')
+  for (const remark of config.remarks) log.warn({ file: config.file }, remark)
+  prepareCluster()
+  gateway.crew.fill()
+  return {
+    complete: gateway.complete.promise.then(({ url, where }) => {
+      for (const line of banner(config, where, url, adminUrl, size)) announce(line)
+      return url
+    }),
+    gaveUp: gateway.gaveUp.promise,
+    reload: (load) => { gateway.reload(load) },
+    stopping: () => gateway.stopping(),
+    stop: async () => {
+      const clean = await gateway.drain()
+      await admin.close()
+      return clean ? 0 : 1
+    },
+    kill: () => { gateway.crew.kill() }
+  }
+}
+
+class Workers {
+  config: Config
+  readonly crew: Crew
+  readonly complete = Promise.withResolvers<Listening>()
+  readonly gaveUp = Promise.withResolvers<StartError>()
+  readonly readiness: () => Promise<Readiness>
+  readonly expose: () => Promise<Exposition>
+  readonly #logs: Logs
+  readonly #log: Log
+  readonly #metrics = createPrimaryMetrics()
+  readonly #gathered = new Gathered()
+  #leases: LeaseRange
+  #draining = false
+  #reloading = false
+  /** A signal came while the one before was being followed. */
+  #again: (() => void) | null = null
+
+  constructor (config: Config, size: number, logs: Logs) {
+    const { log } = logs
+    this.#logs = logs
+    this.config = config
+    this.#leases = leasesOf(config)
+    this.#log = log
+    this.readiness = shared(async () => this.#readiness())
+    this.expose = shared(async () => this.#expose())
+    this.crew = new Crew({
+      size,
+      clock: SYSTEM_CLOCK,
+      log,
+      fork: (number, events) => new WorkerProcess(SYSTEM_CLOCK, () => this.#start(number), events),
+      complete: this.complete.resolve,
+      ended: (hand) => {
+        this.#gathered.ended(hand.id)
+        if (!this.#draining) this.#metrics.workerEnded()
+      },
+      gaveUp: this.gaveUp.resolve
+    })
+  }
+
+  /** Whoever starts later starts with what counts then, and not with what the file says by then. */
+  #start (worker: number): Start {
+    return { kind: 'start', worker, config: this.config, leases: this.#leases }
+  }
+
+  // -------------------------------------------------------------- the admin port
+
+  async #readiness (): Promise<Readiness> {
+    if (this.#draining) return { phase: 'draining', degraded: [], blocked: null, standing: null }
+    const answers = await this.#ask<'readiness'>({ about: 'readiness' }, READINESS_WITHIN_MS)
+    const absent = Array<null>(Math.max(0, this.crew.size - answers.size)).fill(null)
+    return readinessOfAll([...answers.values(), ...absent], this.crew.wasComplete)
+  }
+
+  async #expose (): Promise<Exposition> {
+    const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (hand, snapshot) => {
+      this.#gathered.told(hand.id, snapshot)
+    })
+    const fresh = new Set(answers.keys())
+    const counts = this.crew.count(fresh)
+    for (const state of WORKER_STATES) this.#metrics.workers(state, counts[state])
+    return this.#gathered.expose(await this.#metrics.snapshot(), fresh)
+  }
+
+  /** Of all that listen, by their ids; without those that did not answer. `heard`: at the moment of the answer. */
+  async #ask<A extends About> (
+    question: Question<A>,
+    withinMs: number,
+    heard: (hand: Hand, answer: Answers[A]) => void = () => {}
+  ): Promise<Map<number, Answers[A]>> {
+    const answers = new Map<number, Answers[A]>()
+    await Promise.all(this.crew.serving.map(async (hand) => {
+      const answer = await hand.ask(question, withinMs)
+      if (answer === null) return
+      heard(hand, answer)
+      answers.set(hand.id, answer)
+    }))
+    return answers
+  }
+
+  // -------------------------------------------------------------- a new configuration
+
+  reload (load: (() => Config) | null): void {
+    if (this.#draining) return this.#log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+    this.#again = () => { this.reload(load) }
+    if (this.#reloading) return
+    this.#again = null
+    const options: ReloadOptions = { log: this.#log, reloaded: this.#metrics.reloaded, shortestLeaseMs: this.#leases.shortestMs }
+    const judged = judge(this.config, load, options)
+    if (judged === null) return
+    this.#reloading = true
+    void this.#take(judged).then(() => {
+      taken(judged, options)
+      this.#reloading = false
+      this.#again?.()
+    })
+  }
+
+  /** Never rejects. Whoever did not take it is told of: it will, or another one takes its place. */
+  async #take ({ config }: Judged): Promise<void> {
+    const { shortestMs, longestMs } = this.#leases
+    this.config = config
+    this.#leases = { shortestMs, longestMs: Math.max(longestMs, leasesOf(config).longestMs) }
+    this.#logs.become(config.log.level)
+    await Promise.all(this.crew.hands.map(async (hand) => { await this.#give(hand, config) }))
+  }
+
+  async #give (hand: Hand, config: Config): Promise<void> {
+    const refused = await hand.ask<'take'>({ about: 'take', config }, TAKEN_WITHIN_MS)
+    if (typeof refused !== 'string') return
+    this.#log.error({ pid: hand.pid, reason: refused }, 'a worker did not take the configuration; it is replaced')
+    hand.drain()
+  }
+
+  // -------------------------------------------------------------- the end
+
+  async stopping (): Promise<UnderWay & Config['drain']> {
+    const all = [...(await this.#ask<'underWay'>({ about: 'underWay' }, READINESS_WITHIN_MS)).values()]
+    const sum = (what: keyof UnderWay): number => all.reduce((total, each) => total + each[what], 0)
+    return { executions: sum('executions'), deliveries: sum('deliveries'), ...this.config.drain }
+  }
+
+  async drain (): Promise<boolean> {
+    const { delayMs, timeoutMs } = this.config.drain
+    this.#draining = true
+    this.#log.info({ workers: this.crew.hands.length, delayMs, timeoutMs }, 'draining')
+    return this.crew.drain(delayMs + timeoutMs + DRAIN_MORE_MS)
+  }
+}
+
+/** What many ask for at once is done once: whoever asks while it is under way gets the same result. */
+function shared<T> (work: () => Promise<T>): () => Promise<T> {
+  let under: Promise<T> | null = null
+  return () => {
+    under ??= work().finally(() => { under = null })
+    return under
+  }
+}

@@ -1,0 +1,6 @@
+/** The modes that a route may have, as the gateway is given them (gateway/execution/modes.ts). */
+import { inboxMode } from '../gateway/inbox/accept.ts'
+import { dropMode } from '../gateway/drop/drop.ts'
+import type { Modes } from '../gateway/execution/modes.ts'
+
+export const MODES: Modes = { drop: dropMode, inbox: inboxMode }

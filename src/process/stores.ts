@@ -1,0 +1,264 @@
+/**
+ * Opens what the configuration names: the embedded store, or Postgres with or without Redis. A database that cannot be
+ * reached yet is tried again while the gateway listens; one that never can be (a wrong password, a schema of another
+ * age) ends the start.
+ */
+import type { AddressConfig, Config, RedisConfig } from '../config/config.ts'
+import { Outage, retryInMs } from '../core/limits/outage.ts'
+import { newestSchemeName } from '../core/record/schemes.ts'
+import { STRICT } from '../core/protocol/durability.ts'
+import type { Remark, Standing } from '../core/protocol/durability.ts'
+import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from '../ports/errors.ts'
+import type { InboxStore, InboxWakes, Recovered } from '../ports/inbox.ts'
+import type { Lapsed, RecordStore } from '../ports/records.ts'
+import type { LockStore } from '../ports/locks.ts'
+import type { Log, Meter } from '../ports/telemetry.ts'
+import type { RecordCounts } from '../ports/record-counts.ts'
+import type { Registry } from '../ports/registry.ts'
+import { LateWakes, wakesThrough } from '../store/shared/inbox-subscriptions.ts'
+import { lazyCounts, lazyInbox, lazyLocks, lazyRecords, lazyRegistry } from '../store/shared/lazy.ts'
+import type { Lazy } from '../store/shared/lazy.ts'
+import { NO_REGISTRY } from '../store/shared/no-registry.ts'
+import { RouteMarks } from '../store/route-marks.ts'
+import type { DatabaseMarks } from '../store/route-marks.ts'
+import { connectPostgres } from '../store/postgres/open.ts'
+import type { PostgresConnection, PostgresRecordStore } from '../store/postgres/open.ts'
+import { RedisLocks } from '../store/redis/locks.ts'
+import { readSecret, secretToServe } from '../store/sqlite/secret.ts'
+import { openSqlite } from '../store/sqlite/store.ts'
+import type { SqliteStore } from '../store/sqlite/store.ts'
+import { refuseEarlier } from '../store/shared/time-seen.ts'
+
+/** A renewal has a sixth of its lease (E2). */
+const RENEW_SHARE = 1 / 6
+
+export interface StoresOptions {
+  readonly log: Log
+  readonly meter: Meter
+  readonly instance: string
+  readonly shortestLeaseMs: number
+  /** How far the arbiter's time is believed: Unix milliseconds. */
+  readonly believedMs: () => number | null
+  /** Reads its clock for the first time, before anybody is served. */
+  readonly meet: (records: RecordStore) => Promise<void>
+}
+
+export class Stores {
+  readonly records: RecordStore
+  readonly locks: LockStore
+  readonly inbox: InboxStore
+  readonly wakes = new LateWakes()
+  readonly registry: Registry
+  readonly counts: RecordCounts
+  readonly marks: RouteMarks
+  readonly wantsRedis: boolean
+  /** For the banner. */
+  readonly where: readonly string[]
+  opened = false
+  /** What a dead process had left claimed in the embedded store. */
+  lapsedAtStart: readonly Lapsed[] = []
+  /** And what it was delivering. */
+  recoveredAtStart: Recovered = { count: 0, held: [] }
+  #refusal: string | null = null
+  #waiting: string | null = null
+  readonly #outage = new Outage()
+  /** It is reached, and cannot be served from: news, however lately it was said to be away. */
+  readonly #refusals = new Outage()
+  #failures = 0
+  #ownSecret: Buffer | null = null
+  #embedded: SqliteStore | null = null
+  #postgres: PostgresRecordStore | null = null
+  readonly #records: Lazy<RecordStore>
+  readonly #inbox: Lazy<InboxStore>
+  readonly #counts: Lazy<RecordCounts>
+  readonly #locks = lazyLocks()
+  readonly #registry = lazyRegistry()
+  #redisEvicts = false
+  readonly #config: Config
+  readonly #options: StoresOptions
+  #connection: PostgresConnection | null = null
+  #closing = false
+  #retry: NodeJS.Timeout | null = null
+
+  static async open (config: Config, options: StoresOptions): Promise<Stores> {
+    const stores = new Stores(config, options)
+    const { postgres } = config.stores
+    if (postgres === null) {
+      stores.#ownSecret = config.secrets.length > 0 ? readSecret(config.dataDir) : secretToServe(config.dataDir)
+      const embedded = await openSqlite({
+        dataDir: config.dataDir,
+        exclusive: true,
+        meter: options.meter,
+        believedMs: options.believedMs,
+        scheme: newestSchemeName(stores.secrets)
+      })
+      if (embedded.remark !== null) options.log.warn({}, embedded.remark)
+      stores.lapsedAtStart = embedded.lapsedAtStart
+      stores.recoveredAtStart = embedded.recoveredAtStart
+      stores.#embedded = embedded
+      await options.meet(embedded)
+      stores.#become(embedded)
+      return stores
+    }
+    const connection = connectPostgres({
+      ...postgres,
+      serves: true,
+      scheme: newestSchemeName(config.secrets),
+      instance: options.instance,
+      log: options.log,
+      meter: options.meter,
+      renewTimeoutMs: options.shortestLeaseMs * RENEW_SHARE,
+      believedMs: options.believedMs
+    })
+    stores.#connection = connection
+    await stores.#connect(connection, true)
+    return stores
+  }
+
+  private constructor (config: Config, options: StoresOptions) {
+    this.#config = config
+    this.#options = options
+    const { postgres, redis } = config.stores
+    const name = postgres === null ? 'sqlite' : 'postgres'
+    this.#records = lazyRecords(name)
+    this.#inbox = lazyInbox(name)
+    this.#counts = lazyCounts(name)
+    this.records = this.#records.port
+    this.inbox = this.#inbox.port
+    this.counts = this.#counts.port
+    this.locks = this.#locks.port
+    // One process has the embedded store.
+    this.registry = postgres === null ? NO_REGISTRY : this.#registry.port
+    this.wantsRedis = postgres !== null && redis !== null
+    this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
+    this.where = whereOf(config)
+    // Until it has been found to be of use nobody asks it.
+    if (this.wantsRedis) options.meter.breaker(true)
+  }
+
+  /** A sentence, while nothing can be served from the store and no waiting mends it. */
+  get blocked (): string | null {
+    const failure = this.#embedded?.failure ?? null
+    return failure === null
+      ? this.#refusal ?? this.#connection?.lacking ?? null
+      : `the embedded store has ended (${failure.message}): start this process again`
+  }
+
+  /** A sentence, while the database has not been reached. */
+  get waiting (): string | null { return this.#waiting }
+
+  get secrets (): readonly Buffer[] { return this.secretsBy(this.#config) }
+
+  /** What ids may be keyed with: the configuration's, and the embedded store's own. */
+  secretsBy ({ secrets }: Pick<Config, 'secrets'>): readonly Buffer[] {
+    return this.#ownSecret === null ? secrets : [...secrets, this.#ownSecret]
+  }
+
+  /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
+  async standing (): Promise<Standing> {
+    // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
+    if (this.#config.stores.postgres === null) return STRICT
+    if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
+    return this.#postgres.standing()
+  }
+
+  /** Evicting loses locks and copies, as a restart does: they cost a round trip each, and the row still decides (P2). */
+  remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
+
+  async close (): Promise<void> {
+    this.#closing = true
+    if (this.#retry !== null) clearTimeout(this.#retry)
+    // Also one that was reached and is not served from.
+    await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
+  }
+
+  async #connect (connection: PostgresConnection, first: boolean): Promise<void> {
+    try {
+      const store = await this.#open(connection)
+      if (this.#closing) return await store.close()
+      refuseEarlier(await store.timeSeen(), connection.where)
+      await this.#options.meet(store)
+      this.#postgres = store
+      this.#registry.open(store.registry)
+      this.#become(store)
+      this.#waiting = null
+      const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
+      if (wasSaid) this.#options.log.info({ where: connection.where }, 'database reached')
+    } catch (error) {
+      const passes = error instanceof EarlierTime || error instanceof LacksRights
+      if (error instanceof StartError && first && !passes) throw error
+      this.#note(connection.where, error)
+      if (this.#closing) return
+      this.#retry = setTimeout(() => { void this.#connect(connection, false) }, retryInMs(++this.#failures, Math.random()))
+    }
+  }
+
+  async #open (connection: PostgresConnection): Promise<PostgresRecordStore> {
+    const began = performance.now()
+    let ok = false
+    try {
+      const store = await connection.open()
+      ok = true
+      return store
+    } finally {
+      this.#options.meter.store('postgres', 'open', ok, performance.now() - began)
+    }
+  }
+
+  #note (where: string, error: unknown): void {
+    this.#refusal = error instanceof StartError ? error.message : null
+    const cause = this.#refusal ?? causeOf(error)
+    this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
+    const isNews = (this.#refusal === null ? this.#outage : this.#refusals).isNews(cause, performance.now())
+    if (isNews) {
+      this.#options.log.warn(
+        { where, error: cause },
+        this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again'
+      )
+    }
+  }
+
+  #become (
+    records: RecordStore & {
+      readonly inbox: InboxStore
+      readonly counts: RecordCounts
+      readonly wakes: InboxWakes
+      readonly marks: DatabaseMarks
+    }
+  ): void {
+    this.#records.open(records)
+    this.#inbox.open(records.inbox)
+    this.#counts.open(records.counts)
+    this.opened = true
+    this.#refusal = null
+    const locks = this.#openLocks(records.installation)
+    if (locks !== null) this.#locks.open(locks)
+    // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
+    this.wakes.become(locks === null ? records.wakes : wakesThrough(locks))
+    this.marks.become(records.marks, locks)
+  }
+
+  #openLocks (installation: string): RedisLocks | null {
+    const { redis, postgres } = this.#config.stores
+    if (redis === null || postgres === null) return null
+    const { log, meter } = this.#options
+    return new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+  }
+}
+
+function whereOf (config: Config): string[] {
+  const { postgres, redis } = config.stores
+  if (postgres === null) return [`embedded SQLite under ${config.dataDir}${redis === null ? '' : ' (Redis is not used without Postgres)'}`]
+  const url = new URL(postgres.url)
+  const database = decodeURIComponent(url.pathname.slice(1)) || 'the default database'
+  const lines = [`Postgres at ${url.hostname || 'localhost'}:${url.port || '5432'}, database ${database}, schema ${postgres.schema}`]
+  if (redis !== null) lines.push(`${placeOf(redis)}, prefix ${redis.prefix}`)
+  return lines
+}
+
+function placeOf ({ url, sentinel, cluster }: RedisConfig): string {
+  const all = (nodes: readonly AddressConfig[]) =>
+    nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
+  if (sentinel !== null) return `Redis master ${sentinel.name} of the sentinels ${all(sentinel.nodes)}`
+  return cluster === null ? `Redis at ${new URL(url ?? '').host}` : `Redis Cluster at ${all(cluster)}`
+}

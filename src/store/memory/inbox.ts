@@ -1,0 +1,287 @@
+/**
+ * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
+ * conformance suite; a gateway's inbox is in its database.
+ */
+import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
+import type { MessageRow } from '../../core/inbox/row.ts'
+import { hasItsTurn, messageTransition, turnsOf } from '../../core/inbox/transitions.ts'
+import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { Token } from '../../core/record/record.ts'
+import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { BesideRecords } from './records.ts'
+import { fitting } from '../shared/message-room.ts'
+
+/** The records in memory beside it. */
+interface BesideMemory {
+  readonly isRecorded: (id: Buffer) => boolean
+  readonly isClaimed: (token: Token) => boolean
+  readonly forget: (id: Buffer) => void
+  readonly scheme: number
+  beside: BesideRecords
+}
+
+type EventOf = (row: MessageRow) => MessageEvent
+
+const LAPSE: MessageEvent = { kind: 'lapse' }
+
+interface MemoryInboxOptions {
+  readonly nowMs: () => number
+  readonly believedMs?: () => number | null
+  /** Of the same gateway. Each tests the other's from now on. */
+  readonly records?: BesideMemory | null
+}
+
+export class MemoryInbox implements InboxStore {
+  readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
+  readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
+  /** In the order of acceptance. */
+  readonly #messages = new Map<string, MessageRow>()
+  readonly #workers = new Map<string, number>()
+  readonly #records: BesideMemory | null
+  #numbers = 0
+
+  constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
+    this.#nowMs = nowMs
+    this.#believedMs = believedMs
+    this.#records = records
+    if (records === null) return
+    records.beside = {
+      messageOf: (id) => this.#told(id),
+      forget: (id) => { this.#forget(id) },
+      standing: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
+    }
+  }
+
+  async accept (message: NewMessage): Promise<AcceptResult> {
+    const [result] = await this.acceptAll([message])
+    return result as AcceptResult
+  }
+
+  async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    const changes = messages.map((message) => this.#change(message.id, this.#acceptanceOf(message)))
+    const results = messages.map((message, index) => changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message))
+    const isForeign = changes.some((change) => change.kind === 'refused' && change.why === 'fingerprint')
+    // None of the batch is accepted then. The others get the result that they would have alone.
+    const isNone = isForeign || results.some(({ kind }) => kind === 'recorded' || kind === 'moved')
+    if (!isNone) for (const message of messages.filter((_, index) => results[index]?.kind === 'accepted')) this.#put(message)
+    return results
+  }
+
+  async look (id: Buffer): Promise<MessageDetail | null> {
+    return this.#told(id)
+  }
+
+  async alive (owner: Buffer, leaseMs: number): Promise<void> {
+    this.#workers.set(nameOf(owner), Math.max(this.#workers.get(nameOf(owner)) ?? 0, this.#nowMs() + leaseMs))
+  }
+
+  async gone (owner: Buffer): Promise<void> {
+    this.#workers.delete(nameOf(owner))
+  }
+
+  async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
+    const takeOf = (row: MessageRow): MessageEvent => ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row) })
+    const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
+    const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
+    const due = routes.flatMap(({ route, places }) => dueOf(route).slice(0, places)).sort(byTime)
+    return this.#write(fitting(due, room), takeOf).map((row) => deliveryOf(row, owner, this.#overMs()))
+  }
+
+  async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
+    const row = this.#messages.get(nameOf(token.id))
+    return row !== undefined && this.#write([row], () => ({ kind: 'settle', token, fate })).length === 1
+  }
+
+  async recover (limit: number): Promise<Recovered> {
+    const rows = this.#write(this.#changing(this.#all(), () => LAPSE).slice(0, limit), () => LAPSE)
+    const held = rows.filter(({ state }) => state === 'held').map(heldOf)
+    return { count: rows.length, held }
+  }
+
+  async dueInMs (routes: readonly string[]): Promise<number | null> {
+    const next = this.#all().filter((row) => routes.includes(row.about.route) && this.#hasItsTurn(row))
+    const due = next.flatMap(({ dueAtMs }) => dueAtMs ?? [])
+    return due.length === 0 ? null : Math.max(0, Math.min(...due) - this.#nowMs())
+  }
+
+  async depths (): Promise<Depth[]> {
+    const counted = this.#all().filter(({ state }) => state !== 'delivered' && state !== 'discarded')
+    return [...new Set(counted.map(({ about }) => about.route))].map((route) => {
+      const mine = this.#all().filter(({ about }) => about.route === route)
+      const count = (state: string): number => mine.filter((row) => row.state === state).length
+      const open = mine.filter(({ state }) => state === 'waiting' || state === 'delivering' || state === 'held')
+      return {
+        route,
+        waiting: count('waiting'),
+        delivering: count('delivering'),
+        held: count('held'),
+        dead: count('dead'),
+        bytes: open.reduce((sum, { bytes }) => sum + bytes, 0),
+        oldestMs: open.length === 0 ? null : this.#nowMs() - Math.min(...open.map(({ receivedAtMs }) => receivedAtMs))
+      }
+    })
+  }
+
+  async list (filter: MessageFilter): Promise<MessageDetail[]> {
+    return this.#matching(filter).slice(0, filter.limit).map(detailOf)
+  }
+
+  async retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#byHand('retry', filter, audit)
+  }
+
+  async discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#byHand('discard', filter, audit)
+  }
+
+  async sweep (limit: number): Promise<number> {
+    const past = this.#all().filter(({ id }) => this.#isSwept(id)).slice(0, limit)
+    for (const { id } of past) this.#forget(id)
+    return past.length
+  }
+
+  /** What a database would have of its request; for tests. */
+  requestBytes (id: Buffer): number {
+    const { target, headers, body } = this.#messages.get(nameOf(id))?.request ?? NO_REQUEST
+    return target.length + headers.join('').length + body.length
+  }
+
+  #all (): MessageRow[] {
+    return [...this.#messages.values()]
+  }
+
+  #moment (): Moment {
+    return { nowMs: this.#nowMs(), overMs: this.#overMs(), lives: (owner, atMs) => (this.#workers.get(nameOf(owner)) ?? 0) > atMs }
+  }
+
+  #change (id: Buffer, event: MessageEvent): MessageChange {
+    return messageTransition(this.#messages.get(nameOf(id)) ?? null, event, this.#moment())
+  }
+
+  /** Those of `rows` that the event changes, as they are before it. */
+  #changing (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
+    return rows.filter((row) => this.#change(row.id, eventOf(row)).kind === 'written')
+  }
+
+  /** Writes what the event changes, and returns it as it is then. */
+  #write (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
+    return rows.flatMap((row) => {
+      const change = this.#change(row.id, eventOf(row))
+      if (change.kind !== 'written') return []
+      this.#save(change.row)
+      // A message that no longer blocks gives its turn to the next of its group.
+      if (!blocks(change.row)) this.#call(change.row.group)
+      return [change.row]
+    })
+  }
+
+  #save (row: MessageRow): void {
+    const violated = violation(row)
+    if (violated !== null) throw new TypeError(violated)
+    this.#messages.set(nameOf(row.id), row)
+  }
+
+  #call (group: Buffer | null): void {
+    if (group === null) return
+    for (const { row, event } of turnsOf(this.#groupOf(group))) this.#write([row], () => event)
+  }
+
+  #byHand (action: 'retry' | 'discard', filter: MessageFilter, audit: MessageAudit): MessageDetail[] {
+    const event: MessageEvent = { kind: action }
+    const changed = this.#write(this.#changing(this.#matching(filter), () => event).slice(0, filter.limit), () => event)
+    for (const { id, group } of changed) {
+      this.audits.push({ ...audit, action, id })
+      this.#call(group)
+    }
+    return changed.map((row) => detailOf(this.#messages.get(nameOf(row.id)) ?? row))
+  }
+
+  #groupOf (group: Buffer): MessageRow[] {
+    return this.#all().filter((row) => row.group?.equals(group) === true)
+  }
+
+  #hasItsTurn (row: MessageRow): boolean {
+    return row.group === null || hasItsTurn(row, this.#groupOf(row.group))
+  }
+
+  #acceptanceOf (message: NewMessage): MessageEvent {
+    const isBehind = message.group !== null && this.#groupOf(message.group).some(blocks)
+    return { kind: 'accept', message, number: this.#numbers + 1, isBehind }
+  }
+
+  #seen ({ id }: NewMessage): AcceptResult {
+    const found = this.#messages.get(nameOf(id))
+    if (found === undefined) throw new TypeError('the table accepts a message where none stands')
+    return { kind: 'seen', message: detailOf(found) }
+  }
+
+  /** Of a message that the table accepts. */
+  #entranceOf (message: NewMessage): AcceptResult {
+    if (this.#isRecorded(message)) return { kind: 'recorded' }
+    return { kind: this.#isMoved(message) ? 'moved' : 'accepted' }
+  }
+
+  #isRecorded ({ id, underClaim }: NewMessage): boolean {
+    if (this.#records === null) return false
+    return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
+  }
+
+  /** As a claim is (record-table.ts). */
+  #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
+    if (underClaim !== undefined) return false
+    if (this.#records !== null && scheme !== this.#records.scheme) return true
+    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#told(earlierId) !== null)
+  }
+
+  #put (message: NewMessage): void {
+    const { id, earlierId, underClaim } = message
+    if (earlierId !== null && underClaim === undefined) {
+      this.#records?.forget(earlierId)
+      this.#forget(earlierId)
+    }
+    const change = this.#change(id, this.#acceptanceOf(message))
+    if (change.kind !== 'written') throw new TypeError('a message stands where none stood')
+    this.#numbers = change.row.number
+    // What is past makes room: the new message is the last of all.
+    this.#messages.delete(nameOf(id))
+    this.#save(change.row)
+  }
+
+  #isSwept (id: Buffer): boolean {
+    return this.#change(id, { kind: 'sweep' }).kind === 'removed'
+  }
+
+  #forget (id: Buffer): void {
+    if (this.#isSwept(id)) this.#messages.delete(nameOf(id))
+  }
+
+  #told (id: Buffer): MessageDetail | null {
+    const found = this.#messages.get(nameOf(id))
+    return found === undefined || isPast(found, this.#overMs()) ? null : detailOf(found)
+  }
+
+  #overMs (): number {
+    return Math.min(this.#nowMs(), this.#believedMs() ?? Infinity)
+  }
+
+  #matching ({ id, keyHashes, route, state, olderMs }: MessageFilter): MessageRow[] {
+    const until = olderMs === undefined ? Infinity : this.#nowMs() - olderMs
+    return this.#all().filter((row) => !isPast(row, this.#overMs()) && row.receivedAtMs <= until &&
+      (id === undefined || row.id.equals(id)) && (keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash))) &&
+      (route === undefined || row.about.route === route) && (state === undefined || row.state === state))
+  }
+}
+
+function nameOf (id: Buffer): string {
+  return id.toString('latin1')
+}
+
+function heldOf ({ id, attempt, tries, about: { route, requestId } }: MessageRow): HeldMessage {
+  return { id, route, requestId, attempt, tries }
+}
+
+function byTime (one: MessageRow, other: MessageRow): number {
+  return (one.dueAtMs ?? 0) - (other.dueAtMs ?? 0) || one.number - other.number
+}

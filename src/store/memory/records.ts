@@ -1,0 +1,316 @@
+/**
+ * The arbiter in memory, for tests and simulations: the protocol's machine over a Map, on a clock that is given. Keeps
+ * nothing beyond the process; never fails by itself (tests wrap it to make it late, deaf or broken).
+ */
+import { randomBytes } from 'node:crypto'
+import { transition } from '../../core/protocol/transitions.ts'
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { ProbeNote } from '../../core/probe/probe.ts'
+import { isDue, isPast, leaseIsOver, violation, type Stored } from '../../core/protocol/row.ts'
+import { StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
+import { generationAfter } from '../../core/record/generation.ts'
+import { Ledger, type Audited, type LapseRows, type Table } from '../shared/record-table.ts'
+import { lostAlgorithms, mayBeLost, MemorySchemes, type Standing } from './schemes.ts'
+import type { SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
+import { FIRST_NAME, type Schemes } from '../../core/record/schemes.ts'
+import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../core/record/record.ts'
+import type {
+  AuditEntry,
+  Beaten,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  LostQuestion,
+  OperatorResult,
+  ProbeOrder,
+  RecordFilter,
+  RecordStore,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  SignOfLife,
+  Swept,
+  TakeResult
+} from '../../ports/records.ts'
+import type { Unresolved } from '../../ports/telemetry.ts'
+
+export interface MemoryOptions {
+  /** Unix milliseconds; leases and expiry count on it. */
+  readonly nowMs: () => number
+  /** Names the store as a database would; drawn at random if absent. */
+  readonly installation?: string
+  /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
+  readonly recordsMax?: number
+  /** How far the clock is believed, asked with every call. null, or absent: as it is. */
+  readonly believedMs?: () => number | null
+  /** The name of its first scheme. */
+  readonly scheme?: string
+}
+
+/** The inbox beside it. */
+export interface BesideRecords {
+  readonly messageOf: (id: Buffer) => MessageDetail | null
+  /** What is left there goes. */
+  readonly forget: (id: Buffer) => void
+  /** All there are, past or not. */
+  readonly standing: () => readonly Standing[]
+}
+
+const NO_INBOX: BesideRecords = { messageOf: () => null, forget: () => {}, standing: () => [] }
+
+/** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
+const RECORDS_MAX = 100_000
+/** Audit entries kept; the oldest go first. Nothing reads more of them than a test. */
+const AUDITS_MAX = 1_000
+
+export class MemoryStore implements RecordStore {
+  readonly name = 'memory'
+  readonly installation: string
+  /** It says so itself (inbox.ts). */
+  beside: BesideRecords = NO_INBOX
+  readonly #nowMs: () => number
+  readonly #believedMs: () => number | null
+  readonly #table: MapTable
+  readonly #ledger: Ledger
+  readonly #schemes: MemorySchemes
+  #generation = 1
+  #closed = false
+
+  constructor (options: MemoryOptions) {
+    this.installation = options.installation ?? randomBytes(16).toString('hex')
+    this.#nowMs = options.nowMs
+    this.#believedMs = options.believedMs ?? (() => null)
+    this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
+    this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, this.#schemes)
+    this.#ledger = new Ledger(this.#table, (id) => this.beside.messageOf(id), (id) => { this.beside.forget(id) })
+  }
+
+  /** The number of the scheme that claims. */
+  get scheme (): number {
+    return this.#schemes.number
+  }
+
+  /** What operators did, oldest first. */
+  get audits (): readonly Audited[] {
+    return this.#table.audits
+  }
+
+  insert (claim: Claim): Promise<ClaimResult> {
+    return this.#run('insert', (nowMs) => this.#ledger.insert(claim, nowMs))
+  }
+
+  take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
+    return this.#run('take', (nowMs) => this.#ledger.take(seen, claim, mayRetry, nowMs))
+  }
+
+  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  isRecorded (id: Buffer): boolean {
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
+    return this.#ledger.look(id, this.#nowMs())?.past === false
+  }
+
+  /** It stands, whether its lease is over or not. */
+  isClaimed ({ id, owner, attempt }: Token): boolean {
+    const row = this.#ledger.look(id, this.#nowMs())
+    return row?.state === 'claimed' && row.attempt === attempt && row.owner.equals(owner)
+  }
+
+  /** What is past under this id goes: an acceptance goes past it. */
+  forget (id: Buffer): void {
+    this.#table.remove(id)
+  }
+
+  confirm (claim: Claim): Promise<ClaimResult> {
+    return this.#run('confirm', (nowMs) => this.#ledger.confirm(claim, nowMs))
+  }
+
+  look (id: Buffer): Promise<Row | null> {
+    return this.#run('look', (nowMs) => this.#ledger.look(id, nowMs))
+  }
+
+  schemes (): Promise<Schemes> {
+    return this.#run('schemes', (nowMs) => this.#schemes.told(nowMs))
+  }
+
+  lostAlgorithms (lost: number, route: string): Promise<number[]> {
+    return this.#run('lostAlgorithms', (nowMs) => lostAlgorithms(this.#standing(nowMs), lost, route))
+  }
+
+  mayBeLost (question: LostQuestion): Promise<boolean> {
+    return this.#run('mayBeLost', (nowMs) => mayBeLost(this.#standing(nowMs), question))
+  }
+
+  endEarlierScheme (): Promise<void> {
+    return this.#run('endEarlierScheme', (nowMs) => { this.#schemes.end(this.#standing(nowMs)) })
+  }
+
+  /** Another scheme claims from now on; done when this returns. */
+  switchScheme (name: string, { isLost = false, dryRun = false }: Partial<SwitchOrder> = {}): SwitchResult {
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
+    return this.#schemes.switch({ name, isLost, dryRun }, this.#standing(this.#nowMs()), this.#nowMs())
+  }
+
+  renew (tokens: readonly Token[]): Promise<RenewResult[]> {
+    return this.#run('renew', (nowMs) => this.#ledger.renew(tokens, nowMs))
+  }
+
+  settle (settlement: Settlement): Promise<SettleResult> {
+    return this.#run('settle', (nowMs) => this.#ledger.settle(settlement, nowMs))
+  }
+
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
+    return this.#run('settleLost', (nowMs) => this.#ledger.settleLost(settlement, claim, ageMs, nowMs))
+  }
+
+  lapse (order: LapseOrder): Promise<Lapsed[]> {
+    return this.#run('lapse', (nowMs) => order.still() ? this.#ledger.lapse(order, nowMs) : [])
+  }
+
+  sweep (limit: number): Promise<Swept[]> {
+    return this.#run('sweep', (nowMs) => this.#ledger.sweep(limit, nowMs))
+  }
+
+  takeProbes (order: ProbeOrder): Promise<DueProbe[]> {
+    return this.#run('takeProbes', (nowMs) => this.#ledger.takeProbes(order, nowMs))
+  }
+
+  noteProbe (note: ProbeNote): Promise<boolean> {
+    return this.#run('noteProbe', (nowMs) => this.#ledger.noteProbe(note, nowMs))
+  }
+
+  unresolved (): Promise<Unresolved> {
+    return this.#run('unresolved', (nowMs) => this.#ledger.unresolved(nowMs))
+  }
+
+  list (filter: RecordFilter): Promise<RecordDetail[]> {
+    return this.#run('list', (nowMs) => this.#ledger.list(filter, nowMs))
+  }
+
+  resolve (resolution: Resolution): Promise<OperatorResult> {
+    return this.#run('resolve', (nowMs) => this.#ledger.resolve(resolution, nowMs))
+  }
+
+  expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
+    return this.#run('expire', (nowMs) => {
+      const result = this.#ledger.expire(token, audit, nowMs)
+      if (result.kind === 'done') this.#generation = generationAfter(this.#generation, nowMs)
+      return result
+    })
+  }
+
+  beat (_sign: SignOfLife): Promise<Beaten> {
+    return this.#run('beat', (nowMs) => ({
+      nowMs,
+      generation: this.#generation,
+      scheme: this.#schemes.number,
+      aheadMs: 0,
+      confirmations: 0
+    }))
+  }
+
+  close (): Promise<void> {
+    this.#closed = true
+    return Promise.resolve()
+  }
+
+  #standing (nowMs: number): { readonly records: readonly Standing[], readonly messages: readonly Standing[] } {
+    return { records: this.#table.standing(Math.min(nowMs, this.#ledger.believedMs)), messages: this.beside.standing() }
+  }
+
+  /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
+  async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
+    if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
+    this.#ledger.believedMs = this.#believedMs() ?? Infinity
+    return work(this.#nowMs())
+  }
+}
+
+class MapTable implements Table {
+  readonly audits: Audited[] = []
+  readonly #rows = new Map<string, Stored>()
+  readonly #recordsMax: number
+  readonly #schemes: MemorySchemes
+
+  constructor (recordsMax: number, schemes: MemorySchemes) {
+    this.#recordsMax = recordsMax
+    this.#schemes = schemes
+  }
+
+  scheme (): number { return this.#schemes.number }
+
+  isLost (scheme: number): boolean { return this.#schemes.isLost(scheme) }
+
+  find (id: Buffer): Stored | null {
+    return this.#rows.get(id.toString('hex')) ?? null
+  }
+
+  save (row: Stored): void {
+    const broken = violation(row)
+    if (broken !== null) throw new StoreRejected('memory', 'write', new Error(broken))
+    const name = row.id.toString('hex')
+    if (!this.#rows.has(name) && this.#rows.size >= this.#recordsMax) {
+      throw new StoreUnavailable('memory', 'insert', false, new Error('full'))
+    }
+    this.#rows.set(name, row)
+  }
+
+  remove (id: Buffer): void {
+    this.#rows.delete(id.toString('hex'))
+  }
+
+  standing (overMs: number): Standing[] {
+    return Array.from(this.#rows.values(), (row) => ({ ...row, past: isPast(row, overMs) }))
+  }
+
+  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
+    return [...this.#rows.values()]
+      .filter((row) => row.state === 'claimed' && leaseIsOver(row, nowMs))
+      .filter((row) => ids === null || ids.some((id) => id.equals(row.id)))
+      .filter((row) => !running.some((owner) => owner.equals(row.owner)))
+      .sort((a, b) => (a.leaseUntilMs ?? 0) - (b.leaseUntilMs ?? 0))
+      .slice(0, limit)
+  }
+
+  removePast (limit: number, nowMs: number): Swept[] {
+    const counts = new Map<SettledState, number>()
+    const past = [...this.#rows].filter(([, row]) => transition(row, { kind: 'sweep' }, nowMs).kind === 'removed').slice(0, limit)
+    for (const [name, { state }] of past) {
+      const counted = state === 'undecodable' || state === 'claimed' ? 'indeterminate' : state
+      this.#rows.delete(name)
+      counts.set(counted, (counts.get(counted) ?? 0) + 1)
+    }
+    return [...counts].map(([state, count]) => ({ state, count }))
+  }
+
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
+    return [...this.#rows.values()]
+      .filter((row) => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
+      .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
+      .slice(0, limit)
+  }
+
+  unresolved (nowMs: number): Unresolved {
+    const since = [...this.#rows.values()].filter((row) => row.state === 'indeterminate').map((row) => row.settledAtMs ?? nowMs)
+    return { count: since.length, oldestMs: since.length === 0 ? null : nowMs - since.reduce((a, b) => Math.min(a, b)) }
+  }
+
+  list ({ id, keyHashes, route, state, limit }: RecordFilter): Stored[] {
+    return [...this.#rows.values()]
+      .filter((row) => id === undefined || id.equals(row.id))
+      .filter((row) => keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash)))
+      .filter((row) => route === undefined || route === row.about.route)
+      .filter((row) => state === undefined || state === row.state)
+      .sort((a, b) => b.claimedAtMs - a.claimedAtMs)
+      .slice(0, limit)
+  }
+
+  changedByHand (id: Buffer, sinceMs: number): boolean {
+    return this.audits.some(({ before, atMs }) => atMs >= sinceMs && before.id.equals(id))
+  }
+
+  note (audited: Audited): void {
+    this.audits.push(audited)
+    if (this.audits.length > AUDITS_MAX) this.audits.shift()
+  }
+}

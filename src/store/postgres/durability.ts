@@ -1,0 +1,73 @@
+/** What the server says of its own durability, asked on a connection of the store's: as its sessions have it, not as the file says. */
+import { standingOf, type DurabilitySettings, type Standing } from '../../core/protocol/durability.ts'
+import type { Session, Statement } from './connections.ts'
+
+/**
+ * Standbys are told from logical subscribers by the database that those are in, and from backups by the name that those
+ * give: this much of pg_stat_activity, and of slots all, every role sees; of pg_stat_replication it may see nothing but the process. A
+ * primary's timeline is another one after each promotion. Fails on a standby.
+ */
+const STANDING: Statement = {
+  name: 'standing',
+  writes: false,
+  text: () => `with connected as (
+  select a.pid, a.application_name from pg_catalog.pg_stat_replication r join pg_catalog.pg_stat_activity a on a.pid = r.pid
+   where a.datid is null
+), slots as (
+  select s.slot_name::text as slot, s.active_pid, c.application_name from pg_catalog.pg_replication_slots s left join connected c on c.pid = s.active_pid
+   where s.slot_type = 'physical' and not s.temporary
+)
+select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
+       current_setting('synchronous_commit') as synchronous_commit, current_setting('synchronous_standby_names') as synchronous_standby_names,
+       substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) as timeline,
+       array(select application_name from connected where application_name not in ('pg_basebackup', 'pg_receivewal')) as standbys,
+       array(select slot from slots where active_pid is not null) as used, array(select coalesce(application_name, slot) from slots where active_pid is not null) as used_by,
+       array(select slot from slots where active_pid is null) as unused`
+}
+
+interface Said extends Omit<DurabilitySettings, 'away'> {
+  readonly timeline: string
+  /** Slots in use, and in the same order by whom. */
+  readonly used: readonly string[]
+  readonly used_by: readonly string[]
+  readonly unused: readonly string[]
+}
+
+/** Without a slot the log that a standby lacks is gone by then, as a rule: it has to be made anew. */
+const SEEN_MS = 60 * 60 * 1000
+/** More standbys than anybody has. */
+const SEEN_MAX = 64
+const BACKUPS: ReadonlySet<string> = new Set(['pg_basebackup', 'pg_receivewal'])
+
+/** One for a store: a standby that is away is known by its slot, or because this process has seen it. */
+export class StandingReader {
+  #timeline = ''
+  /** By name: monotonic, when it was last there. */
+  readonly #seen = new Map<string, number>()
+  /** By slot: whose it is. */
+  readonly #owners = new Map<string, string>()
+
+  async read (session: Session): Promise<Standing> {
+    const [said] = await session.run<Said>(STANDING, [])
+    if (said === undefined) throw new Error('a select without from gave no row')
+    return standingOf({ ...said, away: this.#awayOf(said, performance.now()) })
+  }
+
+  #awayOf ({ timeline, standbys, used, used_by: usedBy, unused }: Said, nowMs: number): string[] {
+    // Another primary: what was seen beside the old one may be this one.
+    if (timeline !== this.#timeline) this.#forget(timeline)
+    for (const [index, slot] of used.entries()) this.#owners.set(slot, usedBy[index] ?? slot)
+    for (const slot of Array.from(this.#owners.keys())) if (!used.includes(slot) && !unused.includes(slot)) this.#owners.delete(slot)
+    const waitedFor = unused.map((slot) => this.#owners.get(slot) ?? slot).filter((name) => !BACKUPS.has(name))
+    for (const name of standbys.slice(0, SEEN_MAX)) this.#seen.set(name, nowMs)
+    for (const [name, atMs] of Array.from(this.#seen)) if (nowMs - atMs > SEEN_MS || this.#seen.size > SEEN_MAX) this.#seen.delete(name)
+    const gone = Array.from(this.#seen.keys()).filter((name) => !standbys.includes(name) && !waitedFor.includes(name))
+    return [...waitedFor, ...gone]
+  }
+
+  #forget (timeline: string): void {
+    this.#timeline = timeline
+    this.#seen.clear()
+    this.#owners.clear()
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * Wake-ups of the inbox's workers by LISTEN and NOTIFY, on one connection of their own beside every pool, which is made with
+ * the first watch. Behind a pooler that lends out sessions nobody can listen: a session that is not this connection's own is
+ * found before anything is asked of it, and only polling remains. So it does while the connection is away.
+ */
+import { randomBytes } from 'node:crypto'
+import { Client, escapeIdentifier, type ClientConfig } from 'pg'
+import { errorText } from '../../ports/errors.ts'
+import type { Cancel } from '../../ports/clock.ts'
+import type { InboxWakes } from '../../ports/inbox.ts'
+import type { Log, Meter } from '../../ports/telemetry.ts'
+import { UNBALANCED } from './connections.ts'
+
+export interface PostgresWakesOptions {
+  readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>
+  /** The random id of the database's schema: two installations in one database never hear each other. */
+  readonly installation: string
+  readonly log: Log
+  readonly meter: Pick<Meter, 'store'>
+}
+
+/** Of connecting, and of each statement: as long as a delivery's statements may take. */
+const STATEMENT_MS_MAX = 5_000
+/** Between two looks whether the connection still stands, and is still the same session: a silent one may be long gone. */
+const CHECK_EVERY_MS = 30_000
+const KEEP_ALIVE_AFTER_MS = 10_000
+/**
+ * Between two tries to connect: a restart is over soon, and a database that is away for long is not asked in vain by
+ * every process each second.
+ */
+const RETRY_FIRST_MS = 250
+const RETRY_LONGEST_MS = 15_000
+/** A pooler stays where it is; but for what is rebuilt under a running gateway. */
+const POOLED_RETRY_MS = 600_000
+/** Tells our own words from the others'. */
+const NAME_BYTES = 8
+
+const BACKEND = `${UNBALANCED} select pg_catalog.pg_backend_pid() as pid`
+const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
+
+/** Whoever speaks for the server here has another number for this session than the server itself: it is not ours alone. */
+class SharedSession extends Error {}
+
+export class PostgresWakes implements InboxWakes {
+  readonly #options: PostgresWakesOptions
+  readonly #channel: string
+  readonly #name = randomBytes(NAME_BYTES).toString('hex')
+  readonly #watchers = new Set<{ readonly onWake: () => void }>()
+  /** The one connection, from when it is made. */
+  #client: Client | null = null
+  /** It listens. */
+  #stands = false
+  #timer: NodeJS.Timeout | null = null
+  #failures = 0
+  #toldShared = false
+  /** Others are to be told; and are being told just now. */
+  #wanted = false
+  #telling = false
+
+  constructor (options: PostgresWakesOptions) {
+    this.#options = options
+    this.#channel = `onceway ${options.installation}`
+  }
+
+  /**
+   * On this connection and in a transaction of its own: all who notify wait for one another at their commits (a lock of
+   * the whole server's), and no acceptance may.
+   */
+  wake (): void {
+    if (!this.#stands) return
+    this.#wanted = true
+    if (!this.#telling && this.#client !== null) void this.#tell(this.#client)
+  }
+
+  watch (onWake: () => void): Promise<Cancel> {
+    const watcher = { onWake }
+    this.#watchers.add(watcher)
+    if (this.#client === null && this.#timer === null) this.#connect()
+    return Promise.resolve(() => {
+      if (this.#watchers.delete(watcher) && this.#watchers.size === 0) void this.#end()
+    })
+  }
+
+  async close (): Promise<void> {
+    this.#watchers.clear()
+    await this.#end()
+  }
+
+  #connect (): void {
+    const { connection } = this.#options
+    const client = new Client({
+      ...connection,
+      connectionTimeoutMillis: STATEMENT_MS_MAX,
+      query_timeout: STATEMENT_MS_MAX,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS
+    })
+    this.#client = client
+    client.on('error', (error) => { this.#lost(client, error) })
+    client.on('end', () => { this.#lost(client, new Error('the connection ended')) })
+    client.on('notification', ({ payload }) => { if (payload !== this.#name) this.#wakeAll() })
+    void this.#begin(client)
+  }
+
+  async #begin (client: Client): Promise<void> {
+    try {
+      await this.#timed('message_listen', async () => {
+        await client.connect()
+        await mustBeOwn(client)
+        // A word that a crash loses costs a polling pause: no disk and no standby is waited for.
+        await client.query(`set synchronous_commit = off; listen ${escapeIdentifier(this.#channel)}`)
+      })
+    } catch (error) {
+      return this.#lost(client, error)
+    }
+    if (this.#client !== client) return
+    if (this.#failures > 0) this.#options.log.info({}, 'the inbox is woken by the database again')
+    this.#failures = 0
+    this.#toldShared = false
+    this.#stands = true
+    this.#later(CHECK_EVERY_MS, () => { void this.#check(client) })
+    // What was said before is said to nobody again.
+    this.#wakeAll()
+  }
+
+  async #check (client: Client): Promise<void> {
+    try {
+      await mustBeOwn(client)
+      if (this.#client === client) this.#later(CHECK_EVERY_MS, () => { void this.#check(client) })
+    } catch (error) {
+      this.#lost(client, error)
+    }
+  }
+
+  /** However many want it meanwhile, one more word is said after the one that is under way. */
+  async #tell (client: Client): Promise<void> {
+    this.#telling = true
+    try {
+      while (this.#wanted && this.#client === client) {
+        this.#wanted = false
+        await this.#timed('message_wake', () => client.query(NOTIFY, [this.#channel, this.#name]))
+      }
+    } catch (error) {
+      this.#lost(client, error)
+    } finally {
+      this.#telling = false
+    }
+  }
+
+  /** Once for each connection, whatever it fails of. */
+  #lost (client: Client, error: unknown): void {
+    if (this.#client !== client) return
+    void this.#end()
+    this.#sayLost(error)
+    this.#failures++
+    const retryMs = error instanceof SharedSession
+      ? POOLED_RETRY_MS
+      : Math.min(RETRY_LONGEST_MS, RETRY_FIRST_MS * 2 ** Math.min(this.#failures, DOUBLINGS_MAX))
+    this.#later(retryMs, () => { this.#connect() })
+  }
+
+  #sayLost (error: unknown): void {
+    const { log } = this.#options
+    const fields = { error: errorText(error) }
+    if (!(error instanceof SharedSession)) {
+      if (this.#failures === 0) {
+        log.warn(fields, 'the inbox is not woken by the database until it is reached again: every process looks each second')
+      }
+      return
+    }
+    if (!this.#toldShared) {
+      log.info(
+        fields,
+        'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second'
+      )
+    }
+    this.#toldShared = true
+  }
+
+  async #end (): Promise<void> {
+    const client = this.#client
+    this.#client = null
+    this.#stands = false
+    this.#wanted = false
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    await client?.end().catch(() => {})
+  }
+
+  #later (ms: number, call: () => void): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      call()
+    }, ms).unref()
+  }
+
+  #wakeAll (): void {
+    for (const { onWake } of Array.from(this.#watchers)) onWake()
+  }
+
+  async #timed (operation: string, work: () => Promise<unknown>): Promise<void> {
+    const began = performance.now()
+    let ok = false
+    try {
+      await work()
+      ok = true
+    } finally {
+      this.#options.meter.store('postgres', operation, ok, performance.now() - began)
+    }
+  }
+}
+
+/** Beyond the longest pause, below what a number can say. */
+const DOUBLINGS_MAX = 10
+
+/** A pooler makes up the number that it gives its clients: with one connection of theirs the server knows none of it. */
+async function mustBeOwn (client: Client): Promise<void> {
+  const { processID } = client as Client & { readonly processID: number | null }
+  const { rows: [backend] } = await client.query<{ pid: number }>(BACKEND)
+  if (backend?.pid !== processID) throw new SharedSession('this database session is shared')
+}

@@ -1,0 +1,107 @@
+/**
+ * Wake-ups between processes: one channel per record that somebody here watches, on a connection of its own that is made
+ * with the first watch. A wake-up is only a reason to look; one that is lost costs a waiter the rest of its polling
+ * interval and nothing else. After every reconnect all watchers are woken, since theirs may have been lost meanwhile.
+ */
+import type { Redis } from 'ioredis'
+import type { Cancel } from '../../ports/clock.ts'
+import { isForbidden } from './client.ts'
+
+export interface WakesOptions {
+  /** Makes the connection for subscriptions. */
+  readonly connect: () => Redis
+  /** How long a watch waits for its subscription; then only polling remains. */
+  readonly standsWithinMs: number
+  /** This user may not subscribe: only polling remains. */
+  readonly onForbidden: (error: Error) => void
+}
+
+/** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
+interface Watcher { readonly onWake: () => void, waits: boolean }
+
+/** `standing`: its subscription. The channel's own promise, gone with it: one for all would gather everybody who ever waited. */
+interface Channel { readonly watchers: Set<Watcher>, readonly standing: PromiseWithResolvers<void> }
+
+/** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
+const CHANNELS_MAX = 20_000
+
+export class Wakes {
+  readonly #options: WakesOptions
+  readonly #channels = new Map<string, Channel>()
+  #client: Redis | null = null
+  #closed = false
+
+  constructor (options: WakesOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the subscription stands, or cannot be had in time; at once if Redis is known to be away. */
+  async watch (name: string, onWake: () => void, away: boolean): Promise<Cancel> {
+    const watcher: Watcher = { onWake, waits: false }
+    const channel = this.#channelOf(name)
+    if (channel === null) return () => {}
+    channel.watchers.add(watcher)
+    if (!away) await within(this.#options.standsWithinMs, channel.standing.promise)
+    watcher.waits = true
+    return () => { this.#cancel(name, channel, watcher) }
+  }
+
+  close (): void {
+    this.#closed = true
+    this.#channels.clear()
+    this.#client?.disconnect()
+  }
+
+  #channelOf (name: string): Channel | null {
+    const known = this.#channels.get(name)
+    if (known !== undefined) return known
+    if (this.#closed || this.#channels.size >= CHANNELS_MAX) return null
+    const channel: Channel = { watchers: new Set(), standing: Promise.withResolvers() }
+    this.#channels.set(name, channel)
+    const client = this.#client ??= this.#connect()
+    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.standing.resolve)
+    return channel
+  }
+
+  #connect (): Redis {
+    const client = this.#options.connect()
+    client.on('error', () => {})
+    client.on('ready', () => { void this.#subscribeAll(client) })
+    client.on('message', (name: string) => { this.#wake(name) })
+    return client
+  }
+
+  async #subscribeAll (client: Redis): Promise<void> {
+    const names = [...this.#channels.keys()]
+    if (names.length > 0) await this.#subscribe(client, names)
+    for (const name of names) {
+      this.#channels.get(name)?.standing.resolve()
+      this.#wake(name)
+    }
+  }
+
+  /** Never rejects: what could not be subscribed is subscribed with the next connection. */
+  async #subscribe (client: Redis, names: string[]): Promise<void> {
+    await client.subscribe(...names).catch((error: unknown) => { if (isForbidden(error)) this.#options.onForbidden(error) })
+  }
+
+  #wake (name: string): void {
+    for (const watcher of [...this.#channels.get(name)?.watchers ?? []]) {
+      if (watcher.waits) watcher.onWake()
+    }
+  }
+
+  #cancel (name: string, channel: Channel, watcher: Watcher): void {
+    channel.watchers.delete(watcher)
+    if (channel.watchers.size > 0 || this.#channels.get(name) !== channel) return
+    this.#channels.delete(name)
+    this.#client?.unsubscribe(name).catch(() => {})
+  }
+}
+
+async function within (ms: number, standing: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) })
+  await Promise.race([standing, late])
+  clearTimeout(timer)
+}

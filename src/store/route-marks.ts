@@ -1,0 +1,78 @@
+/**
+ * Which store keeps the marks of which route. The database's and Redis' are there when they have been reached; what is kept
+ * in this process is this object's own, one for each route.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { DropPolicy } from '../core/policy/policy.ts'
+import { StoreUnavailable } from '../ports/errors.ts'
+import type { Marks, MarkStore } from '../ports/marks.ts'
+import { MemoryBloom } from './memory/bloom.ts'
+import { MemoryMarks } from './memory/marks.ts'
+
+export interface FilterPlan { readonly route: string, readonly capacity: number, readonly errorRate: number, readonly windowMs: number }
+
+/** What a database has beside its records. */
+export interface DatabaseMarks extends MarkStore { readonly sweep: (limit: number) => Promise<number> }
+
+/** What Redis has beside its locks. */
+export interface RedisMarking {
+  readonly marks: MarkStore
+  readonly filter: (plan: FilterPlan) => MarkStore
+}
+
+export class RouteMarks implements Marks {
+  readonly #nowMs: () => number
+  /** By route, and for which policy it was made. */
+  readonly #made = new Map<string, { readonly policy: DropPolicy, readonly store: MarkStore }>()
+  #database: DatabaseMarks | null = null
+  #redis: RedisMarking | null = null
+  readonly #wantsRedis: boolean
+
+  /** `nowMs`: monotonic, for what is kept in this process. `wantsRedis`: a filter waits for it rather than begin here. */
+  constructor (nowMs: () => number, wantsRedis: boolean) {
+    this.#nowMs = nowMs
+    this.#wantsRedis = wantsRedis
+  }
+
+  become (database: DatabaseMarks, redis: RedisMarking | null): void {
+    this.#database = database
+    this.#redis = redis
+  }
+
+  of (route: string, policy: DropPolicy): MarkStore {
+    const { store } = policy
+    if (store.kind === 'database') return this.#database ?? AWAY
+    if (store.kind === 'redis') return this.#redis?.marks ?? AWAY
+    if (store.kind === 'bloom' && this.#wantsRedis && this.#redis === null) return AWAY
+    const made = this.#made.get(route)
+    if (made !== undefined && (made.policy === policy || keepsAlike(made.policy, policy))) return made.store
+    const fresh = this.#make(route, policy)
+    this.#made.set(route, { policy, store: fresh })
+    return fresh
+  }
+
+  async sweep (limit: number): Promise<number> {
+    return await this.#database?.sweep(limit) ?? 0
+  }
+
+  #make (route: string, { store, windowMs }: DropPolicy): MarkStore {
+    if (store.kind === 'memory') return new MemoryMarks({ capacity: store.capacity, nowMs: this.#nowMs })
+    if (store.kind !== 'bloom') return AWAY
+    const { capacity, errorRate } = store
+    return this.#redis?.filter({ route, capacity, errorRate, windowMs }) ??
+      new MemoryBloom({ capacity, errorRate, windowMs, nowMs: this.#nowMs })
+  }
+}
+
+function keepsAlike (one: DropPolicy, other: DropPolicy): boolean {
+  return one.windowMs === other.windowMs && isDeepStrictEqual(one.store, other.store)
+}
+
+/** Not reached yet: certainly nothing was written. */
+const AWAY: MarkStore = {
+  name: 'memory',
+  mark: () => Promise.reject(new StoreUnavailable('marks', 'mark', false)),
+  stands: () => Promise.reject(new StoreUnavailable('marks', 'stands', false)),
+  done: () => Promise.reject(new StoreUnavailable('marks', 'done', false)),
+  remove: () => Promise.reject(new StoreUnavailable('marks', 'remove', false))
+}

@@ -1,0 +1,206 @@
+/**
+ * Write combining: what arrives while a batch is under way goes out with the next. An idle lane sends at the end of the
+ * event loop's turn, so that combining costs nobody a wait: there is no timer anywhere. A lane never mixes kinds of writes (P8: a
+ * settle in the same transaction as a claim deadlocks with its mirror image on another gateway), and it never runs two
+ * writes to one record at the same time.
+ */
+import { Bag } from '../../unordered-list.ts'
+import { StoreOverloaded } from '../../ports/errors.ts'
+
+export interface LaneOptions<Item, Result> {
+  /** For errors and metrics. */
+  readonly name: string
+  /** One transaction. Resolves with one result per item, in the order of the items; rejects as a whole. */
+  readonly run: (items: Item[]) => Promise<Result[]>
+  /** The record's id as text that sorts as its bytes do (hex, latin1): every gateway locks its rows in the same order. */
+  readonly idOf: (item: Item) => string
+  /** Items in one batch. */
+  readonly batchMax: number
+  /** Batches under way at once, at most. */
+  readonly batchesMax: number
+  /**
+   * A second batch beside the first one pays only where a batch takes longer than this (milliseconds), a third where it takes
+   * twice as long, and so on: otherwise it halves the batches and doubles their number. Absent: always `batchesMax`.
+   */
+  readonly batchMsPerLane?: number
+  /** Items that wait, over all ids. At the bound push rejects StoreOverloaded: nothing was sent. */
+  readonly queueMax: number
+  /** Bytes in one batch, as `bytesOf` counts them; an item larger than that travels alone. */
+  readonly batchBytesMax?: number
+  readonly bytesOf?: (item: Item) => number
+  /** Was the failed batch certainly undone? Then its items are tried one by one, so that one poisoned item fails alone. */
+  readonly provenRolledBack: (error: unknown) => boolean
+}
+
+interface Entry<Item, Result> {
+  readonly item: Item
+  readonly id: string
+  readonly resolve: (result: Result) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * A batch that has been under way for so long waits for somebody (a row's lock, a connection that is dead): others go beside
+ * it, as far as `batchesMax` allows. A hundred times a fast commit.
+ */
+const STUCK_MS = 100
+
+/** A batch that took long counts after some dozens like it: the disk has become slower, not this one commit. */
+const FORGETTING = 1.1
+
+export class Lane<Item, Result> {
+  readonly #options: LaneOptions<Item, Result>
+  /** Entries that may go out: of every id at most one is here or under way. */
+  readonly #ready: Array<Entry<Item, Result>> = []
+  /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first; null: none. */
+  readonly #behind = new Map<string, Array<Entry<Item, Result>> | null>()
+  #waiting = 0
+  /** When each batch under way was sent. */
+  readonly #underWay = new Bag<number>()
+  #scheduled = false
+  #unsticking: NodeJS.Timeout | null = null
+  /** What a batch takes when nothing else holds it up. */
+  #fastestMs = 0
+
+  constructor (options: LaneOptions<Item, Result>) {
+    this.#options = options
+  }
+
+  /** Items that wait for a batch. */
+  get waiting (): number {
+    return this.#waiting
+  }
+
+  get idle (): boolean {
+    return this.#waiting === 0 && this.#underWay.size === 0
+  }
+
+  /**
+   * Resolves with the item's own result. Rejects with StoreOverloaded (never sent), or with what `run` rejected with: if
+   * that was not a proven rollback, every item of the batch gets the same error and must count as in doubt.
+   */
+  push (item: Item): Promise<Result> {
+    if (this.#waiting >= this.#options.queueMax) return Promise.reject(new StoreOverloaded(this.#options.name))
+    return new Promise((resolve, reject) => {
+      this.#enqueue({ item, id: this.#options.idOf(item), resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  #enqueue (entry: Entry<Item, Result>): void {
+    this.#waiting++
+    const behind = this.#behind.get(entry.id)
+    if (behind === undefined) {
+      this.#behind.set(entry.id, null)
+      this.#ready.push(entry)
+    } else if (behind === null) {
+      this.#behind.set(entry.id, [entry])
+    } else {
+      behind.push(entry)
+    }
+  }
+
+  /** When all that this turn of the event loop has read is pushed, so that it goes out together. */
+  #schedule (): void {
+    if (this.#scheduled) return
+    if (!this.#hasRoom()) return this.#unstick()
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      while (this.#ready.length > 0 && this.#hasRoom()) this.#send(this.#nextBatch())
+      if (this.#ready.length > 0) this.#unstick()
+    })
+  }
+
+  #hasRoom (): boolean {
+    const { batchesMax, batchMsPerLane } = this.#options
+    const { size } = this.#underWay
+    if (size === 0) return true
+    if (size >= batchesMax) return false
+    if (batchMsPerLane === undefined) return true
+    const lanes = Math.max(1, Math.ceil(this.#fastestMs / batchMsPerLane))
+    return size < lanes || size - this.#stuck() < lanes
+  }
+
+  #stuck (): number {
+    const before = performance.now() - STUCK_MS
+    return this.#underWay.all().filter((sentAt) => sentAt < before).length
+  }
+
+  /** What waits behind batches that may not come back soon is looked at again, even if nothing else is pushed. */
+  #unstick (): void {
+    if (this.#unsticking !== null || this.#underWay.size >= this.#options.batchesMax) return
+    this.#unsticking = setTimeout(() => {
+      this.#unsticking = null
+      if (this.#ready.length > 0) this.#schedule()
+    }, STUCK_MS).unref()
+  }
+
+  /** The shortest of late: longer ones waited for this process or for a lock, which more batches would not shorten. */
+  #learn (tookMs: number): void {
+    this.#fastestMs = this.#fastestMs === 0 ? tookMs : Math.min(tookMs, this.#fastestMs * FORGETTING)
+  }
+
+  #nextBatch (): Array<Entry<Item, Result>> {
+    const { batchMax, batchBytesMax = Infinity, bytesOf } = this.#options
+    let size = 0
+    let bytes = 0
+    for (const entry of this.#ready) {
+      bytes += bytesOf === undefined ? 0 : bytesOf(entry.item)
+      if (size === batchMax || (size > 0 && bytes > batchBytesMax)) break
+      size++
+    }
+    const batch = this.#ready.splice(0, size)
+    this.#waiting -= size
+    return batch.sort((a, b) => a.id < b.id ? -1 : 1)
+  }
+
+  #send (batch: Array<Entry<Item, Result>>): void {
+    const sentAt = performance.now()
+    const place = this.#underWay.add(sentAt)
+    const done = () => {
+      this.#underWay.remove(place)
+      this.#learn(performance.now() - sentAt)
+      for (const entry of batch) this.#release(entry.id)
+      if (this.#ready.length > 0) this.#schedule()
+    }
+    this.#runTogether(batch).then(done, done)
+  }
+
+  async #runTogether (batch: Array<Entry<Item, Result>>): Promise<void> {
+    try {
+      const results = await this.#options.run(batch.map((entry) => entry.item))
+      if (results.length !== batch.length) throw new Error(`${this.#options.name}: ${results.length} results for ${batch.length} items`)
+      batch.forEach((entry, index) => { entry.resolve(results[index] as Result) })
+    } catch (error) {
+      if (batch.length > 1 && this.#options.provenRolledBack(error)) await this.#runSingly(batch)
+      else for (const entry of batch) entry.reject(error)
+    }
+  }
+
+  /** Stops at the first failure that is no proven rollback: a store that went away is not asked once per item. */
+  async #runSingly (batch: Array<Entry<Item, Result>>): Promise<void> {
+    let gone: { readonly error: unknown } | null = null
+    for (const entry of batch) {
+      if (gone !== null) {
+        entry.reject(gone.error)
+        continue
+      }
+      try {
+        const [result] = await this.#options.run([entry.item])
+        entry.resolve(result as Result)
+      } catch (error) {
+        if (!this.#options.provenRolledBack(error)) gone = { error }
+        entry.reject(error)
+      }
+    }
+  }
+
+  /** The oldest entry that waits behind this id becomes ready. */
+  #release (id: string): void {
+    const behind = this.#behind.get(id)
+    const next = behind?.shift()
+    if (next === undefined) this.#behind.delete(id)
+    else this.#ready.push(next)
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Stores that are not opened yet. The gateway listens while it cannot reach its database: it answers 503 (or passes requests
+ * through), and uses no Redis before the database has named the installation (P2).
+ */
+import { StoreNotOpened } from '../../ports/errors.ts'
+import type { InboxStore } from '../../ports/inbox.ts'
+import type { LockStore } from '../../ports/locks.ts'
+import type { RecordCounts } from '../../ports/record-counts.ts'
+import type { RecordStore } from '../../ports/records.ts'
+import type { Registry } from '../../ports/registry.ts'
+import { proxied } from '../../ports/proxied.ts'
+import type { MethodOf, PropertiesOf } from '../../ports/proxied.ts'
+import { NO_LOCKS } from './no-locks.ts'
+
+export interface Lazy<Port> {
+  /** Rejects with StoreNotOpened until `open` has been called: certainly nothing was written. */
+  readonly port: Port
+  readonly open: (port: Port) => void
+}
+
+type Name = RecordStore['name']
+
+export function lazyRecords (name: Name): Lazy<RecordStore> {
+  return lazily<RecordStore>(name, ['close'], (opened) => ({ name, get installation () { return opened('installation').installation } }))
+}
+
+export function lazyInbox (name: Name): Lazy<InboxStore> {
+  return lazily<InboxStore>(name, ['gone'], () => ({}))
+}
+
+export function lazyCounts (name: Name): Lazy<RecordCounts> {
+  return lazily<RecordCounts>(name, [], () => ({}))
+}
+
+export function lazyRegistry (): Lazy<Registry> {
+  return lazily<Registry>('postgres', ['withdraw'], () => ({ name: 'postgres' }))
+}
+
+/** No lock is available until then; nothing rejects. */
+export function lazyLocks (): Lazy<LockStore> {
+  let locks = NO_LOCKS
+  const properties = { get name () { return locks.name }, get mirror () { return locks.mirror } }
+  return { port: proxied<LockStore>(properties, (_, on) => on(locks)), open: (opened) => { locks = opened } }
+}
+
+/** `idle`: methods that have nothing to do while nothing is opened. */
+function lazily<Port extends object> (
+  store: Name,
+  idle: ReadonlyArray<MethodOf<Port>>,
+  propertiesOf: (opened: (operation: string) => Port) => PropertiesOf<Port>
+): Lazy<Port> {
+  let opened: Port | null = null
+  const get = (operation: string): Port => {
+    if (opened === null) throw new StoreNotOpened(store, operation)
+    return opened
+  }
+  const port = proxied<Port>(
+    propertiesOf(get),
+    async (method, on) => opened === null && idle.includes(method) ? undefined : on(get(String(method)))
+  )
+  return { port, open: (it) => { opened = it } }
+}

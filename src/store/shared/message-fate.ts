@@ -1,0 +1,54 @@
+/** What a delivery came to, as the columns that a database's driver writes of it. */
+import { encodeAnswer } from '../../core/protocol/codec.ts'
+import type { Fate, MessageState } from '../../core/inbox/message.ts'
+import type { Answer } from '../../core/record/record.ts'
+
+export interface FateColumns {
+  readonly state: Extract<MessageState, 'waiting' | 'delivered' | 'dead' | 'held'>
+  /** Of one that waits. */
+  readonly inMs: number
+  readonly status: number | null
+  readonly error: string | null
+  readonly answer: Buffer | null
+  /** It was none: the tries are one fewer. */
+  readonly untried: boolean
+}
+
+export function columnsOfFate (fate: Fate): FateColumns {
+  switch (fate.kind) {
+    case 'delivered': return { state: 'delivered', inMs: 0, status: fate.status, error: null, answer: bytesOf(fate.answer), untried: false }
+    case 'again':
+      return {
+        state: 'waiting',
+        inMs: Math.round(fate.inMs),
+        status: fate.status,
+        error: fate.error,
+        answer: null,
+        untried: fate.counts === false
+      }
+    case 'dead':
+      return {
+        state: 'dead',
+        inMs: 0,
+        status: fate.status,
+        error: fate.error,
+        answer: bytesOf(fate.answer),
+        untried: fate.counts === false
+      }
+    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, untried: false }
+  }
+}
+
+/** An answer that cannot be written is not kept: its message must not be delivered again for that. */
+function bytesOf (answer: Answer | null): Buffer | null {
+  if (answer === null) return null
+  try {
+    return encodeAnswer(answer)
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+}
+
+/** A request that cannot be read back is never sent: somebody else has written this row. */
+export const UNDECODABLE: Fate = { kind: 'dead', status: null, error: 'UNDECODABLE', answer: null }

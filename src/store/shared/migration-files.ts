@@ -1,0 +1,23 @@
+/** The numbered files of a database's migrations, as migrations/ has them. */
+import { readdirSync, readFileSync } from 'node:fs'
+
+export interface Migration {
+  readonly number: number
+  readonly name: string
+  /** The newest migration that a build must know to run on a database that has this one. */
+  readonly compatibleFrom: number
+  /** For Postgres with `:schema` where the quoted schema goes. */
+  readonly text: string
+}
+
+/** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
+export function readMigrationFiles (database: 'postgres' | 'sqlite'): Migration[] {
+  const directory = new URL(`../../../migrations/${database}/`, import.meta.url)
+  const files = readdirSync(directory).filter((file) => /^\d{4}_[a-z0-9_]+\.sql$/.test(file)).sort()
+  return files.map((file) => {
+    const text = readFileSync(new URL(file, directory), 'utf8')
+    const compatible = /^-- compatible_from: (\d+)$/m.exec(text)
+    if (compatible === null) throw new Error(`${file} does not say from which migration on a build is compatible with it`)
+    return { number: Number(file.slice(0, 4)), name: file.slice(0, -'.sql'.length), compatibleFrom: Number(compatible[1]), text }
+  })
+}

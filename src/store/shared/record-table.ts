@@ -1,0 +1,245 @@
+/**
+ * The record port's writes and reads over a synchronous table that nobody else writes while one of them runs: the
+ * memory store's Map, or a SQLite transaction. Every write is read, machine (core/protocol/transitions.ts), save; so these two
+ * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
+ */
+import { quarantineLeftMs, transition, type Change } from '../../core/protocol/transitions.ts'
+import type { Identity } from '../../core/record/record-id.ts'
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { ProbeNote } from '../../core/probe/probe.ts'
+import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../../core/protocol/row.ts'
+import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
+import type {
+  AuditEntry,
+  ClaimResult,
+  DueProbe,
+  Lapsed,
+  LapseOrder,
+  OperatorResult,
+  ProbeOrder,
+  RecordFilter,
+  RenewResult,
+  Resolution,
+  SettleResult,
+  Swept,
+  TakeResult
+} from '../../ports/records.ts'
+import type { Unresolved } from '../../ports/telemetry.ts'
+
+/** Who changed which record by hand, and how it stood before and after. */
+export interface Audited extends AuditEntry {
+  readonly atMs: number
+  readonly before: Stored
+  readonly after: Stored
+}
+
+/** Whoever calls has asked whether it still holds. */
+export type LapseRows = Omit<LapseOrder, 'still'>
+
+export interface Table {
+  find: (id: Buffer) => Stored | null
+  /** `before`: what stands there, as {@link find} gave it; null: nothing. Throws StoreRejected if the row breaks a constraint. */
+  save: (row: Stored, before: Stored | null) => void
+  /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
+  lapsing: (order: LapseRows, nowMs: number) => Stored[]
+  /** Removes at most `limit` rows whose expiry is over. */
+  removePast: (limit: number, nowMs: number) => Swept[]
+  /** Rows that isDue (core/protocol/row.ts), longest due first. */
+  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number) => Stored[]
+  unresolved: (nowMs: number) => Unresolved
+  /** Newest claims first. */
+  list: (filter: RecordFilter) => Stored[]
+  /** Has somebody resolved, released or deleted this record since then? */
+  changedByHand: (id: Buffer, sinceMs: number) => boolean
+  note: (audited: Audited) => void
+  /** What stands there goes. */
+  remove: (id: Buffer) => void
+  /** The number of the scheme that claims. */
+  scheme: () => number
+  /** Its secret is lost. */
+  isLost: (scheme: number) => boolean
+}
+
+/** The message that stands under this id in the same database; null: none. */
+export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
+
+/** Whatever message is left under this id goes: {@link MessageOf} has said that none stands there. */
+export type ForgetMessage = (id: Buffer, nowMs: number) => void
+
+/** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
+export class Ledger {
+  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  believedMs = Infinity
+  readonly #table: Table
+  readonly #messageOf: MessageOf
+  readonly #forgetMessage: ForgetMessage
+
+  constructor (table: Table, messageOf: MessageOf, forgetMessage: ForgetMessage) {
+    this.#table = table
+    this.#messageOf = messageOf
+    this.#forgetMessage = forgetMessage
+  }
+
+  insert (claim: Claim, nowMs: number): ClaimResult {
+    return this.#claimed(claim, 'insert', nowMs)
+  }
+
+  take (seen: Seen, claim: Claim, mayRetry: boolean, nowMs: number): TakeResult {
+    const message = this.#messageOf(seen.id, nowMs)
+    if (message !== null) return { kind: 'message', message }
+    const before = this.#table.find(seen.id)
+    const change = transition(before, { kind: 'take', seen, claim, mayRetry }, nowMs, this.#over(nowMs))
+    const claims = claim.scheme === this.#table.scheme()
+    if ((claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write(change, before)) {
+      return { kind: 'won', attempt: change.row.attempt }
+    }
+    return { kind: claims ? 'lost' : 'moved' }
+  }
+
+  confirm (claim: Claim, nowMs: number): ClaimResult {
+    return this.#claimed(claim, 'confirm', nowMs)
+  }
+
+  look (id: Buffer, nowMs: number): Row | null {
+    const row = this.#table.find(id)
+    return row === null ? null : rowOf(row, nowMs, this.#over(nowMs))
+  }
+
+  renew (tokens: readonly Token[], nowMs: number): RenewResult[] {
+    return tokens.map((token) => {
+      const before = this.#table.find(token.id)
+      if (before === null) return 'skipped'
+      return this.#write(transition(before, { kind: 'renew', token }, nowMs, this.#over(nowMs)), before) ? 'renewed' : 'lost'
+    })
+  }
+
+  settle (settlement: Settlement, nowMs: number): SettleResult {
+    const before = this.#table.find(settlement.token.id)
+    return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs, this.#over(nowMs)), nowMs)
+  }
+
+  settleLost (settlement: Settlement, claim: Claim, ageMs: number, nowMs: number): SettleResult {
+    const before = this.#table.find(settlement.token.id)
+    if (this.#table.changedByHand(settlement.token.id, nowMs - ageMs)) {
+      return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
+    }
+    return this.#settled(before, transition(before, { kind: 'settleLost', settlement, claim }, nowMs, this.#over(nowMs)), nowMs)
+  }
+
+  lapse (order: LapseRows, nowMs: number): Lapsed[] {
+    const { running } = order
+    return this.#table.lapsing(order, this.#over(nowMs))
+      .filter((row) => this.#write(transition(row, { kind: 'lapse', running }, nowMs, this.#over(nowMs)), row))
+      .map(({ id, attempt, about: { route, requestId } }) => ({ id, route, requestId, attempt }))
+  }
+
+  sweep (limit: number, nowMs: number): Swept[] {
+    return this.#table.removePast(limit, this.#over(nowMs))
+  }
+
+  takeProbes (order: ProbeOrder, nowMs: number): DueProbe[] {
+    return this.#table.due(order, nowMs, this.#over(nowMs)).map((row) => {
+      const asked = askedRow(row, order.withinMs, nowMs)
+      this.#table.save(asked, row)
+      return dueProbeOf(asked, nowMs, this.#over(nowMs))
+    })
+  }
+
+  noteProbe (note: ProbeNote, nowMs: number): boolean {
+    const before = this.#table.find(note.token.id)
+    const after = before === null ? null : answeredRow(before, note, nowMs)
+    if (after === null) return false
+    this.#table.save(after, before)
+    return true
+  }
+
+  unresolved (nowMs: number): Unresolved {
+    return this.#table.unresolved(nowMs)
+  }
+
+  list (filter: RecordFilter, nowMs: number): RecordDetail[] {
+    return this.#table.list(filter).map((row) => detailOf(row, nowMs, this.#over(nowMs)))
+  }
+
+  resolve (resolution: Resolution, nowMs: number): OperatorResult {
+    const before = this.#table.find(resolution.token.id)
+    return this.#operated(before, transition(before, { kind: 'resolve', resolution }, nowMs, this.#over(nowMs)), resolution.audit, nowMs)
+  }
+
+  expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
+    const before = this.#table.find(token.id)
+    return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs, this.#over(nowMs)), audit, nowMs)
+  }
+
+  #over (nowMs: number): number {
+    return Math.min(nowMs, this.believedMs)
+  }
+
+  #write (change: Change, before: Stored | null): change is Extract<Change, { kind: 'written' }> {
+    if (change.kind !== 'written') return false
+    this.#table.save(change.row, before)
+    return true
+  }
+
+  #claimed (claim: Claim, kind: 'insert' | 'confirm', nowMs: number): ClaimResult {
+    const before = this.#table.find(claim.id)
+    const message = this.#messageOf(claim.id, nowMs)
+    if (message !== null) return before === null ? { kind: 'message', message } : { kind: 'seen', row: rowOf(before, nowMs) }
+    if (before === null && this.#isMoved(claim, nowMs)) return { kind: 'moved' }
+    const change = transition(before, { kind, claim }, nowMs, this.#over(nowMs))
+    if (before === null) this.#goPast(claim, nowMs)
+    if (this.#write(change, before)) return { kind: 'won', attempt: change.row.attempt }
+    if (before === null) throw new TypeError('a claim of a record that does not exist is never refused')
+    return { kind: 'seen', row: rowOf(before, nowMs, this.#over(nowMs)) }
+  }
+
+  /** Another scheme claims, or something that lives stands under the earlier id. */
+  #isMoved ({ scheme, earlierId }: Identity, nowMs: number): boolean {
+    if (scheme !== this.#table.scheme()) return true
+    if (earlierId === null) return false
+    const earlier = this.#table.find(earlierId)
+    return (earlier !== null && !this.#isPast(earlier, nowMs)) || this.#messageOf(earlierId, nowMs) !== null
+  }
+
+  #isPast (row: Stored | null, nowMs: number): boolean {
+    return row !== null && transition(row, { kind: 'sweep' }, nowMs, this.#over(nowMs)).kind === 'removed'
+  }
+
+  /** What is past under the earlier id: whoever has seen it there takes it no more. */
+  #goPast ({ earlierId }: Identity, nowMs: number): void {
+    if (earlierId === null) return
+    this.#table.remove(earlierId)
+    this.#forgetMessage(earlierId, nowMs)
+  }
+
+  #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {
+    if (this.#write(change, before)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
+    return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
+  }
+
+  #operated (before: Stored | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
+    if (before !== null && this.#write(change, before)) {
+      this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
+      return { kind: 'done', row: rowOf(change.row, nowMs, this.#over(nowMs)) }
+    }
+    const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null
+    return {
+      kind: 'refused',
+      row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)),
+      quarantineLeftMs: waits ? quarantineLeftMs(before, this.#over(nowMs)) : null
+    }
+  }
+}
+
+function dueProbeOf (row: Stored, nowMs: number, overMs: number): DueProbe {
+  return {
+    token: { id: row.id, owner: row.owner, attempt: row.attempt },
+    route: row.about.route,
+    requestId: row.about.requestId,
+    question: row.question ?? Buffer.alloc(0),
+    tries: row.asked,
+    unknownMs: nowMs - (row.settledAtMs ?? nowMs),
+    quarantineLeftMs: quarantineLeftMs(row, overMs),
+    absentMs: row.absentAtMs === null ? null : overMs - row.absentAtMs
+  }
+}

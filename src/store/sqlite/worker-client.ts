@@ -1,0 +1,114 @@
+/**
+ * The main thread's end of the worker: batches out, results back by number. When the worker ends unasked, everything
+ * under way is in doubt and everything later fails at once; it is never started again behind the store's back, because
+ * what was in doubt must be told first.
+ */
+import { Worker } from 'node:worker_threads'
+import { StoreUnavailable } from '../../ports/errors.ts'
+import { errorOf } from './faults.ts'
+import { packed, revived, type Call, type FromWorker, type ToWorker, type WorkerStart } from './worker-protocol.ts'
+import type { Lapsed } from '../../ports/records.ts'
+import type { Recovered } from '../../ports/inbox.ts'
+
+interface Waiting {
+  readonly operation: string
+  readonly resolve: (results: unknown[]) => void
+  readonly reject: (error: Error) => void
+}
+
+export interface Opened {
+  readonly link: Link
+  readonly installation: string
+  readonly lapsed: readonly Lapsed[]
+  readonly recovered: Recovered
+}
+
+/** `.ts` in the sources, `.js` in the built package. */
+const WORKER_URL = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
+
+/** Rejects with StartError. */
+export function openLink (start: WorkerStart): Promise<Opened> {
+  // No execArgv of ours: a debugger's port or a test runner's loader is the main thread's alone.
+  const worker = new Worker(WORKER_URL, { workerData: start, name: 'onceway-sqlite', execArgv: [] })
+  return new Promise((resolve, reject) => {
+    worker.once('error', reject)
+    worker.once('message', (message: FromWorker) => {
+      if (message.kind === 'open') {
+        resolve({
+          link: new Link(worker),
+          installation: message.installation,
+          lapsed: revived(message.lapsed),
+          recovered: revived(message.recovered)
+        })
+      } else if (message.kind === 'failed') {
+        reject(errorOf(message.fault))
+      }
+    })
+  })
+}
+
+export class Link {
+  readonly #worker: Worker
+  readonly #waiting = new Map<number, Waiting>()
+  readonly #exited: Promise<void>
+  #sent = 0
+  /** Why nothing can be sent any more. */
+  #ended: Error | null = null
+
+  constructor (worker: Worker) {
+    this.#worker = worker
+    worker.on('message', (message: FromWorker) => { this.#receive(message) })
+    worker.on('error', (error) => { this.#end(error) })
+    this.#exited = new Promise((resolve) => {
+      worker.once('exit', () => {
+        this.#end(new Error('the SQLite worker ended'))
+        resolve()
+      })
+    })
+  }
+
+  /** Why the thread is gone, or null while it is there. */
+  get ended (): Error | null { return this.#ended }
+
+  /** One batch, one transaction; one result per call. Bounded by who sends: the store's lanes. */
+  send (calls: readonly Call[], nowMs: number, believedMs: number | null = null): Promise<unknown[]> {
+    const operation = calls[0]?.op ?? 'nothing'
+    if (this.#ended !== null) return Promise.reject(new StoreUnavailable('sqlite', operation, false, this.#ended))
+    const number = ++this.#sent
+    return new Promise((resolve, reject) => {
+      this.#post({ kind: 'batch', number, nowMs, believedMs, calls })
+      this.#waiting.set(number, { operation, resolve, reject })
+    })
+  }
+
+  /** Resolves when what was sent is done, the file is closed and the thread is gone. */
+  async close (): Promise<void> {
+    if (this.#ended === null) this.#post({ kind: 'close' })
+    await this.#exited
+  }
+
+  /** Ends the thread where it stands, as a crash would. */
+  async kill (): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #post (message: ToWorker): void {
+    const transfer: ArrayBuffer[] = []
+    const body = packed(message, transfer)
+    this.#worker.postMessage(body, transfer)
+  }
+
+  #receive (message: FromWorker): void {
+    if (message.kind !== 'results' && message.kind !== 'fault') return
+    const waiting = this.#waiting.get(message.number)
+    this.#waiting.delete(message.number)
+    if (message.kind === 'results') waiting?.resolve(revived(message.results))
+    else waiting?.reject(errorOf(message.fault))
+  }
+
+  #end (reason: Error): void {
+    this.#ended ??= reason
+    for (const { operation, reject } of this.#waiting.values()) reject(new StoreUnavailable('sqlite', operation, true, this.#ended))
+    this.#waiting.clear()
+  }
+}

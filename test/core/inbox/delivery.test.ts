@@ -1,0 +1,131 @@
+/** What a delivery comes to, for every kind of answer and both promises; and how long the next one waits. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { backoffMs, fateBefore, fateOf, isFinal } from '../../../src/core/inbox/delivery.ts'
+import type { Sent, Tried } from '../../../src/core/inbox/delivery.ts'
+import type { Disposition, IdempotencyPolicy } from '../../../src/core/policy/policy.ts'
+import { retryAfterMs } from '../../../src/core/headers/retry-hints.ts'
+import { apiPolicy } from '../../harness/gateway.ts'
+import { INBOX } from '../../inbox/world.ts'
+
+const NOW = Date.parse('2026-11-21T12:00:00Z')
+const FIRST: Tried = { tries: 1, ageMs: 0, chance: 0.5, nowMs: NOW }
+
+type Promised = Pick<IdempotencyPolicy, 'profile' | 'unknown'>
+const RELAY: Promised = { profile: 'relay', unknown: 'retry' }
+const RELAY_HOLDS: Promised = { profile: 'relay', unknown: 'hold' }
+const API: Promised = { profile: 'api', unknown: 'hold' }
+const API_RETRIES: Promised = { profile: 'api', unknown: 'retry' }
+const API_PROBES: Promised = { profile: 'api', unknown: 'probe' }
+
+const answer = (status: number, headers: readonly string[] = []): Sent => ({
+  kind: 'answer',
+  answer: { status, headers, body: Buffer.from('said') }
+})
+const LOST: Sent = { kind: 'lost', code: 'ECONNRESET' }
+const UNSENT: Sent = { kind: 'unsent', code: 'ECONNREFUSED' }
+
+function fate (sent: Sent, promised: Promised, tried = FIRST, statuses: ReadonlyArray<readonly [number, Disposition]> = []) {
+  const policy = apiPolicy(promised)
+  return fateOf(sent, tried, { ...policy, keep: { ...policy.keep, statuses: new Map(statuses) } }, INBOX)
+}
+
+test('a message is delivered by an answer that takes it, and by nothing else, whatever a client of the route would be told', () => {
+  const table: ReadonlyArray<readonly [sent: Sent, relay: string, relayHolds: string, api: string, apiRetries: string]> = [
+    [answer(200), 'delivered', 'delivered', 'delivered', 'delivered'],
+    [answer(204), 'delivered', 'delivered', 'delivered', 'delivered'],
+    [answer(410), 'dead', 'dead', 'dead', 'dead'],
+    // Kept by profile api, because work may have been done before it: no delivery, and with `hold` nothing to do again by itself.
+    [answer(302), 'again', 'again', 'dead', 'again'],
+    [answer(400), 'again', 'again', 'dead', 'again'],
+    [answer(422), 'again', 'again', 'dead', 'again'],
+    [answer(500), 'again', 'again', 'dead', 'again'],
+    // Refused before the work.
+    [answer(401), 'again', 'again', 'again', 'again'],
+    [answer(429), 'again', 'again', 'again', 'again'],
+    [answer(503, ['Retry-After', '1']), 'again', 'again', 'again', 'again'],
+    [answer(521, ['Server', 'cloudflare']), 'again', 'again', 'again', 'again'],
+    // A hop's, or nobody can tell whose: nobody knows.
+    [answer(408), 'again', 'again', 'held', 'again'],
+    [answer(503), 'again', 'again', 'held', 'again'],
+    [answer(520, ['Server', 'cloudflare']), 'again', 'again', 'held', 'again'],
+    [answer(502), 'again', 'again', 'held', 'again'],
+    [answer(504), 'again', 'again', 'held', 'again'],
+    [LOST, 'again', 'held', 'held', 'again'],
+    [UNSENT, 'again', 'again', 'again', 'again']
+  ]
+  for (const [sent, ...wanted] of table) {
+    assert.deepEqual([RELAY, RELAY_HOLDS, API, API_RETRIES].map((promised) => fate(sent, promised).kind), wanted, JSON.stringify(sent))
+    assert.equal(fate(sent, API_PROBES).kind, wanted[2], 'what is asked about executions holds a delivery')
+  }
+})
+
+test('what the route lists, and what the upstream itself says, goes before the table', () => {
+  for (const promised of [RELAY, API]) {
+    assert.equal(fate(answer(409), promised, FIRST, [[409, 'keep']]).kind, 'delivered', 'a consumer that answers 409 to what it has')
+    assert.equal(fate(answer(200), promised, FIRST, [[200, 'release']]).kind, 'again')
+    assert.equal(fate(answer(500, ['Idempotency-Policy', 'store']), promised).kind, 'delivered')
+    assert.equal(fate(answer(200, ['Idempotency-Policy', 'release']), promised).kind, 'again')
+  }
+  assert.equal(fate(answer(409), API, FIRST, [[409, 'unknown']]).kind, 'held')
+})
+
+test('what is given up says why, and has its last answer', () => {
+  const last: Tried = { ...FIRST, tries: INBOX.attemptsMax }
+  const late: Tried = { ...FIRST, ageMs: INBOX.ageMaxMs }
+  const told = (sent: Sent, promised: Promised, tried: Tried) => {
+    const made = fate(sent, promised, tried)
+    assert.equal(made.kind, 'dead')
+    return [made.error, made.status, made.answer?.body.toString() ?? null, isFinal(made)]
+  }
+  assert.deepEqual(told(answer(422), API, FIRST), ['HTTP_422', 422, 'said', true])
+  assert.deepEqual(told(answer(410), RELAY, FIRST), ['GONE', 410, 'said', true])
+  assert.deepEqual(told(answer(422), RELAY, last), ['ATTEMPTS_SPENT HTTP_422', 422, 'said', false])
+  assert.deepEqual(told(UNSENT, RELAY, last), ['ATTEMPTS_SPENT ECONNREFUSED', null, null, false])
+  assert.deepEqual(told(answer(503), RELAY, late), ['TOO_OLD HTTP_503', 503, 'said', false])
+})
+
+test('one whose tries are over, and whose last worker could not say so, is not sent again', () => {
+  const beyond = INBOX.attemptsMax + 1
+  assert.deepEqual(fateBefore({ tries: beyond, lastError: 'WORKER_LOST' }, INBOX), {
+    kind: 'dead',
+    status: null,
+    error: 'ATTEMPTS_SPENT WORKER_LOST',
+    answer: null,
+    counts: false
+  })
+  assert.equal(fateBefore({ tries: INBOX.attemptsMax, lastError: 'WORKER_LOST' }, INBOX), null)
+  assert.equal(
+    fateBefore({ tries: beyond, lastError: 'HTTP_503' }, INBOX),
+    null,
+    'a reload has lowered the number: it is asked once more, and says why'
+  )
+})
+
+test('the last attempt that is taken is a delivery, and one that is lost is held', () => {
+  const last: Tried = { ...FIRST, tries: INBOX.attemptsMax, ageMs: INBOX.ageMaxMs }
+  assert.equal(fate(answer(200), RELAY, last).kind, 'delivered')
+  assert.equal(fate(LOST, API, last).kind, 'held')
+})
+
+test('an answer that was not read to its end is kept by its head', () => {
+  const made = fate({ kind: 'head', answer: { status: 200, headers: ['X-Part', '1'], body: Buffer.from('half') } }, RELAY)
+  assert.ok(made.kind === 'delivered')
+  assert.deepEqual(made.answer, { status: 200, headers: ['X-Part', '1'], body: Buffer.alloc(0) })
+})
+
+test('the next one waits anywhere up to a bound that doubles; the consumer\'s own word makes it longer, up to the longest', () => {
+  const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map((tries) => backoffMs({ tries, chance: 1 }, INBOX))
+  assert.deepEqual(bounds, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
+  assert.equal(backoffMs({ tries: 9, chance: 0 }, INBOX), 10, 'a pause of nothing would be a loop')
+  const waits = (after: string) => {
+    const made = fate(answer(503, ['Retry-After', after]), RELAY)
+    return made.kind === 'again' ? made.inMs : null
+  }
+  assert.deepEqual(
+    ['0', '7', '86400', 'Sat, 21 Nov 2026 12:00:20 GMT', 'Sat, 21 Nov 2020 12:00:20 GMT', 'soon', '-5', '1e3'].map(waits),
+    [500, 7_000, 30_000, 20_000, 500, 500, 500, 500]
+  )
+  assert.deepEqual(['99999999999', '9'.repeat(400)].map(waits), [30_000, 30_000], 'longer than any number is as long as the longest')
+  assert.equal(retryAfterMs({ status: 503, headers: [], body: Buffer.alloc(0) }, NOW), null)
+})

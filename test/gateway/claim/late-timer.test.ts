@@ -1,0 +1,144 @@
+/**
+ * A timer that is late: the process stood still, and what the upstream answered meanwhile lies in the socket. Here server and
+ * gateway are one process, so that the answer is certainly there, and certainly not read, when the timer's turn comes.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sending } from '../../../src/ports/upstream.ts'
+import { UndiciUpstream } from '../../../src/upstream/sender.ts'
+import { eventually } from '../../harness/eventually.ts'
+import { upstreamPolicy } from '../../harness/gateway.ts'
+
+interface World { readonly sending: Sending, readonly socket: Socket }
+
+const HEAD = 'HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n'
+
+async function start (t: TestContext): Promise<World> {
+  let reached = 0
+  const server = createServer((socket) => { socket.on('data', () => { reached++ }).on('error', () => {}) })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => { server.close() })
+  const policy = upstreamPolicy(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const upstream = new UndiciUpstream([policy])
+  t.after(async () => { await upstream.close() })
+  const connected = once(server, 'connection')
+  const sending = upstream.send(
+    {
+      upstream: policy,
+      method: 'POST',
+      target: '/',
+      headers: ['Host', 'upstream'],
+      body: Buffer.from('x'),
+      responseBytesMax: 1024,
+      reserve: () => true
+    },
+    () => true
+  )
+  const [socket] = await connected as [Socket]
+  t.after(() => { socket.destroy() })
+  await eventually(() => reached > 0, 'sent')
+  return { sending, socket }
+}
+
+/** As a timer does: before the sockets are read. */
+async function atTimer (work: () => void): Promise<void> {
+  await new Promise<void>((resolve) => { setTimeout(() => { work(); resolve() }, 5) })
+}
+
+test('an answer that lies in the socket when a late timer is called is the result', async (t) => {
+  const { sending, socket } = await start(t)
+  await atTimer(() => {
+    socket.write(`${HEAD}all of i`)
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+  })
+  const result = await sending.result
+  assert.deepEqual(result.kind === 'answer' && [result.answer.status, result.answer.body.toString()], [201, 'all of i'])
+})
+
+test('an answer that is still coming in when a late timer is called is waited for, for as long as it comes', async (t) => {
+  const { sending, socket } = await start(t)
+  await atTimer(() => {
+    socket.write(HEAD)
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+  })
+  for (const half of ['half', 'half']) {
+    await sleep(5)
+    socket.write(half)
+  }
+  const result = await sending.result
+  assert.deepEqual(result.kind === 'answer' && result.answer.body.toString(), 'halfhalf')
+})
+
+test('one that does not come, or does not end, is lost by the time-out, and soon', async (t) => {
+  for (const written of ['', HEAD]) {
+    const { sending, socket } = await start(t)
+    const began = performance.now()
+    await atTimer(() => {
+      if (written !== '') socket.write(written)
+      sending.cancel('UPSTREAM_TIMEOUT', true)
+    })
+    const result = await sending.result
+    assert.deepEqual(result.kind === 'lost' && [result.code, result.timedOut], ['UPSTREAM_TIMEOUT', true])
+    assert.ok(performance.now() - began < 1_000, 'it stands still: nobody waits')
+  }
+})
+
+test('one that only trickles is lost too, after a second', async (t) => {
+  const began = performance.now()
+  const { sending, socket } = await start(t)
+  await atTimer(() => {
+    socket.write('HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\n')
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+  })
+  const trickle = setInterval(() => { socket.write('x') }, 2)
+  t.after(() => { clearInterval(trickle) })
+  assert.equal((await sending.result).kind, 'lost')
+  const tookMs = performance.now() - began
+  assert.ok(tookMs > 500 && tookMs < 5_000, `${tookMs} ms`)
+})
+
+test('an end that is no time-out waits for nothing, and ends the look of one that is', async (t) => {
+  for (const looksFirst of [false, true]) {
+    const { sending, socket } = await start(t)
+    await atTimer(() => {
+      socket.write(`${HEAD}all of i`)
+      if (looksFirst) sending.cancel('UPSTREAM_TIMEOUT', true)
+      sending.cancel('DRAIN', false)
+    })
+    const result = await sending.result
+    assert.deepEqual(result.kind === 'lost' && [result.code, result.timedOut], ['DRAIN', false])
+  }
+})
+
+test('what was not sent by the time-out is unsent at once, and for good', async (t) => {
+  const policy = upstreamPolicy('http://127.0.0.1:1', { connectionsMax: 1 })
+  const upstream = new UndiciUpstream([policy])
+  t.after(async () => { await upstream.close() })
+  let asked = 0
+  const sending = upstream.send(
+    {
+      upstream: policy,
+      method: 'POST',
+      target: '/',
+      headers: ['Host', 'upstream'],
+      body: Buffer.from('x'),
+      responseBytesMax: 1024,
+      reserve: () => true
+    },
+    () => { asked++; return true }
+  )
+  sending.cancel('UPSTREAM_TIMEOUT', true)
+  assert.deepEqual(await Promise.race([sending.result, Promise.resolve().then(() => Promise.resolve()).then(() => 'later')]), {
+    kind: 'unsent',
+    code: 'UPSTREAM_TIMEOUT'
+  })
+  await sleep(50)
+  assert.equal(asked, 0)
+})

@@ -1,0 +1,122 @@
+/** Beside a transaction that is older than thousands of deliveries: what these leave behind in the indexes is not read again and again. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import type { TestContext } from 'node:test'
+import type { Delivery } from '../../../src/core/inbox/message.ts'
+import type { InboxStore } from '../../../src/ports/inbox.ts'
+import { Reach } from '../../../src/store/postgres/inbox-reach.ts'
+import { DELIVERED, idsOf, messageOf, namesOf, ROUTE, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
+import { eventually } from '../../harness/eventually.ts'
+import { needs } from '../../harness/needs.ts'
+import { startPostgres } from '../../harness/postgres.ts'
+import type { PostgresServer } from '../../harness/postgres.ts'
+import { openWorld } from './world.ts'
+
+/** Delivered under the eyes of an old transaction. */
+const DEAD_ENTRIES = 1_000
+const TAKES = 40
+const WITHIN_MS = 20_000
+
+const many = (count: number) => Array.from({ length: count }, () => messageOf())
+
+async function deliver (inbox: InboxStore, taken: readonly Delivery[]): Promise<void> {
+  assert.ok((await Promise.all(taken.map(({ token }) => inbox.settle(token, DELIVERED)))).every((settled) => settled))
+}
+
+describe('the reach of a take', needs('own postgres'), () => {
+  let server: Promise<PostgresServer> | null = null
+  after(async () => { await (await server)?.stop() })
+
+  /** As many that were due an hour ago were delivered by this worker, and a transaction from before that is still open. */
+  async function aged (t: TestContext) {
+    const world = await openWorld(t, await (server ??= startPostgres()))
+    const { store: { inbox }, connect, options: { schema } } = world
+    const [client, old] = [await connect(), await connect()]
+    const owner = await workerOf(inbox)
+    await inbox.acceptAll(many(DEAD_ENTRIES))
+    await client.query(`update ${schema}.messages set due_at = due_at - interval '1 hour'`)
+    // What the test itself leaves behind goes first.
+    await client.query(`vacuum ${schema}.messages`)
+    await old.query('begin isolation level repeatable read; select count(*) from pg_class')
+    const taken = await takeFrom(inbox, owner, DEAD_ENTRIES)
+    assert.equal(taken.length, DEAD_ENTRIES)
+    await deliver(inbox, taken)
+    const read = async (index: string) => {
+      await client.query('select pg_stat_clear_snapshot()')
+      const { rows: [row] } = await client.query<{ scans: number, entries: number }>(
+        'select idx_scan::int as scans, idx_tup_read::int as entries from pg_stat_user_indexes where schemaname = $1 and indexrelname = $2',
+        [schema, index]
+      )
+      return row ?? { scans: 0, entries: 0 }
+    }
+    return { ...world, client, owner, read }
+  }
+
+  test('takes, settles and looks at what is next read what waits, and not what has been delivered', async (t) => {
+    const { store: first, reopen, owner, read } = await aged(t)
+    await first.inbox.acceptAll(many(TAKES))
+    // What its sessions have read they tell at their end.
+    await first.close()
+    await eventually(async () => (await read('messages_due')).scans > 0, 'the first process has told', WITHIN_MS)
+    const before = { due: await read('messages_due'), delivering: await read('messages_delivering') }
+    const second = await reopen()
+    for (let count = 0; count < TAKES; count++) {
+      await second.inbox.dueInMs([ROUTE])
+      const taken = await takeFrom(second.inbox, owner, 1)
+      assert.equal(taken.length, 1)
+      await deliver(second.inbox, taken)
+    }
+    await second.close()
+    await eventually(async () => (await read('messages_due')).scans >= before.due.scans + 2 * TAKES, 'the second one, too', WITHIN_MS)
+    const entries = {
+      due: (await read('messages_due')).entries - before.due.entries,
+      delivering: (await read('messages_delivering')).entries - before.delivering.entries
+    }
+    // Everything is looked at now and then, at most once a second.
+    assert.ok(entries.due < TAKES * DEAD_ENTRIES / 2, `${entries.due} entries of messages_due`)
+    assert.ok(entries.delivering < TAKES * DEAD_ENTRIES / 2, `${entries.delivering} entries of messages_delivering`)
+  })
+
+  test('what is due long before anything that was taken is taken all the same, soon', async (t) => {
+    const { store: { inbox }, client, options: { schema }, owner } = await aged(t)
+    const late = messageOf()
+    await inbox.acceptAll([messageOf()])
+    assert.equal((await takeFrom(inbox, owner, 1)).length, 1)
+    await inbox.accept(late)
+    await client.query(`update ${schema}.messages set due_at = due_at - interval '2 hours' where id = $1`, [late.id])
+    const taken: string[] = []
+    await eventually(async () => taken.push(...namesOf(await takeFrom(inbox, owner, 1))) > 0, 'it is taken', WITHIN_MS)
+    assert.deepEqual(taken, idsOf(late))
+  })
+
+  test('a sweep goes on where the last batch ended, and looks at everything when nothing is left', async (t) => {
+    const { store: { inbox }, client, options: { schema } } = await aged(t)
+    await client.query(`update ${schema}.messages set expires_at = clock_timestamp() - interval '1 hour' + number * interval '1 ms'`)
+    const batch = DEAD_ENTRIES / 20
+    const counts = []
+    for (let count = batch; count === batch;) counts.push(count = await inbox.sweep(batch))
+    assert.deepEqual(counts, [...Array.from({ length: 20 }, () => batch), 0])
+    // One that ended long before: nobody has to come back for it.
+    const early = messageOf()
+    await inbox.accept(early)
+    await client.query(
+      `update ${schema}.messages set state = 'discarded', blocks = false, due_at = null, expires_at = clock_timestamp() - interval '1 day'`
+    )
+    assert.equal(await inbox.sweep(batch), 1)
+  })
+})
+
+test('a look reaches back to everything, until something was found: then a little behind it', () => {
+  const reach = new Reach()
+  const all = reach.look()
+  assert.equal(all.fromMs('a'), 0)
+  all.end(new Map([['a', 1_000_000]]))
+  const next = reach.look()
+  assert.ok(next.fromMs('a') < 1_000_000 && next.fromMs('a') > 0)
+  assert.equal(next.fromMs('b'), 0, 'a route of which nothing was found')
+  next.end(new Map())
+  assert.equal(reach.look().fromMs('a'), next.fromMs('a'), 'nothing new moves nothing')
+  const found = reach.look()
+  found.end(new Map([['a', 900_000]]))
+  assert.ok(reach.fromMs('a') < 900_000, 'and what is older takes it back')
+})
