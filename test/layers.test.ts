@@ -1,51 +1,74 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { RequestLine } from '../src/ports/telemetry.ts'
 
 const SRC = fileURLToPath(new URL('../src/', import.meta.url))
+const TESTS = fileURLToPath(new URL('./', import.meta.url))
 
-/** Which rooms a room may import from, beside itself. Imports go down only. */
+/** A layer's files that are in none of its rooms. */
+const TOP = ''
+
+/** Which layers a layer may import from, beside itself. Imports go down only. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   core: [],
-  'errors.ts': [],
-  'unordered-list.ts': [],
   'version.ts': [],
-  'proxied.ts': [],
-  'telling.ts': ['core'],
-  'inbox.ts': ['core'],
-  'registry.ts': ['core'],
-  'pass-through.ts': ['core'],
-  'record-counts.ts': [],
-  'ports.ts': ['core', 'record-counts.ts', 'inbox.ts', 'pass-through.ts', 'registry.ts', 'telling.ts'],
-  'clock.ts': ['unordered-list.ts', 'ports.ts'],
+  'unordered-list.ts': [],
+  ports: ['core'],
   routing: ['core'],
-  gateway: ['unordered-list.ts', 'core', 'ports.ts', 'proxied.ts', 'errors.ts'],
-  upstream: ['core', 'ports.ts', 'errors.ts'],
-  identity: ['core', 'ports.ts'],
-  store: ['unordered-list.ts', 'core', 'ports.ts', 'proxied.ts', 'errors.ts'],
-  background: ['core', 'errors.ts', 'gateway', 'ports.ts'],
-  telemetry: ['config', 'ports.ts', 'version.ts'],
-  config: ['core', 'routing', 'errors.ts'],
-  http: ['unordered-list.ts', 'core', 'errors.ts', 'gateway', 'ports.ts', 'routing'],
+  gateway: ['unordered-list.ts', 'core', 'ports'],
+  upstream: ['core', 'ports'],
+  identity: ['core', 'ports'],
+  store: ['unordered-list.ts', 'core', 'ports'],
+  background: ['core', 'gateway', 'ports'],
+  telemetry: ['config', 'ports', 'version.ts'],
+  config: ['core', 'routing', 'ports'],
+  http: ['unordered-list.ts', 'core', 'gateway', 'ports', 'routing'],
   demo: [],
-  'banner.ts': ['config', 'core', 'version.ts'],
-  'modes.ts': ['gateway'],
-  'stores.ts': ['config', 'core', 'store', 'ports.ts', 'errors.ts'],
-  'reload.ts': ['config', 'errors.ts', 'ports.ts'],
-  'app.ts': [
-    'background', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'gateway', 'http', 'identity', 'modes.ts',
-    'ports.ts', 'reload.ts', 'routing', 'stores.ts', 'telemetry', 'upstream'
+  process: [
+    'background', 'config', 'core', 'gateway', 'http', 'identity', 'ports', 'routing', 'store', 'telemetry', 'unordered-list.ts',
+    'upstream', 'version.ts'
   ],
-  workers: ['app.ts', 'banner.ts', 'clock.ts', 'config', 'core', 'errors.ts', 'http', 'ports.ts', 'reload.ts', 'telemetry'],
-  cli: ['app.ts', 'config', 'core', 'demo', 'errors.ts', 'ports.ts', 'store', 'telemetry', 'version.ts', 'clock.ts', 'http', 'workers'],
+  cli: ['config', 'core', 'demo', 'http', 'ports', 'process', 'store', 'version.ts'],
   'main.ts': ['cli']
 }
 
-/** Libraries that only one room knows. */
+/** The rooms of a layer from the bottom up: a room imports from those before it alone. Files beside the rooms are on top. */
+const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  core: [
+    'json', 'record', 'policy', 'limits', 'headers', 'key', 'fingerprint', 'forward', 'scope', 'probe', 'protocol', 'inbox', 'drop'
+  ],
+  gateway: [
+    'shared', 'limits', 'scope', 'body', 'key', 'issued-keys', 'fingerprint', 'authorise', 'execution', 'claim', 'forward', 'settle',
+    'inbox', 'drop', 'probe'
+  ],
+  store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
+  config: ['read', 'routes', TOP, 'compare'],
+  http: ['shared', 'respond', 'connection', 'endpoints', 'pass'],
+  process: [TOP, 'cluster']
+}
+
+/**
+ * The phases of a guarded request, in their order. Each is a file or a room, a field of the request's line in the log, a folder of tests
+ * and a heading of ARCHITECTURE.md.
+ */
+const PHASES: ReadonlyArray<{ phase: string, at: string, field: keyof RequestLine, tests: string }> = [
+  { phase: 'match', at: 'routing/match.ts', field: 'route', tests: 'routing' },
+  { phase: 'key', at: 'gateway/key', field: 'keyFrom', tests: 'gateway/key' },
+  { phase: 'scope', at: 'gateway/scope', field: 'scopeMs', tests: 'gateway/scope' },
+  { phase: 'body', at: 'gateway/body', field: 'bodyMs', tests: 'gateway/body' },
+  { phase: 'fingerprint', at: 'gateway/fingerprint', field: 'fingerprintMs', tests: 'gateway/fingerprint' },
+  { phase: 'claim', at: 'gateway/claim', field: 'claimMs', tests: 'gateway/claim' },
+  { phase: 'forward', at: 'gateway/forward', field: 'upstreamMs', tests: 'gateway/forward' },
+  { phase: 'settle', at: 'gateway/settle', field: 'settleMs', tests: 'gateway/settle' },
+  { phase: 'respond', at: 'http/respond', field: 'status', tests: 'http/respond' }
+]
+
+/** Libraries that only one layer knows. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
-  fastify: ['http', 'app.ts'],
+  fastify: ['http', 'process'],
   undici: ['upstream'],
   pg: ['store'],
   ioredis: ['store'],
@@ -53,47 +76,106 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   jose: ['identity'],
   pino: ['telemetry'],
   'prom-client': ['telemetry'],
-  'node:cluster': ['workers'],
+  'node:cluster': ['process'],
   yaml: ['config', 'cli']
 }
 
-/** What a pure room may ask of Node: a hash is a function, a clock is not. */
+/** What the pure layer may ask of Node: a hash is a function, a clock is not. */
 const PURE_MAY = ['node:crypto', 'node:buffer']
 
-interface Import { readonly file: string, readonly room: string, readonly from: string }
+interface Import { readonly file: string, readonly layer: string, readonly from: string }
 
 function imports (): Import[] {
   const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
   return files.flatMap((file) => {
     const text = readFileSync(join(SRC, file), 'utf8')
     const found = text.matchAll(/^(?:import|export)[^'"]*?from '([^']+)'|^import '([^']+)'|import\('([^']+)'\)/gm)
-    return Array.from(found, ([, a, b, c]) => ({ file, room: roomOf(file), from: (a ?? b ?? c) as string }))
+    return Array.from(found, ([, a, b, c]) => ({ file, layer: layerOf(file), from: (a ?? b ?? c) as string }))
   })
 }
 
-function roomOf (file: string): string {
+/** Those of files in src, types included. */
+function own (): Array<Import & { readonly to: string }> {
+  return imports().filter(({ from }) => from.startsWith('.'))
+    .map((found) => ({ ...found, to: relative(SRC, join(SRC, found.file, '..', found.from)) }))
+    .filter(({ to }) => !to.startsWith('..'))
+}
+
+function layerOf (file: string): string {
   return file.split('/')[0] as string
 }
 
-function target (found: Import): string {
-  return relative(SRC, join(SRC, found.file, '..', found.from))
+function roomOf (file: string): string {
+  return file.split('/').slice(1, -1).join('/')
+}
+
+/** What leads back to itself, as one list for each circle that was met. */
+function circles (edges: Iterable<readonly [string, string]>): string[][] {
+  const next = new Map<string, Set<string>>()
+  for (const [from, to] of edges) {
+    if (from !== to) next.set(from, (next.get(from) ?? new Set()).add(to))
+  }
+  const found: string[][] = []
+  const done = new Set<string>()
+  const walk = (at: string, way: readonly string[]): void => {
+    const begun = way.indexOf(at)
+    if (begun !== -1) found.push([...way.slice(begun), at])
+    if (begun !== -1 || done.has(at)) return
+    for (const to of next.get(at) ?? []) walk(to, [...way, at])
+    done.add(at)
+  }
+  for (const from of next.keys()) walk(from, [])
+  return found
 }
 
 test('imports go down only, as ARCHITECTURE.md says', () => {
-  const wrong = imports().filter((found) => found.from.startsWith('.')).filter((found) => {
-    const to = roomOf(target(found))
-    return to !== found.room && !target(found).startsWith('..') && !(MAY_IMPORT[found.room] ?? []).includes(to)
-  })
-  assert.deepEqual(wrong.map((found) => `${found.file} -> ${target(found)}`), [])
+  const wrong = own().filter(({ layer, to }) => layerOf(to) !== layer && !(MAY_IMPORT[layer] ?? []).includes(layerOf(to)))
+  assert.deepEqual(wrong.map(({ file, to }) => `${file} -> ${to}`), [])
 })
 
-test('every room has its line in the table', () => {
-  const rooms = new Set(imports().map(({ room }) => room))
-  assert.deepEqual(Array.from(rooms).filter((room) => !(room in MAY_IMPORT)), [])
+test('inside a layer they go down too: a room imports from those before it', () => {
+  const wrong = own().filter(({ layer, file, to }) => {
+    if (layerOf(to) !== layer || roomOf(file) === roomOf(to)) return false
+    const rooms = roomsOf(layer)
+    return rooms.indexOf(roomOf(to)) > rooms.indexOf(roomOf(file))
+  })
+  assert.deepEqual(wrong.map(({ file, to }) => `${file} -> ${to}`), [])
+})
+
+test('every layer and every room has its place', () => {
+  const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const missing = files.filter((file) => !(layerOf(file) in MAY_IMPORT) || !roomsOf(layerOf(file)).includes(roomOf(file)))
+  assert.deepEqual(missing, [])
+  const rooms = Object.entries(ROOMS).flatMap(([layer, names]) => names.map((room) => join(layer, room)))
+  assert.deepEqual(rooms.filter((at) => !existsSync(join(SRC, at))), [])
+})
+
+function roomsOf (layer: string): readonly string[] {
+  const rooms = ROOMS[layer] ?? []
+  return rooms.includes(TOP) ? rooms : [...rooms, TOP]
+}
+
+test('nothing leads back to where it came from: no file and no room, types included', () => {
+  assert.deepEqual(circles([['a', 'b'], ['b', 'c'], ['c', 'a'], ['a', 'd']]), [['a', 'b', 'c', 'a']])
+  assert.deepEqual(circles(own().map(({ file, to }) => [file, to] as const)), [])
+  const room = (file: string): string => `${layerOf(file)}/${roomOf(file)}`
+  assert.deepEqual(circles(own().map(({ file, to }) => [room(file), room(to)] as const)), [])
+})
+
+test('each phase of a request has its place, its field in the log, its tests and its heading, under one name', () => {
+  for (const { at, tests } of PHASES) {
+    assert.ok(existsSync(join(SRC, at)), at)
+    assert.ok(readdirSync(join(TESTS, tests)).some((file) => file.endsWith('.test.ts')), tests)
+  }
+  const line = readFileSync(join(SRC, 'telemetry/log.ts'), 'utf8')
+  for (const { field } of PHASES) assert.match(line, new RegExp(`\\bline\\.${field}\\b`), field)
+  const page = readFileSync(join(TESTS, '../ARCHITECTURE.md'), 'utf8')
+  const headings = Array.from(page.matchAll(/^### `(\w+)`/gm), ([, name]) => name)
+  assert.deepEqual(headings, PHASES.map(({ phase }) => phase))
 })
 
 test('the core is pure: it asks Node for nothing but hashes, and no library at all', () => {
-  const impure = imports().filter(({ room, from }) => room === 'core' && !from.startsWith('.') && !PURE_MAY.includes(from))
+  const impure = imports().filter(({ layer, from }) => layer === 'core' && !from.startsWith('.') && !PURE_MAY.includes(from))
   assert.deepEqual(impure.map(({ file, from }) => `${file} -> ${from}`), [])
   for (const file of readdirSync(join(SRC, 'core'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))) {
     const code = readFileSync(join(SRC, 'core', file), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')
@@ -105,17 +187,14 @@ test('the core is pure: it asks Node for nothing but hashes, and no library at a
   }
 })
 
-test('only its own room knows a library', () => {
-  const wrong = imports().filter(({ room, from }) => from in ONLY_IN && !(ONLY_IN[from] as readonly string[]).includes(room))
+test('only its own layer knows a library', () => {
+  const wrong = imports().filter(({ layer, from }) => from in ONLY_IN && !(ONLY_IN[from] as readonly string[]).includes(layer))
   assert.deepEqual(wrong.map(({ file, from }) => `${file} -> ${from}`), [])
 })
 
 test('drivers do not know each other', () => {
-  const drivers = new Set(['postgres', 'redis', 'sqlite'])
-  const wrong = imports().filter((found) => found.room === 'store').filter((found) => {
-    const [, own] = found.file.split('/')
-    const [room, other] = target(found).split('/')
-    return room === 'store' && drivers.has(own as string) && drivers.has(other as string) && own !== other
-  })
-  assert.deepEqual(wrong.map((found) => `${found.file} -> ${target(found)}`), [])
+  const drivers = new Set(['memory', 'postgres', 'redis', 'sqlite'])
+  const wrong = own().filter(({ layer, file, to }) =>
+    layer === 'store' && drivers.has(roomOf(file)) && drivers.has(roomOf(to)) && roomOf(file) !== roomOf(to))
+  assert.deepEqual(wrong.map(({ file, to }) => `${file} -> ${to}`), [])
 })

@@ -4,8 +4,9 @@
  * known, or joined with an execution that runs, or executed (`claim`, `forward`, `settle`: execute.ts).
  */
 import { sameRequest } from '../core/fingerprint/fingerprint.ts'
-import { admit } from './identify.ts'
-import type { Admitted, AdmitContext } from './identify.ts'
+import { authorised } from './authorise/authorise.ts'
+import { identify } from './identify.ts'
+import type { IdentifiedRequest, IdentifyContext } from './identify.ts'
 import { decisionWithoutClaim } from './claim/claim.ts'
 import { replaysMismatch } from './fingerprint/comparison.ts'
 import { startExecution } from './execute.ts'
@@ -23,7 +24,7 @@ import { TIMED_OUT, POLL_FIRST_MS, POLL_LONGEST_MS, withTimeout, withTimeoutOrGo
 import type { GuardedRequest } from './key/guarded-request.ts'
 import type { RecordSubscription, RecordSubscriptions } from './execution/record-subscriptions.ts'
 
-export interface PipelineContext extends AdmitContext, ExecuteContext {
+export interface PipelineContext extends IdentifyContext, ExecuteContext {
   readonly drop: DropMode
   readonly subscriptions: RecordSubscriptions
 }
@@ -34,20 +35,21 @@ export async function handle (context: PipelineContext, request: GuardedRequest)
     if (key.isAbsent) noteMistyped(context.notices, route.name, route.idempotency.key, request.rawHeaders, 'refused')
     return key.outcome
   }
-  const admission = await admit(context, request, key)
-  if (admission.kind !== 'keyed') return admission.outcome
+  const identified = await identify(context, request, key)
+  if (identified.kind !== 'keyed') return identified.outcome
   try {
-    return await asIdentified(context, admission)
+    // What a caller may do, and how much of it (record-counts.ts), is asked here: behind `fingerprint`, and before any `claim`.
+    return await authorised(context.deps, request, identified.keyed.asked.body) ?? await asIdentified(context, identified)
   } finally {
-    admission.keyed.reservation.release()
+    identified.keyed.reservation.release()
   }
 }
 
 /** Once, and again where the store says that the request has another id by now (ids.ts). */
-async function asIdentified (context: PipelineContext, { again, ...first }: Admitted): Promise<Outcome> {
-  let admitted: Pick<Admitted, 'keyed' | 'parts'> | null = first
-  for (let round = 0; admitted !== null && round < IDENTITIES_MAX; round++) {
-    const { keyed, parts } = admitted
+async function asIdentified (context: PipelineContext, { again, ...first }: IdentifiedRequest): Promise<Outcome> {
+  let identified: Pick<IdentifiedRequest, 'keyed' | 'parts'> | null = first
+  for (let round = 0; identified !== null && round < IDENTITIES_MAX; round++) {
+    const { keyed, parts } = identified
     try {
       if (
         context.ids.lost !== null &&
@@ -59,7 +61,7 @@ async function asIdentified (context: PipelineContext, { again, ...first }: Admi
       return parts === null ? await wayOf(keyed)(context, keyed) : await acceptOrAttend(context, keyed, parts)
     } catch (error) {
       if (!(error instanceof IdentityMoved)) throw error
-      admitted = await inTime(context, again())
+      identified = await inTime(context, again())
     }
   }
   return { kind: 'unavailable' }

@@ -103,7 +103,10 @@ export interface RequestLine {
   /** It meets its route as some servers would read it, not as it stands. */
   readonly alike?: boolean
   readonly attempt: number | undefined
+  /** Until its caller was known: a token may have to be verified first. */
+  readonly scopeMs: number | undefined
   readonly bodyMs: number | undefined
+  readonly fingerprintMs: number | undefined
   readonly claimMs: number | undefined
   readonly upstreamMs: number | undefined
   readonly settleMs: number | undefined

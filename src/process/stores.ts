@@ -20,7 +20,7 @@ import { lazyCounts, lazyInbox, lazyLocks, lazyRecords, lazyRegistry } from '../
 import type { Lazy } from '../store/shared/lazy.ts'
 import { NO_REGISTRY } from '../store/shared/no-registry.ts'
 import { RouteMarks } from '../store/route-marks.ts'
-import type { DatabaseMarks } from '../store/route-marks.ts'
+import type { DatabaseMarks } from '../store/shared/mark-stores.ts'
 import { connectPostgres } from '../store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from '../store/postgres/open.ts'
 import { RedisLocks } from '../store/redis/locks.ts'

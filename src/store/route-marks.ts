@@ -8,17 +8,7 @@ import { StoreUnavailable } from '../ports/errors.ts'
 import type { Marks, MarkStore } from '../ports/marks.ts'
 import { MemoryBloom } from './memory/bloom.ts'
 import { MemoryMarks } from './memory/marks.ts'
-
-export interface FilterPlan { readonly route: string, readonly capacity: number, readonly errorRate: number, readonly windowMs: number }
-
-/** What a database has beside its records. */
-export interface DatabaseMarks extends MarkStore { readonly sweep: (limit: number) => Promise<number> }
-
-/** What Redis has beside its locks. */
-export interface RedisMarking {
-  readonly marks: MarkStore
-  readonly filter: (plan: FilterPlan) => MarkStore
-}
+import type { DatabaseMarks, RedisMarking } from './shared/mark-stores.ts'
 
 export class RouteMarks implements Marks {
   readonly #nowMs: () => number

@@ -81,7 +81,8 @@ function requestText (line: RequestLine, base: string): string {
     (line.alike === true ? ',"alike":true' : '') +
     (line.keyFrom === undefined ? '' : `,"keyFrom":${JSON.stringify(line.keyFrom)}`) +
     (line.attempt === undefined ? '' : `,"attempt":${line.attempt}`) +
-    timed('bodyMs', line.bodyMs) + timed('claimMs', line.claimMs) + timed('upstreamMs', line.upstreamMs) +
+    timed('scopeMs', line.scopeMs) + timed('bodyMs', line.bodyMs) + timed('fingerprintMs', line.fingerprintMs) +
+    timed('claimMs', line.claimMs) + timed('upstreamMs', line.upstreamMs) +
     timed('settleMs', line.settleMs) + timed('waitMs', line.waitMs) +
     (line.requestBytes === undefined ? '' : `,"requestBytes":${line.requestBytes}`) +
     (line.reason === undefined ? '' : `,"reason":${quoted(line.reason)}`) +

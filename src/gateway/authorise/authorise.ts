@@ -14,14 +14,14 @@ import type { Rejected } from '../shared/outcome.ts'
 
 /** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
 export async function authorised (
-  context: { readonly deps: Deps },
+  { clock, meter }: Pick<Deps, 'clock' | 'meter'>,
   { route, rawHeaders }: GuardedRequest,
   body: Buffer
 ): Promise<Rejected | null> {
   const verify = verifierOf(route.idempotency)
   if (verify === null) return null
-  const verified = verifySignature(verify, rawHeaders, body, context.deps.clock.wallMs())
-  context.deps.meter.signature(route.name, verified.kind === 'good' ? verified.secret : verified.why)
+  const verified = verifySignature(verify, rawHeaders, body, clock.wallMs())
+  meter.signature(route.name, verified.kind === 'good' ? verified.secret : verified.why)
   return verified.kind === 'good' ? null : rejected('signature-invalid', `${verified.detail} ${nothingDone(route.idempotency, rawHeaders)}`)
 }
 

@@ -1,7 +1,7 @@
 /** Giving out keys (core/key/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
 import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../../core/key/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
-import { bodyRefusal } from '../key/guarded-request.ts'
+import { bodyRefusal } from '../body/read-whole.ts'
 import type { GuardedRequest } from '../key/guarded-request.ts'
 import { callerScope } from '../scope/scope.ts'
 import type { CallerContext, CallerRequest } from '../scope/scope.ts'

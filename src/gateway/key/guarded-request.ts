@@ -2,16 +2,10 @@
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
-import type { Steps } from '../shared/steps.ts'
 import type { HeadKey } from './head-key.ts'
-import type { Rejected } from '../shared/outcome.ts'
-import type { BodyRoom } from '../body/body-room.ts'
+import type { Unread } from '../body/read-whole.ts'
 
-export type BodyResult =
-  | { readonly kind: 'body', readonly body: Buffer }
-  | { readonly kind: 'too-large' | 'too-slow' | 'no-room' | 'gone' }
-
-export interface GuardedRequest {
+export interface GuardedRequest extends Unread {
   readonly route: GuardedRoute
   /** What the head says of its key: found once, and used on the whole way. */
   readonly key: Exclude<HeadKey, { kind: 'unguarded' }>
@@ -28,18 +22,6 @@ export interface GuardedRequest {
   /** What an informational answer of the upstream is told to. */
   readonly informed: (status: number, headers: RawHeaders) => void
   readonly requestId: string
-  readonly steps: Steps
-  /** Reads it whole. Every byte is taken from its room before it is held. Whoever gave the room gives it back, whatever came. */
-  readonly readBody: (bytesMax: number, room: BodyRoom) => Promise<BodyResult>
   /** Resolves when nobody waits for this request's answer any more. Asked by waiters only; an execution does not care (E1). */
   readonly gone: () => Promise<void>
-}
-
-export function bodyRefusal (kind: Exclude<BodyResult['kind'], 'body'>, room: BodyRoom): Rejected {
-  switch (kind) {
-    case 'too-large': return { kind: 'rejected', code: 'request-too-large', close: true }
-    case 'too-slow': return { kind: 'rejected', code: 'request-timeout', close: true }
-    case 'no-room': return room.refused()
-    case 'gone': return { kind: 'rejected', code: 'bad-request', detail: 'The request ended before its body was complete.', close: true }
-  }
 }

@@ -7,7 +7,10 @@ export interface Steps {
   /** Which source the key came from, where there are several. */
   keyFrom?: string
   attempt?: number
+  /** Until its caller was known: a token may have to be verified first. */
+  scopeMs?: number
   bodyMs?: number
+  fingerprintMs?: number
   claimMs?: number
   upstreamMs?: number
   settleMs?: number

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { Gathering } from '../../core/limits/gathering.ts'
-import type { BodyResult } from '../../gateway/key/guarded-request.ts'
+import type { BodyResult } from '../../gateway/body/read-whole.ts'
 import type { Clock } from '../../ports/clock.ts'
 
 /** RFC 9112 6.3: framed by either field; nothing follows a length of zero. */
