@@ -73,14 +73,14 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'moved-for-good',
     does: 'refuses a request that has another id by now',
     breaks: ['P12', 'trouble'],
-    patches: [{ file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'admitted = null\n' }]
+    patches: [{ file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'identified = null\n' }]
   },
   {
     name: 'schemes-are-waited-for',
     does: 'waits for the word which scheme claims for as long as the database takes for it',
     breaks: ['P12', 'I8'],
     patches: [
-      { file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'admitted = await again().catch(() => null)\n' },
+      { file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'identified = await again().catch(() => null)\n' },
       {
         file: 'gateway/shared/ids.ts',
         find: 'this.#deps().records.schemes()',
