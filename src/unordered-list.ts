@@ -2,23 +2,23 @@
  * For what comes and goes with every request: a list that gives up what leaves it at once. A Set would keep it, and what
  * it leads to, in old copies of its table (gateway/execution/executions.ts says how). In no order.
  */
-export interface Place<Item> { readonly item: Item, index: number }
+export interface Slot<Item> { readonly item: Item, index: number }
 
 const LEFT = -1
 
-export class Bag<Item> {
-  readonly #places: Array<Place<Item>> = []
+export class UnorderedList<Item> {
+  readonly #places: Array<Slot<Item>> = []
 
   get size (): number { return this.#places.length }
 
-  add (item: Item): Place<Item> {
+  add (item: Item): Slot<Item> {
     const place = { item, index: this.#places.length }
     this.#places.push(place)
     return place
   }
 
   /** Once it has left, nothing happens. */
-  remove (place: Place<Item>): void {
+  remove (place: Slot<Item>): void {
     if (place.index === LEFT) return
     const last = this.#places.pop()
     if (last !== undefined && last !== place) {

@@ -2,8 +2,8 @@
  * Asks the stores which promise holds, when they have been reached and every minute after, because a failover changes the
  * server; says it once, and again when it is another one. What cannot be asked stands as it was last told.
  */
-import { ABOUT_WEAKNESS, told } from '../core/protocol/durability.ts'
-import type { Remark, Standing, ToldStanding } from '../core/protocol/durability.ts'
+import { ABOUT_WEAKNESS, reported } from '../core/protocol/durability.ts'
+import type { Remark, Durability, ReportedDurability } from '../core/protocol/durability.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import { Service } from './service.ts'
@@ -15,7 +15,7 @@ const UNREACHED_EVERY_MS = 1_000
 
 export interface StandingOptions {
   /** Rejects while the arbiter cannot be asked. */
-  readonly standing: () => Promise<Standing>
+  readonly standing: () => Promise<Durability>
   readonly remarks: () => readonly Remark[]
   readonly meter: Pick<Meter, 'standing'>
   readonly clock: Clock
@@ -23,13 +23,13 @@ export interface StandingOptions {
   /** Logs it; false: only keeps it. */
   readonly says: boolean
   /** Called with each that is another one. */
-  readonly onChange?: (standing: ToldStanding) => void
+  readonly onChange?: (standing: ReportedDurability) => void
 }
 
 export class StandingWatch {
   readonly #options: StandingOptions
   readonly #service: Service
-  #last: ToldStanding | null = null
+  #last: ReportedDurability | null = null
   #askedAtMs = -Infinity
 
   constructor (options: StandingOptions) {
@@ -39,7 +39,7 @@ export class StandingWatch {
   }
 
   /** null: the arbiter has not been asked yet. */
-  get last (): ToldStanding | null { return this.#last }
+  get last (): ReportedDurability | null { return this.#last }
 
   start (): this {
     this.#service.start()
@@ -53,10 +53,10 @@ export class StandingWatch {
     const known = this.#last
     const due = known === null || clock.monotonicMs() - this.#askedAtMs >= EVERY_MS
     // What Redis has said costs no question: it is looked at every time.
-    const asked: Standing | null = due ? await this.#options.standing().catch(() => null) : known
+    const asked: Durability | null = due ? await this.#options.standing().catch(() => null) : known
     if (asked === null) return false
     if (due) this.#askedAtMs = clock.monotonicMs()
-    const now = told(asked, remarks())
+    const now = reported(asked, remarks())
     meter.standing(now)
     if (known === null || !alike(known, now)) {
       this.#say(now)
@@ -66,7 +66,7 @@ export class StandingWatch {
     return false
   }
 
-  #say ({ promise, reasons, remarks }: ToldStanding): void {
+  #say ({ promise, reasons, remarks }: ReportedDurability): void {
     const { log, says } = this.#options
     if (!says) return
     const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
@@ -75,6 +75,6 @@ export class StandingWatch {
   }
 }
 
-function alike (one: ToldStanding, other: ToldStanding): boolean {
+function alike (one: ReportedDurability, other: ReportedDurability): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
 }

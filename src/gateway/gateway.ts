@@ -101,13 +101,13 @@ export class Gateway implements PipelineContext {
    * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
    * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
    */
-  become (
+  reconfigure (
     { limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<
       Deps,
       'limits' | 'longestLeaseMs' | 'longestKeepMs' | 'probed' | 'inboxes' | 'secrets' | 'marksKeptMs'
     >
   ): void {
-    this.ids.become(keyed)
+    this.ids.reconfigure(keyed)
     this.deps = { ...this.deps, limits, probed, inboxes, longestLeaseMs: Math.max(this.deps.longestLeaseMs, longestLeaseMs) }
     this.lapseGuard.lengthen(longestLeaseMs)
     this.arbiterClock.lengthen(longestKeepMs)

@@ -77,9 +77,9 @@ async function inTime<Known> (context: PipelineContext, asking: Promise<Known | 
 /** What stands under the earlier id may end between the look at it and the claim, and a switch may come in between: more is no accident. */
 const IDENTITIES_MAX = 8
 
-type Way = (context: PipelineContext, keyed: KeyedRequest) => Promise<Outcome>
+type Handler = (context: PipelineContext, keyed: KeyedRequest) => Promise<Outcome>
 
-function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: KeyedRequest): Way {
+function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: KeyedRequest): Handler {
   if (drop !== null) return async (context, keyed) => context.drop.pass(keyed, drop)
   if (inbox === null) return async (context, keyed) => asAccepted(keyed, await attend(context, keyed))
   return inboxFor === 'all' ? acceptOrAttend : attendOrAccept

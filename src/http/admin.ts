@@ -7,7 +7,7 @@ import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { headerLines } from '../core/headers/lines.ts'
 import { isHost } from '../core/headers/host.ts'
-import type { ToldStanding } from '../core/protocol/durability.ts'
+import type { ReportedDurability } from '../core/protocol/durability.ts'
 import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
 
@@ -20,7 +20,7 @@ export interface Readiness {
   /** A sentence, while it is starting and waits for something; absent: nothing is known of it. */
   readonly waiting?: string
   /** Which promise holds. null: the database has not been asked yet. */
-  readonly standing: ToldStanding | null
+  readonly standing: ReportedDurability | null
 }
 
 export interface AdminOptions {
@@ -92,9 +92,9 @@ export interface ReadinessAnswer {
   readonly degraded: readonly string[]
   readonly reason?: string
   /** Which promise holds (docs/concepts/guarantees.md); not there until the database has been asked. */
-  readonly promise?: ToldStanding['promise']
-  readonly reasons?: ToldStanding['reasons']
-  readonly remarks?: ToldStanding['remarks']
+  readonly promise?: ReportedDurability['promise']
+  readonly reasons?: ReportedDurability['reasons']
+  readonly remarks?: ReportedDurability['remarks']
 }
 
 /** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */

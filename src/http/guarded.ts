@@ -35,32 +35,32 @@ import { passThrough } from './pass/passthrough.ts'
 import type { Passed } from './pass/passthrough.ts'
 import { clientCertificateOf } from './shared/peer.ts'
 import { ANY_METHOD, answersPreflight } from './endpoints/preflight.ts'
-import type { Pressure } from './connection/load-shedding.ts'
+import type { LoadShedding } from './connection/load-shedding.ts'
 import { problemAskedFor, tellProblem } from './endpoints/problem-pages.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import { addRequestId } from './shared/request-id.ts'
 import type { ServerOptions } from './shared/options.ts'
-import { behindThisTurn } from './respond/end-of-tick.ts'
+import { atEndOfTick } from './respond/end-of-tick.ts'
 import type { UpgradeWay } from './pass/tunnels.ts'
 import { unreadOf } from './respond/unread.ts'
 import { isWhole, writeSlowly, writeWhole } from './respond/write.ts'
 import type { Unread, WholeWritten } from './respond/write.ts'
 
 /** What a head comes to. */
-type Way =
+type HeadDecision =
   | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly key: GuardedRequest['key'], readonly alike: boolean }
   | { readonly kind: 'passed', readonly passed: Passed }
   /** Nothing is read behind it. */
   | { readonly kind: 'malformed', readonly detail: string, readonly status?: number }
   | { readonly kind: 'refused', readonly code: 'bad-request' | 'no-route', readonly detail?: string }
 
-type Guarded = Extract<Way, { kind: 'guarded' }>
+type Guarded = Extract<HeadDecision, { kind: 'guarded' }>
 
 export class GuardedRequests {
   readonly #options: ServerOptions
-  readonly #pressure: Pressure
+  readonly #pressure: LoadShedding
 
-  constructor (options: ServerOptions, pressure: Pressure) {
+  constructor (options: ServerOptions, pressure: LoadShedding) {
     this.#options = options
     this.#pressure = pressure
   }
@@ -114,7 +114,7 @@ export class GuardedRequests {
       (gateway.deps.inboxes.size > 0 && messageAskedFor(raw) !== null)
   }
 
-  #wayOf (raw: IncomingMessage): Way {
+  #wayOf (raw: IncomingMessage): HeadDecision {
     const { method = 'GET', url = '/', rawHeaders } = raw
     const overriding = overridingMethods(rawHeaders, url)
     // Under an overriding method it may be taken for more than a question.
@@ -135,7 +135,7 @@ export class GuardedRequests {
     }
   }
 
-  #onRoute (raw: IncomingMessage, { route, alike }: { readonly route: Route, readonly alike: boolean }, safe: boolean): Way {
+  #onRoute (raw: IncomingMessage, { route, alike }: { readonly route: Route, readonly alike: boolean }, safe: boolean): HeadDecision {
     if (!isGuarded(route) || safe) {
       const ignoredKey = !safe && headerLines(raw.rawHeaders, 'idempotency-key').length > 0
       if (ignoredKey) this.#options.meter.ignored()
@@ -150,7 +150,7 @@ export class GuardedRequests {
   }
 
   /** A preset lets it pass, or it has no key. A client that misspells the field would believe itself protected. */
-  #unguarded ({ rawHeaders }: IncomingMessage, route: GuardedRoute, { found }: Extract<HeadKey, { kind: 'unguarded' }>): Way {
+  #unguarded ({ rawHeaders }: IncomingMessage, route: GuardedRoute, { found }: Extract<HeadKey, { kind: 'unguarded' }>): HeadDecision {
     const { meter, gateway: { notices }, routes } = this.#options
     if (found.kind === 'passes') meter.passed(route.name, found.preset, found.why)
     else {
@@ -160,7 +160,7 @@ export class GuardedRequests {
     return { kind: 'passed', passed: { route, ignoredKey: found.kind === 'passes', rules: routes.rulesFor(route) } }
   }
 
-  #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<Way, { kind: 'malformed' }>): void {
+  #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<HeadDecision, { kind: 'malformed' }>): void {
     sendProblem(request, reply, 'bad-request', this.#options, { detail, close: true, ...(status !== undefined && { status }) })
   }
 
@@ -185,7 +185,7 @@ export class GuardedRequests {
     addRequestId(reply.headers, request.id)
     reply.headers.push(...corsOfReply(reply, outcome, asking))
     const note = (sentBytes: number): void => { this.#note(raw, way, request.id, reply, steps, sentBytes, performance.now() - startedAt) }
-    if (isWhole(raw, reply)) behindThisTurn(() => { note(this.#write(response, reply, request.id, unread)) })
+    if (isWhole(raw, reply)) atEndOfTick(() => { note(this.#write(response, reply, request.id, unread)) })
     else note(await this.#writeSlowly(raw, response, reply, request.id, unread))
   }
 
@@ -336,7 +336,7 @@ const METHOD_NOT_ALLOWED = 405
 const VERSION_NOT_SUPPORTED = 505
 
 /** What cannot be understood without guessing where it ends, or for whom it is: nothing is read behind it. */
-function malformedHead (raw: IncomingMessage): Extract<Way, { kind: 'malformed' }> | null {
+function malformedHead (raw: IncomingMessage): Extract<HeadDecision, { kind: 'malformed' }> | null {
   const { httpVersion, rawHeaders } = raw
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return { kind: 'malformed', detail: 'The gateway speaks HTTP/1.1 and HTTP/1.0.', status: VERSION_NOT_SUPPORTED }

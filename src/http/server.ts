@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Connections } from './connection/connection.ts'
 import { GuardedRequests } from './guarded.ts'
 import type { ServerOptions } from './shared/options.ts'
-import { Pressure } from './connection/load-shedding.ts'
+import { LoadShedding } from './connection/load-shedding.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import { requestIdOf } from './shared/request-id.ts'
 import { isWebSocket, Tunnels } from './pass/tunnels.ts'
@@ -82,7 +82,7 @@ export function createServer (options: ServerOptions): GuardedListener {
     if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   }
   connections.watch(server.server)
-  const pressure = new Pressure(options)
+  const pressure = new LoadShedding(options)
   pressure.watch(server.server)
   const guarded = new GuardedRequests(options, pressure)
   const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeWay(request))

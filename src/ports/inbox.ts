@@ -108,7 +108,7 @@ export interface InboxStore {
  * reason to look. A word that is lost, for whatever reason, costs the rest of a polling pause and nothing else, and
  * `onWake` may be called for nothing.
  */
-export interface InboxWakes {
+export interface InboxSubscriptions {
   /** Tells everybody else who watches. */
   wake: () => void
   /** For as long as it is not cancelled: connections come and go, and after each that is new `onWake` is called. Never rejects. */

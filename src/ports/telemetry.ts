@@ -2,7 +2,7 @@
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'
-import type { ToldStanding } from '../core/protocol/durability.ts'
+import type { ReportedDurability } from '../core/protocol/durability.ts'
 
 /** Unresolved indeterminate records: how many, and how long the oldest has been so. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
@@ -47,7 +47,7 @@ export interface Meter {
   /** This store is configured; asked whenever somebody looks: can it be used just now? */
   reaches: (store: string, read: () => boolean) => void
   /** Which promise holds, as often as it was looked at. */
-  standing: (standing: ToldStanding) => void
+  standing: (standing: ReportedDurability) => void
   /** How far the arbiter's clock is found ahead, as often as it was read; 0: it is not. */
   arbiterAhead: (aheadMs: number) => void
   /** It was found to have stepped ahead. */

@@ -194,7 +194,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     deliveryLog: logs.deliveries,
     instance
   }, MODES, leases.shortestMs)
-  gateway.registration.become(config.routes)
+  gateway.registration.reconfigure(config.routes)
   // A standby that does not acknowledge is no reason to stay down: signs of life and claims hear of the scheme too.
   if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(countedRoutes(config))
@@ -254,12 +254,12 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     },
     take: (next) => {
       const taken = liveOf(next)
-      logs.become(next.log.level)
-      upstream.become(next.upstreams, next.limits.share)
-      passing.become(next.upstreams, next.limits.share)
+      logs.setLevel(next.log.level)
+      upstream.reconfigure(next.upstreams, next.limits.share)
+      passing.reconfigure(next.upstreams, next.limits.share)
       tokens.forgetFiles()
-      gateway.become(settingsOf(next, stores.secretsBy(next)))
-      gateway.registration.become(next.routes)
+      gateway.reconfigure(settingsOf(next, stores.secretsBy(next)))
+      gateway.registration.reconfigure(next.routes)
       meter.guarded(countedRoutes(next))
       registrar.soon()
       Object.assign(live, taken)

@@ -1,7 +1,7 @@
 /** The real time and the real chance behind their ports. */
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
-import { Bag } from '../unordered-list.ts'
+import { UnorderedList } from '../unordered-list.ts'
 import type { Cancel, Clock, Random } from '../ports/clock.ts'
 
 export const SYSTEM_CLOCK: Clock = {
@@ -63,7 +63,7 @@ function at (dueMs: number, call: () => void): Cancel {
   return () => { clearTimeout(timer) }
 }
 
-type Calls = Bag<() => void>
+type Calls = UnorderedList<() => void>
 
 /** The calls of one width of slots (a power of two, in ms), by the number of the slot at whose beginning they are due. */
 const slotsByWidth = new Map<number, Map<number, Calls>>()
@@ -83,7 +83,7 @@ function shared (ms: number, call: () => void): Cancel {
 }
 
 function open (width: number, number: number): Calls {
-  const calls: Calls = new Bag()
+  const calls: Calls = new UnorderedList()
   const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
   slotsByWidth.set(width, slots.set(number, calls))
   at(number * width, () => {

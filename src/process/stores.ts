@@ -7,15 +7,15 @@ import type { AddressConfig, Config, RedisConfig } from '../config/config.ts'
 import { Outage, retryInMs } from '../core/limits/outage.ts'
 import { newestSchemeName } from '../core/record/schemes.ts'
 import { STRICT } from '../core/protocol/durability.ts'
-import type { Remark, Standing } from '../core/protocol/durability.ts'
+import type { Remark, Durability } from '../core/protocol/durability.ts'
 import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from '../ports/errors.ts'
-import type { InboxStore, InboxWakes, Recovered } from '../ports/inbox.ts'
+import type { InboxStore, InboxSubscriptions, Recovered } from '../ports/inbox.ts'
 import type { Lapsed, RecordStore } from '../ports/records.ts'
 import type { LockStore } from '../ports/locks.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import type { RecordCounts } from '../ports/record-counts.ts'
 import type { Registry } from '../ports/registry.ts'
-import { LateWakes, wakesThrough } from '../store/shared/inbox-subscriptions.ts'
+import { LazyInboxSubscriptions, wakesThrough } from '../store/shared/inbox-subscriptions.ts'
 import { lazyCounts, lazyInbox, lazyLocks, lazyRecords, lazyRegistry } from '../store/shared/lazy.ts'
 import type { Lazy } from '../store/shared/lazy.ts'
 import { NO_REGISTRY } from '../store/shared/no-registry.ts'
@@ -47,7 +47,7 @@ export class Stores {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore
-  readonly wakes = new LateWakes()
+  readonly wakes = new LazyInboxSubscriptions()
   readonly registry: Registry
   readonly counts: RecordCounts
   readonly marks: RouteMarks
@@ -155,7 +155,7 @@ export class Stores {
   }
 
   /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
-  async standing (): Promise<Standing> {
+  async standing (): Promise<Durability> {
     // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
@@ -222,7 +222,7 @@ export class Stores {
     records: RecordStore & {
       readonly inbox: InboxStore
       readonly counts: RecordCounts
-      readonly wakes: InboxWakes
+      readonly wakes: InboxSubscriptions
       readonly marks: DatabaseMarks
     }
   ): void {

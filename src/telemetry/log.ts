@@ -43,7 +43,7 @@ export interface Logs {
   /** The same for what most deliveries of an inbox come to. */
   readonly deliveries: DeliveryLog
   /** A reload. */
-  readonly become: (level: LogLevel) => void
+  readonly setLevel: (level: LogLevel) => void
 }
 
 export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
@@ -65,7 +65,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
     log,
     requests: { note: (line) => { if (log.isLevelEnabled('info')) lines.add(requestText(line, members)) } },
     deliveries: { note: (line) => { if (log.isLevelEnabled('info')) lines.add(deliveryText(line, members)) } },
-    become: (next) => { log.level = next }
+    setLevel: (next) => { log.level = next }
   }
 }
 

@@ -23,8 +23,8 @@ export class UndiciPassThrough implements PassThrough {
   get size (): number { return this.#pools.taken }
 
   /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
-  become (upstreams: readonly UpstreamPolicy[], share = 1): void {
-    this.#pools.become(upstreams, share)
+  reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {
+    this.#pools.reconfigure(upstreams, share)
   }
 
   pass (request: PassRequest, listener: PassListener): Passage {

@@ -36,7 +36,7 @@ export class Pools {
   get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { places }) => sum + places.taken, 0) }
 
   /** From now on these are the configuration's. */
-  become (upstreams: readonly UpstreamPolicy[], share: number): void {
+  reconfigure (upstreams: readonly UpstreamPolicy[], share: number): void {
     this.#share = share
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
     for (const { places, max } of this.#entries.values()) places.resize(max, share)

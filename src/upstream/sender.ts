@@ -36,8 +36,8 @@ export class UndiciUpstream implements Upstream {
   get pools (): number { return this.#pools.size }
 
   /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
-  become (upstreams: readonly UpstreamPolicy[], share = 1): void {
-    this.#pools.become(upstreams, share)
+  reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {
+    this.#pools.reconfigure(upstreams, share)
   }
 
   send (request: UpstreamRequest, maySend: () => boolean): Sending {

@@ -31,7 +31,7 @@ function startDepths (t: TestContext, routes: readonly string[], depths: { away:
   })
   const service = inboxDepths(gateway).start()
   t.after(async () => { await service.stop() })
-  const reload = (...next: readonly string[]): void => { gateway.become({ ...gateway.deps, inboxes: inboxRoutes(next.map(named)) }) }
+  const reload = (...next: readonly string[]): void => { gateway.reconfigure({ ...gateway.deps, inboxes: inboxRoutes(next.map(named)) }) }
   const series = async (): Promise<string[]> =>
     (await metrics.expose()).text.split('\n').filter((line) => /^onceway_inbox_(messages\{.*waiting|bytes|oldest)/.test(line)).sort()
   const warnings = () => log.lines.filter(({ message: said }) => said.startsWith('messages wait for a route'))

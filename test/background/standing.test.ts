@@ -2,16 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StandingWatch } from '../../src/background/durability.ts'
 import { STRICT } from '../../src/core/protocol/durability.ts'
-import type { Remark, Standing, ToldStanding } from '../../src/core/protocol/durability.ts'
+import type { Remark, Durability, ReportedDurability } from '../../src/core/protocol/durability.ts'
 import { recordingLog } from '../harness/gateway.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
-const WEAK: Standing = { reasons: ['asynchronous-standby'] }
+const WEAK: Durability = { reasons: ['asynchronous-standby'] }
 
 function start () {
   const [clock, log] = [new ManualClock(), recordingLog()]
-  const metered: ToldStanding[] = []
-  const world: { answers: Standing | null, remarks: readonly Remark[], asked: number } = { answers: STRICT, remarks: [], asked: 0 }
+  const metered: ReportedDurability[] = []
+  const world: { answers: Durability | null, remarks: readonly Remark[], asked: number } = { answers: STRICT, remarks: [], asked: 0 }
   const watch = new StandingWatch({
     standing: async () => {
       world.asked++

@@ -66,9 +66,9 @@ test('an idle connection of an upstream that the reload took away is closed at o
   await eventually(() => server.responses.length === 1, 'sent')
   server.responses[0]?.end()
   assert.equal(await kindOf(result), 'answer')
-  upstream.become([{ ...old, timeoutMs: 1, requestHeaders: [['X-New', 'yes']] }])
+  upstream.reconfigure([{ ...old, timeoutMs: 1, requestHeaders: [['X-New', 'yes']] }])
   assert.deepEqual([upstream.pools, server.sockets.size], [1, 1], 'what changes for each request needs no other connections')
-  upstream.become([{ ...old, connectionsMax: 7 }])
+  upstream.reconfigure([{ ...old, connectionsMax: 7 }])
   await eventually(() => server.sockets.size === 0, 'closed')
   assert.equal(upstream.pools, 0)
 })
@@ -77,7 +77,7 @@ test('an exchange under way ends as if nothing had happened; then its connection
   const { server, old, upstream } = await start(t)
   const results = [send(upstream, old).result, send(upstream, old).result]
   await eventually(() => server.responses.length === 2, 'sent')
-  upstream.become([])
+  upstream.reconfigure([])
   server.responses[0]?.end('one')
   assert.equal(await kindOf(results[0] as Promise<UpstreamResult>), 'answer')
   assert.equal(upstream.pools, 1, 'the other one is still under way')
@@ -96,7 +96,7 @@ test('a stream outlives the reload, and the connections outlive neither it nor a
   first.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('a')
   const result = await streaming
   assert.ok(result.kind === 'stream')
-  upstream.become([])
+  upstream.reconfigure([])
   second.destroy()
   assert.equal(await kindOf(breaking), 'lost')
   assert.equal(upstream.pools, 1)
@@ -108,7 +108,7 @@ test('a stream outlives the reload, and the connections outlive neither it nor a
 
 test('a request that was let in before the reload is sent after it, on connections that last as long as it', async (t) => {
   const { server, old, upstream } = await start(t)
-  upstream.become([])
+  upstream.reconfigure([])
   const result = send(upstream, old).result
   await eventually(() => server.responses.length === 1, 'sent')
   server.responses[0]?.end()

@@ -232,7 +232,7 @@ export async function startGateway (
   }
   const gateway = new Gateway(world, MODES, Math.min(...leases))
   await gateway.ids.look().catch(() => {})
-  gateway.registration.become(routes)
+  gateway.registration.reconfigure(routes)
   const passing = new UndiciPassThrough(upstreams, share)
   const { server, connections, tunnels, cut } = createServer({
     gateway,

@@ -188,7 +188,7 @@ async function gatewayOf (instance: string, { routes, secrets }: Config, shared:
   // Without a heartbeat nobody would tell it of which generation copies are.
   const askedAt = readClocks(gateway.deps.clock)
   gateway.generation.learn((await shared.records.beat(SIGN)).generation, askedAt)
-  gateway.registration.become(routes)
+  gateway.registration.reconfigure(routes)
   return gateway
 }
 

@@ -108,7 +108,7 @@ test('a rate that a reload gives to a route counts from the next look: what was 
   await store.clock.advance(150)
   assert.equal(consumer.asked.length, 40)
   const { limits, longestLeaseMs, probed } = worker.gateway.deps
-  worker.gateway.become({ limits, longestLeaseMs, probed, inboxes: inboxRoutes([inboxRoute({ concurrency: 8, ratePerSecond: 10 })]) })
+  worker.gateway.reconfigure({ limits, longestLeaseMs, probed, inboxes: inboxRoutes([inboxRoute({ concurrency: 8, ratePerSecond: 10 })]) })
   await accept(store, worker, ...Array.from({ length: 60 }, (_, index) => message(`later ${index}`)))
   await store.clock.advance(2_000)
   const count = consumer.asked.length - 40
@@ -316,7 +316,7 @@ test('a reload: messages go where their route leads now, with its fields; those 
   assert.equal(consumer.asked.length, 0)
   const route = inboxRoute({}, {}, 'http://new.test')
   const { limits, longestLeaseMs, probed } = worker.gateway.deps
-  worker.gateway.become({
+  worker.gateway.reconfigure({
     limits,
     longestLeaseMs,
     probed,

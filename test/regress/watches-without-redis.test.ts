@@ -9,7 +9,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Redis } from 'ioredis'
 import type { Cancel } from '../../src/ports/clock.ts'
-import { Wakes } from '../../src/store/redis/subscriptions.ts'
+import { Subscriptions } from '../../src/store/redis/subscriptions.ts'
 import { eventually } from '../harness/eventually.ts'
 
 setFlagsFromString('--expose-gc')
@@ -32,12 +32,12 @@ class Connection extends EventEmitter {
   get listening (): number { return this.eventNames().reduce((count, name) => count + this.listenerCount(name), 0) }
 }
 
-function start (standsWithinMs: number): { readonly wakes: Wakes, readonly connection: Connection } {
+function start (standsWithinMs: number): { readonly wakes: Subscriptions, readonly connection: Connection } {
   const connection = new Connection()
-  return { connection, wakes: new Wakes({ connect: () => connection as unknown as Redis, standsWithinMs, onForbidden () {} }) }
+  return { connection, wakes: new Subscriptions({ connect: () => connection as unknown as Redis, standsWithinMs, onForbidden () {} }) }
 }
 
-async function openAndCancel (wakes: Wakes, count: number): Promise<void> {
+async function openAndCancel (wakes: Subscriptions, count: number): Promise<void> {
   const opened = await Promise.all(Array.from({ length: count }, (_, at) => wakes.watch(`record-${at}`, () => {}, false)))
   for (const cancel of opened) cancel()
 }

@@ -313,7 +313,7 @@ class Simulation {
       route: this.#routeOf(variant),
       serves: false,
       become: (next) => {
-        gateway.become({ ...this.#configured(next), secrets: this.#secretsOf(process.gateway), limits: fixed.limits })
+        gateway.reconfigure({ ...this.#configured(next), secrets: this.#secretsOf(process.gateway), limits: fixed.limits })
         seat.route = this.#routeOf(next)
       }
     }

@@ -99,7 +99,7 @@ test('the line of a guarded request is the same log: its level, its base fields,
   const texts: string[] = []
   const logs = createLogs({ level: 'info', instance: 'gw-1', destination: { write: (line) => { texts.push(line) } } })
   logs.requests.note(LINE)
-  logs.become('warn')
+  logs.setLevel('warn')
   logs.requests.note(LINE)
   logs.log.warn({}, 'an event')
   assert.equal(texts.length, 2)
@@ -181,7 +181,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
     [again?.msg, again?.['status'], again?.['error'], again?.['inMs']],
     ['message not delivered; it will be tried again', null, 'says "no"', 40]
   )
-  logs.become('warn')
+  logs.setLevel('warn')
   const before = texts.length
   logs.deliveries.note({ ...delivery, result: 'delivered' })
   logs.log.warn({}, 'an event')

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StartError } from '../../src/ports/errors.ts'
-import { Crew } from '../../src/process/cluster/supervisor.ts'
-import type { Ended, Hand, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
+import { Supervisor } from '../../src/process/cluster/supervisor.ts'
+import type { Ended, WorkerHandle, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
 const LISTENING = { url: 'http://127.0.0.1:1', where: [] }
@@ -12,7 +12,7 @@ const LEFT: Ended = { code: 0, signal: null, failed: null }
 /** Longer than a worker has to stand, and than any pause. */
 const LONG_MS = 60_000
 
-class FakeHand implements Hand {
+class FakeHand implements WorkerHandle {
   readonly id: number
   readonly pid: number
   readonly number: number
@@ -42,11 +42,11 @@ class World {
   readonly ended: number[] = []
   completed = 0
   gaveUp: StartError | null = null
-  readonly crew: Crew
+  readonly crew: Supervisor
 
   constructor (size: number) {
     const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    this.crew = new Crew({
+    this.crew = new Supervisor({
       size,
       clock: this.clock,
       log: silent,

@@ -11,12 +11,12 @@ export type Weakness = typeof WEAKNESSES[number]
 export type Remark = 'redis-evicts'
 
 /** `reasons` empty: strict. */
-export interface Standing { readonly reasons: readonly Weakness[] }
+export interface Durability { readonly reasons: readonly Weakness[] }
 
-export const STRICT: Standing = { reasons: [] }
+export const STRICT: Durability = { reasons: [] }
 
 /** A standing as it is told: in the log, on /readyz and in a metric. */
-export interface ToldStanding extends Standing { readonly promise: 'strict' | 'weakened', readonly remarks: readonly Remark[] }
+export interface ReportedDurability extends Durability { readonly promise: 'strict' | 'weakened', readonly remarks: readonly Remark[] }
 
 /** The settings as Postgres names them, for the sessions that write records. */
 export interface DurabilitySettings {
@@ -38,7 +38,7 @@ const WAITS_FOR_STANDBY: ReadonlySet<string> = new Set(['on', 'remote_apply', 'r
  * does not wait for, somebody has it to be promoted one day, and what it lacks then is forgotten: that has to be known before. So
  * each that could be promoted must be among those that every commit waits for, whether it is there just now or away.
  */
-export function standingOf (settings: DurabilitySettings): Standing {
+export function durabilityOf (settings: DurabilitySettings): Durability {
   const { fsync, full_page_writes: fullPages, synchronous_commit: commits, synchronous_standby_names: names, standbys, away } = settings
   const named = names.trim() !== ''
   const waits = named && WAITS_FOR_STANDBY.has(commits) && waitsForAll(readStandbyNames(names), standbys, away)
@@ -89,15 +89,15 @@ function asSlot (name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 }
 
-export function told ({ reasons }: Standing, remarks: readonly Remark[]): ToldStanding {
+export function reported ({ reasons }: Durability, remarks: readonly Remark[]): ReportedDurability {
   return { promise: reasons.length === 0 ? 'strict' : 'weakened', reasons, remarks }
 }
 
 /** One for all: weak where any of them is. */
-export function weakestOf (all: readonly ToldStanding[]): ToldStanding | null {
+export function weakestOf (all: readonly ReportedDurability[]): ReportedDurability | null {
   if (all.length === 0) return null
   const reasons = WEAKNESSES.filter((weakness) => all.some((standing) => standing.reasons.includes(weakness)))
-  return told({ reasons }, Array.from(new Set(all.flatMap(({ remarks }) => remarks))))
+  return reported({ reasons }, Array.from(new Set(all.flatMap(({ remarks }) => remarks))))
 }
 
 /** For a person: what may happen, and what to do about it. */

@@ -2,8 +2,8 @@
  * The events of mode drop that are under way in this process: at most one that is marked for each record, and
  * duplicates that are forwarded as such.
  */
-import { Bag } from '../../unordered-list.ts'
-import type { Place } from '../../unordered-list.ts'
+import { UnorderedList } from '../../unordered-list.ts'
+import type { Slot } from '../../unordered-list.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { MarkResult, MarkStore } from '../../ports/marks.ts'
 import type { Sending } from '../../ports/upstream.ts'
@@ -28,7 +28,7 @@ export class DropExecution implements Forwarding {
   readonly through = Promise.withResolvers<boolean>()
   /** For the one who began it. */
   readonly result = Promise.withResolvers<Outcome>()
-  place: Place<DropExecution> | null = null
+  place: Slot<DropExecution> | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
   bufferedBytes = 0
@@ -53,7 +53,7 @@ export class DropExecution implements Forwarding {
 }
 
 export class DropExecutions {
-  readonly #all = new Bag<DropExecution>()
+  readonly #all = new UnorderedList<DropExecution>()
   readonly #joinable = new Map<string, DropExecution>()
 
   get size (): number { return this.#all.size }

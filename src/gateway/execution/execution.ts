@@ -11,7 +11,7 @@ import type { AnswerBody } from '../shared/outcome.ts'
 import type { Registered } from '../shared/registration.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Sending } from '../../ports/upstream.ts'
-import type { Place } from '../../unordered-list.ts'
+import type { Slot } from '../../unordered-list.ts'
 
 /** What the arbiter said to the claim. Only `won` permits sending. */
 export type ClaimDecision =
@@ -82,7 +82,7 @@ export class Execution {
   clockOffsetMs = 0
   leaseLost = false
   /** Its place among those that are renewed (lease-renewal.ts). */
-  lease: Place<Execution> | null = null
+  lease: Slot<Execution> | null = null
   /** Given up before the send: the last check before the first byte will refuse. */
   cancelled = false
   /** The upstream answered and the arbiter has not taken it yet. */

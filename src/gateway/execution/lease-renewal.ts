@@ -2,7 +2,7 @@
  * The leases of this process's executions: renewed every third of them, in one batch, on a connection of the store's own
  * (E2, P8). The Redis lock is renewed beside and whatever the arbiter says: dropping it would only invite others.
  */
-import { Bag } from '../../unordered-list.ts'
+import { UnorderedList } from '../../unordered-list.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { RenewResult } from '../../ports/records.ts'
 import type { Execution } from './execution.ts'
@@ -23,7 +23,7 @@ const TICK_LONGEST_MS = 1_000
 export class Leases {
   readonly #context: LeaseContext
   readonly #tickMs: number
-  readonly #held = new Bag<Execution>()
+  readonly #held = new UnorderedList<Execution>()
   #cancelTick: Cancel | null = null
   #renewing = false
 

@@ -5,7 +5,7 @@
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, ProbePolicy, Route } from '../../core/policy/policy.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { DeliveryLog, Log, Meter } from '../../ports/telemetry.ts'
-import type { InboxStore, InboxWakes } from '../../ports/inbox.ts'
+import type { InboxStore, InboxSubscriptions } from '../../ports/inbox.ts'
 import type { LockStore } from '../../ports/locks.ts'
 import type { Marks } from '../../ports/marks.ts'
 import type { RecordCounts } from '../../ports/record-counts.ts'
@@ -45,7 +45,7 @@ export interface Deps {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore
-  readonly wakes: InboxWakes
+  readonly wakes: InboxSubscriptions
   /** What this gateway and the others tell each other of their routes. */
   readonly registry: Registry
   /** Of the routes that bound how many each caller has. */

@@ -88,7 +88,7 @@ export class Ids {
   }
 
   /** A reload. Marks of before it live on. */
-  become ({ secrets = this.#secrets, marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>): void {
+  reconfigure ({ secrets = this.#secrets, marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>): void {
     this.#secrets = secrets
     this.#marksKeptMs = Math.max(this.#marksKeptMs, marksKeptMs)
     if (this.#schemes !== null) this.#take(this.#schemes)

@@ -57,7 +57,7 @@ export class Registration {
   }
 
   /** The start, or a reload. */
-  become (routes: readonly Route[]): void {
+  reconfigure (routes: readonly Route[]): void {
     const nowMs = this.#deps().clock.monotonicMs()
     const before = this.#wanted
     this.#served = routes

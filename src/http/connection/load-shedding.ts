@@ -18,7 +18,7 @@ const TICK_MS = 50
 const LOG_EVERY_MS = 10_000
 
 /** `options.limits` is looked at anew each time: a reload changes it. */
-export class Pressure {
+export class LoadShedding {
   readonly #options: ServerOptions
   readonly #requests: ShedLog
   readonly #connections: ShedLog

@@ -7,7 +7,7 @@
 let waiting: Array<() => void> = []
 
 /** Calls of one turn are made in their order, before the next turn reads anything. They must not throw. */
-export function behindThisTurn (call: () => void): void {
+export function atEndOfTick (call: () => void): void {
   if (waiting.push(call) === 1) setImmediate(leave)
 }
 

@@ -20,11 +20,11 @@ import { createLogs } from '../../telemetry/log.ts'
 import type { Logs } from '../../telemetry/log.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import { createPrimaryMetrics, WORKER_STATES } from '../../telemetry/metrics.ts'
-import { Crew } from './supervisor.ts'
+import { Supervisor } from './supervisor.ts'
 import type { About, Answers, Listening, Question, Start } from './worker-protocol.ts'
 import { readinessOfAll } from './readiness.ts'
 import { prepareCluster, WorkerProcess } from './worker-handle.ts'
-import type { Hand } from './worker-handle.ts'
+import type { WorkerHandle } from './worker-handle.ts'
 
 /** Kubernetes gives a probe a second by default. */
 const READINESS_WITHIN_MS = 500
@@ -89,7 +89,7 @@ export async function startPrimary (
 
 class Workers {
   config: Config
-  readonly crew: Crew
+  readonly crew: Supervisor
   readonly complete = Promise.withResolvers<Listening>()
   readonly gaveUp = Promise.withResolvers<StartError>()
   readonly readiness: () => Promise<Readiness>
@@ -112,7 +112,7 @@ class Workers {
     this.#log = log
     this.readiness = shared(async () => this.#readiness())
     this.expose = shared(async () => this.#expose())
-    this.crew = new Crew({
+    this.crew = new Supervisor({
       size,
       clock: SYSTEM_CLOCK,
       log,
@@ -154,7 +154,7 @@ class Workers {
   async #ask<A extends About> (
     question: Question<A>,
     withinMs: number,
-    heard: (hand: Hand, answer: Answers[A]) => void = () => {}
+    heard: (hand: WorkerHandle, answer: Answers[A]) => void = () => {}
   ): Promise<Map<number, Answers[A]>> {
     const answers = new Map<number, Answers[A]>()
     await Promise.all(this.crew.serving.map(async (hand) => {
@@ -189,11 +189,11 @@ class Workers {
     const { shortestMs, longestMs } = this.#leases
     this.config = config
     this.#leases = { shortestMs, longestMs: Math.max(longestMs, leasesOf(config).longestMs) }
-    this.#logs.become(config.log.level)
+    this.#logs.setLevel(config.log.level)
     await Promise.all(this.crew.hands.map(async (hand) => { await this.#give(hand, config) }))
   }
 
-  async #give (hand: Hand, config: Config): Promise<void> {
+  async #give (hand: WorkerHandle, config: Config): Promise<void> {
     const refused = await hand.ask<'take'>({ about: 'take', config }, TAKEN_WITHIN_MS)
     if (typeof refused !== 'string') return
     this.#log.error({ pid: hand.pid, reason: refused }, 'a worker did not take the configuration; it is replaced')

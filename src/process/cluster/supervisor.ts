@@ -7,7 +7,7 @@ import type { Cancel, Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import type { WorkerState } from '../../telemetry/metrics.ts'
 import type { Listening } from './worker-protocol.ts'
-import type { Ended, Hand, WorkerEvents } from './worker-handle.ts'
+import type { Ended, WorkerHandle, WorkerEvents } from './worker-handle.ts'
 
 /** Whoever has served for so long did not die of its start. */
 const STOOD_MS = 10_000
@@ -17,22 +17,22 @@ const PAUSE_LONGEST_MS = 10_000
 /** Ends in a row at one place, none of them after it had stood: six starts and three seconds of pauses. */
 const ENDS_MAX = 6
 
-export interface CrewOptions {
+export interface SupervisorOptions {
   readonly size: number
-  readonly fork: (number: number, events: WorkerEvents) => Hand
+  readonly fork: (number: number, events: WorkerEvents) => WorkerHandle
   readonly clock: Clock
   readonly log: Log
   /** Every worker listens, for the first time. */
   readonly complete: (listening: Listening) => void
   /** This process is gone; its successor is on its way, if there is to be one. */
-  readonly ended: (hand: Hand) => void
+  readonly ended: (hand: WorkerHandle) => void
   /** There will be no other one. Said once. */
   readonly gaveUp: (error: StartError) => void
 }
 
 interface Place {
   readonly number: number
-  hand: Hand | null
+  hand: WorkerHandle | null
   /** loading: its process has not said hello. loaded: it waits for its turn. */
   stage: 'loading' | 'loaded' | 'started'
   /** When it began to listen; null: it does not. */
@@ -43,15 +43,15 @@ interface Place {
   cancelPause: Cancel | null
 }
 
-export class Crew {
-  readonly #options: CrewOptions
+export class Supervisor {
+  readonly #options: SupervisorOptions
   readonly #places: readonly Place[]
   #wasComplete = false
   #over = false
   #clean = true
   #allEnded: (() => void) | null = null
 
-  constructor (options: CrewOptions) {
+  constructor (options: SupervisorOptions) {
     this.#options = options
     this.#places = Array.from({ length: options.size }, (_, index) => ({
       number: index + 1,
@@ -69,12 +69,12 @@ export class Crew {
   get wasComplete (): boolean { return this.#wasComplete }
 
   /** Those that listen. */
-  get serving (): Hand[] {
+  get serving (): WorkerHandle[] {
     return this.#places.flatMap(({ hand, servesSinceMs }) => hand === null || servesSinceMs === null ? [] : [hand])
   }
 
   /** Those that are there. */
-  get hands (): Hand[] {
+  get hands (): WorkerHandle[] {
     return this.#places.flatMap(({ hand }) => hand ?? [])
   }
 
@@ -180,7 +180,7 @@ export class Crew {
     this.#next()
   }
 
-  #tell ({ number, ends }: Place, { pid }: Hand, { code, signal, failed }: Ended): void {
+  #tell ({ number, ends }: Place, { pid }: WorkerHandle, { code, signal, failed }: Ended): void {
     const { log } = this.#options
     if (this.#over && code === 0) log.info({ worker: number, pid }, 'worker ended')
     else log.error({ worker: number, pid, code, signal, inARow: ends, ...(failed !== null && { reason: failed.message }) }, 'worker ended')

@@ -30,7 +30,7 @@ export interface WorkerEvents {
 }
 
 /** What the crew needs of a worker; tests bring their own. */
-export interface Hand {
+export interface WorkerHandle {
   /** No other process of this gateway ever has it. */
   readonly id: number
   readonly pid: number
@@ -52,7 +52,7 @@ export function prepareCluster (): void {
   cluster.setupPrimary({ exec: WORKER_MAIN, args: [], serialization: 'advanced' })
 }
 
-export class WorkerProcess implements Hand {
+export class WorkerProcess implements WorkerHandle {
   readonly id: number
   readonly #worker: Worker
   readonly #clock: Clock

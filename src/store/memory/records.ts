@@ -9,7 +9,7 @@ import type { ProbeNote } from '../../core/probe/probe.ts'
 import { isDue, isPast, leaseIsOver, violation, type Stored } from '../../core/protocol/row.ts'
 import { StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import { generationAfter } from '../../core/record/generation.ts'
-import { Ledger, type Audited, type LapseRows, type Table } from '../shared/record-table.ts'
+import { RecordTable, type Audited, type LapseRows, type Table } from '../shared/record-table.ts'
 import { lostAlgorithms, mayBeLost, MemorySchemes, type Standing } from './schemes.ts'
 import type { SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { FIRST_NAME, type Schemes } from '../../core/record/schemes.ts'
@@ -72,7 +72,7 @@ export class MemoryStore implements RecordStore {
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
   readonly #table: MapTable
-  readonly #ledger: Ledger
+  readonly #ledger: RecordTable
   readonly #schemes: MemorySchemes
   #generation = 1
   #closed = false
@@ -83,7 +83,7 @@ export class MemoryStore implements RecordStore {
     this.#believedMs = options.believedMs ?? (() => null)
     this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
     this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, this.#schemes)
-    this.#ledger = new Ledger(this.#table, (id) => this.beside.messageOf(id), (id) => { this.beside.forget(id) })
+    this.#ledger = new RecordTable(this.#table, (id) => this.beside.messageOf(id), (id) => { this.beside.forget(id) })
   }
 
   /** The number of the scheme that claims. */

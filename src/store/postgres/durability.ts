@@ -1,5 +1,5 @@
 /** What the server says of its own durability, asked on a connection of the store's: as its sessions have it, not as the file says. */
-import { standingOf, type DurabilitySettings, type Standing } from '../../core/protocol/durability.ts'
+import { durabilityOf, type DurabilitySettings, type Durability } from '../../core/protocol/durability.ts'
 import type { Session, Statement } from './connections.ts'
 
 /**
@@ -47,10 +47,10 @@ export class StandingReader {
   /** By slot: whose it is. */
   readonly #owners = new Map<string, string>()
 
-  async read (session: Session): Promise<Standing> {
+  async read (session: Session): Promise<Durability> {
     const [said] = await session.run<Said>(STANDING, [])
     if (said === undefined) throw new Error('a select without from gave no row')
-    return standingOf({ ...said, away: this.#awayOf(said, performance.now()) })
+    return durabilityOf({ ...said, away: this.#awayOf(said, performance.now()) })
   }
 
   #awayOf ({ timeline, standbys, used, used_by: usedBy, unused }: Said, nowMs: number): string[] {

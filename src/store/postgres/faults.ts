@@ -107,14 +107,14 @@ function isContent (code: string | undefined): boolean {
 }
 
 /** Faults that no waiting mends get one sentence for a person; everything else is a store that cannot be reached now. */
-export function faultOfOpening (error: unknown, where: Where): StartError | StoreUnavailable {
+export function faultOfOpening (error: unknown, where: DatabaseAddress): StartError | StoreUnavailable {
   if (error instanceof StartError || error instanceof StoreUnavailable) return error
   const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : sentenceOfTls(error, where)
   return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
 }
 
 /** For messages; never a password. */
-export interface Where {
+export interface DatabaseAddress {
   readonly user: string
   readonly host: string
   readonly database: string
@@ -124,7 +124,7 @@ export interface Where {
 }
 
 /** A server's certificate does not become another one while we wait. */
-function sentenceOfTls (error: unknown, { host }: Where): string | null {
+function sentenceOfTls (error: unknown, { host }: DatabaseAddress): string | null {
   const { code = '', message = '' } = error instanceof Error ? error as NodeJS.ErrnoException : {}
   // pg's own words, in no other language.
   if (message === 'The server does not support SSL connections') {
@@ -142,7 +142,7 @@ function sentenceOfTls (error: unknown, { host }: Where): string | null {
   return null
 }
 
-function sentenceOf (error: DatabaseError, { user, host, database, schema, secured }: Where): string | null {
+function sentenceOf (error: DatabaseError, { user, host, database, schema, secured }: DatabaseAddress): string | null {
   const code = error.code ?? ''
   if (code === '28000' && !secured) {
     return `Postgres at ${host} refused the user "${user}" (${error.message}): it may demand TLS (stores.postgres.tls, or sslmode=verify-full in the database URL), or not know this name.`

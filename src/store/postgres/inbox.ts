@@ -5,7 +5,7 @@
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import { StoreUnavailable } from '../../ports/errors.ts'
-import { Lane } from '../shared/batcher.ts'
+import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
 import type { Connections, Session } from './connections.ts'
@@ -66,13 +66,13 @@ type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
 
 export class PostgresInbox implements InboxStore {
   readonly #purposes: InboxPurposes
-  readonly #accepts: Lane<Arrival, Outcome>
-  readonly #whole: Lane<readonly NewMessage[], AcceptResult[]>
-  readonly #looks: Lane<Buffer, MessageDetail | null>
-  readonly #proofs: Lane<Buffer, MessageDetail | null>
-  readonly #settles: Lane<Settling, boolean>
+  readonly #accepts: Batcher<Arrival, Outcome>
+  readonly #whole: Batcher<readonly NewMessage[], AcceptResult[]>
+  readonly #looks: Batcher<Buffer, MessageDetail | null>
+  readonly #proofs: Batcher<Buffer, MessageDetail | null>
+  readonly #settles: Batcher<Settling, boolean>
   /** By group, as hex. */
-  readonly #calls: Lane<string, null>
+  readonly #calls: Batcher<string, null>
   /** Groups to be called for whom nobody waits, as hex: each once, however many came behind. */
   readonly #behind = new Set<string>()
   #isCalling = false
@@ -88,7 +88,7 @@ export class PostgresInbox implements InboxStore {
     this.#purposes = purposes
     const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
     const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
-    this.#accepts = new Lane<Arrival, Outcome>({
+    this.#accepts = new Batcher<Arrival, Outcome>({
       ...several,
       name: 'acceptances',
       batchesMax: ACCEPT_BATCHES_MAX,
@@ -96,26 +96,26 @@ export class PostgresInbox implements InboxStore {
       bytesOf: ({ message }) => message.request.body.length,
       run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups)))
     })
-    this.#whole = new Lane({
+    this.#whole = new Batcher({
       ...lane,
       name: 'acceptances of batches',
       batchMax: 1,
       idOf: ([first]) => first === undefined ? '' : hex(first.id),
       run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups)))
     })
-    this.#looks = new Lane({
+    this.#looks = new Batcher({
       ...lane,
       name: 'looks at messages',
       idOf: hex,
       run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids)))
     })
-    this.#proofs = new Lane({
+    this.#proofs = new Batcher({
       ...lane,
       name: 'looks at messages that write',
       idOf: hex,
       run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids)))
     })
-    this.#settles = new Lane({
+    this.#settles = new Batcher({
       ...several,
       name: 'settles of messages',
       batchesMax: SETTLE_BATCHES_MAX,
@@ -123,7 +123,7 @@ export class PostgresInbox implements InboxStore {
       bytesOf: ({ fate }) => fate.answer?.length ?? 0,
       run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups)))
     })
-    this.#calls = new Lane<string, null>({
+    this.#calls = new Batcher<string, null>({
       ...lane,
       name: 'calls of groups',
       idOf: (group) => group,

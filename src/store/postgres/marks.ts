@@ -4,7 +4,7 @@
  * settles have; every statement takes its rows in the order of their ids.
  */
 import type { Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
-import { Lane } from '../shared/batcher.ts'
+import { Batcher } from '../shared/batcher.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'
@@ -105,9 +105,9 @@ export class PostgresMarks implements MarkStore {
   readonly name = 'postgres'
   readonly sweep: (limit: number) => Promise<number>
   readonly #connections: Connections
-  readonly #marks: Lane<Marking, MarkResult>
-  readonly #dones: Lane<Marking, null>
-  readonly #removals: Lane<Removal, null>
+  readonly #marks: Batcher<Marking, MarkResult>
+  readonly #dones: Batcher<Marking, null>
+  readonly #removals: Batcher<Removal, null>
 
   /** `sweep`: by the connections of the background, so that a process without such routes opens none for them. */
   constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
@@ -121,17 +121,17 @@ export class PostgresMarks implements MarkStore {
     }
     this.sweep = sweep
     this.#connections = connections
-    this.#marks = new Lane<Marking, MarkResult>({
+    this.#marks = new Batcher<Marking, MarkResult>({
       ...lane,
       name: 'marks',
       run: (batch) => connections.use('mark', (session) => markAll(session, batch))
     })
-    this.#dones = new Lane<Marking, null>({
+    this.#dones = new Batcher<Marking, null>({
       ...lane,
       name: 'marks that are done',
       run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch))
     })
-    this.#removals = new Lane<Removal, null>({
+    this.#removals = new Batcher<Removal, null>({
       ...lane,
       name: 'marks to remove',
       batchesMax: 1,

@@ -9,7 +9,7 @@ import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { Migration } from '../shared/migration-files.ts'
 import { bindInstallation, readInstallation } from './binding.ts'
 import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
-import { faultOfOpening, type Where } from './faults.ts'
+import { faultOfOpening, type DatabaseAddress } from './faults.ts'
 import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
@@ -17,7 +17,7 @@ import { migrate, type Migrated } from './migrate.ts'
 import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
 import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
-import { PostgresWakes } from './subscriptions.ts'
+import { PostgresSubscriptions } from './subscriptions.ts'
 
 export interface PostgresOptions {
   readonly url: string
@@ -136,7 +136,7 @@ export async function withPostgres<Result> (
   return withClient(transport, where, work)
 }
 
-function textOf ({ host, database, schema }: Where): string {
+function textOf ({ host, database, schema }: DatabaseAddress): string {
   return `postgres at ${host}, database ${database}, schema ${schema}`
 }
 
@@ -145,12 +145,12 @@ async function missingOf (client: Client, schema: string): Promise<string | null
 }
 
 /** @throws LacksRights */
-async function mustHaveRights (client: Client, where: Where): Promise<void> {
+async function mustHaveRights (client: Client, where: DatabaseAddress): Promise<void> {
   const grants = await missingOf(client, where.schema)
   if (grants !== null) throw lacksRights(textOf(where), grants)
 }
 
-async function open (options: PostgresOptions, where: Where, transport: Transport, suspect: () => void): Promise<PostgresRecordStore> {
+async function open (options: PostgresOptions, where: DatabaseAddress, transport: Transport, suspect: () => void): Promise<PostgresRecordStore> {
   const installation = await withClient(transport, where, async (client) => {
     await checkServer(client, where)
     const { migrations } = options
@@ -178,9 +178,9 @@ async function open (options: PostgresOptions, where: Where, transport: Transpor
   }, wakes(options, transport, installation))
 }
 
-function wakes (options: PostgresOptions, transport: Transport, installation: string): PostgresWakes {
+function wakes (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
   const { log = SILENT, meter = { store () {} } } = options
-  return new PostgresWakes({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
+  return new PostgresSubscriptions({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
 }
 
 /** Shown in pg_stat_activity. */
@@ -214,7 +214,7 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
 /** Where it is, and how to get there. */
 function reach (
   { url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>
-): { readonly where: Where, readonly transport: Transport } {
+): { readonly where: DatabaseAddress, readonly transport: Transport } {
   const transport = transportOf(url, tls)
   try {
     const client = new Client(transport)
@@ -231,7 +231,7 @@ function reach (
 
 async function withClient<Result> (
   transport: Transport,
-  where: Where,
+  where: DatabaseAddress,
   work: (client: Client) => Promise<Result>,
   limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}
 ): Promise<Result> {
@@ -253,7 +253,7 @@ async function withClient<Result> (
   }
 }
 
-async function checkServer (client: Client, { user, database }: Where): Promise<void> {
+async function checkServer (client: Client, { user, database }: DatabaseAddress): Promise<void> {
   const { rows: [server] } = await client.query<{ version: number, isolation: string, read_only: string, recovers: boolean }>(
     `${UNBALANCED} select current_setting('server_version_num')::int as version, current_setting('default_transaction_isolation') as isolation,
             current_setting('transaction_read_only') as read_only, pg_catalog.pg_is_in_recovery() as recovers`)

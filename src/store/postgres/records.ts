@@ -6,7 +6,7 @@ import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type { Schemes } from '../../core/record/schemes.ts'
-import type { Standing } from '../../core/protocol/durability.ts'
+import type { Durability } from '../../core/protocol/durability.ts'
 import { StoreUnavailable } from '../../ports/errors.ts'
 import type {
   AuditEntry,
@@ -30,7 +30,7 @@ import type {
 } from '../../ports/records.ts'
 import type { RecordCounts } from '../../ports/record-counts.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
-import { Lane } from '../shared/batcher.ts'
+import { Batcher } from '../shared/batcher.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { beatOnce, readTimeSeen, sweepGateways } from './sign-of-life.ts'
@@ -50,7 +50,7 @@ import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { endEarlierScheme, lostAlgorithms, mayBeLost, readSchemes } from './schemes.ts'
 import { insertLost, lookAtRefused, settleRows, type LostOrder } from './settles.ts'
 import { StandingReader } from './durability.ts'
-import type { PostgresWakes } from './subscriptions.ts'
+import type { PostgresSubscriptions } from './subscriptions.ts'
 
 /** By purpose, so that none ever waits for another (P8). */
 export interface Purposes extends InboxPurposes {
@@ -96,21 +96,21 @@ export class PostgresRecords implements RecordStore {
   readonly inbox: PostgresInbox
   readonly registry: PostgresRegistry
   readonly counts: RecordCounts
-  readonly wakes: PostgresWakes
+  readonly wakes: PostgresSubscriptions
   readonly #purposes: Purposes
-  readonly #inserts: Lane<Claim, Outcome<ClaimResult>>
-  readonly #takes: Lane<TakeOrder, TakeResult>
-  readonly #confirms: Lane<Claim, Outcome<ClaimResult>>
-  readonly #looks: Lane<Buffer, Row | null>
+  readonly #inserts: Batcher<Claim, Outcome<ClaimResult>>
+  readonly #takes: Batcher<TakeOrder, TakeResult>
+  readonly #confirms: Batcher<Claim, Outcome<ClaimResult>>
+  readonly #looks: Batcher<Buffer, Row | null>
   /** On its own: a commit that hangs holds up no look that needs none. */
-  readonly #proofs: Lane<Buffer, Row | null>
-  readonly #renewals: Lane<Token, Renewal>
+  readonly #proofs: Batcher<Buffer, Row | null>
+  readonly #renewals: Batcher<Token, Renewal>
   readonly #line: Line<Token>
-  readonly #settles: Lane<Settlement, Outcome<SettleResult>>
-  readonly #lost: Lane<LostOrder, SettleResult>
+  readonly #settles: Batcher<Settlement, Outcome<SettleResult>>
+  readonly #lost: Batcher<LostOrder, SettleResult>
   #sweepFromMs = SWEEP_FROM_START
 
-  constructor (installation: string, purposes: Purposes, wakes: PostgresWakes) {
+  constructor (installation: string, purposes: Purposes, wakes: PostgresSubscriptions) {
     const { claims, settles, renewals, marks, lines } = purposes
     this.installation = installation
     this.#purposes = purposes
@@ -123,7 +123,7 @@ export class PostgresRecords implements RecordStore {
       sweep: (limit) => this.#background('counts_sweep', (session) => sweepCounts(session, limit))
     }
     const shared = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
-    this.#inserts = new Lane<Claim, Outcome<ClaimResult>>({
+    this.#inserts = new Batcher<Claim, Outcome<ClaimResult>>({
       ...shared,
       name: 'claims',
       batchesMax: INSERT_BATCHES_MAX,
@@ -131,31 +131,31 @@ export class PostgresRecords implements RecordStore {
       idOf: idText,
       run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon))
     })
-    this.#confirms = new Lane<Claim, Outcome<ClaimResult>>({
+    this.#confirms = new Batcher<Claim, Outcome<ClaimResult>>({
       ...shared,
       name: 'confirms',
       idOf: idText,
       run: (batch) => claims.use('claim_confirm', (session) => claimAll(session, batch, confirmWon))
     })
-    this.#takes = new Lane({
+    this.#takes = new Batcher({
       ...shared,
       name: 'takes',
       idOf: ({ claim }) => idText(claim),
       run: (batch) => claims.use('claim_take', (session) => takeAll(session, batch))
     })
-    this.#looks = new Lane({
+    this.#looks = new Batcher({
       ...shared,
       name: 'looks',
       idOf: hex,
       run: (batch) => claims.use('claim_look', async (session) => inOrder(batch, await lookAt(session, batch)))
     })
-    this.#proofs = new Lane({
+    this.#proofs = new Batcher({
       ...shared,
       name: 'looks that write',
       idOf: hex,
       run: (batch) => claims.use('claim_look_durably', async (session) => inOrder(batch, await lookDurably(session, batch)))
     })
-    this.#settles = new Lane({
+    this.#settles = new Batcher({
       ...shared,
       name: 'settles',
       batchesMax: SETTLE_BATCHES_MAX,
@@ -165,14 +165,14 @@ export class PostgresRecords implements RecordStore {
       batchBytesMax: SETTLE_BYTES_MAX,
       run: (batch) => settles.use('settle', (session) => settleAll(session, batch))
     })
-    this.#lost = new Lane({
+    this.#lost = new Batcher({
       ...shared,
       name: 'settles of lost rows',
       batchMax: 1,
       idOf: ({ claim }) => idText(claim),
       run: (batch) => settles.use('settle_lost', (session) => settleLostAll(session, batch))
     })
-    this.#renewals = new Lane<Token, Renewal>({
+    this.#renewals = new Batcher<Token, Renewal>({
       ...shared,
       name: 'renewals',
       batchMax: RENEWALS_MAX,
@@ -262,7 +262,7 @@ export class PostgresRecords implements RecordStore {
   timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
 
   /** What the server's settings leave of the promise, for sessions like the store's own. */
-  standing (): Promise<Standing> { return this.#background('standing', async (session) => this.#standing.read(session)) }
+  standing (): Promise<Durability> { return this.#background('standing', async (session) => this.#standing.read(session)) }
 
   async close (): Promise<void> {
     this.#line.close()

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { Client, escapeIdentifier, type ClientConfig } from 'pg'
 import { errorText } from '../../ports/errors.ts'
 import type { Cancel } from '../../ports/clock.ts'
-import type { InboxWakes } from '../../ports/inbox.ts'
+import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import { UNBALANCED } from './connections.ts'
 
@@ -41,7 +41,7 @@ const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
 /** Whoever speaks for the server here has another number for this session than the server itself: it is not ours alone. */
 class SharedSession extends Error {}
 
-export class PostgresWakes implements InboxWakes {
+export class PostgresSubscriptions implements InboxSubscriptions {
   readonly #options: PostgresWakesOptions
   readonly #channel: string
   readonly #name = randomBytes(NAME_BYTES).toString('hex')

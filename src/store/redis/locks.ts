@@ -16,7 +16,7 @@ import { NOBODY_WOKEN } from './server.ts'
 import { CLEAR } from './scripts.ts'
 import type { Topology } from './topology.ts'
 import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
-import { Wakes } from './subscriptions.ts'
+import { Subscriptions } from './subscriptions.ts'
 import { wayTo } from './connect.ts'
 import type { RedisAt } from './topology-options.ts'
 
@@ -50,7 +50,7 @@ export class RedisLocks implements LockStore {
   /** Of every key and channel. */
   readonly #prefix: string
   readonly #way: Topology
-  readonly #wakes: Wakes
+  readonly #wakes: Subscriptions
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
   readonly mirror: RedisMirror | undefined
@@ -79,7 +79,7 @@ export class RedisLocks implements LockStore {
       ? new RedisMirror({ way: this.#way, prefix: this.#prefix, log, onChange: (stranger) => { this.#stranger = stranger; tell() } })
       : undefined
     this.marks = new RedisMarks(this.#markWay, this.#prefix)
-    this.#wakes = new Wakes({
+    this.#wakes = new Subscriptions({
       connect: () => this.#way.subscribe(),
       standsWithinMs: SUBSCRIBED_WITHIN_MS,
       onForbidden: (error) => { this.#deaf(error, log) }

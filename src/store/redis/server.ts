@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis'
 import { Outage } from '../../core/limits/outage.ts'
 import { causeOf, errorText } from '../../ports/errors.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
-import { Lane } from '../shared/batcher.ts'
+import { Batcher } from '../shared/batcher.ts'
 import type { Batches, Calling, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
 import { Breaker } from './breaker.ts'
 import { isForbidden, wrongWith } from './client.ts'
@@ -55,8 +55,8 @@ export class Server {
   readonly #options: ServerOptions
   readonly #client: Redis
   readonly #breaker: Breaker
-  readonly #locks: Lane<Locking, Found>
-  readonly #writes: Lane<Write, boolean | Elsewhere>
+  readonly #locks: Batcher<Locking, Found>
+  readonly #writes: Batcher<Write, boolean | Elsewhere>
   readonly #where: { readonly node?: string }
   #usable = false
   /** Its first connection stands, or has failed. */
@@ -85,13 +85,13 @@ export class Server {
       queueMax: WRITES_WAITING_MAX,
       provenRolledBack: () => false
     }
-    this.#locks = new Lane<Locking, Found>({
+    this.#locks = new Batcher<Locking, Found>({
       ...lane,
       name: 'redis locks',
       run: async (lockings) => this.#lock(lockings),
       idOf: ({ key }) => key
     })
-    this.#writes = new Lane<Write, boolean | Elsewhere>({
+    this.#writes = new Batcher<Write, boolean | Elsewhere>({
       ...lane,
       name: 'redis writes',
       run: async (writes) => this.#write(writes),

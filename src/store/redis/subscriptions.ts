@@ -25,7 +25,7 @@ interface Channel { readonly watchers: Set<Watcher>, readonly standing: PromiseW
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
 const CHANNELS_MAX = 20_000
 
-export class Wakes {
+export class Subscriptions {
   readonly #options: WakesOptions
   readonly #channels = new Map<string, Channel>()
   #client: Redis | null = null

@@ -4,10 +4,10 @@
  * settle in the same transaction as a claim deadlocks with its mirror image on another gateway), and it never runs two
  * writes to one record at the same time.
  */
-import { Bag } from '../../unordered-list.ts'
+import { UnorderedList } from '../../unordered-list.ts'
 import { StoreOverloaded } from '../../ports/errors.ts'
 
-export interface LaneOptions<Item, Result> {
+export interface BatcherOptions<Item, Result> {
   /** For errors and metrics. */
   readonly name: string
   /** One transaction. Resolves with one result per item, in the order of the items; rejects as a whole. */
@@ -48,21 +48,21 @@ const STUCK_MS = 100
 /** A batch that took long counts after some dozens like it: the disk has become slower, not this one commit. */
 const FORGETTING = 1.1
 
-export class Lane<Item, Result> {
-  readonly #options: LaneOptions<Item, Result>
+export class Batcher<Item, Result> {
+  readonly #options: BatcherOptions<Item, Result>
   /** Entries that may go out: of every id at most one is here or under way. */
   readonly #ready: Array<Entry<Item, Result>> = []
   /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first; null: none. */
   readonly #behind = new Map<string, Array<Entry<Item, Result>> | null>()
   #waiting = 0
   /** When each batch under way was sent. */
-  readonly #underWay = new Bag<number>()
+  readonly #underWay = new UnorderedList<number>()
   #scheduled = false
   #unsticking: NodeJS.Timeout | null = null
   /** What a batch takes when nothing else holds it up. */
   #fastestMs = 0
 
-  constructor (options: LaneOptions<Item, Result>) {
+  constructor (options: BatcherOptions<Item, Result>) {
     this.#options = options
   }
 

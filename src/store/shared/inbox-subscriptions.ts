@@ -1,13 +1,13 @@
 /** Wake-ups of the inbox's workers by whatever a process shares with others: by Redis, by nothing, or by what is not there yet. */
 import { createHash } from 'node:crypto'
 import type { Cancel } from '../../ports/clock.ts'
-import type { InboxWakes } from '../../ports/inbox.ts'
+import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { LockStore } from '../../ports/locks.ts'
 
 /** Who watches this id is woken when there is work: no record has it. */
 const WORK = createHash('sha256').update('onceway inbox: there is work').digest()
 
-export function wakesThrough (locks: Pick<LockStore, 'wake' | 'watch'>): InboxWakes {
+export function wakesThrough (locks: Pick<LockStore, 'wake' | 'watch'>): InboxSubscriptions {
   return {
     wake: () => { locks.wake(WORK) },
     watch: async (onWake) => locks.watch(WORK, onWake)
@@ -15,14 +15,14 @@ export function wakesThrough (locks: Pick<LockStore, 'wake' | 'watch'>): InboxWa
 }
 
 /** Nobody else delivers from this store. */
-export const NO_WAKES: InboxWakes = { wake: () => {}, watch: () => Promise.resolve(() => {}) }
+export const NO_WAKES: InboxSubscriptions = { wake: () => {}, watch: () => Promise.resolve(() => {}) }
 
 /** A worker watches once, for as long as it lives: one that begins before its database is reached must be woken too. */
-export class LateWakes implements InboxWakes {
-  readonly #reached = Promise.withResolvers<InboxWakes>()
+export class LazyInboxSubscriptions implements InboxSubscriptions {
+  readonly #reached = Promise.withResolvers<InboxSubscriptions>()
   #wakes = NO_WAKES
 
-  become (wakes: InboxWakes): void {
+  become (wakes: InboxSubscriptions): void {
     this.#wakes = wakes
     this.#reached.resolve(wakes)
   }

@@ -67,7 +67,7 @@ export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
 export type ForgetMessage = (id: Buffer, nowMs: number) => void
 
 /** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
-export class Ledger {
+export class RecordTable {
   /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
   believedMs = Infinity
   readonly #table: Table

@@ -5,7 +5,7 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { FIRST_NAME } from '../../core/record/schemes.ts'
-import { Ledger } from '../shared/record-table.ts'
+import { RecordTable } from '../shared/record-table.ts'
 import { refuseEarlier } from '../shared/time-seen.ts'
 import { beatIn, beginGeneration, timeSeenIn } from './sign-of-life.ts'
 import { Faulted, faultOf, startFaultOf } from './faults.ts'
@@ -39,7 +39,7 @@ export class Database {
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
-  readonly #ledger: Ledger
+  readonly #ledger: RecordTable
   readonly #marks: MarkTable
   readonly #counts: CountTable
   readonly #inbox: InboxTable
@@ -51,7 +51,7 @@ export class Database {
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
-      this.#ledger = new Ledger(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
+      this.#ledger = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
       this.#marks = new MarkTable(this.connection)
       this.#counts = new CountTable(this.connection)
       this.installation = installationOf(this.connection)

@@ -16,10 +16,10 @@
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
 import { NO_WAKES } from '../shared/inbox-subscriptions.ts'
-import { Lane } from '../shared/batcher.ts'
+import { Batcher } from '../shared/batcher.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
-import { openLink, type Link, type Opened } from './worker-client.ts'
+import { openLink, type WorkerClient, type Opened } from './worker-client.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkLook, MarkWrite, MessageCall } from './worker-protocol.ts'
 import type { Schemes } from '../../core/record/schemes.ts'
@@ -113,13 +113,13 @@ export class SqliteStore implements RecordStore {
   readonly inbox: SqliteInbox
   readonly counts: RecordCounts
   readonly wakes = NO_WAKES
-  readonly #link: Link
+  readonly #link: WorkerClient
   readonly #directory: Directory
   readonly #clock: ClockOfStore
   readonly #meter: Pick<Meter, 'store'> | undefined
-  readonly #claims: Lane<ClaimCall, unknown>
-  readonly #settles: Lane<SettleCall, unknown>
-  readonly #looks: Lane<LookCall, unknown>
+  readonly #claims: Batcher<ClaimCall, unknown>
+  readonly #settles: Batcher<SettleCall, unknown>
+  readonly #looks: Batcher<LookCall, unknown>
   readonly #running = new Set<Promise<unknown>>()
   #singles = 0
   #closing: Promise<void> | null = null
@@ -269,8 +269,8 @@ export class SqliteStore implements RecordStore {
     this.#directory.release()
   }
 
-  #lane<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Lane<Item, unknown> {
-    return new Lane<Item, unknown>({
+  #lane<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Batcher<Item, unknown> {
+    return new Batcher<Item, unknown>({
       name: `sqlite ${kind}`,
       run: (calls) => this.#send(calls),
       idOf: (call) => idOf(call).toString('hex'),
@@ -284,7 +284,7 @@ export class SqliteStore implements RecordStore {
     })
   }
 
-  #combined<Item extends Call, Result> (lane: Lane<Item, unknown>, call: Item): Promise<Result> {
+  #combined<Item extends Call, Result> (lane: Batcher<Item, unknown>, call: Item): Promise<Result> {
     return this.#tracked(call, () => lane.push(call)) as Promise<Result>
   }
 

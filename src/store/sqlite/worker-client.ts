@@ -17,7 +17,7 @@ interface Waiting {
 }
 
 export interface Opened {
-  readonly link: Link
+  readonly link: WorkerClient
   readonly installation: string
   readonly lapsed: readonly Lapsed[]
   readonly recovered: Recovered
@@ -35,7 +35,7 @@ export function openLink (start: WorkerStart): Promise<Opened> {
     worker.once('message', (message: FromWorker) => {
       if (message.kind === 'open') {
         resolve({
-          link: new Link(worker),
+          link: new WorkerClient(worker),
           installation: message.installation,
           lapsed: revived(message.lapsed),
           recovered: revived(message.recovered)
@@ -47,7 +47,7 @@ export function openLink (start: WorkerStart): Promise<Opened> {
   })
 }
 
-export class Link {
+export class WorkerClient {
   readonly #worker: Worker
   readonly #waiting = new Map<number, Waiting>()
   readonly #exited: Promise<void>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ABOUT_WEAKNESS, readStandbyNames, STRICT, standingOf, told, weakestOf, WEAKNESSES } from '../../../src/core/protocol/durability.ts'
+import { ABOUT_WEAKNESS, readStandbyNames, STRICT, durabilityOf, reported, weakestOf, WEAKNESSES } from '../../../src/core/protocol/durability.ts'
 import type { DurabilitySettings, Weakness } from '../../../src/core/protocol/durability.ts'
 
 const SOUND: DurabilitySettings = {
@@ -13,9 +13,9 @@ const SOUND: DurabilitySettings = {
 }
 
 test('a primary alone that keeps what it acknowledges is strict', () => {
-  assert.deepEqual(standingOf(SOUND), STRICT)
+  assert.deepEqual(durabilityOf(SOUND), STRICT)
   // Flushed here is all there is without a standby.
-  assert.deepEqual(standingOf({ ...SOUND, synchronous_commit: 'local' }), STRICT)
+  assert.deepEqual(durabilityOf({ ...SOUND, synchronous_commit: 'local' }), STRICT)
 })
 
 test('each setting that lets a commit be lost is a reason of its own', () => {
@@ -32,7 +32,7 @@ test('each setting that lets a commit be lost is a reason of its own', () => {
       ['fsync-off', 'synchronous-commit-off', 'asynchronous-standby']
     ]
   ]
-  for (const [settings, reasons] of weak) assert.deepEqual(standingOf({ ...SOUND, ...settings }), { reasons }, JSON.stringify(settings))
+  for (const [settings, reasons] of weak) assert.deepEqual(durabilityOf({ ...SOUND, ...settings }), { reasons }, JSON.stringify(settings))
 })
 
 test('the names as Postgres reads them', () => {
@@ -77,14 +77,14 @@ test('it is strict where each commit waits for each standby that could be promot
   for (const commits of ['on', 'remote_apply', 'remote_write']) {
     for (const [names, standbys, away] of COVERED) {
       assert.deepEqual(
-        standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }),
+        durabilityOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }),
         STRICT,
         `${names}: ${standbys.join()} ${away.join()}`
       )
     }
     for (const [names, standbys, away] of NOT_COVERED) {
       assert.deepEqual(
-        standingOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }).reasons,
+        durabilityOf({ ...SOUND, synchronous_standby_names: names, synchronous_commit: commits, standbys, away }).reasons,
         ['asynchronous-standby'],
         `${names}: ${standbys.join()} ${away.join()}`
       )
@@ -93,13 +93,13 @@ test('it is strict where each commit waits for each standby that could be promot
 })
 
 test('what Redis does to speed is a remark and no reason', () => {
-  assert.deepEqual(told(STRICT, ['redis-evicts']), { promise: 'strict', reasons: [], remarks: ['redis-evicts'] })
+  assert.deepEqual(reported(STRICT, ['redis-evicts']), { promise: 'strict', reasons: [], remarks: ['redis-evicts'] })
 })
 
 test('of several processes the weakest counts, each reason once', () => {
   assert.equal(weakestOf([]), null)
-  const weak = told({ reasons: ['asynchronous-standby', 'fsync-off'] }, [])
-  assert.deepEqual(weakestOf([told(STRICT, ['redis-evicts']), weak, weak]), {
+  const weak = reported({ reasons: ['asynchronous-standby', 'fsync-off'] }, [])
+  assert.deepEqual(weakestOf([reported(STRICT, ['redis-evicts']), weak, weak]), {
     promise: 'weakened',
     reasons: ['fsync-off', 'asynchronous-standby'],
     remarks: ['redis-evicts']

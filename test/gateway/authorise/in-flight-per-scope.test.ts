@@ -159,7 +159,7 @@ test('a reload changes the bound; who came in under none is not counted afterwar
   const running = [world.ask('one', ALICE), world.ask('two', ALICE)]
   await world.witness.reached(2)
   const become = (inFlightPerScope: number): void => {
-    world.gateway.become({ limits: limits(inFlightPerScope), longestLeaseMs: 15_000, probed: new Map(), inboxes: new Map() })
+    world.gateway.reconfigure({ limits: limits(inFlightPerScope), longestLeaseMs: 15_000, probed: new Map(), inboxes: new Map() })
   }
   become(1)
   running.push(world.ask('three', ALICE))

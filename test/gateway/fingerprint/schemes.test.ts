@@ -222,7 +222,7 @@ test('a gateway without the secret that the scheme names serves nothing, and say
   assert.match(seat.gateway.ids.blocked ?? '', /the secret \S{11}, which this gateway does not have: set secret, or previousSecret/)
   assert.equal((await seat.ask('before')).status, 503)
   assert.equal(witness.seen.length, 1)
-  seat.gateway.become({
+  seat.gateway.reconfigure({
     limits: seat.world.limits,
     longestLeaseMs: 15_000,
     probed: new Map(),

@@ -130,7 +130,7 @@ test('a reload: what came before it may claim for two minutes more, and its rout
     hops: { none: false, header: null }
   }
   await ask('before')
-  gateway.registration.become([{ name: 'things', match, upstream, idempotency: apiPolicy({ inbox: inboxPolicy(), inboxFor: 'all' }) }])
+  gateway.registration.reconfigure([{ name: 'things', match, upstream, idempotency: apiPolicy({ inbox: inboxPolicy(), inboxFor: 'all' }) }])
   await gateway.registration.look()
   assert.deepEqual(orders.at(-1)?.routes.map(({ executes, policy }) => [executes, policy.mode]), [[true, 'inbox']])
   // This listener still has the old route: as a visit does whose body comes late.

@@ -132,7 +132,7 @@ test('a route that is not configured any more tells nothing; without any inbox t
   const other = await startAsync(t, { shared: world.inbox })
   const [route] = other.world.inboxes.values()
   if (route === undefined) throw new Error('no route')
-  other.gateway.become({
+  other.gateway.reconfigure({
     limits: other.world.limits,
     longestLeaseMs: 15_000,
     probed: new Map(),

@@ -1,7 +1,7 @@
 /** A primary and its standby: what a promotion keeps, what it loses, and that nobody takes a replica for the arbiter. */
 import assert from 'node:assert/strict'
 import { after, describe, test, type TestContext } from 'node:test'
-import type { Standing } from '../../../src/core/protocol/durability.ts'
+import type { Durability } from '../../../src/core/protocol/durability.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { connectPostgres, openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../../src/store/postgres/open.ts'
 import { claimOf, rowAt, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
@@ -144,7 +144,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
 })
 
 /** A role that may do no more than what the gateway needs. */
-async function standingOfTheLeastPrivileged (options: PostgresOptions): Promise<Standing> {
+async function standingOfTheLeastPrivileged (options: PostgresOptions): Promise<Durability> {
   const { schema, url } = options
   await query(url, `create role limited login password 'of-the-user'; grant usage on schema ${schema} to limited; grant select, insert, update, delete on all tables in schema ${schema} to limited`)
   const limited = new URL(url)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { StoreOverloaded } from '../../../src/ports/errors.ts'
-import { Lane, type LaneOptions } from '../../../src/store/shared/batcher.ts'
+import { Batcher, type BatcherOptions } from '../../../src/store/shared/batcher.ts'
 
 interface Item { readonly id: string, readonly text: string, readonly bytes?: number }
 interface Run { readonly items: Item[], readonly finish: () => void, readonly fail: (error: Error) => void }
@@ -12,14 +12,14 @@ const item = (id: string, text = id, bytes = 1): Item => ({ id, text, bytes })
 const ids = (runs: Run[]) => runs.map(({ items }) => items.map(({ id }) => id).join(''))
 
 /** A lane whose batches end when the test says so. `started(n)` resolves when the n-th batch (from 1) is under way. */
-function laneOf (over: Partial<LaneOptions<Item, string>> = {}) {
+function laneOf (over: Partial<BatcherOptions<Item, string>> = {}) {
   const runs: Run[] = []
   const latches: Array<() => void> = []
   const run = (items: Item[]) => new Promise<string[]>((resolve, reject) => {
     runs.push({ items, finish: () => { resolve(items.map(({ text }) => `${text}!`)) }, fail: reject })
     latches[runs.length]?.()
   })
-  const lane = new Lane<Item, string>({
+  const lane = new Batcher<Item, string>({
     name: 'test',
     run,
     idOf: ({ id }) => id,
@@ -58,7 +58,7 @@ test('batches that come back quickly go one at a time, slow ones side by side, a
     under--
     return items.map(({ text }) => text)
   }
-  const lane = new Lane<Item, string>({
+  const lane = new Batcher<Item, string>({
     name: 'test',
     run,
     idOf: ({ id }) => id,
@@ -163,7 +163,7 @@ test('a full queue refuses at once, and nothing of it is sent', async () => {
 
 test('one poisoned item of a batch that was rolled back fails alone', async () => {
   const poison = new Error('poison')
-  const lane = new Lane<Item, string>({
+  const lane = new Batcher<Item, string>({
     name: 'test',
     run: (items) => items.some(({ text }) => text === 'poison') ? Promise.reject(poison) : Promise.resolve(items.map(({ text }) => text)),
     idOf: ({ id }) => id,
@@ -223,7 +223,7 @@ test('whatever comes in whatever order, everybody gets his own result and no id 
       const running = new Set<string>()
       const served: string[] = []
       let batches = 0
-      const lane = new Lane<Item, string>({
+      const lane = new Batcher<Item, string>({
         name: 'test',
         run: async (items) => {
           batches++

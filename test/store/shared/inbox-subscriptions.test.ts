@@ -1,7 +1,7 @@
 /** Wake-ups before there is a store, and through whatever shares them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LateWakes, NO_WAKES, wakesThrough } from '../../../src/store/shared/inbox-subscriptions.ts'
+import { LazyInboxSubscriptions, NO_WAKES, wakesThrough } from '../../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryLocks } from '../../../src/store/memory/locks.ts'
 import { eventually } from '../../harness/eventually.ts'
 
@@ -13,7 +13,7 @@ function shared () {
 
 test('a worker that watched before its database was reached is woken afterwards, and not when it has stopped', async () => {
   const { woken, wakes } = shared()
-  const late = new LateWakes()
+  const late = new LazyInboxSubscriptions()
   await late.watch(() => { woken.push('kept') })
   const early = await late.watch(() => { woken.push('cancelled before') })
   const cancel = await late.watch(() => { woken.push('cancelled after') })
