@@ -150,7 +150,12 @@ async function mustHaveRights (client: Client, where: DatabaseAddress): Promise<
   if (grants !== null) throw lacksRights(textOf(where), grants)
 }
 
-async function open (options: PostgresOptions, where: DatabaseAddress, transport: Transport, suspect: () => void): Promise<PostgresRecordStore> {
+async function open (
+  options: PostgresOptions,
+  where: DatabaseAddress,
+  transport: Transport,
+  suspect: () => void
+): Promise<PostgresRecordStore> {
   const installation = await withClient(transport, where, async (client) => {
     await checkServer(client, where)
     const { migrations } = options

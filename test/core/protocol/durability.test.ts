@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ABOUT_WEAKNESS, readStandbyNames, STRICT, durabilityOf, reported, weakestOf, WEAKNESSES } from '../../../src/core/protocol/durability.ts'
+import {
+  ABOUT_WEAKNESS,
+  readStandbyNames,
+  STRICT,
+  durabilityOf,
+  reported,
+  weakestOf,
+  WEAKNESSES
+} from '../../../src/core/protocol/durability.ts'
 import type { DurabilitySettings, Weakness } from '../../../src/core/protocol/durability.ts'
 
 const SOUND: DurabilitySettings = {
