@@ -10,7 +10,7 @@ import type { ClaimContext } from './claim/claim.ts'
 import { Execution } from './execution/execution.ts'
 import type { ClaimDecision, ExecutionResult } from './execution/execution.ts'
 import type { KeyedRequest } from './fingerprint/keyed-request.ts'
-import { maySend, send } from './forward/forward.ts'
+import { forward, maySend } from './forward/forward.ts'
 import { sizeOf } from './limits/inbox-depths.ts'
 import type { InboxDepths } from './limits/inbox-depths.ts'
 import type { Ids } from './shared/ids.ts'
@@ -50,7 +50,7 @@ function finish (context: ExecuteContext, execution: Execution): void {
   if (keyed.deferred) context.depths.leave(keyed.route.name, sizeOf([keyed]))
   keyed.reservation.release()
   limits.executing.release(1, keyed.reservation.holder)
-  limits.buffered.release('answers', execution.bufferedBytes, keyed.reservation.holder)
+  execution.releaseAnswer()
   limits.releaseUnsettled(execution.unsettledBytes)
   // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
   execution.decision.resolve({ kind: 'unavailable', nothingKnows: false })
@@ -81,7 +81,7 @@ async function execute (context: ExecuteContext, execution: Execution): Promise<
   if (kept !== null) return settleSending(context, execution, kept)
   const sentAt = clock.monotonicMs()
   execution.sendsFromMs = sentAt
-  const result = await send(context, execution, () => maySend(context, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
+  const result = await forward(context, execution, () => maySend(context, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
   steps.upstreamMs = clock.monotonicMs() - sentAt
   context.deps.meter.upstream(
     keyed.route.name,
@@ -113,7 +113,7 @@ async function sendUnprotected (context: ExecuteContext, execution: Execution): 
     { record: execution.keyed.name, route: execution.keyed.route.name },
     'stores are down and the route says onStoreDown: forward; sent without protection'
   )
-  const result = await send(context, execution, () => maySend(context, execution))
+  const result = await forward(context, execution, () => maySend(context, execution))
   execution.result.resolve(unprotectedResult(execution, result))
 }
 

@@ -179,7 +179,7 @@ export const BREAKS: readonly Break[] = [
     does: 'replays an answer that Redis has and the arbiter does not',
     breaks: ['I11', 'I3', 'I7'],
     patches: [{
-      file: 'gateway/claim/claim.ts',
+      file: 'gateway/claim/redis-decision.ts',
       find: '  const settling = context.writes.settleUnsettledCopy(execution, token, copy)',
       replace: `  if (comparison === 'same') return { kind: 'completed', answer: copy.answer, expiresAtMs: context.deps.clock.wallMs() + copy.keepMs }
   const settling = context.writes.settleUnsettledCopy(execution, token, copy)`

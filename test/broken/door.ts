@@ -49,12 +49,16 @@ export const DOOR_BREAKS: readonly Break[] = [
     name: 'inbox-passed-by',
     does: 'sends without a look into the inbox',
     breaks: ['I1'],
-    patches: [{ file: ACCEPTING, find: "return message === null ? null : taken(keyed, { kind: 'seen', message })", replace: 'return null' }]
+    patches: [{
+      file: 'gateway/inbox/accept-claimed.ts',
+      find: "return message === null ? null : taken(keyed, { kind: 'seen', message })",
+      replace: 'return null'
+    }]
   },
   {
     name: 'doubtful-acceptance-freed',
     does: 'frees the key of a message that may have been accepted',
     breaks: ['I1', 'I8'],
-    patches: [{ file: ACCEPTING, find: 'inDoubt ||= mayHaveCome(error)', replace: 'inDoubt = false' }]
+    patches: [{ file: 'gateway/inbox/accept-claimed.ts', find: 'inDoubt ||= mayHaveCome(error)', replace: 'inDoubt = false' }]
   }
 ]

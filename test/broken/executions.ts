@@ -94,7 +94,7 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'targets-are-shortened',
     does: 'accepts messages without the query of their target',
     breaks: ['N7'],
-    patches: [{ file: 'gateway/inbox/accept.ts', find: '      target,\n', replace: "      target: target.split('?')[0],\n" }]
+    patches: [{ file: 'gateway/inbox/new-message.ts', find: '      target,\n', replace: "      target: target.split('?')[0],\n" }]
   },
   {
     name: 'the-dead-keep-theirs',

@@ -93,9 +93,9 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     does: 'sends at once what it has accepted because its client asked for that',
     breaks: ['N2', 'N5'],
     patches: [{
-      file: ACCEPTING,
-      find: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return taken(keyed, result)\n",
-      replace: "        if (result.kind === 'accepted') note(context, keyed, message)\n        return null\n"
+      file: 'gateway/inbox/accept-claimed.ts',
+      find: 'noteMessage(context, keyed.route.name, message)\n      return taken(keyed, result)\n',
+      replace: 'noteMessage(context, keyed.route.name, message)\n      return null\n'
     }]
   },
   {

@@ -5,7 +5,6 @@
 import type { Break } from './breaks.ts'
 
 const CLAIMING = 'gateway/claim/claim.ts'
-const SETTLING = 'gateway/settle/settle.ts'
 
 export const MECHANISMS: readonly Break[] = [
   {
@@ -23,7 +22,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'leaves a claim lost whose lock says that it was acknowledged',
     breaks: ['I1'],
     patches: [{
-      file: CLAIMING,
+      file: 'gateway/claim/redis-decision.ts',
       find: 'if (row === null && lock.attempt !== undefined) context',
       replace: 'if (row === null && lock.attempt === -1) context'
     }]
@@ -111,7 +110,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'serves nothing while Redis is away',
     breaks: ['P2'],
     patches: [{
-      file: CLAIMING,
+      file: 'gateway/claim/redis-decision.ts',
       find: "    case 'mine':\n    case 'unavailable': return null\n",
       replace: "    case 'mine': return null\n    case 'unavailable': return { kind: 'unavailable', nothingKnows: false }\n"
     }]
@@ -131,9 +130,9 @@ export const MECHANISMS: readonly Break[] = [
     does: 'tries to settle once and forgets the answer when that fails',
     breaks: ['E6'],
     patches: [{
-      file: SETTLING,
-      find: "      if (context.drain.stopped) return { kind: 'abandoned' }\n",
-      replace: "      if (!context.drain.stopped) return { kind: 'abandoned' }\n"
+      file: 'gateway/settle/write.ts',
+      find: "return context.drain.stopped ? { kind: 'abandoned' } : AGAIN",
+      replace: "return context.drain.stopped ? AGAIN : { kind: 'abandoned' }"
     }]
   },
   {
@@ -151,7 +150,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'does not know its own outcome when the reply of its settle was lost',
     breaks: ['P7'],
     patches: [{
-      file: SETTLING,
+      file: 'gateway/settle/write.ts',
       find: '  if (mine && row.state === settlement.outcome',
       replace: '  if (!mine && row?.state === settlement.outcome'
     }]
@@ -228,7 +227,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'calls unknown what never left',
     breaks: ['E4'],
     patches: [{
-      file: SETTLING,
+      file: 'gateway/settle/plan.ts',
       find: "    settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),\n",
       replace: "    settlement: settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.retentionMs),\n"
     }]
@@ -238,7 +237,7 @@ export const MECHANISMS: readonly Break[] = [
     does: 'frees the key when the upstream broke off',
     breaks: ['E4', 'I1', 'I10'],
     patches: [{
-      file: SETTLING,
+      file: 'gateway/settle/plan.ts',
       find: `settlement: {
       ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs),
       status: storable(status),

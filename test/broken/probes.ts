@@ -48,7 +48,7 @@ export const PROBES: readonly Break[] = [
     name: 'probe-overwrites',
     does: 'lets the owner of a record that a probe has settled call its own answer stored',
     breaks: ['I3', 'I7', 'I11'],
-    patches: [{ file: 'gateway/settle/settle.ts', find: " && row.settledBy !== 'probe') {\n    return", replace: ') {\n    return' }]
+    patches: [{ file: 'gateway/settle/write.ts', find: " && row.settledBy !== 'probe') {\n    return", replace: ') {\n    return' }]
   },
   {
     name: 'probe-never-asks',

@@ -7,7 +7,7 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     does: 'remembers an answer for the lease of its own route, whatever the lease of the row is',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/claim/claim.ts',
+      file: 'gateway/claim/row-decision.ts',
       find: 'context.replayCache.keepRow(execution.keyed.name, row, answer,',
       replace: 'context.replayCache.keepRow(execution.keyed.name, { ...row, leaseMs: execution.keyed.claim.leaseMs }, answer,'
     }]

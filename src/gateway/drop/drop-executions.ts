@@ -31,7 +31,7 @@ export class DropExecution implements Forwarding {
   place: Slot<DropExecution> | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
-  bufferedBytes = 0
+  releaseAnswer = (): void => {}
   /** Given up before the send: the last look before the first byte refuses. */
   cancelled = false
   /** A mark of it may have been written, and nobody has said so. */

@@ -12,7 +12,7 @@ import { explained } from '../../core/forward/upstream-fault.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
 import { DropExecution, DropExecutions } from './drop-executions.ts'
 import type { MarkDecision } from './drop-executions.ts'
-import { send } from '../forward/forward.ts'
+import { forward } from '../forward/forward.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Limits } from '../limits/limits.ts'
@@ -32,17 +32,17 @@ interface DropContext extends MarkContext {
 
 type Parts = DropContext & { readonly executions: DropExecutions }
 
-export function dropMode (gateway: DropContext): DropMode {
+export function dropMode (context: DropContext): DropMode {
   const executions = new DropExecutions()
-  const { limits, recordCounts, ids, drain } = gateway
+  const { limits, recordCounts, ids, drain } = context
   const parts: Parts = {
     limits,
     recordCounts,
     ids,
     drain,
     executions,
-    get deps () { return gateway.deps },
-    background: (work) => { gateway.background(work) }
+    get deps () { return context.deps },
+    background: (work) => { context.background(work) }
   }
   return {
     pass: async (keyed, policy) => passOnce(parts, keyed, policy),
@@ -53,19 +53,19 @@ export function dropMode (gateway: DropContext): DropMode {
 }
 
 /** Once, and again while an event that runs elsewhere may still end within this request's patience. */
-async function passOnce (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
-  const { clock } = gateway.deps
+async function passOnce (context: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
+  const { clock } = context.deps
   const waitLeftMs = (): number => keyed.arrivedAtMs + keyed.route.idempotency.inFlight.waitMs - clock.monotonicMs()
   let left: Promise<true> | null = null
   try {
     for (let pollMs = POLL_FIRST_MS; ; pollMs = Math.min(pollMs * 2, POLL_LONGEST_MS)) {
-      const outcome = await attempt(gateway, keyed, policy, waitLeftMs)
+      const outcome = await attempt(context, keyed, policy, waitLeftMs)
       const waits = outcome.kind === 'in-flight' && outcome.elsewhere && waitLeftMs() > 0
-      if (!waits || !gateway.limits.enterWait(keyed.reservation.holder)) return outcome
+      if (!waits || !context.limits.enterWait(keyed.reservation.holder)) return outcome
       left ??= keyed.gone().then(() => true)
-      const alone = await Promise.race([left, gateway.drain.pause(Math.min(pollMs, Math.max(1, waitLeftMs())))])
-      gateway.limits.leaveWait(keyed.reservation.holder)
-      if (alone === true || gateway.drain.closing) return outcome
+      const alone = await Promise.race([left, context.drain.pause(Math.min(pollMs, Math.max(1, waitLeftMs())))])
+      context.limits.leaveWait(keyed.reservation.holder)
+      if (alone === true || context.drain.closing) return outcome
     }
   } finally {
     keyed.steps.waitMs = clock.monotonicMs() - keyed.arrivedAtMs
@@ -74,65 +74,65 @@ async function passOnce (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy
 
 /** `counted`: its caller may have it, as far as the store knows. */
 async function attempt (
-  gateway: Parts,
+  context: Parts,
   keyed: KeyedRequest,
   policy: DropPolicy,
   waitLeftMs: () => number,
   counted = false
 ): Promise<Outcome> {
   for (;;) {
-    const running = gateway.executions.get(keyed.name)
+    const running = context.executions.get(keyed.name)
     if (running === undefined) break
-    const outcome = await join(gateway, keyed, running, policy, waitLeftMs)
+    const outcome = await join(context, keyed, running, policy, waitLeftMs)
     // It did not go through, and nobody else has begun yet, or somebody has: look again.
     if (outcome !== null) return outcome
   }
-  const refusal = refusalOf(gateway, keyed)
+  const refusal = refusalOf(context, keyed)
   if (refusal !== null) return refusal
-  const counting = counted ? null : gateway.recordCounts.ask(keyed)
+  const counting = counted ? null : context.recordCounts.ask(keyed)
   // Meanwhile another may begin it, and the house fill: from the first look to `start` nothing waits.
-  if (counting !== null) return await counting ?? attempt(gateway, keyed, policy, waitLeftMs, true)
+  if (counting !== null) return await counting ?? attempt(context, keyed, policy, waitLeftMs, true)
   const execution = new DropExecution(
     keyed,
-    gateway.deps.marks.of(keyed.route.name, policy),
-    gateway.deps.random.bytes(OWNER_BYTES),
-    gateway.deps.clock
+    context.deps.marks.of(keyed.route.name, policy),
+    context.deps.random.bytes(OWNER_BYTES),
+    context.deps.clock
   )
-  start(gateway, execution, policy)
+  start(context, execution, policy)
   const decision = await execution.decision.promise
-  return untold(decision) ? fromDecision(gateway, keyed, decision, policy) : answerOf(gateway, execution)
+  return untold(decision) ? fromDecision(context, keyed, decision, policy) : answerOf(context, execution)
 }
 
 /** A drain, and a full house. */
-function refusalOf (gateway: Parts, { reservation }: KeyedRequest): Outcome | null {
-  if (gateway.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  return gateway.limits.refused('executions', gateway.limits.executing.refusal(1, reservation.holder))
+function refusalOf (context: Parts, { reservation }: KeyedRequest): Outcome | null {
+  if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
+  return context.limits.refused('executions', context.limits.executing.refusal(1, reservation.holder))
 }
 
 // ---------------------------------------------------------------- one that runs in this process
 
 /** null: it did not go through. */
 async function join (
-  gateway: Parts,
+  context: Parts,
   keyed: KeyedRequest,
   running: DropExecution,
   policy: DropPolicy,
   waitLeftMs: () => number
 ): Promise<Outcome | null> {
-  const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(gateway.deps.clock), starter: false, elsewhere: false })
-  if (!gateway.limits.enterWait(keyed.reservation.holder)) return inFlight()
+  const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(context.deps.clock), starter: false, elsewhere: false })
+  if (!context.limits.enterWait(keyed.reservation.holder)) return inFlight()
   let joined: boolean | typeof TIMED_OUT | Extract<MarkDecision, Untold>
   try {
     const decision = await running.decision.promise
     if (untold(decision)) joined = decision
     else if (policy.onDuplicate === 'flag') joined = 'running'
-    else joined = await withTimeoutOrGone(gateway.deps.clock, waitLeftMs(), running.through.promise, keyed.gone())
+    else joined = await withTimeoutOrGone(context.deps.clock, waitLeftMs(), running.through.promise, keyed.gone())
   } finally {
-    gateway.limits.leaveWait(keyed.reservation.holder)
+    context.limits.leaveWait(keyed.reservation.holder)
   }
   if (joined === TIMED_OUT) return inFlight()
   if (joined === false) return null
-  return joined === true ? duplicate(policy) : fromDecision(gateway, keyed, joined, policy)
+  return joined === true ? duplicate(policy) : fromDecision(context, keyed, joined, policy)
 }
 
 /** Nothing is sent after it. */
@@ -142,10 +142,10 @@ function untold (decision: MarkDecision): decision is Untold {
   return decision !== 'marked' && decision !== 'unprotected'
 }
 
-async function fromDecision (gateway: Parts, keyed: KeyedRequest, decision: Untold, policy: DropPolicy): Promise<Outcome> {
+async function fromDecision (context: Parts, keyed: KeyedRequest, decision: Untold, policy: DropPolicy): Promise<Outcome> {
   if (decision === 'unavailable') return { kind: 'unavailable' }
   if (decision === 'moved') throw new IdentityMoved()
-  if (policy.onDuplicate === 'flag') return forwardDuplicate(gateway, keyed, policy)
+  if (policy.onDuplicate === 'flag') return forwardDuplicate(context, keyed, policy)
   return decision === 'done' ? duplicate(policy) : { kind: 'in-flight', retryAfterMs: 0, starter: false, elsewhere: true }
 }
 
@@ -154,43 +154,43 @@ function duplicate ({ status }: DropPolicy): Outcome {
 }
 
 /** Its mark is another's, and stays as it is. */
-async function forwardDuplicate (gateway: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
-  const refusal = refusalOf(gateway, keyed)
+async function forwardDuplicate (context: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
+  const refusal = refusalOf(context, keyed)
   if (refusal !== null) return refusal
-  const execution = new DropExecution(keyed, null, Buffer.alloc(0), gateway.deps.clock)
-  start(gateway, execution, policy)
-  return answerOf(gateway, execution)
+  const execution = new DropExecution(keyed, null, Buffer.alloc(0), context.deps.clock)
+  start(context, execution, policy)
+  return answerOf(context, execution)
 }
 
 // ---------------------------------------------------------------- one of one's own
 
-function start (gateway: Parts, execution: DropExecution, policy: DropPolicy): void {
-  gateway.executions.enter(execution)
-  gateway.deps.meter.executions(1)
+function start (context: Parts, execution: DropExecution, policy: DropPolicy): void {
+  context.executions.enter(execution)
+  context.deps.meter.executions(1)
   execution.keyed.reservation.share()
-  gateway.limits.executing.force(1, execution.keyed.reservation.holder)
-  gateway.background(run(gateway, execution, policy).finally(() => { finish(gateway, execution) }))
+  context.limits.executing.force(1, execution.keyed.reservation.holder)
+  context.background(run(context, execution, policy).finally(() => { finish(context, execution) }))
 }
 
-function finish (gateway: Parts, execution: DropExecution): void {
-  gateway.executions.leave(execution)
+function finish (context: Parts, execution: DropExecution): void {
+  context.executions.leave(execution)
   const { reservation } = execution.keyed
   reservation.release()
-  gateway.limits.executing.release(1, reservation.holder)
-  gateway.limits.buffered.release('answers', execution.bufferedBytes, reservation.holder)
+  context.limits.executing.release(1, reservation.holder)
+  execution.releaseAnswer()
   // Whatever went wrong, nobody is left waiting.
   execution.decision.resolve('unavailable')
   execution.through.resolve(false)
   execution.result.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'lost', timedOut: false, again: true })
-  gateway.deps.meter.executions(-1)
+  context.deps.meter.executions(-1)
 }
 
-async function answerOf (gateway: Parts, execution: DropExecution): Promise<Outcome> {
-  const { clock } = gateway.deps
+async function answerOf (context: Parts, execution: DropExecution): Promise<Outcome> {
+  const { clock } = context.deps
   const leftMs = execution.keyed.arrivedAtMs + execution.keyed.route.idempotency.answerWithinMs - clock.monotonicMs()
   const outcome = await withTimeout(clock, leftMs, execution.result.promise)
   if (outcome !== TIMED_OUT) return outcome
-  gateway.background(execution.result.promise.then(discard))
+  context.background(execution.result.promise.then(discard))
   return { kind: 'in-flight', retryAfterMs: execution.ageMs(clock), starter: true, elsewhere: false }
 }
 
@@ -205,26 +205,26 @@ async function discard (outcome: Outcome): Promise<void> {
 }
 
 /** The walk: marked, sent, marked anew or freed. */
-async function run (gateway: Parts, execution: DropExecution, policy: DropPolicy): Promise<void> {
-  const { clock, meter } = gateway.deps
+async function run (context: Parts, execution: DropExecution, policy: DropPolicy): Promise<void> {
+  const { clock, meter } = context.deps
   const { keyed, marks } = execution
-  const decision = marks === null ? 'unprotected' : await markInTime(gateway, execution, marks, policy)
+  const decision = marks === null ? 'unprotected' : await markInTime(context, execution, marks, policy)
   keyed.steps.claimMs = clock.monotonicMs() - execution.startedAtMs
   // Who comes now asks the store; who has joined already is told what it said.
-  if (untold(decision)) gateway.executions.part(execution)
+  if (untold(decision)) context.executions.part(execution)
   execution.decision.resolve(decision)
   if (untold(decision)) return
-  if (decision === 'marked') gateway.recordCounts.count(keyed)
+  if (decision === 'marked') context.recordCounts.count(keyed)
   const sentAt = clock.monotonicMs()
-  const result = await send(gateway, execution, () => maySend(gateway, execution, decision))
+  const result = await forward(context, execution, () => maySend(context, execution, decision))
   keyed.steps.upstreamMs = clock.monotonicMs() - sentAt
   meter.upstream(keyed.route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, keyed.steps.upstreamMs)
-  await conclude(gateway, execution, policy, decision, result)
+  await conclude(context, execution, policy, decision, result)
 }
 
 /** The last look before the first byte: later than this, the mark would end before the sending does, and might be another's by now. */
-function maySend (gateway: Parts, execution: DropExecution, decision: MarkDecision): boolean {
-  const { clock, claimWithinMs } = gateway.deps
+function maySend (context: Parts, execution: DropExecution, decision: MarkDecision): boolean {
+  const { clock, claimWithinMs } = context.deps
   const latestMs = claimWithinMs + execution.keyed.route.upstream.timeoutMs
   const may = !execution.cancelled && (decision !== 'marked' || execution.ageMs(clock) < latestMs)
   if (may) execution.sentAtMs = clock.monotonicMs()
@@ -233,38 +233,38 @@ function maySend (gateway: Parts, execution: DropExecution, decision: MarkDecisi
 
 /** Marked before anybody is answered; free before anybody looks again. */
 async function conclude (
-  gateway: Parts,
+  context: Parts,
   execution: DropExecution,
   policy: DropPolicy,
   decision: MarkDecision,
   result: UpstreamResult
 ): Promise<void> {
   const sent = sentOf(result, execution.keyed.route.idempotency)
-  noteUnknown(gateway, execution, sent, result)
+  noteUnknown(context, execution, sent, result)
   const { marks } = execution
   if (marks === null || decision !== 'marked') {
-    gateway.executions.part(execution)
+    context.executions.part(execution)
     execution.through.resolve(sent === 'keep')
     execution.result.resolve(outcomeOf(result, sent, execution.duplicate ? 'flagged' : 'unprotected', true))
     return
   }
   const fate = fateOf(sent, policy)
-  const { inTime, stands, rest } = await endMark(gateway, execution, marks, fate, policy)
+  const { inTime, stands, rest } = await endMark(context, execution, marks, fate, policy)
   const through = fate !== 'remove' || stands
-  if (!through) gateway.recordCounts.count(execution.keyed, -1)
+  if (!through) context.recordCounts.count(execution.keyed, -1)
   const marked = inTime || !through
-  if (!marked) noteUnmarked(gateway, execution)
+  if (!marked) noteUnmarked(context, execution)
   // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.
-  if (marked) told(gateway, execution, through)
-  const protectedByMark = marked && !gateway.ids.losesMarks(policy.windowMs)
+  if (marked) told(context, execution, through)
+  const protectedByMark = marked && !context.ids.losesMarks(policy.windowMs)
   execution.result.resolve(outcomeOf(result, sent, protectedByMark ? null : 'unprotected', !through))
   const late = await rest
-  if (!marked) told(gateway, execution, late === true)
+  if (!marked) told(context, execution, late === true)
 }
 
 /** Nobody joins it any more, and who has joined is told. */
-function told (gateway: Parts, execution: DropExecution, through: boolean): void {
-  gateway.executions.part(execution)
+function told (context: Parts, execution: DropExecution, through: boolean): void {
+  context.executions.part(execution)
   execution.through.resolve(through)
 }
 
@@ -297,17 +297,17 @@ function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprote
   }
 }
 
-function noteUnknown (gateway: Parts, { keyed }: DropExecution, sent: Sent, result: UpstreamResult): void {
+function noteUnknown (context: Parts, { keyed }: DropExecution, sent: Sent, result: UpstreamResult): void {
   if (result.kind === 'unsent') keyed.steps.reason = explained(result.code, keyed.route.upstream.name)
   if (sent !== 'unknown') return
   const [stage, code] = result.kind === 'lost' ? [result.code === 'DRAIN' ? 'drain' : 'during', result.code] : ['hop', 'HTTP']
   keyed.steps.reason = `${stage}:${code}`
-  gateway.deps.meter.indeterminate(keyed.route.name, stage)
+  context.deps.meter.indeterminate(keyed.route.name, stage)
 }
 
-function noteUnmarked (gateway: Parts, { keyed }: DropExecution): void {
-  gateway.deps.meter.answeredUnsettled(keyed.route.name)
-  gateway.deps.log.error(
+function noteUnmarked (context: Parts, { keyed }: DropExecution): void {
+  context.deps.meter.answeredUnsettled(keyed.route.name)
+  context.deps.log.error(
     { record: keyed.name, route: keyed.route.name },
     'the store does not take the mark of an event that went through; its duplicates may go through too'
   )

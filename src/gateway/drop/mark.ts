@@ -11,6 +11,8 @@ import type { MarkStore } from '../../ports/marks.ts'
 import type { DropExecution, MarkDecision } from './drop-executions.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Drain } from '../shared/drain.ts'
+import { AGAIN, retryUntil } from '../shared/retry.ts'
+import type { Backoff } from '../shared/retry.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import type { Deps } from '../shared/deps.ts'
 
@@ -20,9 +22,8 @@ export interface MarkContext {
   readonly background: (work: Promise<void>) => void
 }
 
-/** Between two tries: short enough for a lost reply, long enough for a restart. */
-const RETRY_FIRST_MS = 50
-const RETRY_LONGEST_MS = 2_000
+/** Short enough for a lost reply, long enough for a restart. */
+const BACKOFF: Backoff = { firstMs: 50, longestMs: 2_000 }
 /** So long after the answer a mark is still written: an outage that is longer lets duplicates through. */
 const REMEMBER_FOR_MS = 30_000
 
@@ -55,24 +56,19 @@ async function mark (context: MarkContext, execution: DropExecution, marks: Mark
   const [as, keepMs] = policy.mark === 'before'
     ? ['done', policy.windowMs] as const
     : ['running', runningMs(upstream.timeoutMs, claimWithinMs)] as const
-  for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-    try {
-      const found = await marks.mark({ ...identityOf(keyed), token, as, keepMs })
-      if (found !== 'marked' && execution.doubted) context.background(takeBack(context, execution, marks))
-      return found
-    } catch (error) {
-      const inDoubt = error instanceof StoreUnavailable && error.inDoubt
-      execution.doubted ||= inDoubt
-      // Under the same token: if it was applied, this finds it.
-      if (inDoubt && !context.drain.stopped && execution.ageMs(clock) + pauseMs < claimWithinMs / 2) {
-        await context.drain.pause(pauseMs)
-        continue
-      }
-      if (execution.doubted) context.background(takeBack(context, execution, marks))
-      log.warn({ record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
-      return withoutMark(execution)
-    }
-  }
+  return retryUntil<MarkDecision>(context.drain, BACKOFF, async () => {
+    const found = await marks.mark({ ...identityOf(keyed), token, as, keepMs })
+    if (found !== 'marked' && execution.doubted) context.background(takeBack(context, execution, marks))
+    return found
+  }, (error, pauseMs) => {
+    const inDoubt = error instanceof StoreUnavailable && error.inDoubt
+    execution.doubted ||= inDoubt
+    // Under the same token: if it was applied, this finds it.
+    if (inDoubt && !context.drain.stopped && execution.ageMs(clock) + pauseMs < claimWithinMs / 2) return AGAIN
+    if (execution.doubted) context.background(takeBack(context, execution, marks))
+    log.warn({ record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
+    return withoutMark(execution)
+  })
 }
 
 /** Nothing was sent under it. Twice: a statement that was given up may still be on its way. */
@@ -129,22 +125,16 @@ async function untilDone (
 ): Promise<boolean | null> {
   const { clock, meter, log } = context.deps
   const endsAtMs = clock.monotonicMs() + forMs
-  for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-    try {
-      return await work()
-    } catch (error) {
-      meter.settleRetried(keyed.route.name)
-      const over = context.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
-      if (over) {
-        log.error(
-          { record: keyed.name, route: keyed.route.name, error: errorText(error) },
-          'the mark of an event could not be written; it ends by itself'
-        )
-        return null
-      }
-      await context.drain.pause(pauseMs)
-    }
-  }
+  return retryUntil<boolean | null>(context.drain, BACKOFF, work, (error, pauseMs) => {
+    meter.settleRetried(keyed.route.name)
+    const over = context.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
+    if (!over) return AGAIN
+    log.error(
+      { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+      'the mark of an event could not be written; it ends by itself'
+    )
+    return null
+  })
 }
 
 function identityOf ({ claim: { id, scheme, earlierId } }: KeyedRequest): Identity {

@@ -102,8 +102,8 @@ export class Execution {
   settleAsked: ClockReading | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
-  /** Bytes of the answer that count against the gateway's buffers. */
-  bufferedBytes = 0
+  /** Gives back the bytes of the buffered answer. */
+  releaseAnswer = (): void => {}
   unsettledBytes = 0
 
   readonly #startedAtWallMs: number

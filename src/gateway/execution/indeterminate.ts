@@ -3,10 +3,6 @@ import type { UnknownReason } from '../../core/record/record.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Deps } from '../shared/deps.ts'
 
-/** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
-export const RETRY_FIRST_MS = 100
-export const RETRY_LONGEST_MS = 2_000
-
 /** What of an execution its log line and its counters need. */
 export interface UnknownOutcome {
   readonly keyed: Pick<KeyedRequest, 'name' | 'route' | 'requestId'>

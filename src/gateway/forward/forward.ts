@@ -8,15 +8,9 @@ import { verifierOf } from '../../core/headers/signature.ts'
 import type { Sending, StreamedResult, UpstreamResult } from '../../ports/upstream.ts'
 import type { Execution } from '../execution/execution.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
-import type { Limits } from '../limits/limits.ts'
 import type { Registration } from '../shared/registration.ts'
-import { UpstreamTime } from './upstream-time.ts'
-import type { Deps } from '../shared/deps.ts'
-
-export interface ForwardContext {
-  readonly deps: Deps
-  readonly limits: Limits
-}
+import { sendOnce } from './send-once.ts'
+import type { SendContext } from './send-once.ts'
 
 /** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
 const MARGIN_SHARE = 1 / 6
@@ -35,21 +29,20 @@ export interface Forwarding {
   /** Went through before: the upstream is told. */
   readonly duplicate?: boolean
   sending: Sending | null
-  bufferedBytes: number
+  /** Gives back the bytes of the buffered answer. */
+  releaseAnswer: () => void
 }
 
 /** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
-export async function send (
-  context: ForwardContext,
+export async function forward (
+  context: SendContext,
   execution: Forwarding,
   maySend: () => boolean,
-  placed: () => void = () => {}
+  placed?: () => void
 ): Promise<UpstreamResult> {
   const { keyed } = execution
-  const { clock, upstream } = context.deps
   const { route, asked } = keyed
-  const time = new UpstreamTime(clock, route.upstream)
-  const sending = upstream.send({
+  const { sending, ended, release } = sendOnce(context, {
     upstream: route.upstream,
     method: asked.method,
     target: asked.target,
@@ -69,40 +62,25 @@ export async function send (
     body: asked.body,
     responseBytesMax: route.idempotency.keep.responseBytesMax,
     holder: keyed.reservation.holder,
-    placed: () => {
-      time.begin()
-      placed()
-    },
-    informed: keyed.informed,
-    reserve: (bytes) => reserve(context, execution, bytes)
-  }, maySend)
+    informed: keyed.informed
+  }, maySend, placed)
   execution.sending = sending
-  time.limit(sending)
-  try {
-    const result = await sending.result
-    if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
-    if (result.kind === 'stream') releaseWhenTaken(context, execution, result)
-    return result
-  } finally {
-    time.end()
-  }
+  execution.releaseAnswer = release
+  const result = await ended
+  if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
+  if (result.kind === 'stream') releaseWhenTaken(execution, result)
+  return result
 }
 
 /** The client may take its time to read what was buffered, and longer than the execution. */
-function releaseWhenTaken (context: ForwardContext, execution: Forwarding, { taken }: StreamedResult): void {
-  const { bufferedBytes, keyed: { reservation: { holder } } } = execution
-  execution.bufferedBytes = 0
-  void taken.then(() => { context.limits.buffered.release('answers', bufferedBytes, holder) })
-}
-
-function reserve (context: ForwardContext, execution: Forwarding, bytes: number): boolean {
-  if (context.limits.buffered.take('answers', bytes, execution.keyed.reservation.holder) !== null) return false
-  execution.bufferedBytes += bytes
-  return true
+function releaseWhenTaken (execution: Forwarding, { taken }: StreamedResult): void {
+  const { releaseAnswer } = execution
+  execution.releaseAnswer = () => {}
+  void taken.then(releaseAnswer)
 }
 
 /** E0: the last point before the first byte. The owner believes in its lease on its own clock, or nothing is sent. */
-export function maySend (context: ForwardContext & { readonly registration: Registration }, execution: Execution): boolean {
+export function maySend (context: SendContext & { readonly registration: Registration }, execution: Execution): boolean {
   const { clock } = context.deps
   const now = clock.monotonicMs()
   if (!execution.won) {

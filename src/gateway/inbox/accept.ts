@@ -3,32 +3,21 @@
  * inbox; in the place of a sending, under the record's claim, where a client of the route may ask for it. An acceptance is
  * idempotent by its id: whatever was lost on the way, the same request again finds its message.
  */
-import { messageGroup, messageScope } from '../../core/inbox/acceptance.ts'
-import { rulesOf } from '../../core/forward/deciding.ts'
-import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
-import { lookInto } from '../../core/json/pointer.ts'
-import type { Value } from '../../core/policy/key-source.ts'
-import { bodyValue, headerText } from '../../core/key/values.ts'
-import { withoutFields } from '../../core/headers/lines.ts'
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
-import type { InboxPolicy } from '../../core/policy/policy.ts'
-import { withoutAsync } from '../../core/headers/prefer.ts'
 import type { Fingerprint } from '../../core/record/record.ts'
-import { verifierOf } from '../../core/headers/signature.ts'
-import { errorText, StoreOverloaded, StoreUnavailable } from '../../ports/errors.ts'
+import { errorText, StoreOverloaded } from '../../ports/errors.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
-import type { UpstreamResult } from '../../ports/upstream.ts'
+import type { InboxMode, ModeContext } from '../execution/modes.ts'
+import { accepted, asAccepted } from '../execution/outcomes.ts'
 import { compareMessage } from '../fingerprint/comparison.ts'
-import type { Execution } from '../execution/execution.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
-import { IdentityMoved } from '../shared/ids.ts'
 import { sizeOf } from '../limits/inbox-depths.ts'
+import { IdentityMoved } from '../shared/ids.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Outcome, Rejected } from '../shared/outcome.ts'
-import { INBOX_UNREACHED } from '../execution/modes.ts'
-import type { InboxMode, ModeContext, Taken } from '../execution/modes.ts'
-import { accepted, asAccepted } from '../execution/outcomes.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
+import { acceptClaimed, mayHaveCome, noteMessage } from './accept-claimed.ts'
+import { inboxOf, messageOf, orderValue } from './new-message.ts'
 import { NONE_ACCEPTED, partOf, splitRequest } from './split.ts'
 
 export function inboxMode (context: ModeContext): InboxMode {
@@ -174,12 +163,7 @@ function noteAccepted (context: ModeContext, keyed: KeyedRequest, made: readonly
   if (none) return
   const accepted = made.filter((_, index) => results[index]?.kind === 'accepted')
   context.recordCounts.count(keyed, accepted.length)
-  for (const { message } of accepted) note(context, keyed, message)
-}
-
-function note (context: ModeContext, keyed: KeyedRequest, { request }: NewMessage): void {
-  context.depths.accepted(keyed.route.name, request.body.length)
-  context.onMessage()
+  for (const { message } of accepted) noteMessage(context, keyed.route.name, message)
 }
 
 function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
@@ -189,79 +173,6 @@ function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Out
     'a message was not accepted, or nobody knows'
   )
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
-}
-
-function mayHaveCome (error: unknown): boolean {
-  return error instanceof StoreUnavailable && error.inDoubt
-}
-
-// ---------------------------------------------------------------- async: allowed
-
-/** Between two tries of an acceptance that may have been made. */
-const RETRY_FIRST_MS = 100
-const RETRY_LONGEST_MS = 2_000
-
-/**
- * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
- * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
- */
-async function acceptClaimed (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
-  const { keyed } = execution
-  if (keyed.deferred) return acceptInPlace(context, execution, maySend)
-  try {
-    const message = await context.deps.inbox.look(keyed.id)
-    return message === null ? null : taken(keyed, { kind: 'seen', message })
-  } catch (error) {
-    return unreached(context, keyed, error)
-  }
-}
-
-/**
- * An acceptance in doubt is made again until the store says what there is: it is the same message. Who waits is told after
- * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
- * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
- */
-async function acceptInPlace (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
-  const { keyed } = execution
-  const { clock, claimWithinMs, inbox } = context.deps
-  const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
-  const cancelTimer = clock.after(claimWithinMs, () => { execution.result.resolve({ kind: 'unavailable', inDoubt: true }) })
-  let inDoubt = false
-  try {
-    for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-      const isLast = !maySend()
-      if (isLast && !inDoubt) return { kind: 'unsent', code: 'LEASE' }
-      try {
-        const result = await inbox.accept(message)
-        // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
-        if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
-        if (result.kind === 'accepted') note(context, keyed, message)
-        return taken(keyed, result)
-      } catch (error) {
-        inDoubt ||= mayHaveCome(error)
-        if (!inDoubt) return unreached(context, keyed, error)
-      }
-      execution.result.resolve({ kind: 'unavailable', inDoubt: true })
-      if (!isLast) await context.drain.pause(pauseMs)
-      if (isLast || context.drain.stopped) return { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
-    }
-  } finally {
-    cancelTimer()
-  }
-}
-
-function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
-  if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
-  if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
-  return compareMessage(keyed, keyed, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
-}
-
-function unreached (context: ModeContext, keyed: KeyedRequest, error: unknown): UpstreamResult {
-  context.deps.log.warn(
-    { record: keyed.name, route: keyed.route.name, error: errorText(error) },
-    'the inbox does not answer; nothing was sent'
-  )
-  return { kind: 'unsent', code: INBOX_UNREACHED }
 }
 
 /**
@@ -319,72 +230,4 @@ function clashOf (keyed: KeyedRequest, part: Part, message: MessageDetail): Outc
         kind: 'mismatch',
         detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}`
       }
-}
-
-/** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
-function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
-  const { route } = keyed
-  const { unknown } = route.idempotency
-  const { onDead, deadRetentionMs } = inboxOf(keyed)
-  const order = orderValue(keyed, part)
-  const { method, target, body } = part.asked
-  return {
-    id: part.id,
-    ...part.claim,
-    scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
-    group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
-    holds: unknown !== 'retry',
-    stops: onDead === 'stop-group',
-    keepMs: part.retentionMs,
-    deadKeepMs: deadRetentionMs,
-    request: {
-      method,
-      target,
-      headers: fieldsOf(keyed, part),
-      body
-    },
-    about: part.about()
-  }
-}
-
-/**
- * The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a
- * sender's in its place.
- */
-function fieldsOf (
-  { route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest,
-  { rawHeaders, asked: { body } }: Part
-): string[] {
-  const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
-    record: null,
-    verified: verifierOf(idempotency),
-    requestId,
-    keyHeader: idempotency.key.header,
-    forwardKey: idempotency.forwardKey,
-    rules: rulesOf(idempotency),
-    host: upstream.host,
-    forwarded,
-    extra: upstream.requestHeaders,
-    bodyBytes: body.length
-  })
-  return withoutFields(fields, upstream.requestHeaders.map(([name]) => name))
-}
-
-/**
- * Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go
- * ahead of others for that.
- */
-function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
-  const { order } = inboxOf(keyed)
-  if (order === null) return { kind: 'none' }
-  if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
-  const found = lookInto(body, [order.pointer])
-  if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
-  return bodyValue(new Map(found.map((each) => [order.pointer, each])), order.pointer)
-}
-
-function inboxOf ({ route }: KeyedRequest): InboxPolicy {
-  const { inbox } = route.idempotency
-  if (inbox === null) throw new Error(`route ${route.name} has no inbox`)
-  return inbox
 }

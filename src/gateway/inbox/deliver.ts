@@ -16,12 +16,14 @@ import { explained } from '../../core/forward/upstream-fault.ts'
 import { errorText, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { DeliveryResult } from '../../ports/telemetry.ts'
 import type { Recovered } from '../../ports/inbox.ts'
-import type { Sending, UpstreamRequest, UpstreamResult } from '../../ports/upstream.ts'
+import type { UpstreamResult } from '../../ports/upstream.ts'
 import type { Drain } from '../shared/drain.ts'
 import type { Limits } from '../limits/limits.ts'
-import { UpstreamTime } from '../forward/upstream-time.ts'
+import { sendOnce } from '../forward/send-once.ts'
+import type { OneSending } from '../forward/send-once.ts'
 import type { WorkerLease } from './worker-lease.ts'
 import type { InboxRoute, Deps } from '../shared/deps.ts'
+import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
 
 interface DeliverContext {
   readonly deps: Deps
@@ -29,9 +31,6 @@ interface DeliverContext {
   readonly limits: Limits
 }
 
-/** First and longest pause between two tries to tell the store: short enough for a restart, long enough for an outage. */
-const RETRY_FIRST_MS = 100
-const RETRY_LONGEST_MS = 2_000
 /** Our trouble, not the consumer's: the message was not sent, and its next turn is at once. */
 const OURS: ReadonlySet<string> = new Set(['LEASE', 'DRAIN', 'CLOSED'])
 
@@ -61,21 +60,11 @@ export async function deliver (
   }
   const { clock } = context.deps
   const beganAtMs = clock.monotonicMs()
-  let answerBytes = 0
-  const time = new UpstreamTime(clock, route.upstream)
-  const sending = send(context, lease, route, delivery, {
-    placed: () => { time.begin() },
-    reserve: (bytes) => {
-      if (context.limits.buffered.take('answers', bytes) !== null) return false
-      answerBytes += bytes
-      return true
-    }
-  })
+  const { sending, ended, release } = send(context, lease, route, delivery)
   const cut = (): void => { sending.cancel('DRAIN', false) }
-  time.limit(sending)
   context.drain.deliveries.add(cut)
   try {
-    const result = await sending.result
+    const result = await ended
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
@@ -90,8 +79,7 @@ export async function deliver (
     })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
-    time.end()
-    context.limits.buffered.release('answers', answerBytes)
+    release()
     context.drain.deliveries.delete(cut)
   }
 }
@@ -102,10 +90,9 @@ function send (
   context: DeliverContext,
   lease: WorkerLease,
   { upstream, idempotency: { keep } }: InboxRoute,
-  { token, request }: Delivery,
-  more: Required<Pick<UpstreamRequest, 'placed' | 'reserve'>>
-): Sending {
-  return context.deps.upstream.send({
+  { token, request }: Delivery
+): OneSending {
+  return sendOnce(context, {
     upstream,
     method: request.method,
     target: request.target,
@@ -117,8 +104,7 @@ function send (
       String(token.attempt)
     ],
     body: request.body,
-    responseBytesMax: keep.responseBytesMax,
-    ...more
+    responseBytesMax: keep.responseBytesMax
   }, () => !context.drain.stopped && lease.believed(context.deps.clock))
 }
 
@@ -174,23 +160,20 @@ async function settle (context: DeliverContext, route: InboxRoute, { token }: De
   const { inbox, meter, log } = context.deps
   let fate = wanted
   let inDoubt = false
-  for (let pauseMs = RETRY_FIRST_MS; ; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-    try {
-      if (await inbox.settle(token, fate)) return 'settled'
-      return inDoubt && stands(token, fate, await inbox.look(token.id)) ? 'settled' : 'overtaken'
-    } catch (error) {
-      inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
-      meter.settleRetried(route.name)
-      log.warn(
-        { record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) },
-        'what a delivery came to could not be stored; trying again'
-      )
-      // P7: content that the store can never take is not kept.
-      if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
-      if (context.drain.stopped) return 'abandoned'
-      await context.drain.pause(pauseMs)
-    }
-  }
+  return retryUntil<Settled>(context.drain, STORE_BACKOFF, async () => {
+    if (await inbox.settle(token, fate)) return 'settled'
+    return inDoubt && stands(token, fate, await inbox.look(token.id)) ? 'settled' : 'overtaken'
+  }, (error) => {
+    inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
+    meter.settleRetried(route.name)
+    log.warn(
+      { record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) },
+      'what a delivery came to could not be stored; trying again'
+    )
+    // P7: content that the store can never take is not kept.
+    if (error instanceof StoreRejected && 'answer' in fate) fate = { ...fate, answer: null }
+    return context.drain.stopped ? 'abandoned' : AGAIN
+  })
 }
 
 /** What this delivery came to is written there: its reply was lost. Nobody else ends this attempt in the same words. */

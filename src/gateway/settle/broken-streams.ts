@@ -9,10 +9,11 @@ import { errorText } from '../../ports/errors.ts'
 import type { StreamedResult } from '../../ports/upstream.ts'
 import type { Execution } from '../execution/execution.ts'
 import type { Drain } from '../shared/drain.ts'
-import { noteIndeterminate, RETRY_FIRST_MS, RETRY_LONGEST_MS } from '../execution/indeterminate.ts'
+import { noteIndeterminate } from '../execution/indeterminate.ts'
 import type { UnknownOutcome } from '../execution/indeterminate.ts'
 import type { ReplayCache } from '../execution/replay-cache.ts'
 import type { Deps } from '../shared/deps.ts'
+import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
 
 export interface BrokenStreamContext {
   readonly deps: Deps
@@ -79,31 +80,26 @@ async function forget (context: BrokenStreamContext, id: Buffer, { keyed }: Unkn
 /** true: the record says so now. Goes on for as long as the process lives. */
 async function write (context: BrokenStreamContext, { keyed: { name, route } }: UnknownOutcome, correction: Settlement): Promise<boolean> {
   const { records, meter, log } = context.deps
-  for (let pauseMs = RETRY_FIRST_MS; !context.drain.stopped; pauseMs = Math.min(pauseMs * 2, RETRY_LONGEST_MS)) {
-    try {
-      const result = await records.settle(correction)
-      if (result.kind === 'settled') return true
-      const { row } = result
-      // The reply of an earlier try was lost.
-      const mine = row !== null &&
-        row.state === 'indeterminate' &&
-        row.owner.equals(correction.token.owner) &&
-        row.attempt === correction.token.attempt
-      if (!mine) {
-        log.warn(
-          { record: name, route: route.name, state: row?.state ?? 'none' },
-          'an answer broke off, and its record is not ours any more'
-        )
-      }
-      return mine
-    } catch (error) {
-      meter.settleRetried(route.name)
-      log.warn(
-        { record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
-        'an answer broke off, and its record still calls it executed; trying again'
-      )
-      await context.drain.pause(pauseMs)
+  return retryUntil(context.drain, STORE_BACKOFF, async () => {
+    if (context.drain.stopped) return false
+    const result = await records.settle(correction)
+    if (result.kind === 'settled') return true
+    const { row } = result
+    // The reply of an earlier try was lost.
+    const mine = row !== null &&
+      row.state === 'indeterminate' &&
+      row.owner.equals(correction.token.owner) &&
+      row.attempt === correction.token.attempt
+    if (!mine) {
+      log.warn({ record: name, route: route.name, state: row?.state ?? 'none' }, 'an answer broke off, and its record is not ours any more')
     }
-  }
-  return false
+    return mine
+  }, (error) => {
+    meter.settleRetried(route.name)
+    log.warn(
+      { record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
+      'an answer broke off, and its record still calls it executed; trying again'
+    )
+    return AGAIN
+  })
 }

@@ -1,0 +1,81 @@
+/** The message that a request becomes: what is stored of it, and its place in an order. */
+import { rulesOf } from '../../core/forward/deciding.ts'
+import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
+import { withoutFields } from '../../core/headers/lines.ts'
+import { withoutAsync } from '../../core/headers/prefer.ts'
+import { verifierOf } from '../../core/headers/signature.ts'
+import { messageGroup, messageScope } from '../../core/inbox/acceptance.ts'
+import type { NewMessage } from '../../core/inbox/message.ts'
+import { lookInto } from '../../core/json/pointer.ts'
+import { bodyValue, headerText } from '../../core/key/values.ts'
+import type { Value } from '../../core/policy/key-source.ts'
+import type { InboxPolicy } from '../../core/policy/policy.ts'
+import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
+
+/** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
+export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
+  const { route } = keyed
+  const { unknown } = route.idempotency
+  const { onDead, deadRetentionMs } = inboxOf(keyed)
+  const order = orderValue(keyed, part)
+  const { method, target, body } = part.asked
+  return {
+    id: part.id,
+    ...part.claim,
+    scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
+    group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
+    holds: unknown !== 'retry',
+    stops: onDead === 'stop-group',
+    keepMs: part.retentionMs,
+    deadKeepMs: deadRetentionMs,
+    request: {
+      method,
+      target,
+      headers: fieldsOf(keyed, part),
+      body
+    },
+    about: part.about()
+  }
+}
+
+/**
+ * The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a
+ * sender's in its place.
+ */
+function fieldsOf (
+  { route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest,
+  { rawHeaders, asked: { body } }: Part
+): string[] {
+  const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
+    record: null,
+    verified: verifierOf(idempotency),
+    requestId,
+    keyHeader: idempotency.key.header,
+    forwardKey: idempotency.forwardKey,
+    rules: rulesOf(idempotency),
+    host: upstream.host,
+    forwarded,
+    extra: upstream.requestHeaders,
+    bodyBytes: body.length
+  })
+  return withoutFields(fields, upstream.requestHeaders.map(([name]) => name))
+}
+
+/**
+ * Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go
+ * ahead of others for that.
+ */
+export function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
+  const { order } = inboxOf(keyed)
+  if (order === null) return { kind: 'none' }
+  if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
+  const found = lookInto(body, [order.pointer])
+  if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
+  return bodyValue(new Map(found.map((each) => [order.pointer, each])), order.pointer)
+}
+
+export function inboxOf ({ route }: KeyedRequest): InboxPolicy {
+  const { inbox } = route.idempotency
+  if (inbox === null) throw new Error(`route ${route.name} has no inbox`)
+  return inbox
+}

@@ -1,0 +1,200 @@
+/** What an execution came to, judged: what is written of it, and what those who wait get. */
+import { encodeHeaders } from '../../core/protocol/codec.ts'
+import { judge } from '../../core/protocol/disposition.ts'
+import type { Judgement } from '../../core/protocol/disposition.ts'
+import { explained } from '../../core/forward/upstream-fault.ts'
+import { answerHeaders, keptHeaders } from '../../core/headers/headers.ts'
+import { acceptedAnswer } from '../../core/inbox/acceptance.ts'
+import type { Answer, Settlement, SettledState, UnknownReason } from '../../core/record/record.ts'
+import type { StreamedResult, UpstreamResult } from '../../ports/upstream.ts'
+import type { RecordCounts } from '../authorise/record-counts.ts'
+import type { Execution, ExecutionResult } from '../execution/execution.ts'
+import { noteIndeterminate } from '../execution/indeterminate.ts'
+import { INBOX_UNREACHED } from '../execution/modes.ts'
+import type { Taken } from '../execution/modes.ts'
+import type { RecordWrites } from '../execution/record-writes.ts'
+import type { Deps } from '../shared/deps.ts'
+import type { Notices } from '../shared/notices.ts'
+import type { Stored } from './write.ts'
+
+export interface PlanContext {
+  readonly deps: Deps
+  readonly writes: RecordWrites
+  readonly recordCounts: RecordCounts
+  readonly notices: Notices
+}
+
+/** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
+export interface Plan {
+  readonly settlement: Settlement
+  readonly result: (stored: Stored | null) => ExecutionResult
+  /** The answer as it is kept: goes to the LRU and to Redis after the acknowledgement. */
+  readonly kept: Answer | null
+}
+
+/** What came of an execution: a sending, or (accept.ts) the inbox has it. */
+export type Result = UpstreamResult | Taken
+
+export function planOf (context: PlanContext, execution: Execution, result: Result): Plan {
+  switch (result.kind) {
+    case 'accepted': return planAccepted(execution, result.isNew)
+    case 'taken-by-another': return planTakenByAnother(execution)
+    case 'unsent':
+      // An upstream that is away is no doing of its caller's.
+      if (execution.countsAnew) context.recordCounts.count(execution.keyed, -1)
+      return planUnsent(execution, result)
+    case 'lost': {
+      const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
+      noteIndeterminate(context, execution, reason, result.status)
+      return planUnknown(execution, reason, result.status, () => ({ kind: 'unknown', timedOut: result.timedOut }))
+    }
+    case 'answer': return planAnswer(context, execution, result.answer)
+    case 'stream': return planStream(context, execution, result)
+  }
+}
+
+function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unsent' }>): Plan {
+  const { code } = unsent
+  execution.keyed.steps.reason = explained(code, execution.keyed.route.upstream.name)
+  // A lease that ran out before the first byte is our trouble, not the upstream's.
+  const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
+  return {
+    settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),
+    result: () => ours ? { kind: 'unavailable' } : unsent,
+    kept: null
+  }
+}
+
+/** The record says from now on what the inbox says: whoever comes, asking for it or not, gets the same 202. */
+function planAccepted (execution: Execution, isNew: boolean): Plan {
+  const kept = acceptedAnswer(execution.keyed.name)
+  return {
+    settlement: {
+      ...settlementOf(execution, 'completed', execution.keyed.retentionMs),
+      status: kept.status,
+      headers: encodeHeaders(kept.headers),
+      body: kept.body
+    },
+    result: () => ({ kind: 'accepted', name: execution.keyed.name, isNew }),
+    kept
+  }
+}
+
+/** The message has outlived its record. Free again soon: the record's fingerprint is now the wrong one. */
+function planTakenByAnother (execution: Execution): Plan {
+  return {
+    settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.keyed.claim.leaseMs),
+    result: () => ({ kind: 'mismatch' }),
+    kept: null
+  }
+}
+
+/** The least that any record is kept (config/routes/check.ts). */
+const LEASES_KEPT_MIN = 2
+
+function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, result: () => ExecutionResult): Plan {
+  execution.keyed.steps.reason = `${reason.stage}:${reason.code}`
+  return {
+    settlement: {
+      ...settlementOf(execution, 'indeterminate', execution.keyed.route.idempotency.unknownRetentionMs),
+      status: storable(status),
+      reason
+    },
+    result,
+    kept: null
+  }
+}
+
+function planAnswer (context: PlanContext, execution: Execution, raw: Answer): Plan {
+  const policy = execution.keyed.route.idempotency
+  const answer: Answer = { ...raw, headers: answerHeaders(raw.headers) }
+  const kept: Answer = { ...raw, headers: keptHeaders(answer.headers, policy.keep) }
+  const judgement = judge(raw, policy)
+  if (judgement.disposition === 'release') {
+    return {
+      settlement: { ...settlementOf(execution, 'released', policy.retentionMs), status: raw.status },
+      result: () => ({ kind: 'released', answer, kept }),
+      kept: null
+    }
+  }
+  if (judgement.disposition === 'unknown') {
+    const reason: UnknownReason = { stage: 'hop', code: `HTTP_${raw.status}` }
+    noteIndeterminate(context, execution, reason, raw.status)
+    return planUnknown(execution, reason, raw.status, () => ({ kind: 'hop', answer, kept }))
+  }
+  const keepMs = keptFor(context, execution, judgement)
+  if (!judgement.keepBody) {
+    return {
+      settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
+      // The record is settled, the answer is not kept: this is the only time it is shown.
+      result: (stored) => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
+      kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
+    }
+  }
+  return {
+    settlement: {
+      ...settlementOf(execution, 'completed', keepMs),
+      status: raw.status,
+      headers: encodeHeaders(kept.headers),
+      body: raw.body
+    },
+    result: (stored) => ({
+      kind: 'answered',
+      answer,
+      kept,
+      stored: stored !== null,
+      expiresAtMs: stored === null ? null : context.writes.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
+    }),
+    kept
+  }
+}
+
+/** Settled by its head alone, before its first byte goes out. What would be kept becomes a tombstone, never free again (E5). */
+function planStream (context: PlanContext, execution: Execution, result: StreamedResult): Plan {
+  const policy = execution.keyed.route.idempotency
+  const headers = answerHeaders(result.headers)
+  const judgement = judge({ status: result.status, headers: result.headers, body: Buffer.alloc(0) }, policy)
+  const { disposition } = judgement
+  const as = disposition === 'keep' ? 'consumed' : disposition === 'release' ? 'released' : 'indeterminate'
+  const reason: UnknownReason | null = as === 'indeterminate' ? { stage: 'hop', code: `HTTP_${result.status}` } : null
+  if (reason !== null) noteIndeterminate(context, execution, reason, result.status)
+  const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : keptFor(context, execution, judgement)
+  return {
+    settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
+    result: (stored) => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
+    kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
+  }
+}
+
+/** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
+function keptFor (context: PlanContext, { keyed }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
+  const route = keyed.route.name
+  if (ttlUnread === true) {
+    context.notices.warn(
+      'ttl',
+      route,
+      'unread',
+      {},
+      "the upstream's Idempotency-Policy has a ttl that is no whole number of seconds: the answer is kept for as long as the route's retention"
+    )
+  }
+  if (ttlMs !== null && ttlAskedMs !== undefined) {
+    context.notices.warn(
+      'ttl',
+      route,
+      ttlMs > ttlAskedMs ? 'longer' : 'shorter',
+      { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 },
+      `the upstream's Idempotency-Policy asks for another ttl than this route can keep: the answer is kept ${ttlMs > ttlAskedMs ? 'longer (at least two leases, and as long as an issued key lives)' : 'shorter (at most 366 days)'}`
+    )
+  }
+  return ttlMs ?? keyed.retentionMs
+}
+
+function settlementOf (execution: Execution, outcome: SettledState, keepMs: number): Settlement {
+  return { token: execution.token, outcome, keepMs, status: null, headers: null, body: null, reason: null }
+}
+
+/** A status that the upstream made up (999) is shown in the log, not kept. */
+function storable (status: number | null): number | null {
+  return status !== null && status >= 100 && status <= 599 ? status : null
+}

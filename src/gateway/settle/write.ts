@@ -1,0 +1,98 @@
+/** The outcome of an execution, written until the arbiter has answered or the process ends. */
+import type { Row, Settlement, UnknownReason } from '../../core/record/record.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { errorText, StoreRejected } from '../../ports/errors.ts'
+import type { Execution } from '../execution/execution.ts'
+import { noteIndeterminate } from '../execution/indeterminate.ts'
+import { readClocks } from '../shared/clock-reading.ts'
+import type { Deps } from '../shared/deps.ts'
+import type { Drain } from '../shared/drain.ts'
+import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
+
+interface WriteContext {
+  readonly deps: Deps
+  readonly drain: Drain
+}
+
+export type Stored = Extract<Settled, { kind: 'stored' }>
+
+export type Settled =
+  /** `askedAtMs`: monotonic, before the statement that said so. */
+  | { readonly kind: 'stored', readonly keepLeftMs: number, readonly askedAtMs: number, readonly askedAtWallMs: number }
+  /** Stored, but less than was asked: the store refuses the content for ever (P7). */
+  | { readonly kind: 'degraded' }
+  /** The record is somebody else's now, or gone. */
+  | { readonly kind: 'fenced', readonly row: Row | null }
+  /** The process ends before the arbiter has answered: the lease will end, the unsettled copy may be adopted. */
+  | { readonly kind: 'abandoned' }
+
+/** Never rejects. */
+export async function settleUntilDone (context: WriteContext, execution: Execution, wanted: Settlement): Promise<Settled> {
+  const { meter, log } = context.deps
+  const { route, name } = execution.keyed
+  let settlement = wanted
+  return retryUntil<Settled>(context.drain, STORE_BACKOFF, async () => {
+    const settled = await settleOnce(context, execution, settlement)
+    if (settled.kind !== 'stored' || settlement.outcome === wanted.outcome) return settled
+    if (settlement.outcome === 'indeterminate') noteIndeterminate(context, execution, REFUSED, null)
+    return { kind: 'degraded' }
+  }, (error) => {
+    meter.settleRetried(route.name)
+    log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) }, 'settling failed; trying again')
+    if (error instanceof StoreRejected) settlement = lesser(settlement)
+    return context.drain.stopped ? { kind: 'abandoned' } : AGAIN
+  })
+}
+
+async function settleOnce (context: WriteContext, execution: Execution, settlement: Settlement): Promise<Settled> {
+  const { records, clock } = context.deps
+  const asked = readClocks(clock)
+  const [askedAtMs, askedAtWallMs] = [asked.monotonicMs, asked.monotonicMs + asked.offsetMs]
+  execution.settleAsked = asked
+  let result = await records.settle(settlement)
+  if (result.kind === 'refused' && result.row === null) {
+    if (settlement.outcome === 'released' || mayBeSwept(execution, settlement, clock)) return { kind: 'fenced', row: null }
+    result = await records.settleLost(settlement, execution.claim, execution.ageMs(clock))
+  }
+  if (result.kind === 'settled') return { kind: 'stored', keepLeftMs: result.keepLeftMs, askedAtMs, askedAtWallMs }
+  return refusedBy(execution, settlement, result.row, askedAtMs, askedAtWallMs)
+}
+
+/**
+ * The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert
+ * would bring it back. Where another attempt may have settled it since, its upstream may have asked for as little as two
+ * leases of retention (core/protocol/disposition.ts), after the lease that was granted here last. What is done by hand, the store knows.
+ */
+function mayBeSwept (execution: Execution, { keepMs, outcome }: Settlement, clock: Clock): boolean {
+  const { unknown, retentionMs, unknownRetentionMs, leaseMs } = execution.keyed.route.idempotency
+  if (execution.ageMs(clock) >= Math.min(keepMs, retentionMs, unknownRetentionMs)) return true
+  // An indeterminate outcome whose reply was lost is taken at once, without waiting for a lease.
+  const leases = outcome === 'indeterminate' ? LEASES_TO_SWEPT - 1 : LEASES_TO_SWEPT
+  return unknown === 'retry' && execution.sinceGrantMs(clock) >= leases * leaseMs
+}
+
+/** One until it can be lapsed and taken, two of retention. */
+const LEASES_TO_SWEPT = 3
+
+/**
+ * Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. What other
+ * hands wrote may have another answer in it.
+ */
+function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number, askedAtWallMs: number): Settled {
+  const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
+  if (mine && row.state === settlement.outcome && row.settledBy !== 'operator' && row.settledBy !== 'probe') {
+    return { kind: 'stored', keepLeftMs: row.keepLeftMs ?? settlement.keepMs, askedAtMs, askedAtWallMs }
+  }
+  return { kind: 'fenced', row }
+}
+
+/** The store takes neither the answer nor its tombstone. */
+const REFUSED: UnknownReason = { stage: 'settle', code: 'REFUSED' }
+
+/** P7: content that the store can never take leaves a tombstone; if that is refused too, an unknown outcome. */
+function lesser (settlement: Settlement): Settlement {
+  const bare = { ...settlement, headers: null, body: null }
+  return settlement.outcome === 'completed'
+    ? { ...bare, outcome: 'consumed' }
+    : { ...bare, outcome: 'indeterminate', status: null, reason: REFUSED }
+}
