@@ -6,7 +6,7 @@ import type { Delivery } from '../core/inbox/message.ts'
 import { begun, ended, roomOf, startPace } from '../core/inbox/pacing.ts'
 import type { Pace } from '../core/inbox/pacing.ts'
 import { StoreOverloaded, StoreUnavailable } from '../ports/errors.ts'
-import { deliver, tellRecovered } from '../gateway/inbox/deliver.ts'
+import { deliver, reportRecovered } from '../gateway/inbox/deliver.ts'
 import type { DeliveryEnd } from '../gateway/inbox/deliver.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/inbox/worker-lease.ts'
@@ -99,7 +99,7 @@ export class Deliverer {
     const { deps } = this.#gateway
     if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false
     const recovered = await deps.inbox.recover(RECOVER_MAX)
-    tellRecovered(deps, recovered)
+    reportRecovered(deps, recovered)
     if (recovered.count === 0) return false
     this.#looks.soon()
     return recovered.count >= RECOVER_MAX

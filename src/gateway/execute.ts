@@ -1,6 +1,6 @@
 /**
- * The walk of one execution: claim, forward, settle. It belongs to this process and to no client (E1): whoever sent the request
- * waits for `decision` and `result` like everybody else.
+ * One execution: `claim`, `forward`, `settle`. It belongs to this process and to no client (E1). The request that started it
+ * waits for `decision` and `result` like every duplicate.
  */
 import { answerHeaders, keptHeaders } from '../core/headers/headers.ts'
 import { OWNER_BYTES } from '../core/record/record.ts'
@@ -27,7 +27,7 @@ export interface ExecuteContext extends ClaimContext, SettleContext {
   readonly scopeSplits: ScopeSplits
 }
 
-/** Starts the one execution of this record in this process; duplicates join it from this very moment. */
+/** Starts the one execution of this record in this process. Duplicates join it from this moment on. */
 export function startExecution (context: ExecuteContext, keyed: KeyedRequest): Execution {
   const { deps: { clock, random, meter }, limits, ids, scopeSplits } = context
   const { route, identified: { scope }, claim: { fingerprint } } = keyed
@@ -52,21 +52,21 @@ function finish (context: ExecuteContext, execution: Execution): void {
   limits.executing.release(1, keyed.reservation.holder)
   execution.releaseAnswer()
   limits.releaseUnsettled(execution.unsettledBytes)
-  // Whatever went wrong above, nobody is left waiting; and "nothing was sent" is said only where nothing was (I8).
+  // Whatever failed above, every waiter gets a result. "Nothing was sent" is said only if nothing was sent (I8).
   execution.decision.resolve({ kind: 'unavailable', nothingKnows: false })
   execution.result.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
   context.deps.meter.executions(-1)
 }
 
-/** The walk. Resolves when the record needs this process no more; those who wait look at `decision` and `result`. */
+/** Resolves when the record needs this process no more. Waiters use `decision` and `result`. */
 async function execute (context: ExecuteContext, execution: Execution): Promise<void> {
   const { clock } = context.deps
   const { keyed } = execution
   const { steps } = keyed
   const decision = await claimInTime(context, execution)
   steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  const sends = execution.mayFollow(decision)
-  // Who comes now asks for himself; who has joined already is told what this claim was told.
+  const sends = execution.sends(decision)
+  // Later duplicates make their own claim. Those that have joined get this claim's decision.
   if (!sends) context.executions.leave(execution)
   execution.decision.resolve(decision)
   if (!sends) return
@@ -92,8 +92,8 @@ async function execute (context: ExecuteContext, execution: Execution): Promise<
 }
 
 /**
- * A claim has `claimWithin`; one that comes through later is released unsent (P6: a client must not be told 503 and the
- * request sent after all).
+ * A claim has `claimWithin`. A claim that succeeds later is released unsent (P6): the client has got 503 by then, so the request
+ * must not be sent.
  */
 async function claimInTime (context: ExecuteContext, execution: Execution): Promise<ClaimDecision> {
   const { clock, claimWithinMs, log } = context.deps

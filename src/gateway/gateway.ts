@@ -1,6 +1,6 @@
 /**
- * The state of one gateway process, put together: what runs, what is leased, remembered and held. Steps of a request take the
- * parts that they name (pipeline.ts, execute.ts), and never this class; app.ts makes it.
+ * The state of one gateway process: executions, leases, caches, limits. Phases take narrow contexts and never this class
+ * (pipeline.ts, execute.ts). process/app.ts makes it.
  */
 import { errorStack } from '../ports/errors.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -26,11 +26,11 @@ import { ScopeSplits } from './scope/scope-splits.ts'
 import { RecordSubscriptions } from './execution/record-subscriptions.ts'
 import type { Deps } from './shared/deps.ts'
 
-/** Share of a lease that the heartbeat waits, and how many missed ones break the contact (E2b). */
+/** The heartbeat's interval as a share of the lease, and how many missed heartbeats break the contact (E2b). */
 const HEARTBEAT_SHARE = 1 / 6
 const HEARTBEATS_MISSED = 2.5
 
-/** How long a step of the arbiter's clock is held against it where nobody says how long things are kept. */
+/** How long a step of the arbiter's clock counts if the configuration does not say how long records are kept. */
 const KEEP_MS_MAX = 365 * 86_400_000
 
 export class Gateway implements PipelineContext {
@@ -45,7 +45,7 @@ export class Gateway implements PipelineContext {
   readonly generation: Generation
   readonly writes: RecordWrites
   readonly lapseGuard: LapseGuard
-  /** The same for the names of the inbox's workers: where leases of records are long, they bear a silence that no name does. */
+  /** The same for the names of the inbox's workers. Long leases of records tolerate a silence that worker names do not. */
   readonly workerLapseGuard: LapseGuard
   readonly heartbeatMs: number
   readonly registration: Registration
@@ -60,13 +60,13 @@ export class Gateway implements PipelineContext {
   readonly drop: DropMode
   readonly inbox: InboxMode
   /**
-   * The database may lose what it has acknowledged (core/protocol/durability.ts): locks say then that their claims were, so that one that
-   * outlives its row tells of it. Costs every claim a round trip to Redis.
+   * The database may lose acknowledged commits (core/protocol/durability.ts). Locks then say that their claims were acknowledged, so that a
+   * lock without a row shows the loss. This costs every claim a round trip to Redis.
    */
   rowsMayVanish = false
-  /** Called when a message was accepted and its commit is acknowledged; the deliverer listens. */
+  /** Called after the acknowledged commit of a message. The deliverer listens. */
   onMessage: () => void = () => {}
-  /** Called when there is a new question for the upstream; the reconciler listens. */
+  /** Called when there is a new question for an upstream. The reconciler listens. */
   onQuestion: () => void = () => {}
 
   constructor (deps: Deps, modes: Modes, shortestLeaseMs = deps.longestLeaseMs) {
@@ -98,8 +98,8 @@ export class Gateway implements PipelineContext {
   get underWay (): number { return this.executions.size + this.drop.size }
 
   /**
-   * A reload. Whatever is under way keeps the route that it came by; what counts for all of them changes at once. Leases
-   * of the old lengths may still stand, here and elsewhere, so the longest one only grows.
+   * A reload. Executions keep the route that they started with; limits change at once. Leases of the old length may
+   * still run, here and elsewhere, so the longest lease only grows.
    */
   reconfigure (
     { limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<
@@ -113,15 +113,15 @@ export class Gateway implements PipelineContext {
     this.arbiterClock.lengthen(longestKeepMs)
     this.limits.resize(limits)
     this.replayCache.resize(limits.recentBytes)
-    // Whatever waits on a route that is new here.
+    // Wakes the messages of routes that are new here.
     this.onMessage()
   }
 
-  /** It runs here, or has run here a moment ago. */
+  /** This process executes it, or has its answer in memory. */
   readonly knows = (name: string): boolean =>
     this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
 
-  /** Work that nobody waits for, and whose failure must not be lost. */
+  /** Work that no request waits for. Its failure is logged. */
   background (work: Promise<void>): void {
     work.catch((error: unknown) => {
       this.deps.log.error({ error: errorStack(error) }, 'background work failed')
@@ -131,14 +131,14 @@ export class Gateway implements PipelineContext {
   /** Executions, and deliveries of messages. */
   get busy (): number { return this.underWay + this.drain.deliveries.size }
 
-  /** Resolves when nothing is under way, or after `ms`. */
+  /** Resolves when nothing is in flight, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.deps.clock.monotonicMs() + ms
     while (!this.drain.stopped && this.busy > 0 && this.deps.clock.monotonicMs() < endsAtMs) await this.drain.pause(IDLE_LOOK_MS)
     return this.busy === 0
   }
 
-  /** The drain's time is over: what is unsent is released, what was sent is settled as indeterminate, those who wait are answered. */
+  /** Ends the drain: unsent requests are released, sent ones are settled as indeterminate, and their waiters get that answer. */
   cutOff (): void {
     for (const execution of [...this.executions.all(), ...this.drop.all()]) {
       execution.cancelled = true
@@ -147,7 +147,7 @@ export class Gateway implements PipelineContext {
     for (const cut of Array.from(this.drain.deliveries)) cut()
   }
 
-  /** The drain's time is over for those who wait for an execution in another process, too: they are answered that it is in flight. */
+  /** Ends the drain for requests that wait for an execution in another process: they get the in-flight answer. */
   releaseWaiters (): void {
     this.drain.advance('closing')
     this.subscriptions.wakeAll()
@@ -161,12 +161,12 @@ export class Gateway implements PipelineContext {
 
 const IDLE_LOOK_MS = 20
 
-/** A silence that is not noticed must not use up the shortest lease: whoever holds it could not renew meanwhile either. */
+/** A silence must be noticed before it uses up the shortest lease, because its owner could not renew meanwhile. */
 function lapseGuardFor (clock: Clock, arbiterClock: ArbiterClock, leaseMs: number, shortestMs = leaseMs): LapseGuard {
   return new LapseGuard(clock, leaseMs, shortestMs * HEARTBEAT_SHARE * HEARTBEATS_MISSED, () => arbiterClock.aheadMs === 0)
 }
 
-/** Between two heartbeats: as the shortest of the leases needs it whose contact they keep known. */
+/** The interval that the shortest of the leases needs. */
 function heartbeatMs (shortestLeaseMs: number): number {
   return Math.min(shortestLeaseMs, WORKER_LEASE_MS) * HEARTBEAT_SHARE
 }

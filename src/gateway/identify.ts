@@ -1,6 +1,6 @@
 /**
- * From a request's head to its identity: `scope`, `body`, the `key` where it is in the body, `fingerprint`. Refusals cost nothing
- * and leave nothing behind. What a caller may have, and how much may be executed at once, comes behind it (pipeline.ts).
+ * From a request's head to its identity: `scope`, `body`, `key` (if it is in the body), `fingerprint`. A refusal here costs nothing
+ * and leaves nothing behind. Authorisation and the limits of executions come later (pipeline.ts).
  */
 import { keySourceText } from '../core/key/sources.ts'
 import type { FoundKey } from '../core/key/sources.ts'
@@ -29,16 +29,16 @@ export interface IdentifyContext extends CallerContext {
   readonly drain: Drain
   readonly limits: Limits
   readonly inbox: InboxMode
-  /** It runs here, or has run here a moment ago. */
+  /** This process executes it, or has its answer in memory. */
   readonly knows: (name: string) => boolean
 }
 
-/** `parts`: of a request that holds several events, which are one message each. */
+/** `parts`: the events of a batch; each becomes one message. */
 export interface IdentifiedRequest {
   readonly kind: 'keyed'
   readonly keyed: KeyedRequest
   readonly parts: readonly Part[] | null
-  /** The same request, identified anew; null: that cannot be done now. @throws as the store does */
+  /** The same request, identified again. null: not possible now. @throws as the store does */
   readonly again: () => Promise<Omit<IdentifiedRequest, 'kind' | 'again'> | null>
 }
 
@@ -64,7 +64,7 @@ export async function identify (context: IdentifyContext, request: GuardedReques
     identification = await identifyBody(context, request, key, { scopeUnder: (rules) => scope.under(rules)?.scope ?? null, room, leave })
     return identification
   } finally {
-    // Whoever goes on gives its slot back with its body (body/body-reservation.ts).
+    // An identified request gives its slot back together with its body (body/body-reservation.ts).
     if (identification?.kind !== 'keyed') {
       room.release()
       leave()
@@ -86,7 +86,7 @@ async function identifyBody (context: IdentifyContext, request: GuardedRequest, 
   return identified(context, request, { ...caller, found, read }, null)
 }
 
-/** Sure of its identity as far as this process has heard; the store knows better. */
+/** By the scheme of ids that this process knows of. The store may know a newer one. */
 function identified (
   context: IdentifyContext,
   request: GuardedRequest,
@@ -119,7 +119,7 @@ function identified (
   }
 }
 
-/** Named after its first event; its body is held once as it came, and once more in parts. */
+/** Named after its first event. The buffers hold its body twice: whole, and in parts. */
 function severalOf (
   context: IdentifyContext,
   request: GuardedRequest,
@@ -145,7 +145,7 @@ async function passed (
 
 interface Caller {
   readonly scopeUnder: ScopeUnder
-  /** Where its body is held. */
+  /** Counts the bytes of its body. */
   readonly room: BodyRoom
   /** Gives the caller's slot back. */
   readonly leave: () => void

@@ -1,7 +1,7 @@
 /**
- * The way of a guarded request, from its head to its outcome. http/ has matched its route and found its key in the head (`match`,
- * `key`), and writes the outcome (`respond`). Here it is identified (`scope`, `body`, `fingerprint`), and then answered from what is
- * known, or joined with an execution that runs, or executed (`claim`, `forward`, `settle`: execute.ts).
+ * The way of a guarded request, from its head to its outcome. http/ has found its route and the key in its head (`match`, `key`), and
+ * writes the outcome (`respond`). identify.ts runs `scope`, `body` and `fingerprint`. Then the request gets a stored answer,
+ * joins an execution that runs here, or starts its own (`claim`, `forward`, `settle`: execute.ts).
  */
 import { sameRequest } from '../core/fingerprint/fingerprint.ts'
 import { authorised } from './authorise/authorise.ts'
@@ -38,14 +38,14 @@ export async function handle (context: PipelineContext, request: GuardedRequest)
   const identified = await identify(context, request, key)
   if (identified.kind !== 'keyed') return identified.outcome
   try {
-    // What a caller may do, and how much of it (record-counts.ts), is asked here: behind `fingerprint`, and before any `claim`.
+    // Authorisation, and limits per caller (record-counts.ts), belong here: after `fingerprint`, before any `claim`.
     return await authorised(context.deps, request, identified.keyed.asked.body) ?? await asIdentified(context, identified)
   } finally {
     identified.keyed.reservation.release()
   }
 }
 
-/** Once, and again where the store says that the request has another id by now (ids.ts). */
+/** Runs again if the store says that the request has another id by now (ids.ts). */
 async function asIdentified (context: PipelineContext, { again, ...first }: IdentifiedRequest): Promise<Outcome> {
   let identified: Pick<IdentifiedRequest, 'keyed' | 'parts'> | null = first
   for (let round = 0; identified !== null && round < IDENTITIES_MAX; round++) {
@@ -67,14 +67,14 @@ async function asIdentified (context: PipelineContext, { again, ...first }: Iden
   return { kind: 'unavailable' }
 }
 
-/** What must be known before a claim is waited for as a claim is. null: it cannot be had now. */
+/** Bounded by the time for a claim. null: there is no answer in that time. */
 async function inTime<Known> (context: PipelineContext, asking: Promise<Known | null>): Promise<Known | null> {
   const { clock, claimWithinMs } = context.deps
   const known = await withTimeout(clock, claimWithinMs, asking.catch(() => null))
   return known === TIMED_OUT ? null : known
 }
 
-/** What stands under the earlier id may end between the look at it and the claim, and a switch may come in between: more is no accident. */
+/** A record under the earlier id may end, and a switch of schemes may come, between the look and the claim. More rounds are no accident. */
 const IDENTITIES_MAX = 8
 
 type Handler = (context: PipelineContext, keyed: KeyedRequest) => Promise<Outcome>
@@ -85,18 +85,18 @@ function wayOf ({ route: { idempotency: { drop, inbox, inboxFor } } }: KeyedRequ
   return inboxFor === 'all' ? acceptOrAttend : attendOrAccept
 }
 
-/** `mode: inbox`: without a record, but for keys that the route has executed under another mode. */
+/** `mode: inbox`: no record, except for keys that the route has executed in another mode. */
 async function acceptOrAttend (context: PipelineContext, keyed: KeyedRequest, parts?: readonly Part[]): Promise<Outcome> {
   return await context.inbox.accept(keyed, parts) ?? context.inbox.answerOf(keyed, await attend(context, keyed))
 }
 
-/** `async: allowed`: one record for both ways, so that a key is executed or accepted, and never both. */
+/** `async: allowed`: one record for both ways, so that a key is either executed or accepted. */
 async function attendOrAccept (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
   const refusal = keyed.deferred ? context.inbox.orderRefusal(keyed) : null
   return refusal ?? context.inbox.answerOf(keyed, await attend(context, keyed))
 }
 
-/** Once, and again while an execution elsewhere may still end within this request's patience. */
+/** Tries again while an execution in another process may still end within this request's wait. */
 async function attend (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
   const waitEndsAtMs = keyed.arrivedAtMs + keyed.route.idempotency.inFlight.waitMs
   const waitLeftMs = (): number => waitEndsAtMs - context.deps.clock.monotonicMs()
@@ -107,7 +107,7 @@ async function attend (context: PipelineContext, keyed: KeyedRequest): Promise<O
     for (;;) {
       const outcome = await attempt(context, keyed, waitLeftMs())
       if (outcome.kind !== 'in-flight' || !outcome.elsewhere || waitLeftMs() <= 0) return outcome
-      // Subscribe, then look (once more), then wait: no wake-up falls between.
+      // Subscribe, look once more, then wait: so no wake-up is missed.
       if (watch === null) {
         watch = await context.subscriptions.open(keyed.id, keyed.name)
         continue
@@ -125,7 +125,7 @@ async function attend (context: PipelineContext, keyed: KeyedRequest): Promise<O
   }
 }
 
-/** `counted`: its caller may have it, as far as the store knows. */
+/** `counted`: the limit of records per caller has been checked. */
 async function attempt (context: PipelineContext, keyed: KeyedRequest, waitLeftMs: number, counted = false): Promise<Outcome> {
   const replayCache = context.replayCache.find(keyed.name)
   if (replayCache !== null) return fromCache(keyed, replayCache)
@@ -136,14 +136,14 @@ async function attempt (context: PipelineContext, keyed: KeyedRequest, waitLeftM
   const refusal = context.limits.refused('executions', context.limits.executing.refusal(1, keyed.reservation.holder))
   if (refusal !== null) return withoutClaim(context, keyed, refusal)
   const counting = counted ? null : context.recordCounts.ask(keyed)
-  // Meanwhile another may begin it, and the house fill: from the first look to `begin` nothing waits.
+  // While it waits, another request may start the execution or fill the limits. Nothing waits between the first look and `begin`.
   if (counting !== null) return await counting ?? attempt(context, keyed, waitLeftMs, true)
   const full = keyed.deferred ? context.inbox.fullRefusal(keyed) : null
   if (full !== null) return withoutClaim(context, keyed, full)
   return begin(context, keyed)
 }
 
-/** A drain and a full house refuse claims, not answers: a retry gets what its row says, or waits for an execution elsewhere. */
+/** A drain and a full limit refuse claims, not answers. A retry gets what its row says, or waits for an execution elsewhere. */
 async function withoutClaim (context: PipelineContext, keyed: KeyedRequest, refusal: Outcome): Promise<Outcome> {
   const decision = await decisionWithoutClaim(context, keyed)
   return decision === null ? refusal : fromDecision(decision)
@@ -154,7 +154,7 @@ async function withoutClaim (context: PipelineContext, keyed: KeyedRequest, refu
 async function begin (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
   const execution = startExecution(context, keyed)
   const decision = await execution.decision.promise
-  if (!execution.mayFollow(decision)) return fromDecision(decision)
+  if (!execution.sends(decision)) return fromDecision(decision)
   const { clock } = context.deps
   const leftMs = keyed.arrivedAtMs + keyed.route.idempotency.answerWithinMs - clock.monotonicMs()
   const result = await withTimeout(clock, leftMs, execution.result.promise)
@@ -165,13 +165,13 @@ async function begin (context: PipelineContext, keyed: KeyedRequest): Promise<Ou
   return fromResult(result)
 }
 
-/** A streamed answer that came when its only taker had gone: read to its end all the same (E1). */
+/** If the only reader of a streamed answer has gone, the answer is read to its end all the same (E1). */
 async function discardStream (result: ExecutionResult): Promise<void> {
   if (result.kind !== 'streamed') return
   try {
     for await (const chunk of result.body) void chunk
   } catch {
-    // It broke off. Settled as consumed it was, and consumed it stays (E5).
+    // The stream broke off. It was settled as consumed, and stays so (E5).
   }
 }
 
@@ -189,21 +189,21 @@ async function join (context: PipelineContext, keyed: KeyedRequest, execution: E
 async function joined (context: PipelineContext, keyed: KeyedRequest, execution: Execution, waitLeftMs: number): Promise<Outcome> {
   const decision = await execution.decision.promise
   const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, execution.keyed.claim.fingerprint)
-  if (!execution.mayFollow(decision)) {
-    // No word of the record, and as true of this request: one after another they would each wait for the same silence.
+  if (!execution.sends(decision)) {
+    // Not a decision about the record, and as true for this request. Each retry would wait for the same timeout.
     if (decision.kind === 'unavailable' || decision.kind === 'moved') return fromDecision(decision)
-    // What it was told holds for this request only if it asked the same, and was read no longer than a lease of its row ago
-    // (P10: this process may have been stopped meanwhile); else this request asks for itself.
+    // This decision holds for this request only if it asks the same, and if it was read less than a lease ago: the
+    // process may have been stopped meanwhile (P10). Otherwise this request makes its own claim.
     const fresh = execution.sinceAskedMs(context.deps.clock) < (execution.rowLeaseMs ?? keyed.claim.leaseMs)
     return comparison === 'same' && fresh ? fromDecision(decision) : attempt(context, keyed, waitLeftMs)
   }
   if (comparison !== 'same' && !replaysMismatch(keyed)) {
-    // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). Sent unprotected, there is no row.
+    // The row is claimed with the other fingerprint and acknowledged: 422 before 409 (P9). An unprotected execution has no row.
     return decision.kind === 'won' ? { kind: 'mismatch' } : inFlight(context.deps.clock, execution, false)
   }
   const result = await withTimeoutOrGone(context.deps.clock, waitLeftMs, execution.result.promise, keyed.gone())
   if (result === TIMED_OUT) return inFlight(context.deps.clock, execution, false)
-  // As above: the settle's reply may have waited until a new life had begun.
+  // As above: the reply of the settle may have been delayed until a new life of the record.
   if (isOfTheRecord(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) {
     return attempt(context, keyed, waitLeftMs)
   }

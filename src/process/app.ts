@@ -19,7 +19,7 @@ import { leasesOf, longestKeepOf } from '../config/compare/leases.ts'
 import type { LeaseRange } from '../config/compare/leases.ts'
 import { StoreUnavailable } from '../ports/errors.ts'
 import { ArbiterClock } from '../gateway/shared/arbiter-clock.ts'
-import { tellRecovered } from '../gateway/inbox/deliver.ts'
+import { reportRecovered } from '../gateway/inbox/deliver.ts'
 import { Gateway } from '../gateway/gateway.ts'
 import { MODES } from './modes.ts'
 import { pause, withTimeout } from '../gateway/shared/timeout.ts'
@@ -199,7 +199,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(countedRoutes(config))
   gateway.writes.noteLapsed(stores.lapsedAtStart)
-  tellRecovered(gateway.deps, stores.recoveredAtStart)
+  reportRecovered(gateway.deps, stores.recoveredAtStart)
   const listener = createServer({
     gateway,
     passing,

@@ -1,6 +1,6 @@
 /**
- * Claiming: protocol §5, Redis first, then the arbiter, whose word stands. Sends nothing and settles nothing but an
- * unsettled copy; says in a ClaimDecision what the execution may do.
+ * `claim` (protocol §5): Redis first, then the arbiter, whose row decides. It sends nothing, and settles only an unsettled copy.
+ * The ClaimDecision says what the execution may do.
  */
 import type { Row, Seen } from '../../core/record/record.ts'
 import type { Step } from '../../core/protocol/transitions.ts'
@@ -20,11 +20,11 @@ import type { RowContext, RowDecision } from './row-decision.ts'
 export interface ClaimContext extends RedisContext, RowContext {
   readonly executions: Executions
   readonly registration: Registration
-  /** The database may lose what it has acknowledged: locks say then that their claims were acknowledged. Costs a round trip to Redis. */
+  /** The database may lose acknowledged commits, so locks say that their claims were acknowledged. Costs a round trip to Redis. */
   readonly rowsMayVanish: boolean
 }
 
-/** Rounds of insert, look, take before a claim is given up: each lost round means that somebody else moved the row. */
+/** Rounds of insert, look and take before the claim is given up. In each lost round, somebody else has moved the row. */
 const ROUNDS_MAX = 8
 
 export async function claimRecord (context: ClaimContext, execution: Execution): Promise<ClaimDecision> {
@@ -38,12 +38,12 @@ export async function claimRecord (context: ClaimContext, execution: Execution):
   const early = await decisionOfRedis(context, execution, found, askedAtMs, lock.lockedAtMs)
   if (early !== null) return early
   const decided = await claimRow(context, execution)
-  // A statement that nobody answered may still be on its way, whatever was read since: what it would grant is given back (P6).
+  // A statement without a reply may still commit, whatever was read since. What it would grant is given back (P6).
   if (decided.decision.kind !== 'won') {
     for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, execution.keyed.route.idempotency))
   }
-  // Also where Redis was unavailable: the lock may stand and its reply be lost, and the others would find it for a lease.
-  context.background(dispose(context, execution, decided))
+  // Also if Redis was unavailable: the lock may exist though its reply was lost, and would stay for a lease.
+  context.background(swapLock(context, execution, decided))
   if (decided.decision.kind === 'won' && context.rowsMayVanish) {
     await locks.swap(
       keyed.id,
@@ -110,20 +110,20 @@ async function nextRound (context: ClaimContext, execution: Execution, row: Row,
     })
     context.writes.noteLapsed(lapsed)
   }
-  // Mine, and seen by reading only: that is no permission (P6). The confirm is a write.
+  // My own row, seen by a read, is no permission to send (P6). The confirm is a write.
   if (step.do === 'execute') return granted(context, execution, () => records.confirm(execution.claim), row.attempt)
   if (step.do === 'release-own') await context.writes.replaceOwner(execution, row.attempt)
   return granted(context, execution, () => records.insert(execution.claim))
 }
 
-/** Freed because nothing was sent; what an answer has freed has its status. */
+/** Released because nothing was sent. A record that an answer has released has a status. */
 function isUnsent ({ state, status }: Row): boolean {
   return state === 'released' && status === null
 }
 
 /**
- * Runs a statement that may grant the lease. The lease is counted from before its first byte (P4). In doubt: confirmed by
- * a write under the same token; if that fails too, the token is released in the background and nothing is ever sent (P6).
+ * Runs a statement that may grant the lease. The lease counts from before its first byte (P4). If its reply is lost, a write under
+ * the same token confirms the claim. If that fails too, the token is released in the background and nothing is sent (P6).
  */
 async function granted<Result extends ClaimResult | TakeResult> (
   context: ClaimContext,
@@ -148,7 +148,7 @@ async function confirmDoubted (context: ClaimContext, execution: Execution, conf
     execution.grant(readClocks(context.deps.clock))
     return await confirm()
   } catch (error) {
-    // Whatever the confirm failed with: the claim itself stays in doubt.
+    // Whatever error the confirm has, the claim itself stays in doubt.
     throw new StoreUnavailable(context.deps.records.name, 'confirm', true, error)
   }
 }
@@ -161,7 +161,7 @@ function won (execution: Execution, attempt: number): RowDecision {
 
 // ---------------------------------------------------------------- my lock, afterwards
 
-async function dispose (context: ClaimContext, execution: Execution, decided: RowDecision): Promise<void> {
+async function swapLock (context: ClaimContext, execution: Execution, decided: RowDecision): Promise<void> {
   const { locks, clock } = context.deps
   const { owner, keyed: { id, claim } } = execution
   const { lock, row } = decided

@@ -1,4 +1,4 @@
-/** What is done with a copy that Redis has, by its generation (generation.ts). */
+/** Copies of settled answers in Redis, judged by their generation (generation.ts). */
 import type { Copy, Lock, LockResult } from '../../ports/locks.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Generation } from '../shared/generation.ts'
@@ -7,10 +7,10 @@ import type { Deps } from '../shared/deps.ts'
 
 interface CopyContext { readonly deps: Deps, readonly generation: Generation }
 
-/** Of the time for a claim: how long an answer that Redis has may wait for the arbiter's word on it. */
+/** The share of the claim's time that the arbiter has to confirm the generation of a copy. */
 const ASKING_SHARE = 1 / 2
 
-/** A copy of a generation that is over would stand in front for the whole of its life: it goes, and my lock takes its place. */
+/** A copy of an ended generation would hide the row for the whole of its life. It is removed, and my lock takes its place. */
 export async function pastOutdated (context: CopyContext, { id, claim }: KeyedRequest, lock: Lock, found: LockResult): Promise<LockResult> {
   if (found.kind !== 'copy') return found
   if (context.generation.of(found.copy) === 'unconfirmed') await askAgain(context)
@@ -19,13 +19,13 @@ export async function pastOutdated (context: CopyContext, { id, claim }: KeyedRe
   return context.deps.locks.lock(id, lock, claim.leaseMs)
 }
 
-/** For the generation, not for the row, which a failover may have lost under the copy. */
+/** Asks for the generation, not for the row: a failover may have lost the row behind the copy. */
 async function askAgain (context: CopyContext): Promise<void> {
   const { clock, claimWithinMs } = context.deps
   await withTimeout(clock, claimWithinMs * ASKING_SHARE, context.generation.sign().catch(() => {}))
 }
 
-/** One that is unconfirmed even now is of a database that cannot be asked: settled answers replay while it is away. */
+/** If the arbiter cannot be asked, its generation is still unconfirmed here. Settled answers replay while the database is away. */
 export function isBelieved (context: CopyContext, copy: Copy): boolean {
   const belief = context.generation.of(copy)
   return belief === 'believed' || belief === 'unconfirmed'

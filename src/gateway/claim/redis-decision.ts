@@ -1,4 +1,4 @@
-/** What Redis says to a claim. It may answer a retry; whether anything is executed is the arbiter's word alone. */
+/** What Redis says to a claim. It may answer a retry. Only the arbiter permits an execution. */
 import type { Token } from '../../core/record/record.ts'
 import type { Copy, Lock, LockResult, UnsettledCopy } from '../../ports/locks.ts'
 import type { ClaimDecision, Execution } from '../execution/execution.ts'
@@ -19,12 +19,12 @@ export interface RedisContext {
   readonly background: (work: Promise<void>) => void
 }
 
-/** Of the time for a claim: how long an answer that Redis has may wait for the arbiter to take it. */
+/** The share of the claim's time that the arbiter has to settle an unsettled answer from Redis. */
 const ADOPTING_SHARE = 1 / 2
-/** A lock that has stood for longer is asked for at the row: most executions, and the way from a settle to its copy, take less. */
+/** Older locks are checked at the row. Most executions, and the way from a settle to its copy, take less time. */
 const LOCK_BELIEVED_MS = 500
 
-/** null: Redis does not decide; ask the arbiter. */
+/** null: ask the arbiter. */
 export async function decisionOfRedis (
   context: RedisContext,
   execution: Execution,
@@ -42,7 +42,7 @@ export async function decisionOfRedis (
   }
 }
 
-/** null: not believed, or written by a build whose fingerprints this one cannot make; the arbiter's row decides what to say. */
+/** null: ask the arbiter. The copy is not believed, or this build cannot make its fingerprint. */
 function decisionOfCopy (
   context: RedisContext,
   execution: Execution,
@@ -60,9 +60,9 @@ function decisionOfCopy (
 }
 
 /**
- * A lock is no record. With another fingerprint it is a reason to ask the arbiter, not an answer (P9). An old one is believed
- * only where the row says the same: what should have taken its place is lost where Redis was away just then, and it would
- * stand in front of a settled record for the rest of its lease (P2).
+ * A lock is not a record. If its fingerprint differs, the arbiter is asked (P9). An old lock is believed only if the
+ * row says the same. Redis may have been away when the answer should have replaced the lock. The lock would then hide a settled
+ * record for the rest of its lease (P2).
  */
 async function decisionOfLock (context: RedisContext, execution: Execution, lock: Lock): Promise<ClaimDecision | null> {
   const ranMs = context.deps.clock.wallMs() - lock.lockedAtMs
@@ -74,7 +74,7 @@ async function decisionOfLock (context: RedisContext, execution: Execution, lock
   if (row === null && lock.attempt !== undefined) context.background(putBack(context, execution, lock))
   const stands = row !== null && !row.past
   const claimed = stands && row.state === 'claimed'
-  // Where there is no row, the lock may be all that a failover has left of the claim.
+  // Without a row, the lock may be all that a failover has left of the claim.
   if (old && stands && !claimed) return null
   if (alike) return { kind: 'in-flight', retryAfterMs: ranMs }
   if (!stands) return { kind: 'in-flight', retryAfterMs: RETRY_SOON_MS }
@@ -84,9 +84,9 @@ async function decisionOfLock (context: RedisContext, execution: Execution, lock
 }
 
 /**
- * The claim was acknowledged and its row is gone: a failover has lost it. It is claimed once more under its own owner: who
- * lives renews and settles it, and if nobody does, its lease ends and the outcome is unknown, instead of being forgotten with
- * the lock. (Another attempt than the first is not his any more; then the outcome is unknown, too.)
+ * A failover has lost the row of an acknowledged claim. It is claimed once more for its own owner. If the owner lives, it renews and
+ * settles the row. If not, the lease ends and the outcome is unknown, instead of being forgotten with the lock. For an attempt
+ * above 1 the new row does not match its owner, and the outcome is unknown too.
  */
 async function putBack (context: RedisContext, execution: Execution, lock: Lock): Promise<void> {
   const { log, records } = context.deps
@@ -98,13 +98,13 @@ async function putBack (context: RedisContext, execution: Execution, lock: Lock)
   await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})
 }
 
-/** E6: an answer that the arbiter has not taken. Settle it by its owner and attempt; only then may it be replayed. */
+/** E6: an answer that the arbiter has not taken yet. It is settled under its owner and attempt. Only then may it be replayed. */
 async function adopt (context: RedisContext, execution: Execution, copy: UnsettledCopy): Promise<ClaimDecision | null> {
   const { locks } = context.deps
   const token: Token = { id: execution.keyed.id, owner: copy.owner, attempt: copy.attempt }
   const comparison = same(execution, copy.fingerprint)
   const askedAtMs = context.deps.clock.monotonicMs()
-  // A settle may take longer than a claim has: the answer is at hand, and must not become a 503. The settle goes on.
+  // A settle may take longer than the claim has. The answer is known and must not become a 503. The settle goes on.
   const settling = context.writes.settleUnsettledCopy(execution, token, copy)
   const settled = await withTimeout(context.deps.clock, context.deps.claimWithinMs * ADOPTING_SHARE, settling)
   if (settled === 'unreachable' || settled === TIMED_OUT) {

@@ -21,26 +21,26 @@ export interface RowContext {
   readonly lapseGuard: LapseGuard
 }
 
-/** A retry sooner than this gains nothing: the row is about to change. */
+/** `Retry-After` if nothing says how long to wait: a lock without a row, a lost race. */
 export const RETRY_SOON_MS = 1_000
 
-/** The decision, what my lock becomes with it, and the row that both were read from. */
+/** The decision, what becomes of my lock, and the row that both were read from. */
 export interface RowDecision { readonly decision: ClaimDecision, readonly lock: LockFate, readonly row: Row | null }
 
-/** The step that the table gives for this row and this request. */
+/** The step that the protocol's table gives for this row and this request. */
 export function stepOf (context: RowContext, execution: Execution, row: Row): Step {
   const { owner, keyed } = execution
   const step = decide(row, { owner }, same(execution, row.fingerprint), keyed.route.idempotency, context.lapseGuard.mayLapse())
   return step.do === 'mismatch' && replaysMismatch(keyed) ? asIfSame(context, execution, row) : step
 }
 
-/** onMismatch: replay — what is stored answers any payload; what would execute is still a mismatch (I6). */
+/** onMismatch: replay. A stored answer replays to any payload. What would execute is still a mismatch (I6). */
 function asIfSame (context: RowContext, execution: Execution, row: Row): Step {
   const step = decide(row, { owner: execution.owner }, 'same', execution.keyed.route.idempotency, context.lapseGuard.mayLapse())
   return step.do === 'take' ? { do: 'mismatch' } : step
 }
 
-/** The decision that this row gives, or null: another statement is due. */
+/** null: another statement is needed. */
 export function decisionOfRow (context: RowContext, execution: Execution, row: Row, step: Step): RowDecision | null {
   const lock = lockAfter(step, row, true)
   switch (step.do) {
@@ -57,7 +57,7 @@ export function decisionOfRow (context: RowContext, execution: Execution, row: R
   }
 }
 
-/** What the route, or what it was, has accepted is told as the inbox tells it, and executed by nobody. */
+/** The key has a message in the inbox, of this mode or an earlier one of the route. It is not executed. */
 export function decisionOfMessage (keyed: KeyedRequest, message: MessageDetail): ClaimDecision {
   switch (compareMessage(keyed, keyed, message)) {
     case 'same': return { kind: 'accepted', name: keyed.name }
@@ -66,7 +66,7 @@ export function decisionOfMessage (keyed: KeyedRequest, message: MessageDetail):
   }
 }
 
-/** For a request that may not be claimed here (a drain, a full house): what its row says. null: it would have to be claimed. */
+/** Without a claim, during a drain or at a limit: what the row says. null: only a claim could tell. */
 export async function decisionWithoutClaim (context: RowContext, keyed: KeyedRequest): Promise<ClaimDecision | null> {
   const askedAtMs = context.deps.clock.monotonicMs()
   const row = await context.deps.records.look(keyed.id).catch(() => null)
@@ -107,7 +107,7 @@ export function storedAnswer (row: Row): Answer | null {
   return headers === null || row.body === null || row.status === null ? null : { status: row.status, headers, body: row.body }
 }
 
-/** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
+/** A stored answer that cannot be decoded is an unknown outcome. It is logged, and never executed again. */
 function undecodable (context: RowContext, execution: Execution): RowDecision {
   context.deps.log.error(
     { record: execution.keyed.name, route: execution.keyed.route.name },
@@ -120,14 +120,14 @@ export function same (execution: Execution, theirs: Fingerprint): Comparison {
   return sameRequest(execution.keyed.asked, execution.keyed.claim.fingerprint, theirs)
 }
 
-/** As long as it has run already; the rest of the lease when its renewal is overdue (docs/reference/http.md). */
+/** As long as it has run so far. If its renewal is overdue, the rest of its lease (docs/reference/http.md). */
 function retryAfterOf (row: Row, leaseMs: number): number {
   const leftMs = row.leaseLeftMs ?? 0
   const overdue = leftMs < leaseMs / 2
   return overdue ? Math.max(leftMs, RETRY_SOON_MS) : Math.min(row.ageMs, leaseMs)
 }
 
-/** 504 for what ended in silence (a time-out, a dead process, a drain's end, a hop's 504), 502 for what broke. */
+/** 504 if it ended in silence: a timeout, a dead process, the end of a drain, a hop's 504. 502 if something broke. */
 function timedOut (row: Row): boolean {
   return row.status === 504 ||
     row.reason === null ||

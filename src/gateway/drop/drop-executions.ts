@@ -1,6 +1,6 @@
 /**
- * The events of mode drop that are under way in this process: at most one that is marked for each record, and
- * duplicates that are forwarded as such.
+ * The events of mode drop that this process executes: at most one marked event for each record, and duplicates that are
+ * forwarded as such.
  */
 import { UnorderedList } from '../../unordered-list.ts'
 import type { Slot } from '../../unordered-list.ts'
@@ -16,7 +16,7 @@ export type MarkDecision = MarkResult | 'unprotected' | 'unavailable'
 
 export class DropExecution implements Forwarding {
   readonly keyed: KeyedRequest
-  /** null: a duplicate, whose mark is another's. */
+  /** null: a duplicate, whose mark belongs to another execution. */
   readonly marks: MarkStore | null
   readonly token: Buffer
   readonly attempt = null
@@ -24,17 +24,17 @@ export class DropExecution implements Forwarding {
   readonly startedAtMs: number
   readonly #startedAtWallMs: number
   readonly decision = Promise.withResolvers<MarkDecision>()
-  /** Has it gone through? For those who joined. */
+  /** Whether it went through, for the requests that joined. */
   readonly through = Promise.withResolvers<boolean>()
-  /** For the one who began it. */
+  /** For the request that started it. */
   readonly result = Promise.withResolvers<Outcome>()
   place: Slot<DropExecution> | null = null
   sending: Sending | null = null
   sentAtMs: number | null = null
   releaseAnswer = (): void => {}
-  /** Given up before the send: the last look before the first byte refuses. */
+  /** Given up before the send. The last check before the first byte refuses. */
   cancelled = false
-  /** A mark of it may have been written, and nobody has said so. */
+  /** A mark of it may have been written without an acknowledgement. */
   doubted = false
 
   constructor (keyed: KeyedRequest, marks: MarkStore | null, token: Buffer, clock: Clock) {
@@ -46,7 +46,7 @@ export class DropExecution implements Forwarding {
     this.#startedAtWallMs = clock.wallMs()
   }
 
-  /** On whichever clock more time has passed: the monotonic one stands still while the machine is suspended. */
+  /** By the clock on which more time has passed: the monotonic one stands still while the machine is suspended. */
   ageMs (clock: Clock): number {
     return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)
   }
@@ -65,13 +65,13 @@ export class DropExecutions {
     if (!execution.duplicate) this.#joinable.set(execution.keyed.name, execution)
   }
 
-  /** Nobody joins it any more; it is still under way. */
-  part (execution: DropExecution): void {
+  /** It is still in flight, and no request joins it any more. */
+  closeToJoiners (execution: DropExecution): void {
     if (this.#joinable.get(execution.keyed.name) === execution) this.#joinable.delete(execution.keyed.name)
   }
 
   leave (execution: DropExecution): void {
-    this.part(execution)
+    this.closeToJoiners(execution)
     if (execution.place !== null) this.#all.remove(execution.place)
     execution.place = null
   }

@@ -1,6 +1,6 @@
 /**
- * Mode drop: the first event of a window goes through, its duplicates are told so, or forwarded as what they are. Like an
- * execution it belongs to this process and to no client; what it leaves behind is a mark, and no answer.
+ * Mode drop: the first event of a window goes through. Duplicates get a fixed answer, or are forwarded with a header. An event
+ * belongs to this process and to no client (E1). It leaves a mark and no answer.
  */
 import { judge } from '../../core/protocol/disposition.ts'
 import { fateOf } from '../../core/drop/drop.ts'
@@ -52,7 +52,7 @@ export function dropMode (context: DropContext): DropMode {
   }
 }
 
-/** Once, and again while an event that runs elsewhere may still end within this request's patience. */
+/** Tries again while an event that runs elsewhere may still end within this request's wait. */
 async function passOnce (context: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
   const { clock } = context.deps
   const waitLeftMs = (): number => keyed.arrivedAtMs + keyed.route.idempotency.inFlight.waitMs - clock.monotonicMs()
@@ -72,7 +72,7 @@ async function passOnce (context: Parts, keyed: KeyedRequest, policy: DropPolicy
   }
 }
 
-/** `counted`: its caller may have it, as far as the store knows. */
+/** `counted`: the limit of records per caller has been checked. */
 async function attempt (
   context: Parts,
   keyed: KeyedRequest,
@@ -84,13 +84,13 @@ async function attempt (
     const running = context.executions.get(keyed.name)
     if (running === undefined) break
     const outcome = await join(context, keyed, running, policy, waitLeftMs)
-    // It did not go through, and nobody else has begun yet, or somebody has: look again.
+    // It did not go through. Another request may have started it again: look once more.
     if (outcome !== null) return outcome
   }
   const refusal = refusalOf(context, keyed)
   if (refusal !== null) return refusal
   const counting = counted ? null : context.recordCounts.ask(keyed)
-  // Meanwhile another may begin it, and the house fill: from the first look to `start` nothing waits.
+  // While it waits, another request may start the event or fill the limits. Nothing waits between the first look and `start`.
   if (counting !== null) return await counting ?? attempt(context, keyed, policy, waitLeftMs, true)
   const execution = new DropExecution(
     keyed,
@@ -100,10 +100,10 @@ async function attempt (
   )
   start(context, execution, policy)
   const decision = await execution.decision.promise
-  return untold(decision) ? fromDecision(context, keyed, decision, policy) : answerOf(context, execution)
+  return isNotSent(decision) ? fromDecision(context, keyed, decision, policy) : answerOf(context, execution)
 }
 
-/** A drain, and a full house. */
+/** During a drain, or at the limit of executions. */
 function refusalOf (context: Parts, { reservation }: KeyedRequest): Outcome | null {
   if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
   return context.limits.refused('executions', context.limits.executing.refusal(1, reservation.holder))
@@ -121,10 +121,10 @@ async function join (
 ): Promise<Outcome | null> {
   const inFlight = (): Outcome => ({ kind: 'in-flight', retryAfterMs: running.ageMs(context.deps.clock), starter: false, elsewhere: false })
   if (!context.limits.enterWait(keyed.reservation.holder)) return inFlight()
-  let joined: boolean | typeof TIMED_OUT | Extract<MarkDecision, Untold>
+  let joined: boolean | typeof TIMED_OUT | Extract<MarkDecision, NotSent>
   try {
     const decision = await running.decision.promise
-    if (untold(decision)) joined = decision
+    if (isNotSent(decision)) joined = decision
     else if (policy.onDuplicate === 'flag') joined = 'running'
     else joined = await withTimeoutOrGone(context.deps.clock, waitLeftMs(), running.through.promise, keyed.gone())
   } finally {
@@ -135,14 +135,14 @@ async function join (
   return joined === true ? duplicate(policy) : fromDecision(context, keyed, joined, policy)
 }
 
-/** Nothing is sent after it. */
-type Untold = 'done' | 'running' | 'unavailable' | 'moved'
+/** After these, nothing is sent. */
+type NotSent = 'done' | 'running' | 'unavailable' | 'moved'
 
-function untold (decision: MarkDecision): decision is Untold {
+function isNotSent (decision: MarkDecision): decision is NotSent {
   return decision !== 'marked' && decision !== 'unprotected'
 }
 
-async function fromDecision (context: Parts, keyed: KeyedRequest, decision: Untold, policy: DropPolicy): Promise<Outcome> {
+async function fromDecision (context: Parts, keyed: KeyedRequest, decision: NotSent, policy: DropPolicy): Promise<Outcome> {
   if (decision === 'unavailable') return { kind: 'unavailable' }
   if (decision === 'moved') throw new IdentityMoved()
   if (policy.onDuplicate === 'flag') return forwardDuplicate(context, keyed, policy)
@@ -153,7 +153,7 @@ function duplicate ({ status }: DropPolicy): Outcome {
   return { kind: 'duplicate', status }
 }
 
-/** Its mark is another's, and stays as it is. */
+/** The mark belongs to another execution, and stays as it is. */
 async function forwardDuplicate (context: Parts, keyed: KeyedRequest, policy: DropPolicy): Promise<Outcome> {
   const refusal = refusalOf(context, keyed)
   if (refusal !== null) return refusal
@@ -178,7 +178,7 @@ function finish (context: Parts, execution: DropExecution): void {
   reservation.release()
   context.limits.executing.release(1, reservation.holder)
   execution.releaseAnswer()
-  // Whatever went wrong, nobody is left waiting.
+  // Whatever failed above, every waiter gets a result.
   execution.decision.resolve('unavailable')
   execution.through.resolve(false)
   execution.result.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'lost', timedOut: false, again: true })
@@ -194,26 +194,26 @@ async function answerOf (context: Parts, execution: DropExecution): Promise<Outc
   return { kind: 'in-flight', retryAfterMs: execution.ageMs(clock), starter: true, elsewhere: false }
 }
 
-/** A stream whose only taker has gone is read to its end all the same. */
+/** A stream whose only reader has gone is read to its end all the same. */
 async function discard (outcome: Outcome): Promise<void> {
   if (outcome.kind !== 'passed' || Buffer.isBuffer(outcome.body)) return
   try {
     for await (const chunk of outcome.body) void chunk
   } catch {
-    // It broke off; the mark says what its head did.
+    // It broke off. The mark says what its head did.
   }
 }
 
-/** The walk: marked, sent, marked anew or freed. */
+/** Mark, send, then mark as done or remove the mark. */
 async function run (context: Parts, execution: DropExecution, policy: DropPolicy): Promise<void> {
   const { clock, meter } = context.deps
   const { keyed, marks } = execution
   const decision = marks === null ? 'unprotected' : await markInTime(context, execution, marks, policy)
   keyed.steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  // Who comes now asks the store; who has joined already is told what it said.
-  if (untold(decision)) context.executions.part(execution)
+  // Later duplicates look at the store. Those that have joined get this decision.
+  if (isNotSent(decision)) context.executions.closeToJoiners(execution)
   execution.decision.resolve(decision)
-  if (untold(decision)) return
+  if (isNotSent(decision)) return
   if (decision === 'marked') context.recordCounts.count(keyed)
   const sentAt = clock.monotonicMs()
   const result = await forward(context, execution, () => maySend(context, execution, decision))
@@ -222,7 +222,7 @@ async function run (context: Parts, execution: DropExecution, policy: DropPolicy
   await conclude(context, execution, policy, decision, result)
 }
 
-/** The last look before the first byte: later than this, the mark would end before the sending does, and might be another's by now. */
+/** The last check before the first byte. Any later, the mark could end before the sending does, and belong to another execution. */
 function maySend (context: Parts, execution: DropExecution, decision: MarkDecision): boolean {
   const { clock, claimWithinMs } = context.deps
   const latestMs = claimWithinMs + execution.keyed.route.upstream.timeoutMs
@@ -231,7 +231,7 @@ function maySend (context: Parts, execution: DropExecution, decision: MarkDecisi
   return may
 }
 
-/** Marked before anybody is answered; free before anybody looks again. */
+/** The mark is written before any answer. It is removed before anybody looks again. */
 async function conclude (
   context: Parts,
   execution: DropExecution,
@@ -243,7 +243,7 @@ async function conclude (
   noteUnknown(context, execution, sent, result)
   const { marks } = execution
   if (marks === null || decision !== 'marked') {
-    context.executions.part(execution)
+    context.executions.closeToJoiners(execution)
     execution.through.resolve(sent === 'keep')
     execution.result.resolve(outcomeOf(result, sent, execution.duplicate ? 'flagged' : 'unprotected', true))
     return
@@ -254,21 +254,21 @@ async function conclude (
   if (!through) context.recordCounts.count(execution.keyed, -1)
   const marked = inTime || !through
   if (!marked) noteUnmarked(context, execution)
-  // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.
-  if (marked) told(context, execution, through)
+  // Duplicates rely on the mark. Until it is stored, the event is in flight for everybody but the first requester.
+  if (marked) resolveJoined(context, execution, through)
   const protectedByMark = marked && !context.ids.losesMarks(policy.windowMs)
   execution.result.resolve(outcomeOf(result, sent, protectedByMark ? null : 'unprotected', !through))
   const late = await rest
-  if (!marked) told(context, execution, late === true)
+  if (!marked) resolveJoined(context, execution, late === true)
 }
 
-/** Nobody joins it any more, and who has joined is told. */
-function told (context: Parts, execution: DropExecution, through: boolean): void {
-  context.executions.part(execution)
+/** No request joins it any more. Those that have joined get the result. */
+function resolveJoined (context: Parts, execution: DropExecution, through: boolean): void {
+  context.executions.closeToJoiners(execution)
   execution.through.resolve(through)
 }
 
-/** Whatever the profile keeps: what the upstream refused has not gone through, and what comes then is no duplicate but a retry. */
+/** In every profile, a refusal by the upstream has not gone through. What comes next is a retry and no duplicate. */
 function dispositionOf (answer: Parameters<typeof judge>[0], policy: IdempotencyPolicy): Sent {
   const { disposition } = judge(answer, policy)
   return disposition === 'keep' ? judge(answer, { ...policy, profile: 'relay' }).disposition : disposition
@@ -283,7 +283,7 @@ function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {
   }
 }
 
-/** `as`: instead of what the answer says. `again`: a retry is forwarded. */
+/** `as` replaces what the answer says. `again`: a retry is forwarded. */
 function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprotected' | null, again: boolean): Outcome {
   switch (result.kind) {
     case 'unsent': return result.code === 'LEASE' || result.code === 'DRAIN' ? { kind: 'unavailable' } : { ...result, lost: !again }

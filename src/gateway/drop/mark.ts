@@ -1,6 +1,6 @@
 /**
- * The mark of an event of mode drop: written before it is sent, and brought to its end afterwards. What the store does not
- * take at once is tried again for a while; what it may have taken unasked is taken back.
+ * The mark of an event of mode drop: written before the event is sent, and updated or removed afterwards. A failed write is retried for
+ * a while. A write that may have been applied without an acknowledgement is taken back.
  */
 import { DONE_WITHIN_MS, runningMs } from '../../core/drop/drop.ts'
 import type { MarkFate } from '../../core/drop/drop.ts'
@@ -24,10 +24,10 @@ export interface MarkContext {
 
 /** Short enough for a lost reply, long enough for a restart. */
 const BACKOFF: Backoff = { firstMs: 50, longestMs: 2_000 }
-/** So long after the answer a mark is still written: an outage that is longer lets duplicates through. */
+/** How long after the answer a mark is still written. A longer outage lets duplicates through. */
 const REMEMBER_FOR_MS = 30_000
 
-/** Only 'marked' and 'unprotected' permit sending. A mark that comes through later is taken back. */
+/** Only 'marked' and 'unprotected' permit sending. A mark that is written later is taken back. */
 export async function markInTime (
   context: MarkContext,
   execution: DropExecution,
@@ -44,7 +44,7 @@ export async function markInTime (
   return withoutMark(execution)
 }
 
-/** May double: a mark that was written all the same is taken back, or ends by itself. */
+/** The mark may exist all the same. It is taken back, or ends by itself. */
 function withoutMark ({ keyed }: DropExecution): MarkDecision {
   return keyed.route.idempotency.onStoreDown === 'forward' ? 'unprotected' : 'unavailable'
 }
@@ -63,7 +63,7 @@ async function mark (context: MarkContext, execution: DropExecution, marks: Mark
   }, (error, pauseMs) => {
     const inDoubt = error instanceof StoreUnavailable && error.inDoubt
     execution.doubted ||= inDoubt
-    // Under the same token: if it was applied, this finds it.
+    // Under the same token: if the first try was applied, this one finds it.
     if (inDoubt && !context.drain.stopped && execution.ageMs(clock) + pauseMs < claimWithinMs / 2) return AGAIN
     if (execution.doubted) context.background(takeBack(context, execution, marks))
     log.warn({ record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
@@ -71,7 +71,7 @@ async function mark (context: MarkContext, execution: DropExecution, marks: Mark
   })
 }
 
-/** Nothing was sent under it. Twice: a statement that was given up may still be on its way. */
+/** Nothing was sent under this mark. It is removed twice, because a statement that was given up may still commit. */
 async function takeBack (context: MarkContext, execution: DropExecution, marks: MarkStore): Promise<void> {
   const { keyed, token } = execution
   const { claimWithinMs } = context.deps
@@ -83,15 +83,15 @@ async function takeBack (context: MarkContext, execution: DropExecution, marks: 
 }
 
 export interface Ended {
-  /** The store has taken it, in the time that waiters have for it. */
+  /** The store has acknowledged it within the waiters' time. */
   readonly inTime: boolean
-  /** The mark from before the sending, which was to be removed, stands all the same: a filter cannot forget. */
+  /** The mark from before the sending still stands, though it should be removed: a filter cannot forget. */
   readonly stands: boolean
-  /** Goes on behind those who wait. null: given up. */
+  /** Goes on after the waiters' time. null: given up. */
   readonly rest: Promise<boolean | null>
 }
 
-/** After the sending. Never rejects. */
+/** Call it after the sending. Never rejects. */
 export async function endMark (
   context: MarkContext,
   execution: DropExecution,

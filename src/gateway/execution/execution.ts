@@ -154,7 +154,7 @@ export class Execution {
   get claim (): Claim { return { ...this.keyed.claim, question: this.question, about: this.about, owner: this.owner } }
 
   /** Is there a sending, and so an ending, after this decision? */
-  mayFollow (decision: ClaimDecision): boolean {
+  sends (decision: ClaimDecision): boolean {
     return decision.kind === 'won' ||
       (decision.kind === 'unavailable' &&
         decision.nothingKnows &&

@@ -1,6 +1,6 @@
 /**
- * Forwarding: one request is sent to its upstream once, within the upstream's timeout. Nothing is sent unless `maySend` says so
- * at the last point before the first byte (E0).
+ * `forward`: one request is sent to its upstream once, within the upstream's timeout. `maySend` decides at the last point before
+ * the first byte (E0).
  */
 import { rulesOf } from '../../core/forward/deciding.ts'
 import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
@@ -12,28 +12,28 @@ import type { Registration } from '../shared/registration.ts'
 import { sendOnce } from './send-once.ts'
 import type { SendContext } from './send-once.ts'
 
-/** Share of the lease that must be left at the last point before sending: covers the way from the check to the wire. */
+/** The share of the lease that must be left at the last point before sending. It covers the way from the check to the wire. */
 const MARGIN_SHARE = 1 / 6
 /**
- * How far wall and monotonic clock may part before the process is taken for one that was suspended: a second, or a
- * quarter of the margin.
+ * If wall and monotonic clock part by more than this, the process was suspended: a second, or a quarter of the
+ * margin.
  */
 const SUSPENDED_MS = 1_000
 const SUSPENDED_SHARE = MARGIN_SHARE / 4
 
-/** What of an execution its sending touches; one of mode drop has no more. */
+/** The part of an execution that a sending touches. Executions of mode drop have only this. */
 export interface Forwarding {
   readonly keyed: KeyedRequest
-  /** null: nobody counts them. */
+  /** null: attempts are not counted. */
   readonly attempt: number | null
-  /** Went through before: the upstream is told. */
+  /** The event went through before. The upstream gets a header that says so. */
   readonly duplicate?: boolean
   sending: Sending | null
   /** Gives back the bytes of the buffered answer. */
   releaseAnswer: () => void
 }
 
-/** `maySend`: asked at the last point before the first byte. `placed`: called when that may come, for there is a connection's place. */
+/** `maySend`: called at the last point before the first byte. `placed`: called when the request has its connection's slot. */
 export async function forward (
   context: SendContext,
   execution: Forwarding,
@@ -72,7 +72,7 @@ export async function forward (
   return result
 }
 
-/** The client may take its time to read what was buffered, and longer than the execution. */
+/** The client may read the buffered bytes for longer than the execution lasts. */
 function releaseWhenTaken (execution: Forwarding, { taken }: StreamedResult): void {
   const { releaseAnswer } = execution
   execution.releaseAnswer = () => {}
@@ -88,7 +88,7 @@ export function maySend (context: SendContext & { readonly registration: Registr
     return !execution.cancelled
   }
   const { leaseMs } = execution.keyed.claim
-  // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
+  // CLOCK_MONOTONIC stands still while a machine is suspended. The lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
   if (!execution.keyed.deferred && context.registration.standing(execution.keyed.route.name) !== execution.registered) return false
   const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs

@@ -1,6 +1,6 @@
 /**
- * A request that a preset lets pass, though its body had to be read to see it: sent once as it came, without a record. What
- * the head alone shows passes by the streamed way (http/).
+ * A request that a preset passes through without a record, after its body was read to decide that. It is sent once as it came. A
+ * request that shows this in its head is streamed (http/pass).
  */
 import { rulesOf } from '../../core/forward/deciding.ts'
 import { answerHeaders } from '../../core/headers/headers.ts'

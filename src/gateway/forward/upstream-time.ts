@@ -1,6 +1,6 @@
 /**
- * The hard limit of a sending, `upstream.timeout`: for a place, and once more from there. What has waited for long has all of its time at
- * the upstream; with the rest of it alone it would be sent and cut off, and nobody would know its outcome.
+ * The hard limit of a sending is `upstream.timeout`: once for a connection's slot, and once more from there. A request that has waited
+ * for its slot keeps the whole time at the upstream. With less time it would be sent and cut off, and its outcome would be unknown.
  */
 import type { UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -17,13 +17,13 @@ export class UpstreamTime {
     this.#timeoutMs = timeoutMs
   }
 
-  /** It has its place. */
+  /** The request has its slot. */
   begin (): void {
     this.end()
     this.#cancelTimer = this.#clock.after(this.#timeoutMs, () => { this.#sending?.cancel('UPSTREAM_TIMEOUT', true) })
   }
 
-  /** It waits for one, unless it had one at once. */
+  /** Starts the time for a slot, unless the request has one already. */
   limit (sending: Sending): void {
     this.#sending = sending
     if (this.#cancelTimer === null) this.begin()

@@ -1,4 +1,4 @@
-/** `async: allowed`: a request that has won its claim is accepted in the place of its sending. */
+/** `async: allowed`: a request that has won its claim is accepted instead of sent. */
 import type { Taken, ModeContext } from '../execution/modes.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
@@ -12,8 +12,8 @@ import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
 import { messageOf } from './new-message.ts'
 
 /**
- * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
- * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
+ * With the claim won, the inbox is checked for both kinds of requests. A message may exist though its record has ended, lapsed or been
+ * released. null: the request is sent. `maySend`: the owner believes in its lease.
  */
 export async function acceptClaimed (
   context: ModeContext,
@@ -31,9 +31,9 @@ export async function acceptClaimed (
 }
 
 /**
- * An acceptance in doubt is made again until the store says what there is: it is the same message. Who waits is told after
- * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
- * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
+ * An acceptance in doubt is repeated until the store answers. It is the same message each time. Waiters get an answer after the
+ * time for a claim. The lease is held meanwhile, so that nobody sends what may be in the inbox. When the lease has ended, the
+ * store gets one last try. It takes nothing under a claim that is over, and the record should say what the inbox says.
  */
 async function acceptInPlace (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
   const { keyed } = execution
@@ -48,7 +48,7 @@ async function acceptInPlace (context: ModeContext, execution: Execution, maySen
       isLast = !maySend()
       if (isLast && !inDoubt) return { kind: 'unsent', code: 'LEASE' }
       const result = await inbox.accept(message)
-      // It came too late, whichever try of it: the claim has ended, and nothing that is under way can come in any more.
+      // Too late: the claim has ended, so no try that is still on its way can be accepted either.
       if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
       if (result.kind === 'accepted') noteMessage(context, keyed.route.name, message)
       return taken(keyed, result)
@@ -84,7 +84,7 @@ export function mayHaveCome (error: unknown): boolean {
   return error instanceof StoreUnavailable && error.inDoubt
 }
 
-/** A message has come in, and its commit is acknowledged. */
+/** Call it after the acknowledged commit of a message. */
 export function noteMessage (context: ModeContext, route: string, { request }: NewMessage): void {
   context.depths.accepted(route, request.body.length)
   context.onMessage()

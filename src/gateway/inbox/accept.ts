@@ -1,7 +1,7 @@
 /**
- * The inbox's door: a request becomes a message, durably, and its sender is told so (202). By itself where the route is an
- * inbox; in the place of a sending, under the record's claim, where a client of the route may ask for it. An acceptance is
- * idempotent by its id: whatever was lost on the way, the same request again finds its message.
+ * Accepts a request into the inbox: it becomes a durable message, and its sender gets 202. On a route of `mode: inbox` this needs no
+ * record. With `async: allowed` it replaces the sending, under the record's claim (accept-claimed.ts). Acceptance is idempotent by
+ * id: the same request finds its message again.
  */
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { Fingerprint } from '../../core/record/record.ts'
@@ -37,8 +37,8 @@ interface Made { readonly part: Part, readonly message: NewMessage }
 // ---------------------------------------------------------------- mode inbox
 
 /**
- * All of `parts`, or none of them. null: it was executed, or is being so, while the route had another mode (or at a gateway where
- * it has): its record says what there is, and what is free is accepted under a claim.
+ * Accepts all of `parts`, or none. null: the key has a record, because the route or another gateway executes it in another mode. Its
+ * record answers, and a released key is accepted under a claim.
  */
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
   const refusal = orderRefusal(keyed, parts)
@@ -59,7 +59,7 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   }
 }
 
-/** Who is full takes nothing new; what it has taken it has. null: something of it is new. */
+/** At a limit, messages that were accepted before still get their 202. null: some part is new. */
 async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[]): Promise<Outcome | null> {
   const found = await Promise.all(parts.map(async (part) => context.deps.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
@@ -70,13 +70,13 @@ async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts:
   return accepted(keyed, parts, false)
 }
 
-/** Not any other of the gateway's limits: who looks for the cause looks at the consumer. */
+/** The detail differs from other limits': the cause is the consumer. */
 const INBOX_FULL = rejected(
   'overloaded',
   'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.'
 )
 
-/** What is more than the inbox ever holds does not come in by being sent again. */
+/** A batch that is larger than the empty inbox would never fit, so a retry is pointless. */
 function noRoom (keyed: KeyedRequest, parts: readonly Part[]): Rejected {
   const { depthMax, bytesMax } = inboxOf(keyed)
   const { messages, bytes } = sizeOf(parts)
@@ -107,13 +107,13 @@ async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: reado
       const clash = result?.kind === 'seen' ? clashOf(keyed, part, result.message) : null
       if (clash !== null) return clash
     }
-    // With one of them under another fingerprint that is as good, none was written: the others once more, without it.
+    // A message with an equivalent fingerprint of another algorithm made the batch write nothing. The others are written without it.
     open = open.filter((each) => !foreign.includes(each))
   }
   return accepted(keyed, made.map(({ part }) => part), isNew)
 }
 
-/** Of several there is no one record that could answer. */
+/** A batch has no single record that could answer. */
 function executedBefore (item: number): Rejected {
   return rejected(
     'key-reused',
@@ -121,18 +121,18 @@ function executedBefore (item: number): Rejected {
   )
 }
 
-/** A claim is of one key. */
+/** A claim is for one key, so a batch cannot be accepted under one. */
 const CHANGING = rejected(
   'overloaded',
   `The mode of this route is being changed, and a gateway that executes what comes for it is still there. ${NONE_ACCEPTED} Retry until it is gone.`
 )
 
-/** As the store compares: to the byte. */
+/** Compares to the byte, as the store does. */
 function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprint): boolean {
   return result?.kind === 'seen' && (result.message.fingerprint.alg !== alg || !result.message.fingerprint.value.equals(value))
 }
 
-/** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
+/** The statement goes on after its waiter's timeout. The body is held until it ends. */
 async function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
   const { clock, claimWithinMs } = context.deps
   keyed.reservation.share()
@@ -176,8 +176,8 @@ function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Out
 }
 
 /**
- * What the record says, in the inbox's words. Where the record does not say that there is a message (its gateway died
- * between the message and the record's settle), the inbox is asked before anybody is told "in flight" or "not known".
+ * What the record says, as the inbox says it. If the record does not mention a message, the inbox is checked before the answer is
+ * "in flight" or "unknown": the gateway may have died between the message and the record's settle.
  */
 async function answerOf (context: ModeContext, keyed: KeyedRequest, outcome: Outcome): Promise<Outcome> {
   switch (outcome.kind) {
@@ -188,7 +188,7 @@ async function answerOf (context: ModeContext, keyed: KeyedRequest, outcome: Out
     case 'mismatch':
     case 'not-kept':
     case 'unknown': return acceptedOr(context, keyed, outcome)
-    // No room for a new one: what is in the inbox has its 202, whether its record is there still or not.
+    // No room for a new message. A message that is in the inbox gets its 202, with or without a record.
     case 'rejected': return keyed.deferred && outcome.code === 'overloaded' ? acceptedOr(context, keyed, outcome) : outcome
     default: return outcome
   }
@@ -201,7 +201,7 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 
 // ---------------------------------------------------------------- the message
 
-/** Before anything is written: in which order it stands. null: it may come in. */
+/** Checks the message's order value before anything is written. null: it can be read. */
 function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Rejected | null {
   for (const part of parts) {
     const order = orderValue(keyed, part)
@@ -219,7 +219,7 @@ function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part
   return context.depths.full(keyed.route.name, inboxOf(keyed), sizeOf(parts))
 }
 
-/** Another request's message stands under this part's key. Of several, the one who sent them is told which. */
+/** Another request's message has this part's key. For a batch, the answer names the item. */
 function clashOf (keyed: KeyedRequest, part: Part, message: MessageDetail): Outcome | null {
   const judged = compareMessage(keyed, part, message)
   if (judged === 'same') return null

@@ -1,6 +1,6 @@
 /**
- * One delivery of a message: it is sent to its route's upstream, the answer is judged, the store is told. At least once:
- * whoever cannot tell the store leaves the message to the next worker.
+ * One delivery of a message: send it to its route's upstream, judge the answer, write the result. Delivery is at least once. If the
+ * result cannot be written, the next worker delivers the message again.
  */
 import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
 import { fateBefore, fateOf } from '../../core/inbox/delivery.ts'
@@ -31,19 +31,19 @@ interface DeliverContext {
   readonly limits: Limits
 }
 
-/** Our trouble, not the consumer's: the message was not sent, and its next turn is at once. */
+/** The gateway's fault, not the consumer's. The message was not sent, and is due again at once. */
 const OURS: ReadonlySet<string> = new Set(['LEASE', 'DRAIN', 'CLOSED'])
 
 export interface DeliveryEnd {
-  /** What it says of the consumer; null: nothing, it was not asked. */
+  /** What it says about the consumer. null: nothing was sent. */
   readonly ended: Ended | null
-  /** It is due again then; null: not, or not for us to say. */
+  /** When it is due again. null: never, or another worker decides. */
   readonly againInMs: number | null
 }
 
 /**
- * `noteEnd` is called once the message is settled, with the rest of a long answer perhaps still to be read. Resolves
- * when nothing is under way.
+ * `noteEnd` is called once the message is settled, while the rest of a long answer may still be read. Resolves when
+ * nothing is in flight.
  */
 export async function deliver (
   context: DeliverContext,
@@ -54,7 +54,7 @@ export async function deliver (
 ): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
-    tell(context, route, delivery, before, await settle(context, route, delivery, before), null)
+    report(context, route, delivery, before, await settle(context, route, delivery, before), null)
     noteEnd({ ended: null, againInMs: null })
     return
   }
@@ -72,7 +72,7 @@ export async function deliver (
       ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const
       : judged(context, route, delivery, sent, ms)
     const settled = await settle(context, route, delivery, fate)
-    tell(context, route, delivery, fate, settled, ours ? null : ms)
+    report(context, route, delivery, fate, settled, ours ? null : ms)
     noteEnd({
       ended: ours ? null : endedAs(sent, fate, clock.wallMs()),
       againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null
@@ -108,7 +108,7 @@ function send (
   }, () => !context.drain.stopped && lease.believed(context.deps.clock))
 }
 
-/** The upstream's static fields as they are now: a credential may have changed since the message was accepted. */
+/** With the upstream's static fields as they are now: a credential may have changed since the message was accepted. */
 function withStatic (headers: RawHeaders, fields: UpstreamPolicy['requestHeaders']): string[] {
   return [...withoutFields(headers, fields.map(([name]) => name)), ...fields.flat()]
 }
@@ -122,7 +122,7 @@ function sentOf (result: UpstreamResult): Sent {
   }
 }
 
-/** A consumer that answers at length may be at work meanwhile: it is heard out, for as long as the upstream's time-out says. */
+/** A consumer that answers at length may still be at work. Its answer is read until the upstream's timeout. */
 async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
   try {
     for await (const chunk of body) void chunk
@@ -142,19 +142,19 @@ function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, 
 const CHANCE_BYTES = 4
 const CHANCES = 2 ** (8 * CHANCE_BYTES)
 
-/** With the fields of its answer that are kept anywhere. */
+/** With the header fields that may be stored. */
 function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
   if ((fate.kind !== 'delivered' && fate.kind !== 'dead') || fate.answer === null) return fate
   const answer: Answer = { ...fate.answer, headers: keptHeaders(answerHeaders(fate.answer.headers), keep) }
   return { ...fate, answer }
 }
 
-/** overtaken: it is somebody else's by now. abandoned: the process ends before the store has answered. */
+/** overtaken: another worker has it by now. abandoned: the process ends before the store has answered. */
 type Settled = 'settled' | 'overtaken' | 'abandoned'
 
 /**
- * Goes on for as long as the process lives: the name is kept alive meanwhile, and a message that is told late is one
- * that is not sent twice.
+ * Retries for as long as the process lives. The worker's lease is renewed meanwhile, and a late result avoids a second
+ * delivery.
  */
 async function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
   const { inbox, meter, log } = context.deps
@@ -162,7 +162,7 @@ async function settle (context: DeliverContext, route: InboxRoute, { token }: De
   let inDoubt = false
   return retryUntil<Settled>(context.drain, STORE_BACKOFF, async () => {
     if (await inbox.settle(token, fate)) return 'settled'
-    return inDoubt && stands(token, fate, await inbox.look(token.id)) ? 'settled' : 'overtaken'
+    return inDoubt && isStored(token, fate, await inbox.look(token.id)) ? 'settled' : 'overtaken'
   }, (error) => {
     inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
     meter.settleRetried(route.name)
@@ -176,8 +176,8 @@ async function settle (context: DeliverContext, route: InboxRoute, { token }: De
   })
 }
 
-/** What this delivery came to is written there: its reply was lost. Nobody else ends this attempt in the same words. */
-function stands ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail | null): boolean {
+/** The result of this delivery is stored: its reply was lost. No other result of this attempt has the same values. */
+function isStored ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail | null): boolean {
   const state = fate.kind === 'again' ? 'waiting' : fate.kind
   return message?.attempt === attempt && message.state === state && message.error === (fate.kind === 'delivered' ? null : fate.error)
 }
@@ -186,8 +186,8 @@ function stands ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail 
 
 const HELD = 'it is not known whether the consumer has this message: it is held until somebody says so'
 
-/** What dead workers had. The deliveries that are held for it ended as any other that is: its worker is only not there to say so. */
-export function tellRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { count, held }: Recovered): void {
+/** Messages that dead workers had. A delivery that is held for it counts like any other. */
+export function reportRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { count, held }: Recovered): void {
   if (count === 0) return
   log.warn({ count, held: held.length }, 'messages that a worker had taken and did not end are delivered again, or held')
   for (const { id, route, requestId, attempt, tries } of held) {
@@ -201,7 +201,7 @@ export function tellRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { co
 }
 
 /** `ms` null: it was not sent. */
-function tell (
+function report (
   context: DeliverContext,
   { upstream }: InboxRoute,
   { token, route, requestId, tries }: Delivery,
@@ -222,7 +222,7 @@ function tell (
     tries: tried,
     result,
     status: fate.kind === 'held' ? null : fate.status,
-    // The store keeps the code alone: a sender is shown it too.
+    // The store keeps the code alone, because senders see it.
     error: fate.kind === 'delivered' ? undefined : explained(fate.error, upstream.name),
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: ms === null ? undefined : Math.round(ms)

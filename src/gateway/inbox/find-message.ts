@@ -1,4 +1,4 @@
-/** How a message stands, told to its sender and to nobody else: to all others it is as if it were not there. */
+/** The status of a message, for its sender alone. Everybody else gets 404. */
 import { timingSafeEqual } from 'node:crypto'
 import { messageScope } from '../../core/inbox/acceptance.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
@@ -11,11 +11,11 @@ import type { Rejected } from '../shared/outcome.ts'
 
 export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail }
 
-/** `name`: what stands for the id in the path. */
+/** `name`: the id in the path. */
 export async function findMessage (context: CallerContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
   const { inbox, inboxes } = context.deps
   const id = Buffer.from(name, 'base64url')
-  // One spelling of each id: what decodes to the same bytes is not the same name.
+  // Each id has one spelling. Another text that decodes to the same bytes is not its name.
   if (id.length !== ID_BYTES || id.toString('base64url') !== name) return NONE
   const message = await inbox.look(id).catch(() => 'unreachable' as const)
   if (message === 'unreachable') {
@@ -23,7 +23,7 @@ export async function findMessage (context: CallerContext, request: CallerReques
   }
   const route = message === null ? undefined : inboxes.get(message.about.route)
   if (message === null || route === undefined) return NONE
-  // Nothing is verified here: of what a signature has brought in, only who names himself otherwise is told.
+  // No signature is verified here. The status of a signed message is for its named sender alone.
   const { scope, jwt, key, verify } = route.idempotency
   const caller = await callerScope(
     context,
@@ -32,12 +32,12 @@ export async function findMessage (context: CallerContext, request: CallerReques
     route.name,
     route.upstream.host
   )
-  // Not "none": its sender must not take it for lost. Tells nobody more than that an id of 256 bits is one.
+  // Not 404: the sender must not take the message for lost. This reveals only that the text is an id of 256 bits.
   if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
   return isOwner(context, caller, message.scopeHash) ? { kind: 'message', message } : NONE
 }
 
-/** By the scheme that the message was accepted under, whichever claims now. */
+/** By the scheme that the message was accepted under, not by the one that claims now. */
 function isOwner (context: CallerContext, caller: CallerScope, scopeHash: Buffer): boolean {
   return context.ids.keyed.some(({ rules, secret }) => {
     const scope = caller.under(rules)?.scope
@@ -46,5 +46,5 @@ function isOwner (context: CallerContext, caller: CallerScope, scopeHash: Buffer
 }
 
 const NONE = rejected('no-message')
-/** Of a sender who would be known by a token: it cannot be read just now, or is to be renewed. */
+/** The sender is known by a token that cannot be verified just now, or has expired. */
 const TOKEN_TROUBLE: ReadonlySet<ProblemCode> = new Set(['scope-unavailable', 'token-invalid'])

@@ -12,7 +12,7 @@ import type { Value } from '../../core/policy/key-source.ts'
 import type { InboxPolicy } from '../../core/policy/policy.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
-/** The request as its consumer gets it, made once: a later delivery is the same to the byte. */
+/** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
 export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
   const { route } = keyed
   const { unknown } = route.idempotency
@@ -39,8 +39,8 @@ export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
 }
 
 /**
- * The upstream's own are added to each delivery, as they are by then: no credential of ours is stored, and none of a
- * sender's in its place.
+ * Without the upstream's static fields, which each delivery adds anew. So no credential of the gateway is stored, and no sender's
+ * field takes its place.
  */
 function fieldsOf (
   { route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest,
@@ -62,8 +62,8 @@ function fieldsOf (
 }
 
 /**
- * Of a message without it there is none before and none behind. One that nobody can read may have it, and must not go
- * ahead of others for that.
+ * A message without an order value has no group. A value that cannot be read is refused: the message might belong to a group, and
+ * must not overtake it.
  */
 export function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
   const { order } = inboxOf(keyed)

@@ -1,6 +1,6 @@
 /**
- * A request that holds several events, as the messages that it becomes: each with its own identity, found in its own body, or
- * none of them. Reads and decides; the door (which stores them in one transaction) writes.
+ * Splits a batch into messages. Each event has its own identity, found in its own body, or the whole batch is refused. This
+ * file reads and decides; accept.ts writes all of them in one transaction.
  */
 import { itemHeaders, splitBatch } from '../../core/inbox/batch.ts'
 import type { Batch, BatchItem } from '../../core/inbox/batch.ts'
@@ -18,16 +18,16 @@ import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 import type { GuardedRequest } from '../key/guarded-request.ts'
 
-/** What of a request its events are made of. */
+/** The part of a request that its events are made from. */
 type Splittable = Pick<GuardedRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
 
 /**
- * Before the body is asked for a key: a preset's might be the first event's, or take the whole for nothing of ours. A key in
- * the head is the whole request's, which then is one message, whatever is in it.
+ * Call it before the body is searched for a key. A preset could find the first event's key, or take the batch for a request that
+ * it does not know. With a key in the head, the whole request is one message.
  */
 export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs'], rules: Rules): Split {
   const { inbox: policy, inboxFor } = request.route.idempotency
-  // A client that asks for the inbox is answered for one request.
+  // `async: allowed` answers a request as one message.
   if (policy === null || inboxFor === 'asked') return ONE
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
@@ -37,8 +37,8 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['n
 }
 
 /**
- * Where arrays are not taken apart, one that no sender of events makes is a document like any other. A batch by its
- * media type is one with one event too.
+ * Without `batch: split`, an array that no event sender makes is an ordinary document. A batch by media type is a batch even with
+ * one event.
  */
 function holdsEvents ({ format }: Exclude<Batch, { kind: 'single' }>): boolean {
   return format !== 'array'
@@ -53,7 +53,7 @@ function togetherText (events: number): string {
 function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs'], rules: Rules): Split {
   const { route, method, target } = request
   const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
-  // The same of every item, as its media type is.
+  // Every item has the same fields, because it has the same media type.
   const rawHeaders = itemHeaders(request.rawHeaders, items[0]?.contentType ?? null)
   const messages = new Map<string, SplitMessage>()
   for (const [index, { body }] of items.entries()) {
@@ -74,7 +74,7 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
   return first === undefined ? ONE : { kind: 'several', messages: [first, ...others] }
 }
 
-/** One event's share of a visit. */
+/** One event as a part of its request. */
 export function partOf (
   keyed: KeyedRequest,
   { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage,
@@ -113,7 +113,7 @@ function keyless (found: Exclude<FoundKey, { kind: 'key' }>, index: number): Rej
   }
 }
 
-/** Nothing of it was written. */
+/** No part of it was written. */
 export const NONE_ACCEPTED = 'Nothing of this request was accepted.'
 
 function refused (outcome: Rejected): Split {

@@ -1,8 +1,7 @@
 /**
- * Under which name this process delivers messages, and whether it may still believe in it. A name is kept alive in the store;
- * what was taken under it is this process's for as long as it was so without a break. After a break somebody else may have
- * taken it over: the name then begins nothing any more, a new one is drawn, and the old one is kept alive only for what is
- * under way under it.
+ * The name under which this process delivers messages, and its lease. The store keeps the name alive through renewals. Messages
+ * that were taken under it belong to this process while no renewal was late. After a break another worker may have taken them.
+ * The process then draws a new name, starts nothing under the old one, and renews it only for the deliveries in flight.
  */
 import { OWNER_BYTES } from '../../core/record/record.ts'
 import { WORKER_LEASE_MS } from '../shared/arbiter-clock.ts'
@@ -20,21 +19,21 @@ interface WorkerLeaseContext {
 export const WORKER_RENEW_MS = WORKER_LEASE_MS / 3
 
 /**
- * How long a name is given to what is taken. A store that forgets an acknowledged settle (an asynchronous failover) has the message under
- * a name that would live for as long as its process: with the name its deliveries end, and whatever is left under it is anybody's.
+ * How long a name is used for new messages. After an asynchronous failover the store may have lost a settle, and the message is
+ * still under a name that this process keeps alive. When the name's deliveries have ended, any worker may take what is left.
  */
 export const WORKER_NAME_MS = 60_000
 
-/** What must be left at the last point before sending: covers the way from the check to the wire. */
+/** The part of the lease that must be left at the last point before sending. It covers the way from the check to the wire. */
 const MARGIN_MS = WORKER_LEASE_MS / 6
 
-/** How far wall and monotonic clock may part before the process is taken for one that was suspended. */
+/** If wall and monotonic clock part by more than this, the process was suspended. */
 const SUSPENDED_MS = MARGIN_MS / 4
 
 export class WorkerLease {
   readonly owner: Buffer
   readonly drawnAtMs: number
-  /** Deliveries that were taken under it and have not ended. */
+  /** Deliveries in flight that were taken under it. */
   underWay = 0
   #broken = false
   #granted: ClockReading | null = null
@@ -44,19 +43,19 @@ export class WorkerLease {
     this.drawnAtMs = drawnAtMs
   }
 
-  /** E0, on the gateway's own clocks: the lease as it was granted is not over, nor nearly. */
+  /** E0, on the gateway's own clocks: the granted lease is not over, nor nearly. */
   believed (clock: Clock): boolean {
     return !this.#broken && this.#left(clock) > MARGIN_MS
   }
 
-  /** The store has taken a sign of life that was begun at `reading`. */
+  /** The store has acknowledged a renewal that started at `reading`. */
   grant (reading: ClockReading, clock: Clock): void {
-    // It reached the store before the end of the one before it if its reply did; else nobody knows what happened between.
+    // If the reply came before the end of the previous lease, so did the renewal. Otherwise there may have been a break.
     if (this.#granted !== null && this.#left(clock) <= 0) this.#broken = true
     this.#granted = reading
   }
 
-  /** Nothing begins under it any more. */
+  /** Nothing starts under it any more. */
   retire (): void {
     this.#broken = true
   }
@@ -66,7 +65,7 @@ export class WorkerLease {
   #left (clock: Clock): number {
     if (this.#granted === null) return 0
     const now = clock.monotonicMs()
-    // CLOCK_MONOTONIC stands still while a machine is suspended; the lease in the database does not.
+    // CLOCK_MONOTONIC stands still while a machine is suspended. The lease in the database does not.
     const suspended = Math.abs(clock.wallMs() - now - this.#granted.offsetMs) > SUSPENDED_MS
     return suspended ? 0 : this.#granted.monotonicMs + WORKER_LEASE_MS - now
   }
@@ -75,7 +74,7 @@ export class WorkerLease {
 export class WorkerLeases {
   readonly #context: WorkerLeaseContext
   #current: WorkerLease | null = null
-  /** Those with deliveries under way that nothing is taken for any more. */
+  /** Names that take no more messages and still have deliveries in flight. */
   readonly #old = new Set<WorkerLease>()
   #renewing: Promise<WorkerLease> | null = null
 
@@ -84,8 +83,8 @@ export class WorkerLeases {
   }
 
   /**
-   * One that is believed, for what is taken next: under the one before it nothing may be on its way from the store.
-   * Rejects while that cannot be reached.
+   * A name for the next messages. It is a new one if nothing may be on its way from the store under the last one. Rejects while
+   * the store cannot be reached.
    */
   async current (): Promise<WorkerLease> {
     const { clock } = this.#context.deps
@@ -94,7 +93,7 @@ export class WorkerLeases {
     return this.#renew()
   }
 
-  /** Every third of a lease. One that somebody holds up holds up none of the others. */
+  /** Every third of a lease. A slow renewal delays no other. */
   async keep (): Promise<void> {
     const renewing: Array<Promise<unknown>> = Array.from(this.#old, async (lease) => this.#alive(lease))
     if (this.#current !== null) renewing.push(this.#renew())
@@ -102,7 +101,7 @@ export class WorkerLeases {
     await Promise.all(renewing)
   }
 
-  /** It may have been given messages that nobody here knows of: once its deliveries are over, others take them from it. */
+  /** The store may have given it messages that never arrived. Once its deliveries are over, other workers take them. */
   retire (lease: WorkerLease): void {
     lease.retire()
     if (this.#current === lease) this.#setAside(lease)
@@ -117,7 +116,7 @@ export class WorkerLeases {
     if (lease.underWay === 0 && this.#old.delete(lease)) this.#context.background(this.#gone(lease))
   }
 
-  /** Whatever is under way still is given up. */
+  /** Gives up every name, with or without deliveries in flight. */
   async end (): Promise<void> {
     const leases = [...this.#old, ...this.#current === null ? [] : [this.#current]]
     this.#current = null
@@ -135,7 +134,7 @@ export class WorkerLeases {
     if (this.#current !== null) {
       const lease = this.#current
       await this.#alive(lease)
-      // A new name may have been asked for meanwhile.
+      // A new name may have been drawn meanwhile.
       if (this.#current === lease) {
         if (!lease.broken) return lease
         log.warn(
@@ -164,7 +163,7 @@ export class WorkerLeases {
     lease.grant(reading, clock)
   }
 
-  /** Where the store cannot be told, the lease ends by itself. */
+  /** If the store cannot be reached, the lease ends by itself. */
   async #gone (lease: WorkerLease): Promise<void> {
     await this.#context.deps.inbox.gone(lease.owner).catch(() => {})
   }

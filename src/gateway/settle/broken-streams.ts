@@ -1,8 +1,8 @@
 /**
- * A stream is settled by its head before its first byte goes out (E5): executed, and not kept. When the upstream then breaks it
- * off, nobody knows any more whether the work was done, and the owner takes its tombstone back: indeterminate, by the
- * same compare-and-set on owner and attempt as every settle, so that whoever has the record since is not touched. Whether a
- * client is there, has left, or was told something has no part in it.
+ * A stream is settled by its head before its first byte goes out (E5): executed, and not kept. If the upstream breaks it off
+ * later, nothing says whether the work was done. The owner then corrects its tombstone to indeterminate. It uses the same
+ * compare-and-set on owner and attempt as every settle, so a later owner's record is safe. It makes no difference
+ * whether a client is there.
  */
 import type { Settlement, UnknownReason } from '../../core/record/record.ts'
 import { errorText } from '../../ports/errors.ts'
@@ -20,18 +20,18 @@ export interface BrokenStreamContext {
   readonly drain: Drain
   readonly replayCache: ReplayCache
   readonly background: (work: Promise<void>) => void
-  /** There is a new probe to send; the reconciler listens. */
+  /** There is a new probe to send. The reconciler listens. */
   readonly onQuestion: () => void
 }
 
-interface Tombstone { readonly told: UnknownOutcome, readonly id: Buffer, readonly correction: Settlement }
+interface Tombstone { readonly outcome: UnknownOutcome, readonly id: Buffer, readonly correction: Settlement }
 
-/** Once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
+/** Call it once the tombstone is acknowledged. A stream may last for hours, and a drain does not wait for it. */
 export function watchStream (context: BrokenStreamContext, execution: Execution, { status, over }: StreamedResult): void {
   const { keyed: { id, name, route, requestId }, attempt, question, token } = execution
-  // Nothing more of the execution is held meanwhile: its request may be large.
+  // Holds nothing more of the execution: its request may be large.
   watch(context, over, status, {
-    told: { keyed: { name, route, requestId }, attempt, question },
+    outcome: { keyed: { name, route, requestId }, attempt, question },
     id,
     correction: {
       token,
@@ -55,29 +55,29 @@ function watch (context: BrokenStreamContext, over: Promise<string | null>, stat
 
 async function takeBack (
   context: BrokenStreamContext,
-  { told, id, correction }: Tombstone,
+  { outcome, id, correction }: Tombstone,
   reason: UnknownReason,
   status: number
 ): Promise<void> {
-  noteIndeterminate(context, told, reason, status)
-  // Nobody is shown the tombstone from memory while the correction is written.
-  await forget(context, id, told)
-  if (!await write(context, told, { ...correction, reason })) return
-  await forget(context, id, told)
-  if (told.question !== null) context.onQuestion()
+  noteIndeterminate(context, outcome, reason, status)
+  // No retry gets the tombstone from memory while the correction is written.
+  await forget(context, id, outcome)
+  if (!await write(context, outcome, { ...correction, reason })) return
+  await forget(context, id, outcome)
+  if (outcome.question !== null) context.onQuestion()
   context.deps.locks.wake(id)
-  // A look from before the correction may still come out with the tombstone that it saw, for as long as a claim may take.
+  // A look from before the correction may still return the tombstone, for as long as a claim may take.
   await context.drain.pause(context.deps.claimWithinMs)
-  await forget(context, id, told)
+  await forget(context, id, outcome)
 }
 
-/** Whatever stands in Redis: if it is a lock by now, the row decides. */
+/** Removes whatever Redis has. If it is a lock by now, the row decides. */
 async function forget (context: BrokenStreamContext, id: Buffer, { keyed }: UnknownOutcome): Promise<void> {
   context.replayCache.forget(keyed.name)
   await context.deps.locks.forget(id)
 }
 
-/** true: the record says so now. Goes on for as long as the process lives. */
+/** true: the record says so now. Retries for as long as the process lives. */
 async function write (context: BrokenStreamContext, { keyed: { name, route } }: UnknownOutcome, correction: Settlement): Promise<boolean> {
   const { records, meter, log } = context.deps
   return retryUntil(context.drain, STORE_BACKOFF, async () => {

@@ -1,4 +1,4 @@
-/** What an execution came to, judged: what is written of it, and what those who wait get. */
+/** The result of an execution, judged: what is written, and what the waiters get. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import { judge } from '../../core/protocol/disposition.ts'
 import type { Judgement } from '../../core/protocol/disposition.ts'
@@ -24,15 +24,15 @@ export interface PlanContext {
   readonly notices: Notices
 }
 
-/** What is to be written, and what is said to those who wait once it is (or, `stored: false`, while it is not). */
+/** What is written, and what the waiters get once it is stored (null: it is not stored yet). */
 export interface Plan {
   readonly settlement: Settlement
   readonly result: (stored: Stored | null) => ExecutionResult
-  /** The answer as it is kept: goes to the LRU and to Redis after the acknowledgement. */
+  /** The answer as it is kept. It goes to the replay cache and to Redis after the acknowledgement. */
   readonly kept: Answer | null
 }
 
-/** What came of an execution: a sending, or (accept.ts) the inbox has it. */
+/** The result of a sending, or of an acceptance into the inbox. */
 export type Result = UpstreamResult | Taken
 
 export function planOf (context: PlanContext, execution: Execution, result: Result): Plan {
@@ -40,7 +40,7 @@ export function planOf (context: PlanContext, execution: Execution, result: Resu
     case 'accepted': return planAccepted(execution, result.isNew)
     case 'taken-by-another': return planTakenByAnother(execution)
     case 'unsent':
-      // An upstream that is away is no doing of its caller's.
+      // The caller is not charged for an upstream that is away.
       if (execution.countsAnew) context.recordCounts.count(execution.keyed, -1)
       return planUnsent(execution, result)
     case 'lost': {
@@ -56,7 +56,7 @@ export function planOf (context: PlanContext, execution: Execution, result: Resu
 function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unsent' }>): Plan {
   const { code } = unsent
   execution.keyed.steps.reason = explained(code, execution.keyed.route.upstream.name)
-  // A lease that ran out before the first byte is our trouble, not the upstream's.
+  // A lease that ran out before the first byte is the gateway's fault, not the upstream's.
   const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
   return {
     settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),
@@ -65,7 +65,7 @@ function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unse
   }
 }
 
-/** The record says from now on what the inbox says: whoever comes, asking for it or not, gets the same 202. */
+/** The record says what the inbox says: every request with this key gets the same 202, whether it asks for it or not. */
 function planAccepted (execution: Execution, isNew: boolean): Plan {
   const kept = acceptedAnswer(execution.keyed.name)
   return {
@@ -80,7 +80,7 @@ function planAccepted (execution: Execution, isNew: boolean): Plan {
   }
 }
 
-/** The message has outlived its record. Free again soon: the record's fingerprint is now the wrong one. */
+/** The message has outlived its record. The record has the wrong fingerprint by now, so its key is free again soon. */
 function planTakenByAnother (execution: Execution): Plan {
   return {
     settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.keyed.claim.leaseMs),
@@ -89,7 +89,7 @@ function planTakenByAnother (execution: Execution): Plan {
   }
 }
 
-/** The least that any record is kept (config/routes/check.ts). */
+/** The shortest time that any record is kept (config/routes/check.ts). */
 const LEASES_KEPT_MIN = 2
 
 function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, result: () => ExecutionResult): Plan {
@@ -126,7 +126,7 @@ function planAnswer (context: PlanContext, execution: Execution, raw: Answer): P
   if (!judgement.keepBody) {
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
-      // The record is settled, the answer is not kept: this is the only time it is shown.
+      // The record is settled and the answer is not kept. It is given this once.
       result: (stored) => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
       kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
     }
@@ -149,7 +149,7 @@ function planAnswer (context: PlanContext, execution: Execution, raw: Answer): P
   }
 }
 
-/** Settled by its head alone, before its first byte goes out. What would be kept becomes a tombstone, never free again (E5). */
+/** Settled by its head alone, before its first byte goes out. An answer to keep becomes a tombstone, which never gets free (E5). */
 function planStream (context: PlanContext, execution: Execution, result: StreamedResult): Plan {
   const policy = execution.keyed.route.idempotency
   const headers = answerHeaders(result.headers)
@@ -166,7 +166,7 @@ function planStream (context: PlanContext, execution: Execution, result: Streame
   }
 }
 
-/** What the upstream asks for, or the route's. Bounds that change its wish are said: its owner would look for the reason elsewhere. */
+/** What the upstream asks for, or the route's retention. A `ttl` that is moved to a bound is logged, so that its owner finds the reason. */
 function keptFor (context: PlanContext, { keyed }: Execution, { ttlMs, ttlAskedMs, ttlUnread }: Judgement): number {
   const route = keyed.route.name
   if (ttlUnread === true) {
@@ -194,7 +194,7 @@ function settlementOf (execution: Execution, outcome: SettledState, keepMs: numb
   return { token: execution.token, outcome, keepMs, status: null, headers: null, body: null, reason: null }
 }
 
-/** A status that the upstream made up (999) is shown in the log, not kept. */
+/** A status that does not exist (999) is logged and not kept. */
 function storable (status: number | null): number | null {
   return status !== null && status >= 100 && status <= 599 ? status : null
 }

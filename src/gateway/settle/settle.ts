@@ -1,6 +1,6 @@
 /**
- * Settling: what a sending came to is judged, written durably, and only then given to anybody (E5). When writing fails
- * the waiters get the real answer, marked, and the settle goes on behind them for as long as the process lives (E6).
+ * `settle`: the result of a sending is judged, written durably, and only then given to anybody (E5). If the write fails, the
+ * waiters get the real answer, marked as not stored. The settle is retried for as long as the process lives (E6).
  */
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import type { Fingerprint, Row } from '../../core/record/record.ts'
@@ -18,7 +18,7 @@ import type { Plan, PlanContext, Result } from './plan.ts'
 import { settleUntilDone } from './write.ts'
 import type { Settled } from './write.ts'
 
-/** How long waiters wait for the settle once the upstream has answered; the settle goes on after that (E6). */
+/** How long waiters wait for the settle after the upstream's answer. The settle goes on after that (E6). */
 const SETTLE_PATIENCE_MS = 3_000
 
 export interface SettleContext extends BrokenStreamContext, PlanContext {
@@ -37,13 +37,13 @@ export async function settleSending (context: SettleContext, execution: Executio
   const settled = early === TIMED_OUT ? await settling : early
   if (execution.unsettled) noteSettledLate(context, execution, settled)
   execution.unsettled = false
-  // Settled: a renewal would only find that there is nothing left to renew.
+  // Settled: a renewal would find nothing to renew.
   context.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
   if (copy !== null && settled.kind === 'stored') {
     context.replayCache.keepSettled(execution.keyed.name, copy, settled.keepLeftMs, settled.askedAtMs, settled.askedAtWallMs)
   } else if (settled.kind !== 'abandoned') {
-    // Before anybody is told: the retry of a key that is free again must not meet the lock, nor join what is over.
+    // Before any waiter gets its result: a retry of a released key must not meet the lock, nor join this execution.
     await context.deps.locks.unlock(execution.keyed.id, execution.owner)
   }
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) context.onQuestion()
@@ -53,7 +53,7 @@ export async function settleSending (context: SettleContext, execution: Executio
   const swapped = copy !== null && settled.kind === 'stored'
     ? context.writes.swapForCopy(execution.keyed.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs)
     : null
-  // Behind the copy and together with it, where a store combines what it writes.
+  // After the copy. A store that combines writes sends both together.
   if (settled.kind !== 'abandoned') context.deps.locks.wake(execution.keyed.id)
   await swapped
   if (result.kind === 'stream' && settled.kind === 'stored' && plan.settlement.outcome === 'consumed') {
@@ -61,7 +61,7 @@ export async function settleSending (context: SettleContext, execution: Executio
   }
 }
 
-/** What others may be shown of it; null: nothing is replayed. */
+/** The copy for others. null: nothing is replayed. */
 function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
   const { outcome } = plan.settlement
   if (plan.kept === null || (outcome !== 'completed' && outcome !== 'consumed')) return null
@@ -69,7 +69,7 @@ function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
   return { state: outcome, attempt: execution.attempt, fingerprint, leaseMs, answer: plan.kept }
 }
 
-/** Somebody else's answer is given instead of the stream: read it to its end, or its connection is held for ever. */
+/** Another's stored answer replaces the stream. The stream is destroyed, or its connection would be held for ever. */
 async function endStream (execution: Execution, body: AnswerBody): Promise<void> {
   const result = await execution.result.promise
   if (result.kind !== 'streamed') body.destroy()
@@ -77,7 +77,7 @@ async function endStream (execution: Execution, body: AnswerBody): Promise<void>
 
 // ---------------------------------------------------------------- those who wait
 
-/** E6: the real answer now, marked; an unsettled copy in Redis, so that another process can settle it if this one dies. */
+/** E6: gives the real answer now, marked. An unsettled copy in Redis lets another process settle it if this one dies. */
 async function giveUnsettled (context: SettleContext, execution: Execution, plan: Plan): Promise<void> {
   const { locks, log, meter } = context.deps
   const { keyed } = execution
@@ -98,7 +98,7 @@ async function giveUnsettled (context: SettleContext, execution: Execution, plan
     keepMs: plan.settlement.keepMs,
     answer: plan.kept
   }
-  // It ends before a row that any of the tries may have settled can have been swept: a copy without a row then means a lost row.
+  // The copy ends before the row of any of these tries could be swept. So a copy without a row means a lost row.
   const ttlMs = Math.floor(
     Math.min(context.deps.copyTtlMs, plan.settlement.keepMs - keyed.claim.leaseMs - execution.ageMs(context.deps.clock))
   )
@@ -126,7 +126,7 @@ function resultOf (context: SettleContext, execution: Execution, plan: Plan, set
   }
 }
 
-/** E7: what is stored, if something is; else the upstream's own answer, marked. */
+/** E7: the stored answer, if there is one. Else the upstream's own answer, marked. */
 function fencedResult (context: SettleContext, execution: Execution, plan: Plan, row: Row | null): ExecutionResult {
   const { route, name } = execution.keyed
   context.deps.meter.settleFenced(route.name)
@@ -135,7 +135,7 @@ function fencedResult (context: SettleContext, execution: Execution, plan: Plan,
     'settle was fenced: the record is not ours any more'
   )
   if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.result(null)
-  // A new life may have begun under this key, and with another request: its answer is none to this one (I6).
+  // A new life of this key may have another request. Its answer is not for this one (I6).
   if (!sameFingerprint(row.fingerprint, execution.keyed.claim.fingerprint)) return plan.result(null)
   const headers = decodeHeaders(row.headers)
   if (headers === null) return plan.result(null)

@@ -1,4 +1,4 @@
-/** The outcome of an execution, written until the arbiter has answered or the process ends. */
+/** Writes the outcome of an execution, until the arbiter has answered or the process ends. */
 import type { Row, Settlement, UnknownReason } from '../../core/record/record.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { errorText, StoreRejected } from '../../ports/errors.ts'
@@ -17,13 +17,13 @@ interface WriteContext {
 export type Stored = Extract<Settled, { kind: 'stored' }>
 
 export type Settled =
-  /** `askedAtMs`: monotonic, before the statement that said so. */
+  /** `askedAtMs`: monotonic, before the statement. */
   | { readonly kind: 'stored', readonly keepLeftMs: number, readonly askedAtMs: number, readonly askedAtWallMs: number }
-  /** Stored, but less than was asked: the store refuses the content for ever (P7). */
+  /** Less was stored than was asked: the store refuses the content for ever (P7). */
   | { readonly kind: 'degraded' }
-  /** The record is somebody else's now, or gone. */
+  /** The record belongs to another owner now, or is gone. */
   | { readonly kind: 'fenced', readonly row: Row | null }
-  /** The process ends before the arbiter has answered: the lease will end, the unsettled copy may be adopted. */
+  /** The process ends before the arbiter has answered. The lease will end, and another process may adopt the unsettled copy. */
   | { readonly kind: 'abandoned' }
 
 /** Never rejects. */
@@ -59,24 +59,24 @@ async function settleOnce (context: WriteContext, execution: Execution, settleme
 }
 
 /**
- * The row vanished. Only while its life cannot be over is that a failover; afterwards it may have been swept, and an insert
- * would bring it back. Where another attempt may have settled it since, its upstream may have asked for as little as two
- * leases of retention (core/protocol/disposition.ts), after the lease that was granted here last. What is done by hand, the store knows.
+ * The row has vanished. It is a failover only while the row's life cannot be over. Later it may have been swept, and an insert would
+ * bring it back. Another attempt may have settled it since, with a retention of as little as two leases
+ * (core/protocol/disposition.ts), after the last lease that was granted here. The store itself knows what operators have done.
  */
 function mayBeSwept (execution: Execution, { keepMs, outcome }: Settlement, clock: Clock): boolean {
   const { unknown, retentionMs, unknownRetentionMs, leaseMs } = execution.keyed.route.idempotency
   if (execution.ageMs(clock) >= Math.min(keepMs, retentionMs, unknownRetentionMs)) return true
-  // An indeterminate outcome whose reply was lost is taken at once, without waiting for a lease.
+  // An indeterminate record whose settle lost its reply is taken at once, without the wait for a lease.
   const leases = outcome === 'indeterminate' ? LEASES_TO_SWEPT - 1 : LEASES_TO_SWEPT
   return unknown === 'retry' && execution.sinceGrantMs(clock) >= leases * leaseMs
 }
 
-/** One until it can be lapsed and taken, two of retention. */
+/** One lease until it can be lapsed and taken, two leases of retention. */
 const LEASES_TO_SWEPT = 3
 
 /**
- * Refused is not yet fenced: my own outcome standing there means that the reply of an earlier try was lost. What other
- * hands wrote may have another answer in it.
+ * A refusal is not always a fence. If the row has my own outcome, the reply of an earlier try was lost. An outcome that an operator
+ * or a probe wrote may have another answer.
  */
 function refusedBy (execution: Execution, settlement: Settlement, row: Row | null, askedAtMs: number, askedAtWallMs: number): Settled {
   const mine = row !== null && row.owner.equals(execution.owner) && row.attempt === execution.attempt
@@ -89,7 +89,7 @@ function refusedBy (execution: Execution, settlement: Settlement, row: Row | nul
 /** The store takes neither the answer nor its tombstone. */
 const REFUSED: UnknownReason = { stage: 'settle', code: 'REFUSED' }
 
-/** P7: content that the store can never take leaves a tombstone; if that is refused too, an unknown outcome. */
+/** P7: content that the store can never take leaves a tombstone. If that is refused too, the outcome is unknown. */
 function lesser (settlement: Settlement): Settlement {
   const bare = { ...settlement, headers: null, body: null }
   return settlement.outcome === 'completed'
