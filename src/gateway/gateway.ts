@@ -124,7 +124,7 @@ export class Gateway implements PipelineContext {
   /** Work that nobody waits for, and whose failure must not be lost. */
   background (work: Promise<void>): void {
     work.catch((error: unknown) => {
-      this.deps.log.error({ error: errorStack(error) }, 'background work failed')
+      this.deps.log.error({ event: 'background-error', error: errorStack(error) }, 'background work failed')
     })
   }
 

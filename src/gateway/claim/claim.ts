@@ -174,7 +174,7 @@ async function putBack (context: ClaimContext, execution: Execution, lock: Lock)
   const { log, records } = context.deps
   const { name, route } = execution.keyed
   log.error(
-    { record: name, route: route.name },
+    { event: 'claim-lost', record: name, route: route.name },
     'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner'
   )
   await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})
@@ -206,7 +206,10 @@ async function claimRow (context: ClaimContext, execution: Execution): Promise<R
     return await walkRow(context, execution)
   } catch (error) {
     const nothingKnows = error instanceof StoreUnavailable && !error.inDoubt && !execution.rowSeen
-    context.deps.log.warn({ record: execution.keyed.name, error: errorText(error), nothingKnows }, 'claim failed; nothing was sent')
+    context.deps.log.warn(
+      { event: 'claim-failed', record: execution.keyed.name, error: errorText(error), nothingKnows },
+      'claim failed; nothing was sent'
+    )
     return { decision: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
   }
 }
@@ -361,7 +364,7 @@ function storedAnswer (row: Row): Answer | null {
 /** A stored answer that cannot be read is an outcome that is not known: said so, logged, never executed again. */
 function undecodable (context: ClaimContext, execution: Execution): RowDecision {
   context.deps.log.error(
-    { record: execution.keyed.name, route: execution.keyed.route.name },
+    { event: 'answer-unreadable', record: execution.keyed.name, route: execution.keyed.route.name },
     'stored answer cannot be decoded; treated as indeterminate'
   )
   return { decision: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }

@@ -308,7 +308,7 @@ function noteUnknown (gateway: Parts, { keyed }: DropExecution, sent: Sent, resu
 function noteUnmarked (gateway: Parts, { keyed }: DropExecution): void {
   gateway.deps.meter.answeredUnsettled(keyed.route.name)
   gateway.deps.log.error(
-    { record: keyed.name, route: keyed.route.name },
+    { event: 'mark-pending', record: keyed.name, route: keyed.route.name },
     'the store does not take the mark of an event that went through; its duplicates may go through too'
   )
 }

@@ -185,7 +185,7 @@ function note (context: ModeContext, keyed: KeyedRequest, { request }: NewMessag
 function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
   const inDoubt = mayHaveCome(error)
   context.deps.log.warn(
-    { record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt },
+    { event: 'message-refused', record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt },
     'a message was not accepted, or nobody knows'
   )
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }
@@ -258,7 +258,7 @@ function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
 
 function unreached (context: ModeContext, keyed: KeyedRequest, error: unknown): UpstreamResult {
   context.deps.log.warn(
-    { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+    { event: 'inbox-unavailable', record: keyed.name, route: keyed.route.name, error: errorText(error) },
     'the inbox does not answer; nothing was sent'
   )
   return { kind: 'unsent', code: INBOX_UNREACHED }

@@ -91,7 +91,7 @@ async function write (context: BrokenStreamContext, { keyed: { name, route } }: 
         row.attempt === correction.token.attempt
       if (!mine) {
         log.warn(
-          { record: name, route: route.name, state: row?.state ?? 'none' },
+          { event: 'broken-stream-fenced', record: name, route: route.name, state: row?.state ?? 'none' },
           'an answer broke off, and its record is not ours any more'
         )
       }
@@ -99,7 +99,7 @@ async function write (context: BrokenStreamContext, { keyed: { name, route } }: 
     } catch (error) {
       meter.settleRetried(route.name)
       log.warn(
-        { record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
+        { event: 'broken-stream-retried', record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
         'an answer broke off, and its record still calls it executed; trying again'
       )
       await context.drain.pause(pauseMs)
