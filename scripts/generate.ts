@@ -7,6 +7,7 @@ import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
 import { problemDocs } from './problem-docs.ts'
 import { withMatrix } from './clients.ts'
+import { logEventsPage } from './log-events.ts'
 import { metricsPage } from './metrics.ts'
 import { presetsPage } from './presets.ts'
 import { rulesPage } from './rules.ts'
@@ -25,6 +26,7 @@ writeFileSync(new URL('docs/internals/faults.md', root), withFaultTable(read('do
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
 writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())
 writeFileSync(new URL('docs/reference/metrics.md', root), metricsPage())
+writeFileSync(new URL('docs/reference/log-events.md', root), logEventsPage())
 writeFileSync(new URL('docs/reference/rules.md', root), rulesPage())
 writeFileSync(new URL('src/core/protocol/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
 for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))

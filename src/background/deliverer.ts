@@ -208,7 +208,12 @@ export class Deliverer {
       // Nobody has settled it: once this name lives no more it is another's.
       this.#leases.retire(lease)
       this.#gateway.deps.log.error(
-        { record: delivery.token.id.toString('base64url'), route: route.name, error: error instanceof Error ? error.stack : String(error) },
+        {
+          event: 'delivery-error',
+          record: delivery.token.id.toString('base64url'),
+          route: route.name,
+          error: error instanceof Error ? error.stack : String(error)
+        },
         'a delivery failed within the gateway'
       )
     } finally {

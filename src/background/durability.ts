@@ -70,8 +70,14 @@ export class StandingWatch {
     const { log, says } = this.#options
     if (!says) return
     const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
-    if (promise === 'strict') log.info(fields, 'the promise is strict')
-    else log.warn(fields, `the promise is weakened: ${reasons.map((reason) => ABOUT_WEAKNESS[reason]).join('; ')}`)
+    if (promise === 'strict') {
+      log.info({ event: 'promise-strict', ...fields }, 'the promise is strict')
+    } else {
+      log.warn(
+        { event: 'promise-weakened', ...fields },
+        `the promise is weakened: ${reasons.map((reason) => ABOUT_WEAKNESS[reason]).join('; ')}`
+      )
+    }
   }
 }
 

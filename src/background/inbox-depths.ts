@@ -52,7 +52,7 @@ class Depths {
     for (const { route, waiting } of strays) {
       if (!this.#strays.has(route)) {
         this.#gateway.deps.log.warn(
-          { route, waiting },
+          { event: 'inbox-route-missing', route, waiting },
           'messages wait for a route that is not in the configuration, or has no inbox there: nobody delivers them'
         )
       }

@@ -49,7 +49,11 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
     void probe(gateway, each).catch((error: unknown) => {
       if (!gateway.drain.stopped) {
         gateway.deps.log.warn(
-          { record: each.token.id.toString('base64url'), error: error instanceof Error ? error.message : String(error) },
+          {
+            event: 'probe-error',
+            record: each.token.id.toString('base64url'),
+            error: error instanceof Error ? error.message : String(error)
+          },
           'asking about an unknown outcome failed; it will be asked again'
         )
       }

@@ -71,13 +71,25 @@ function countsOf (differences: readonly Difference[]): Map<Differing, number> {
 function tell ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
   const fields = { route, aspect, here, there, other: instance }
   if (aspect === 'route') {
-    log.warn(fields, `gateway ${instance} guards route ${route}, and this gateway has none of that name: where it takes the same requests by another name, or passes them through, one key can be executed by both`)
+    log.warn(
+      { event: 'route-differs', ...fields },
+      `gateway ${instance} guards route ${route}, and this gateway has none of that name: where it takes the same requests by another name, or passes them through, one key can be executed by both`
+    )
   } else if (divides(aspect, here, there)) {
-    log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree one key is looked for in two places, and can be executed by both`)
+    log.warn(
+      { event: 'policy-splits-keys', ...fields },
+      `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree one key is looked for in two places, and can be executed by both`
+    )
   } else if (sentAgain) {
-    log.warn(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree, what the one would hold may be sent again by the other`)
+    log.warn(
+      { event: 'policy-sends-again', ...fields },
+      `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: until they agree, what the one would hold may be sent again by the other`
+    )
   } else {
-    log.info(fields, `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: each does as its own configuration says`)
+    log.info(
+      { event: 'policy-differs', ...fields },
+      `gateway ${instance} serves route ${route} with another ${ABOUT[aspect]}: each does as its own configuration says`
+    )
   }
 }
 

@@ -66,7 +66,7 @@ export class Service {
     this.#again = false
     try {
       more = await round()
-      if (this.#outage.over()) log.info({ background: name }, 'background rounds succeed again')
+      if (this.#outage.over()) log.info({ event: 'background-recovered', background: name }, 'background rounds succeed again')
     } catch (error) {
       this.#note(error)
     }
@@ -80,9 +80,9 @@ export class Service {
     const { name, clock, log } = this.#options
     const fields = { background: name, error: error instanceof Error ? error.message : String(error) }
     if (!(error instanceof StoreNotOpened) && this.#outage.isNews(fields.error, clock.monotonicMs())) {
-      log.warn(fields, 'background round failed')
+      log.warn({ event: 'background-failed', ...fields }, 'background round failed')
     } else {
-      log.debug(fields, 'background round failed')
+      log.debug({ event: 'background-failed', ...fields }, 'background round failed')
     }
   }
 }

@@ -41,7 +41,9 @@ async function sweep (gateway: Gateway): Promise<boolean> {
     meter.swept(state, count)
     swept += count
     // Forgetting an unknown outcome means that its key can run again: that is said aloud.
-    if (state === 'indeterminate') log.error({ count }, 'unresolved records reached the end of unknownRetention and were forgotten')
+    if (state === 'indeterminate') {
+      log.error({ event: 'unknown-forgotten', count }, 'unresolved records reached the end of unknownRetention and were forgotten')
+    }
   }
   meter.unresolved(await records.unresolved())
   const marks = await gateway.deps.marks.sweep(BATCH_MAX)

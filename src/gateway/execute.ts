@@ -104,13 +104,16 @@ async function claimInTime (context: ExecuteContext, execution: Execution): Prom
   context.background(claiming.then(async (late) => {
     if (late.kind === 'won') await context.writes.releaseUnsent(execution.token, execution.keyed.route.idempotency)
   }))
-  log.warn({ record: execution.keyed.name, route: execution.keyed.route.name }, 'claim not decided in time; nothing was sent')
+  log.warn(
+    { event: 'claim-timeout', record: execution.keyed.name, route: execution.keyed.route.name },
+    'claim not decided in time; nothing was sent'
+  )
   return { kind: 'unavailable', nothingKnows: false }
 }
 
 async function sendUnprotected (context: ExecuteContext, execution: Execution): Promise<void> {
   context.deps.log.warn(
-    { record: execution.keyed.name, route: execution.keyed.route.name },
+    { event: 'sent-unprotected', record: execution.keyed.name, route: execution.keyed.route.name },
     'stores are down and the route says onStoreDown: forward; sent without protection'
   )
   const result = await forward(context, execution, () => maySend(context, execution))

@@ -124,7 +124,7 @@ export class Gateway implements PipelineContext {
   /** Work that no request waits for. Its failure is logged. */
   background (work: Promise<void>): void {
     work.catch((error: unknown) => {
-      this.deps.log.error({ error: errorStack(error) }, 'background work failed')
+      this.deps.log.error({ event: 'background-error', error: errorStack(error) }, 'background work failed')
     })
   }
 

@@ -133,7 +133,7 @@ function refuseTheRest (admin: FastifyInstance, log: Log): void {
   })
   admin.setErrorHandler((error, _request, reply) => {
     const status = (error as { statusCode?: number }).statusCode ?? 500
-    if (status >= 500) log.error({ err: error }, 'admin request failed')
+    if (status >= 500) log.error({ event: 'admin-error', err: error }, 'admin request failed')
     return answer(reply, status, { error: status >= 500 ? 'internal error' : 'bad request' })
   })
 }

@@ -206,7 +206,7 @@ export class GuardedRequests {
   }
 
   #unwritten (response: ServerResponse, requestId: string, error: unknown): number {
-    this.#options.log.error({ requestId, error: errorStack(error) }, 'answer could not be written')
+    this.#options.log.error({ event: 'response-error', requestId, error: errorStack(error) }, 'answer could not be written')
     response.destroy()
     return 0
   }
@@ -216,7 +216,10 @@ export class GuardedRequests {
       return await handle(this.#options.gateway, this.#guardedRequest(request, response, way, steps))
     } catch (error) {
       // A fault of ours. What was sent is looked after by its execution; this client is told that nothing is promised.
-      this.#options.log.error({ requestId: request.id, route: way.route.name, error: errorStack(error) }, 'request failed in the gateway')
+      this.#options.log.error(
+        { event: 'request-error', requestId: request.id, route: way.route.name, error: errorStack(error) },
+        'request failed in the gateway'
+      )
       return { kind: 'unknown', timedOut: false }
     }
   }

@@ -133,7 +133,7 @@ class Reading {
     } catch (error) {
       this.#failed = { error, atMs: clock.monotonicMs() }
       log.warn(
-        { ...this.#where, error: textOf(error) },
+        { event: 'jwt-keys-unavailable', ...this.#where, error: textOf(error) },
         'the keys that verify tokens cannot be read; requests that need them get 503 scope-unavailable'
       )
       throw error

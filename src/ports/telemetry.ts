@@ -3,6 +3,7 @@ import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
+import type { LogEvent } from './log-events.ts'
 
 /** Unresolved indeterminate records: how many, and how long the oldest has been so. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
@@ -139,10 +140,16 @@ export interface DeliveryLog {
   note: (line: DeliveryLine) => void
 }
 
-/** The part of a pino logger that rooms below http may use. */
+/** Every line names its event, so that operators can filter, alert and look it up. */
+export interface LogFields {
+  readonly event: LogEvent
+  readonly [field: string]: unknown
+}
+
+/** The part of a pino logger that the product uses. */
 export interface Log {
-  debug: (fields: object, message: string) => void
-  info: (fields: object, message: string) => void
-  warn: (fields: object, message: string) => void
-  error: (fields: object, message: string) => void
+  debug: (fields: LogFields, message: string) => void
+  info: (fields: LogFields, message: string) => void
+  warn: (fields: LogFields, message: string) => void
+  error: (fields: LogFields, message: string) => void
 }

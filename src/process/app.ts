@@ -32,7 +32,7 @@ import { PeerTrust } from '../http/shared/peer.ts'
 import { createServer } from '../http/server.ts'
 import type { GuardedListener } from '../http/server.ts'
 import { JoseVerifier } from '../identity/jwt.ts'
-import type { CountedRoute, Meter } from '../ports/telemetry.ts'
+import type { CountedRoute, Log, Meter } from '../ports/telemetry.ts'
 import { reload } from './reload.ts'
 import { compileRoutes } from '../routing/match.ts'
 import { Stores } from './stores.ts'
@@ -119,14 +119,14 @@ export async function startApp (config: Config, options: { readonly announce: (l
   try {
     const adminUrl = await listen(admin, config.admin, 'admin')
     const url = await serving.listen()
-    for (const remark of config.remarks) log.warn({ file: config.file }, remark)
+    for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
     for (const line of banner(config, serving.where, url, adminUrl)) options.announce(line)
     return {
       url,
       adminUrl,
       reload: (load) => {
         if (serving.readiness().phase === 'draining') {
-          log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+          log.warn({ event: 'reload-skipped' }, 'SIGHUP: this process is draining; nothing is reloaded')
         } else {
           reload(serving.config(), load, {
             log,
@@ -318,12 +318,13 @@ async function drain (
   config: Config,
   gateway: Gateway,
   { server, cut }: GuardedListener,
-  log: { info: (fields: object, message: string) => void }
+  log: Pick<Log, 'info'>
 ): Promise<void> {
   if (gateway.drain.draining) return
   gateway.drain.advance('draining')
   log.info(
     {
+      event: 'drain-started',
       executions: gateway.underWay,
       deliveries: gateway.drain.deliveries.size,
       delayMs: config.drain.delayMs,
@@ -337,7 +338,10 @@ async function drain (
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
-    log.info({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size }, 'drain is over; what still runs is cut off')
+    log.info(
+      { event: 'drain-timeout', executions: gateway.underWay, deliveries: gateway.drain.deliveries.size },
+      'drain is over; what still runs is cut off'
+    )
     gateway.cutOff()
     await gateway.idle(CUT_OFF_MS)
   }

@@ -56,7 +56,7 @@ export function reload (
 /** null: nothing is to be taken, and that has been told. Never throws. */
 export function judge (running: Config, load: (() => Config) | null, options: ReloadOptions): Judged | null {
   if (load === null) {
-    options.log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
+    options.log.warn({ event: 'reload-skipped' }, 'SIGHUP: there is no file to reload; this process was started without --config')
     return null
   }
   try {
@@ -70,13 +70,20 @@ export function judge (running: Config, load: (() => Config) | null, options: Re
 
 export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }: ReloadOptions): void {
   reloaded('ok')
-  log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
-  for (const sentence of [...orphaned, ...config.remarks]) log.warn({ file: config.file }, sentence)
+  log.info(
+    { event: 'config-reloaded', file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed },
+    'configuration reloaded'
+  )
+  for (const sentence of orphaned) log.warn({ event: 'records-orphaned', file: config.file }, sentence)
+  for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
 }
 
 function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
   reloaded('refused')
-  log.error({ file: running.file, mistakes: reasonsOf(error) }, 'configuration not reloaded: the one that runs stays')
+  log.error(
+    { event: 'config-refused', file: running.file, mistakes: reasonsOf(error) },
+    'configuration not reloaded: the one that runs stays'
+  )
 }
 
 function loaded (running: Config, load: () => Config, { shortestLeaseMs }: ReloadOptions): Config {

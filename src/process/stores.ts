@@ -92,7 +92,7 @@ export class Stores {
         believedMs: options.believedMs,
         scheme: newestSchemeName(stores.secrets)
       })
-      if (embedded.remark !== null) options.log.warn({}, embedded.remark)
+      if (embedded.remark !== null) options.log.warn({ event: 'data-directory-remark' }, embedded.remark)
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
@@ -183,7 +183,7 @@ export class Stores {
       this.#become(store)
       this.#waiting = null
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
-      if (wasSaid) this.#options.log.info({ where: connection.where }, 'database reached')
+      if (wasSaid) this.#options.log.info({ event: 'database-reached', where: connection.where }, 'database reached')
     } catch (error) {
       const passes = error instanceof EarlierTime || error instanceof LacksRights
       if (error instanceof StartError && first && !passes) throw error
@@ -210,12 +210,10 @@ export class Stores {
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
     const isNews = (this.#refusal === null ? this.#outage : this.#refusals).isNews(cause, performance.now())
-    if (isNews) {
-      this.#options.log.warn(
-        { where, error: cause },
-        this.#refusal === null ? 'database not reached; trying again' : 'database cannot be served from; trying again'
-      )
-    }
+    if (!isNews) return
+    const { log } = this.#options
+    if (this.#refusal === null) log.warn({ event: 'database-unreachable', where, error: cause }, 'database not reached; trying again')
+    else log.warn({ event: 'database-unusable', where, error: cause }, 'database cannot be served from; trying again')
   }
 
   #become (

@@ -6,7 +6,8 @@
 import pino from 'pino'
 import type { DestinationStream, Logger, LoggerOptions } from 'pino'
 import type { LogLevel } from '../config/config.ts'
-import type { DeliveryLine, DeliveryLog, RequestLine, RequestLog } from '../ports/telemetry.ts'
+import type { LogEvent } from '../ports/log-events.ts'
+import type { DeliveryLine, DeliveryLog, Log, RequestLine, RequestLog } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 
 /** Names under which libraries and errors carry what must not be logged, at the top, one and two levels down. */
@@ -37,7 +38,7 @@ export interface LogOptions {
 }
 
 export interface Logs {
-  readonly log: Logger
+  readonly log: Log
   /** For the one line of each guarded request: the same log, without the search for secrets. */
   readonly requests: RequestLog
   /** The same for what most deliveries of an inbox come to. */
@@ -74,7 +75,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
  * character is ASCII. Field by field: this is a fifth of what a replay costs if it walks over them.
  */
 function requestText (line: RequestLine, base: string): string {
-  return beginning(base) +
+  return beginning(base, 'request') +
     `,"requestId":${quoted(line.requestId)},"route":${quoted(line.route)},"method":${quoted(line.method)},"outcome":"${line.outcome}"` +
     `,"status":${line.status},"ms":${hundredths(line.ms)},"responseBytes":${line.responseBytes}` +
     (line.record === undefined ? '' : `,"record":"${line.record}"`) +
@@ -89,12 +90,12 @@ function requestText (line: RequestLine, base: string): string {
     ',"msg":"guarded"}\n'
 }
 
-function beginning (base: string): string {
-  return `{"level":"info","time":"${isoTime(Date.now())}",${base}`
+function beginning (base: string, event: LogEvent): string {
+  return `{"level":"info","time":"${isoTime(Date.now())}",${base},"event":"${event}"`
 }
 
 function deliveryText (line: DeliveryLine, base: string): string {
-  return beginning(base) +
+  return beginning(base, 'delivery') +
     `,"record":"${line.record}","route":${quoted(line.route)},"requestId":${quoted(line.requestId)},"attempt":${line.attempt},"tries":${line.tries}` +
     `,"result":"${line.result}","status":${line.status}` +
     (line.error === undefined ? '' : `,"error":${quoted(line.error)}`) +

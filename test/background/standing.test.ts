@@ -30,7 +30,9 @@ function start () {
 test('it is said once, and again when it is another one', async () => {
   const { clock, log, metered, world, watch } = start()
   await clock.advance(1)
-  assert.deepEqual(log.lines, [{ level: 'info', message: 'the promise is strict', promise: 'strict', reasons: [] }])
+  assert.deepEqual(log.lines, [
+    { level: 'info', message: 'the promise is strict', event: 'promise-strict', promise: 'strict', reasons: [] }
+  ])
   await clock.advance(59_000)
   assert.equal(world.asked, 1, 'the database is not asked all the time')
   world.answers = WEAK
@@ -77,6 +79,7 @@ test('what Redis says of itself is added when it has been reached', async () => 
   assert.deepEqual(log.lines[1], {
     level: 'info',
     message: 'the promise is strict',
+    event: 'promise-strict',
     promise: 'strict',
     reasons: [],
     remarks: ['redis-evicts']

@@ -192,7 +192,7 @@ export function startWorker (
       arbiterStepped: () => {}
     },
     log,
-    deliveryLog: { note: (line) => { log.info(line, line.result) } },
+    deliveryLog: { note: (line) => { log.info({ event: 'delivery', ...line }, line.result) } },
     instance: 'test',
     probed: new Map(),
     inboxes: inboxRoutes(routes),

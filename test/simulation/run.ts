@@ -14,6 +14,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports/records.ts'
+import type { LogFields } from '../../src/ports/telemetry.ts'
 import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
 import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { RouteMarks } from '../../src/store/route-marks.ts'
@@ -338,7 +339,7 @@ class Simulation {
   }
 
   /** Who has found it so has died before it was everybody's word (docs/concepts/guarantees.md). */
-  #warned (fields: object, message: string): void {
+  #warned (fields: LogFields, message: string): void {
     this.#reach.log.warn(fields, message)
     if (this.#arbiter.stepped && message.startsWith('nobody finds the clock of the store ahead any more')) {
       this.#reach.turns.add('clock stepped, and nobody knew')

@@ -21,14 +21,17 @@ function logged (
 }
 
 test('a line says when, how severe, which build and which gateway', () => {
-  const { lines: [line] } = logged((log) => { log.info({ route: 'charges' }, 'settled') })
-  assert.deepEqual([line?.level, line?.msg, line?.service, line?.instance, line?.route], ['info', 'settled', 'onceway', 'gw-1', 'charges'])
+  const { lines: [line] } = logged((log) => { log.info({ event: 'settled-late', route: 'charges' }, 'settled') })
+  assert.deepEqual(
+    [line?.level, line?.event, line?.msg, line?.service, line?.instance, line?.route],
+    ['info', 'settled-late', 'settled', 'onceway', 'gw-1', 'charges']
+  )
   assert.match(String(line?.time), /^\d{4}-\d\d-\d\dT/)
 })
 
 test('what is less severe than the level is not written', () => {
-  assert.deepEqual(logged((log) => { log.debug({}, 'x') }, 'info').lines, [])
-  assert.deepEqual(logged((log) => { log.error({}, 'x') }, 'silent').lines, [])
+  assert.deepEqual(logged((log) => { log.debug({ event: 'background-failed' }, 'x') }, 'info').lines, [])
+  assert.deepEqual(logged((log) => { log.error({ event: 'background-failed' }, 'x') }, 'silent').lines, [])
 })
 
 test('credentials, keys and bodies that slip in under a known name are redacted, at three depths', () => {
@@ -46,13 +49,14 @@ test('credentials, keys and bodies that slip in under a known name are redacted,
     password: secret,
     token: secret
   }
-  const { text, lines } = logged((log) => { log.info({ ...fields, request: { ...fields, headers: fields } }, 'x') })
+  const { text, lines } = logged((log) => { log.info({ event: 'request', ...fields, request: { ...fields, headers: fields } }, 'x') })
   assert.equal(lines.length, 1)
   assert.ok(!text.includes(secret), text)
 })
 
 test('a URL is written without credentials and query', () => {
-  const { lines: [line] } = logged((log) => { log.info({ url: 'postgres://u:hunter2@h:5432/db?sslpassword=x' }, 'x') })
+  const url = 'postgres://u:hunter2@h:5432/db?sslpassword=x'
+  const { lines: [line] } = logged((log) => { log.info({ event: 'database-reached', url }, 'x') })
   assert.equal(line?.url, 'postgres://[redacted]@h:5432/db')
 })
 
@@ -61,7 +65,7 @@ test('an error is written with its causes, without credentials and without what 
     code: 'ECONNREFUSED',
     client: { password: 'hunter2' }
   })
-  const { text, lines: [line] } = logged((log) => { log.error({ err: error }, 'x') })
+  const { text, lines: [line] } = logged((log) => { log.error({ event: 'admin-error', err: error }, 'x') })
   assert.ok(!text.includes('hunter2'), text)
   assert.deepEqual([line?.err?.code, line?.err?.cause?.message], ['ECONNREFUSED', 'refused'])
 })
@@ -101,7 +105,7 @@ test('the line of a guarded request is the same log: its level, its base fields,
   logs.requests.note(LINE)
   logs.setLevel('warn')
   logs.requests.note(LINE)
-  logs.log.warn({}, 'an event')
+  logs.log.warn({ event: 'background-failed' }, 'an event')
   assert.equal(texts.length, 2)
   const { time, version, ...rest } = JSON.parse(texts[0] ?? '') as Record<string, unknown>
   assert.match(String(time), /^\d{4}-/)
@@ -110,6 +114,7 @@ test('the line of a guarded request is the same log: its level, its base fields,
     level: 'info',
     service: 'onceway',
     instance: 'gw-1',
+    event: 'request',
     requestId: 'r-1',
     route: 'charges',
     method: 'POST',
@@ -133,7 +138,7 @@ test('lines of requests wait for one another, a tenth of a second at most, and s
   logs.requests.note(LINE)
   logs.requests.note({ ...LINE, requestId: 'r-2', reason: 'says "no"\n' })
   assert.deepEqual(texts, [])
-  logs.log.info({}, 'an event')
+  logs.log.info({ event: 'background-failed' }, 'an event')
   const lines = texts.join('').trimEnd().split('\n').map((text) => JSON.parse(text) as Line)
   assert.deepEqual(lines.map(({ msg, requestId }) => requestId ?? msg), ['r-1', 'r-2', 'an event'])
   assert.equal(lines[1]?.['reason'], 'says "no"\n')
@@ -158,7 +163,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
   for (let i = 0; i < 1_000; i++) logs.deliveries.note({ ...delivery, result: 'delivered' })
   assert.ok(texts.length < 50, `${texts.length} writes`)
   logs.deliveries.note({ ...delivery, result: 'again', status: null, error: 'says "no"', inMs: 40 })
-  logs.log.info({}, 'an event')
+  logs.log.info({ event: 'background-failed' }, 'an event')
   const lines = texts.join('').trimEnd().split('\n').map((text) => JSON.parse(text) as Line)
   assert.equal(lines.length, 1_002)
   const [{ time, version, ...first } = { level: '', msg: '' }, again] = [lines[0], lines[1_000]]
@@ -167,6 +172,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
     level: 'info',
     service: 'onceway',
     instance: 'gw-1',
+    event: 'delivery',
     record: 'abc',
     route: 'hooks',
     requestId: 'r-1',
@@ -184,7 +190,7 @@ test('the line of a delivery is gathered like those of requests: a thousand of t
   logs.setLevel('warn')
   const before = texts.length
   logs.deliveries.note({ ...delivery, result: 'delivered' })
-  logs.log.warn({}, 'an event')
+  logs.log.warn({ event: 'background-failed' }, 'an event')
   assert.equal(texts.length, before + 1)
 })
 
@@ -192,7 +198,7 @@ test('what is gathered is written in pieces that fit into a pipe which others wr
   const texts: string[] = []
   const logs = createLogs({ level: 'info', shared: true, destination: { write: (text) => { texts.push(text) } } })
   for (let i = 0; i < 100; i++) logs.requests.note({ ...LINE, reason: 'ü'.repeat(i) })
-  logs.log.info({}, 'the end')
+  logs.log.info({ event: 'background-failed' }, 'the end')
   assert.ok(texts.length > 5 && texts.every((text) => Buffer.byteLength(text) <= 4096 && text.endsWith('\n')))
   assert.equal(texts.join('').split('\n').length, 102)
 })
@@ -202,9 +208,9 @@ test('an event that comes while others are being written waits for no timer: it 
   const flushes: (() => void)[] = []
   const destination = { write: (line: string) => { written.push(line) }, flush: (done: () => void) => { flushes.push(done) } }
   const { log } = createLogs({ level: 'info', destination })
-  log.info({}, 'first')
-  log.info({}, 'second')
-  log.info({}, 'third')
+  log.info({ event: 'background-failed' }, 'first')
+  log.info({ event: 'background-failed' }, 'second')
+  log.info({ event: 'background-failed' }, 'third')
   assert.equal(flushes.length, 1, 'one write at a time')
   flushes[0]?.()
   assert.equal(flushes.length, 2, 'what came meanwhile, or was not among what was being written already')

@@ -62,7 +62,10 @@ async function claimRow (context: ClaimContext, execution: Execution): Promise<R
     return await walkRow(context, execution)
   } catch (error) {
     const nothingKnows = error instanceof StoreUnavailable && !error.inDoubt && !execution.rowSeen
-    context.deps.log.warn({ record: execution.keyed.name, error: errorText(error), nothingKnows }, 'claim failed; nothing was sent')
+    context.deps.log.warn(
+      { event: 'claim-failed', record: execution.keyed.name, error: errorText(error), nothingKnows },
+      'claim failed; nothing was sent'
+    )
     return { decision: { kind: 'unavailable', nothingKnows }, lock: 'delete', row: null }
   }
 }

@@ -92,7 +92,7 @@ async function putBack (context: RedisContext, execution: Execution, lock: Lock)
   const { log, records } = context.deps
   const { name, route } = execution.keyed
   log.error(
-    { record: name, route: route.name },
+    { event: 'claim-lost', record: name, route: route.name },
     'the row of an acknowledged claim is gone, and its lock stands: the database has lost it; it is claimed once more for its owner'
   )
   await records.confirm({ ...execution.claim, owner: lock.owner, fingerprint: lock.fingerprint }).catch(() => {})

@@ -110,7 +110,7 @@ export function storedAnswer (row: Row): Answer | null {
 /** A stored answer that cannot be decoded is an unknown outcome. It is logged, and never executed again. */
 function undecodable (context: RowContext, execution: Execution): RowDecision {
   context.deps.log.error(
-    { record: execution.keyed.name, route: execution.keyed.route.name },
+    { event: 'answer-unreadable', record: execution.keyed.name, route: execution.keyed.route.name },
     'stored answer cannot be decoded; treated as indeterminate'
   )
   return { decision: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }

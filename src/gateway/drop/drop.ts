@@ -308,7 +308,7 @@ function noteUnknown (context: Parts, { keyed }: DropExecution, sent: Sent, resu
 function noteUnmarked (context: Parts, { keyed }: DropExecution): void {
   context.deps.meter.answeredUnsettled(keyed.route.name)
   context.deps.log.error(
-    { record: keyed.name, route: keyed.route.name },
+    { event: 'mark-pending', record: keyed.name, route: keyed.route.name },
     'the store does not take the mark of an event that went through; its duplicates may go through too'
   )
 }

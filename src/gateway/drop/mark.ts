@@ -40,7 +40,7 @@ export async function markInTime (
   if (decision !== TIMED_OUT) return decision
   const { name, idempotency: { onStoreDown } } = execution.keyed.route
   context.background(marking.then(async (late) => { if (late === 'marked') await takeBack(context, execution, marks) }))
-  log.warn({ record: execution.keyed.name, route: name, onStoreDown }, 'event not marked in time')
+  log.warn({ event: 'mark-timeout', record: execution.keyed.name, route: name, onStoreDown }, 'event not marked in time')
   return withoutMark(execution)
 }
 
@@ -66,7 +66,7 @@ async function mark (context: MarkContext, execution: DropExecution, marks: Mark
     // Under the same token: if the first try was applied, this one finds it.
     if (inDoubt && !context.drain.stopped && execution.ageMs(clock) + pauseMs < claimWithinMs / 2) return AGAIN
     if (execution.doubted) context.background(takeBack(context, execution, marks))
-    log.warn({ record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
+    log.warn({ event: 'mark-failed', record: keyed.name, route: name, onStoreDown, error: errorText(error) }, 'event could not be marked')
     return withoutMark(execution)
   })
 }
@@ -130,7 +130,7 @@ async function untilDone (
     const over = context.drain.stopped || error instanceof StoreRejected || clock.monotonicMs() + pauseMs > endsAtMs
     if (!over) return AGAIN
     log.error(
-      { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+      { event: 'mark-given-up', record: keyed.name, route: keyed.route.name, error: errorText(error) },
       'the mark of an event could not be written; it ends by itself'
     )
     return null

@@ -22,6 +22,7 @@ export function noteIndeterminate (
   if (unaskable) context.deps.meter.probed(route.name, 'unaskable')
   context.deps.log.error(
     {
+      event: 'outcome-unknown',
       record: name,
       route: route.name,
       requestId,

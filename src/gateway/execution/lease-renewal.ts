@@ -74,7 +74,7 @@ export class Leases {
       due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', reading))
     } catch (error) {
       this.#context.deps.log.warn(
-        { executions: due.length, error: error instanceof Error ? error.message : String(error) },
+        { event: 'lease-renewal-failed', executions: due.length, error: error instanceof Error ? error.message : String(error) },
         'leases could not be renewed'
       )
     }
@@ -98,7 +98,7 @@ export class Leases {
     const { route, name } = execution.keyed
     this.#context.deps.meter.leaseLost(route.name)
     this.#context.deps.log.warn(
-      { record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null },
+      { event: 'lease-lost', record: name, route: route.name, attempt: execution.attempt, sent: execution.sentAtMs !== null },
       'lease lost while the execution runs'
     )
   }

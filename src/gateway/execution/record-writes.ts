@@ -158,7 +158,7 @@ export class RecordWrites {
     for (const { id, route, requestId, attempt } of lapsed) {
       meter.indeterminate(route, 'lease')
       log.error(
-        { record: id.toString('base64url'), route, requestId, attempt, stage: 'lease' },
+        { event: 'outcome-unknown', record: id.toString('base64url'), route, requestId, attempt, stage: 'lease' },
         'outcome unknown: the lease ended without a settle, the record is indeterminate'
       )
     }

@@ -74,7 +74,7 @@ function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
 
 function unreached (context: ModeContext, keyed: KeyedRequest, error: unknown): UpstreamResult {
   context.deps.log.warn(
-    { record: keyed.name, route: keyed.route.name, error: errorText(error) },
+    { event: 'inbox-unavailable', record: keyed.name, route: keyed.route.name, error: errorText(error) },
     'the inbox does not answer; nothing was sent'
   )
   return { kind: 'unsent', code: INBOX_UNREACHED }

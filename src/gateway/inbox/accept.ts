@@ -169,7 +169,7 @@ function noteAccepted (context: ModeContext, keyed: KeyedRequest, made: readonly
 function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
   const inDoubt = mayHaveCome(error)
   context.deps.log.warn(
-    { record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt },
+    { event: 'message-refused', record: keyed.name, route: keyed.route.name, error: errorText(error), inDoubt },
     'a message was not accepted, or nobody knows'
   )
   return error instanceof StoreOverloaded ? rejected('overloaded') : { kind: 'unavailable', inDoubt }

@@ -167,7 +167,13 @@ async function settle (context: DeliverContext, route: InboxRoute, { token }: De
     inDoubt ||= error instanceof StoreUnavailable && error.inDoubt
     meter.settleRetried(route.name)
     log.warn(
-      { record: token.id.toString('base64url'), route: route.name, fate: fate.kind, error: errorText(error) },
+      {
+        event: 'delivery-settle-retried',
+        record: token.id.toString('base64url'),
+        route: route.name,
+        fate: fate.kind,
+        error: errorText(error)
+      },
       'what a delivery came to could not be stored; trying again'
     )
     // P7: content that the store can never take is not kept.
@@ -189,12 +195,25 @@ const HELD = 'it is not known whether the consumer has this message: it is held 
 /** Messages that dead workers had. A delivery that is held for it counts like any other. */
 export function reportRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { count, held }: Recovered): void {
   if (count === 0) return
-  log.warn({ count, held: held.length }, 'messages that a worker had taken and did not end are delivered again, or held')
+  log.warn(
+    { event: 'deliveries-recovered', count, held: held.length },
+    'messages that a worker had taken and did not end are delivered again, or held'
+  )
   for (const { id, route, requestId, attempt, tries } of held) {
     meter.delivery(route, 'held', null)
     meter.deliveryTries(route, tries)
     log.error(
-      { record: id.toString('base64url'), route, requestId, attempt, tries, result: 'held', status: null, error: WORKER_LOST },
+      {
+        event: 'message-held',
+        record: id.toString('base64url'),
+        route,
+        requestId,
+        attempt,
+        tries,
+        result: 'held',
+        status: null,
+        error: WORKER_LOST
+      },
       HELD
     )
   }
@@ -231,9 +250,12 @@ function report (
     case 'delivered':
     case 'again': return deliveryLog.note({ ...line, result })
     case 'abandoned':
-      return log.warn(line, 'what a delivery came to could not be stored before the end of this process: the message is delivered again')
-    case 'overtaken': return log.warn(line, 'a delivery ended after its message had been taken over')
-    case 'held': return log.error(line, HELD)
-    case 'dead': return log.error(line, 'message given up: it is dead until somebody says so')
+      return log.warn(
+        { event: 'delivery-abandoned', ...line },
+        'what a delivery came to could not be stored before the end of this process: the message is delivered again'
+      )
+    case 'overtaken': return log.warn({ event: 'delivery-overtaken', ...line }, 'a delivery ended after its message had been taken over')
+    case 'held': return log.error({ event: 'message-held', ...line }, HELD)
+    case 'dead': return log.error({ event: 'message-dead', ...line }, 'message given up: it is dead until somebody says so')
   }
 }

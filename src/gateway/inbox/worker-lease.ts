@@ -138,7 +138,7 @@ export class WorkerLeases {
       if (this.#current === lease) {
         if (!lease.broken) return lease
         log.warn(
-          { deliveries: lease.underWay },
+          { event: 'inbox-lease-lost', deliveries: lease.underWay },
           'the inbox worker\'s lease was over before it could be renewed: what it had taken and not sent is left to others'
         )
         this.#setAside(lease)

@@ -20,7 +20,7 @@ export function noteMistyped (
   const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
   if (sent !== null) {
     notices.warn(
-      'mistyped-key',
+      'key-mistyped',
       route,
       sent.toLowerCase(),
       { sent, expected: spelledName(header) },

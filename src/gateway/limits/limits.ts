@@ -77,7 +77,7 @@ export class Limits {
     meter.unsettledBytes(bytes)
     if (hadRoom && this.unsettled.full) {
       log.error(
-        { bytes: this.unsettled.held, bytesMax: limits.unsettledBytes },
+        { event: 'unsettled-full', bytes: this.unsettled.held, bytesMax: limits.unsettledBytes },
         'answers that wait for the store fill their bound; new guarded requests are refused until it takes them'
       )
     }
@@ -90,7 +90,7 @@ export class Limits {
     this.unsettled.release(bytes)
     meter.unsettledBytes(-bytes)
     if (wasFull && !this.unsettled.full) {
-      log.info({ bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
+      log.info({ event: 'unsettled-drained', bytes: this.unsettled.held }, 'the store takes answers again; guarded requests are served')
     }
   }
 }

@@ -30,7 +30,7 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
   const record = due.token.id.toString('base64url')
   if (route === undefined || question === null || question.upstream !== route.upstream.name) {
     log.warn(
-      { record, route: due.route, upstream: question?.upstream },
+      { event: 'probe-impossible', record, route: due.route, upstream: question?.upstream },
       'the upstream cannot be asked about this record: its question is for another upstream than the route has now, or of another build'
     )
     await records.noteProbe({
@@ -52,7 +52,7 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
     case 'give-up':
       meter.probed(due.route, 'given-up')
       log.error(
-        { ...told, why: whyOf(finding) },
+        { event: 'probe-given-up', ...told, why: whyOf(finding) },
         'the upstream did not say what became of this record within probe.giveUpAfter: it is held until somebody resolves it'
       )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: null, absent: 'stays' })
@@ -60,7 +60,7 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
     case 'again':
       meter.probed(due.route, finding.kind === 'absent' ? 'absent' : 'nothing')
       log.info(
-        { ...told, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) },
+        { event: 'probe-undecided', ...told, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) },
         'asked the upstream about an unknown outcome; it will be asked again'
       )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: step.afterMs, absent: step.absent })
@@ -157,7 +157,7 @@ async function settle (
   if (settled.kind === 'done') {
     meter.probed(route, result)
     log.info(
-      { ...told, outcome: resolution.outcome, status: resolution.status },
+      { event: 'probe-settled', ...told, outcome: resolution.outcome, status: resolution.status },
       'the upstream said what became of an unknown outcome: the record is settled'
     )
     locks.wake(token.id)

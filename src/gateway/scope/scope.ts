@@ -70,7 +70,7 @@ export async function callerScope (
   const found = scopeOf(request, whose.scope, claims, optionsOf(whose, rules, deciding?.shown))
   if (found.kind === 'scope') {
     if (isOfNobody(found.scope, whose)) sayUncounted(context, request, whose, place)
-    if (found.warning !== undefined) context.deps.log.debug({ route: place }, found.warning)
+    if (found.warning !== undefined) context.deps.log.debug({ event: 'scope-warning', route: place }, found.warning)
     else if (deciding !== null && connection !== undefined) context.knownScopes.keep(connection, deciding, found.scope)
   }
   return answer(found, { rules, request, whose, claims, host })
@@ -85,7 +85,7 @@ function sayUncounted (context: CallerContext, request: CallerRequest, whose: Wh
   const field = firstUncounted(request.rawHeaders, context.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
   context.notices.warn(
-    'uncounted-field',
+    'scope-field-uncounted',
     route,
     field.toLowerCase(),
     { field, configure: `scope: [public, "header?:${field}"]` },

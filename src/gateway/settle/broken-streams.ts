@@ -91,13 +91,16 @@ async function write (context: BrokenStreamContext, { keyed: { name, route } }: 
       row.owner.equals(correction.token.owner) &&
       row.attempt === correction.token.attempt
     if (!mine) {
-      log.warn({ record: name, route: route.name, state: row?.state ?? 'none' }, 'an answer broke off, and its record is not ours any more')
+      log.warn(
+        { event: 'broken-stream-fenced', record: name, route: route.name, state: row?.state ?? 'none' },
+        'an answer broke off, and its record is not ours any more'
+      )
     }
     return mine
   }, (error) => {
     meter.settleRetried(route.name)
     log.warn(
-      { record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
+      { event: 'broken-stream-retried', record: name, route: route.name, outcome: correction.outcome, error: errorText(error) },
       'an answer broke off, and its record still calls it executed; trying again'
     )
     return AGAIN

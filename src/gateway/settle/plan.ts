@@ -171,7 +171,7 @@ function keptFor (context: PlanContext, { keyed }: Execution, { ttlMs, ttlAskedM
   const route = keyed.route.name
   if (ttlUnread === true) {
     context.notices.warn(
-      'ttl',
+      'ttl-unreadable',
       route,
       'unread',
       {},
@@ -180,7 +180,7 @@ function keptFor (context: PlanContext, { keyed }: Execution, { ttlMs, ttlAskedM
   }
   if (ttlMs !== null && ttlAskedMs !== undefined) {
     context.notices.warn(
-      'ttl',
+      'ttl-bounded',
       route,
       ttlMs > ttlAskedMs ? 'longer' : 'shorter',
       { ttlAskedSeconds: ttlAskedMs / 1000, ttlSeconds: ttlMs / 1000 },

@@ -86,7 +86,7 @@ async function giveUnsettled (context: SettleContext, execution: Execution, plan
   execution.unsettledBytes = plan.settlement.body?.length ?? 0
   context.limits.holdUnsettled(execution.unsettledBytes)
   log.error(
-    { record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome },
+    { event: 'settle-pending', record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome },
     'the arbiter does not take the outcome; the answer is given unsettled and settling goes on'
   )
   execution.result.resolve(plan.result(null))
@@ -113,8 +113,8 @@ function noteSettledLate (context: SettleContext, execution: Execution, settled:
   const { log, clock } = context.deps
   const { route, name } = execution.keyed
   const fields = { record: name, route: route.name, came: settled.kind, afterMs: Math.round(clock.monotonicMs() - execution.startedAtMs) }
-  if (settled.kind === 'stored') log.info(fields, 'the answer that was given unsettled is stored')
-  else log.error(fields, 'the answer that was given unsettled could not be stored as it was')
+  if (settled.kind === 'stored') log.info({ event: 'settled-late', ...fields }, 'the answer that was given unsettled is stored')
+  else log.error({ event: 'settled-otherwise', ...fields }, 'the answer that was given unsettled could not be stored as it was')
 }
 
 function resultOf (context: SettleContext, execution: Execution, plan: Plan, settled: Settled): ExecutionResult {
@@ -131,7 +131,14 @@ function fencedResult (context: SettleContext, execution: Execution, plan: Plan,
   const { route, name } = execution.keyed
   context.deps.meter.settleFenced(route.name)
   context.deps.log.warn(
-    { record: name, route: route.name, attempt: execution.attempt, state: row?.state ?? 'none', rowAttempt: row?.attempt ?? null },
+    {
+      event: 'settle-fenced',
+      record: name,
+      route: route.name,
+      attempt: execution.attempt,
+      state: row?.state ?? 'none',
+      rowAttempt: row?.attempt ?? null
+    },
     'settle was fenced: the record is not ours any more'
   )
   if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.result(null)

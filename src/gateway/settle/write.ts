@@ -38,7 +38,10 @@ export async function settleUntilDone (context: WriteContext, execution: Executi
     return { kind: 'degraded' }
   }, (error) => {
     meter.settleRetried(route.name)
-    log.warn({ record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) }, 'settling failed; trying again')
+    log.warn(
+      { event: 'settle-retried', record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) },
+      'settling failed; trying again'
+    )
     if (error instanceof StoreRejected) settlement = lesser(settlement)
     return context.drain.stopped ? { kind: 'abandoned' } : AGAIN
   })

@@ -139,7 +139,10 @@ export class ArbiterClock {
     else if (aheadMs > 0 && aheadAfterMs !== null) this.#told ??= trustTold(reading, aheadMs, aheadAfterMs)
     if (toldMs > 0 && this.#toldAheadMs === 0) this.#tellAhead(toldMs, 'as another gateway has found')
     if (toldMs === 0 && this.#toldAheadMs > 0) {
-      this.#options.log.warn({}, 'nobody finds the clock of the store ahead any more: its time is believed as it is')
+      this.#options.log.warn(
+        { event: 'store-clock-believed' },
+        'nobody finds the clock of the store ahead any more: its time is believed as it is'
+      )
     }
     this.#toldAheadMs = toldMs
     if (toldMs === 0) this.#trusted = trustFrom(reading)
@@ -159,7 +162,12 @@ export class ArbiterClock {
     const { trusted, aheadMs } = judgeTime(before, reading, this.#toleranceMs)
     this.#trusted = trusted
     if (aheadMs === 0) {
-      if (this.#doubt !== null) this.#options.log.warn({}, 'the clock of the store has been set back: its time is believed again')
+      if (this.#doubt !== null) {
+        this.#options.log.warn(
+          { event: 'store-clock-believed' },
+          'the clock of the store has been set back: its time is believed again'
+        )
+      }
       this.#doubt = null
       // It was so before this process came to trust it.
       if (beaten.aheadMs > 0 && trusted.sinceMs > (beaten.aheadAfterMs ?? Infinity)) this.#hear(reading, beaten)
@@ -188,7 +196,7 @@ export class ArbiterClock {
     this.#toldAheadMs = 0
     this.#told = null
     this.#trusted = trusted
-    this.#options.log.warn({ aheadMs: Math.round(aheadMs) }, why)
+    this.#options.log.warn({ event: 'store-clock-believed', aheadMs: Math.round(aheadMs) }, why)
   }
 
   #note ({ beforeMs, afterMs, storeMs }: TimeReading): void {
@@ -200,7 +208,7 @@ export class ArbiterClock {
 
   #tellAhead (aheadMs: number, found: string): void {
     this.#options.log.error(
-      { aheadMs: Math.round(aheadMs) },
+      { event: 'store-clock-ahead', aheadMs: Math.round(aheadMs) },
       `the clock of the store has stepped ahead, ${found}: nothing lapses, is swept or counts as expired until it is set back, its time is confirmed (onceway clock confirm), or all that is kept now would be over`
     )
   }

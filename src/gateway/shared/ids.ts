@@ -154,9 +154,14 @@ export class Ids {
       ? null
       : this.#keysOf(earlier)
     const wrong = [keys, before].find((each) => typeof each === 'string') ?? null
-    if (typeof wrong === 'string' && wrong !== this.#blocked) this.#deps().log.error({ scheme: current.name }, wrong)
+    if (typeof wrong === 'string' && wrong !== this.#blocked) {
+      this.#deps().log.error({ event: 'id-scheme-unusable', scheme: current.name }, wrong)
+    }
     if (wrong === null && this.#known?.current.number !== current.number) {
-      this.#deps().log.info({ scheme: current.name, earlier: earlier?.name ?? null }, 'ids are made by this scheme')
+      this.#deps().log.info(
+        { event: 'id-scheme-in-use', scheme: current.name, earlier: earlier?.name ?? null },
+        'ids are made by this scheme'
+      )
     }
     this.#blocked = typeof wrong === 'string' ? wrong : null
     if (typeof keys === 'string' || typeof before === 'string') return

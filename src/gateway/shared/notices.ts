@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../ports/clock.ts'
+import type { LogEvent } from '../../ports/log-events.ts'
 import type { Log } from '../../ports/telemetry.ts'
 
 const EVERY_MS = 60_000
@@ -26,10 +27,10 @@ export class Notices {
     this.#where = where
   }
 
-  /** `which`: with `what` and the route, what makes two warnings the same. */
-  warn (what: string, route: string, which: string, fields: object, message: string): void {
+  /** `which`: two warnings are the same if their event, route and `which` are the same. */
+  warn (event: LogEvent, route: string, which: string, fields: object, message: string): void {
     const { clock, log } = this.#where()
-    const about = `${what}\0${route}`
+    const about = `${event}\0${route}`
     const name = `${about}\0${which}`
     const now = clock.monotonicMs()
     const said = this.#said.get(name)
@@ -39,7 +40,7 @@ export class Notices {
     }
     if (!this.#hasLine(about, now)) return
     this.#said.set(name, { atMs: now, unsaid: 0 })
-    log.warn({ route, ...fields, ...(said !== undefined && said.unsaid > 0 && { unsaid: said.unsaid }) }, message)
+    log.warn({ event, route, ...fields, ...(said !== undefined && said.unsaid > 0 && { unsaid: said.unsaid }) }, message)
   }
 
   #hasLine (about: string, now: number): boolean {

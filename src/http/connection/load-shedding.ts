@@ -29,8 +29,15 @@ export class LoadShedding {
 
   constructor (options: ServerOptions) {
     this.#options = options
-    this.#requests = new ShedLog(options, 'eventLoopDelay', 'the event loop is too late; requests get 503 before anything is claimed')
-    this.#connections = new ShedLog(options, 'connections', 'there are too many connections, or too many of one peer; new ones are closed')
+    this.#requests = new ShedLog(options, 'eventLoopDelay', (fields) => {
+      options.log.warn({ event: 'requests-shed', ...fields }, 'the event loop is too late; requests get 503 before anything is claimed')
+    })
+    this.#connections = new ShedLog(options, 'connections', (fields) => {
+      options.log.warn(
+        { event: 'connections-shed', ...fields },
+        'there are too many connections, or too many of one peer; new ones are closed'
+      )
+    })
     this.#places = new Limit(options.limits.connections, options.limits.share)
   }
 
@@ -78,14 +85,14 @@ export class LoadShedding {
 class ShedLog {
   readonly #options: ServerOptions
   readonly #limit: 'eventLoopDelay' | 'connections'
-  readonly #message: string
+  readonly #write: (fields: object) => void
   #toldAt = -Infinity
   #count = 0
 
-  constructor (options: ServerOptions, limit: 'eventLoopDelay' | 'connections', message: string) {
+  constructor (options: ServerOptions, limit: 'eventLoopDelay' | 'connections', write: (fields: object) => void) {
     this.#options = options
     this.#limit = limit
-    this.#message = message
+    this.#write = write
   }
 
   note (by: Refusal, fields: object): void {
@@ -94,7 +101,7 @@ class ShedLog {
     const now = performance.now()
     if (now - this.#toldAt < LOG_EVERY_MS) return
     // `count`: with this one, since the last line.
-    this.#options.log.warn({ limit: this.#limit, by, count: this.#count, ...fields }, this.#message)
+    this.#write({ limit: this.#limit, by, count: this.#count, ...fields })
     this.#toldAt = now
     this.#count = 0
   }

@@ -68,7 +68,10 @@ async function outcomeOf (
       })
     })
   } catch (error) {
-    log.error({ requestId: request.id, error: error instanceof Error ? error.stack : String(error) }, 'a key could not be issued')
+    log.error(
+      { event: 'key-issue-error', requestId: request.id, error: error instanceof Error ? error.stack : String(error) },
+      'a key could not be issued'
+    )
     return { kind: 'rejected', code: 'overloaded', close: true }
   }
 }

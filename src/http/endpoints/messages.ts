@@ -60,7 +60,10 @@ async function lookedFor (
       name
     )
   } catch (error) {
-    log.error({ requestId: id, error: error instanceof Error ? error.stack : String(error) }, 'how a message stands could not be told')
+    log.error(
+      { event: 'message-state-error', requestId: id, error: error instanceof Error ? error.stack : String(error) },
+      'how a message stands could not be told'
+    )
     return rejected('store-unavailable')
   }
 }

@@ -238,7 +238,10 @@ export function tellFault (
 ): void {
   if (fault.kind === 'no-place') meter.shed('passThrough', fault.refusal)
   if (fault.kind === 'timeout') meter.idled('upstream')
-  log.warn({ requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind }, 'pass-through failed')
+  log.warn(
+    { event: 'pass-through-failed', requestId, upstream, fault: explained(fault.code, upstream), kind: fault.kind },
+    'pass-through failed'
+  )
 }
 
 export function codeOf (fault: PassFault): ProblemCode {

@@ -67,7 +67,7 @@ export async function startPrimary (
     get hosts () { return gateway.config.admin.hosts }
   })
   const adminUrl = await listen(admin, config.admin, 'admin')
-  for (const remark of config.remarks) log.warn({ file: config.file }, remark)
+  for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
   prepareCluster()
   gateway.crew.fill()
   return {
@@ -169,7 +169,7 @@ class Workers {
   // -------------------------------------------------------------- a new configuration
 
   reload (load: (() => Config) | null): void {
-    if (this.#draining) return this.#log.warn({}, 'SIGHUP: this process is draining; nothing is reloaded')
+    if (this.#draining) return this.#log.warn({ event: 'reload-skipped' }, 'SIGHUP: this process is draining; nothing is reloaded')
     this.#again = () => { this.reload(load) }
     if (this.#reloading) return
     this.#again = null
@@ -196,7 +196,10 @@ class Workers {
   async #give (hand: WorkerHandle, config: Config): Promise<void> {
     const refused = await hand.ask<'take'>({ about: 'take', config }, TAKEN_WITHIN_MS)
     if (typeof refused !== 'string') return
-    this.#log.error({ pid: hand.pid, reason: refused }, 'a worker did not take the configuration; it is replaced')
+    this.#log.error(
+      { event: 'worker-refused-config', pid: hand.pid, reason: refused },
+      'a worker did not take the configuration; it is replaced'
+    )
     hand.drain()
   }
 
@@ -211,7 +214,7 @@ class Workers {
   async drain (): Promise<boolean> {
     const { delayMs, timeoutMs } = this.config.drain
     this.#draining = true
-    this.#log.info({ workers: this.crew.hands.length, delayMs, timeoutMs }, 'draining')
+    this.#log.info({ event: 'drain-started', workers: this.crew.hands.length, delayMs, timeoutMs }, 'draining')
     return this.crew.drain(delayMs + timeoutMs + DRAIN_MORE_MS)
   }
 }

@@ -119,7 +119,10 @@ export class Supervisor {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#allEnded = resolve
     const cancel = this.#options.clock.after(withinMs, () => {
-      this.#options.log.error({ workers: this.hands.length, withinMs }, 'workers have not drained in time; they are ended')
+      this.#options.log.error(
+        { event: 'workers-killed', workers: this.hands.length, withinMs },
+        'workers have not drained in time; they are ended'
+      )
       this.kill()
     })
     if (this.hands.length === 0) resolve()
@@ -149,12 +152,12 @@ export class Supervisor {
       listening: (listening) => { this.#listens(place, listening) },
       ended: (ended) => { this.#ended(place, ended) }
     })
-    log.info({ worker: place.number, pid: place.hand.pid }, 'worker starts')
+    log.info({ event: 'worker-started', worker: place.number, pid: place.hand.pid }, 'worker starts')
   }
 
   #listens (place: Place, listening: Listening): void {
     place.servesSinceMs = this.#options.clock.monotonicMs()
-    this.#options.log.info({ worker: place.number, pid: place.hand?.pid }, 'worker listens')
+    this.#options.log.info({ event: 'worker-ready', worker: place.number, pid: place.hand?.pid }, 'worker listens')
     this.#next()
     if (this.#wasComplete || this.#over || this.serving.length < this.size) return
     this.#wasComplete = true
@@ -182,8 +185,14 @@ export class Supervisor {
 
   #tell ({ number, ends }: Place, { pid }: WorkerHandle, { code, signal, failed }: Ended): void {
     const { log } = this.#options
-    if (this.#over && code === 0) log.info({ worker: number, pid }, 'worker ended')
-    else log.error({ worker: number, pid, code, signal, inARow: ends, ...(failed !== null && { reason: failed.message }) }, 'worker ended')
+    if (this.#over && code === 0) {
+      log.info({ event: 'worker-ended', worker: number, pid }, 'worker ended')
+    } else {
+      log.error(
+        { event: 'worker-died', worker: number, pid, code, signal, inARow: ends, ...(failed !== null && { reason: failed.message }) },
+        'worker ended'
+      )
+    }
   }
 
   /** Why there is no sense in another try; null: there is. */

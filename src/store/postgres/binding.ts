@@ -103,7 +103,7 @@ function placeIn (text: string): Place {
 }
 
 function tellRedrawn (log: Log, was: string, is: string, from: string | null, here: Place): void {
-  log.warn({ installation: is, was, from, here: JSON.stringify(here) },
+  log.warn({ event: 'database-moved', installation: is, was, from, here: JSON.stringify(here) },
     'this database is a copy of another one, or has moved: it gets an installation id of its own, so that the two share nothing in Redis; locks, copies and marks there begin empty')
 }
 

@@ -116,7 +116,9 @@ export class Connections {
       maxLifetimeSeconds: LIFETIME_SECONDS_MAX
     })
     const { purpose, log } = options
-    this.#pool.on('error', (error) => { log.debug({ purpose, error: error.message }, 'an idle database connection ended') })
+    this.#pool.on('error', (error) => {
+      log.debug({ event: 'database-connection-ended', purpose, error: error.message }, 'an idle database connection ended')
+    })
     // pg takes its own listener off a connection that is in use: without ours a 57P01 then ends the process.
     this.#pool.on('connect', (client) => {
       client.on('error', () => {})
@@ -233,7 +235,7 @@ export class Connections {
     if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
     this.#toldAtMs = performance.now()
     log.error(
-      { purpose, error: errorText(error) },
+      { event: 'database-session-shared', purpose, error: errorText(error) },
       'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false'
     )
   }

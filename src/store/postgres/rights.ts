@@ -117,8 +117,10 @@ export class RightsWatch {
     try {
       const grants = await read()
       const missing = grants === null ? null : lacksRights(where, grants).message
-      if (missing === null && this.#missing !== null) log.info({ where }, 'the role has the rights that it needs again')
-      if (missing !== null && this.#missing === null) log.error({ where }, missing)
+      if (missing === null && this.#missing !== null) {
+        log.info({ event: 'database-rights-restored', where }, 'the role has the rights that it needs again')
+      }
+      if (missing !== null && this.#missing === null) log.error({ event: 'database-rights-missing', where }, missing)
       this.#missing = missing
     } catch {
       // Not reached: its own statements say so, and the next connection is a reason to look again.

@@ -114,7 +114,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
       return this.#lost(client, error)
     }
     if (this.#client !== client) return
-    if (this.#failures > 0) this.#options.log.info({}, 'the inbox is woken by the database again')
+    if (this.#failures > 0) this.#options.log.info({ event: 'inbox-wake-restored' }, 'the inbox is woken by the database again')
     this.#failures = 0
     this.#toldShared = false
     this.#stands = true
@@ -164,13 +164,16 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     const fields = { error: errorText(error) }
     if (!(error instanceof SharedSession)) {
       if (this.#failures === 0) {
-        log.warn(fields, 'the inbox is not woken by the database until it is reached again: every process looks each second')
+        log.warn(
+          { event: 'inbox-wake-lost', ...fields },
+          'the inbox is not woken by the database until it is reached again: every process looks each second'
+        )
       }
       return
     }
     if (!this.#toldShared) {
       log.info(
-        fields,
+        { event: 'inbox-wake-impossible', ...fields },
         'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second'
       )
     }

@@ -144,7 +144,10 @@ export async function wrongWith (client: Redis, inCluster: boolean, log: Log, te
   const evicts = policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0'
   tell({ evicts })
   if (evicts) {
-    log.warn({ maxmemoryPolicy: policy }, 'this Redis evicts keys when it is full: locks and copies may vanish, which costs database round trips; set maxmemory-policy noeviction')
+    log.warn(
+      { event: 'redis-evicts', maxmemoryPolicy: policy },
+      'this Redis evicts keys when it is full: locks and copies may vanish, which costs database round trips; set maxmemory-policy noeviction'
+    )
   }
   return null
 }

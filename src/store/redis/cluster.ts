@@ -283,7 +283,7 @@ export class Cluster implements Topology {
     // While others serve, each node that does not says so itself.
     if (this.#toldMap || this.available()) return
     this.#toldMap = true
-    this.#options.log.warn({ error }, 'Redis cannot be reached: going on with the database alone')
+    this.#options.log.warn({ event: 'redis-unreachable', error }, 'Redis cannot be reached: going on with the database alone')
   }
 
   /** A node to talk to about the whole, another one than `last` if there is one: masters that serve, else any that was named. */

@@ -161,7 +161,7 @@ export class RedisLocks implements LockStore {
   }
 
   #deaf ({ message }: Error, log: Log): void {
-    if (!this.#toldDeaf) log.warn({ error: message }, NOBODY_WOKEN)
+    if (!this.#toldDeaf) log.warn({ event: 'redis-notifications-forbidden', error: message }, NOBODY_WOKEN)
     this.#toldDeaf = true
   }
 

@@ -155,7 +155,7 @@ export class RedisMirror implements Mirror {
     this.#clearSinceMs = null
     this.#still()
     this.#options.onChange(true)
-    this.#options.log.error({ gateway: text, beat, known },
+    this.#options.log.error({ event: 'redis-shared', gateway: text, beat, known },
       'a gateway of another database uses this Redis under the same installation id: one of the two databases is a copy of the other. Redis is not used any more, since what stands there may be of either; give one of them another Redis, or another stores.redis.prefix')
     return false
   }
@@ -166,7 +166,7 @@ export class RedisMirror implements Mirror {
     if (this.#clearSinceMs === null || nowMs() - this.#clearSinceMs < this.#shownMs * GONE_AFTER) return false
     this.#state = 'waiting'
     this.#options.onChange(false)
-    this.#options.log.warn({}, 'no gateway of another database is seen in this Redis any more: it is used again')
+    this.#options.log.warn({ event: 'redis-unshared' }, 'no gateway of another database is seen in this Redis any more: it is used again')
     return true
   }
 

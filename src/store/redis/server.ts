@@ -183,7 +183,7 @@ export class Server {
       this.#lastError = messageOf(error)
       if (!answered(error)) this.#breaker.failed(asked)
       this.#options.meter?.store('redis', operation, false, performance.now() - began)
-      this.#options.log.debug({ ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
+      this.#options.log.debug({ event: 'redis-command-failed', ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
       return undefined
     }
   }
@@ -234,7 +234,7 @@ export class Server {
   }
 
   #mute (error: string): void {
-    if (!this.#toldMute) this.#options.log.warn({ ...this.#where, error }, NOBODY_WOKEN)
+    if (!this.#toldMute) this.#options.log.warn({ event: 'redis-notifications-forbidden', ...this.#where, error }, NOBODY_WOKEN)
     this.#toldMute = true
   }
 
@@ -242,11 +242,11 @@ export class Server {
     const { log } = this.#options
     if (!open) {
       this.#outage.over()
-      log.info(this.#where, 'Redis is in use')
+      log.info({ event: 'redis-in-use', ...this.#where }, 'Redis is in use')
     } else if (!this.#closed) {
       this.#outage.isNews(this.#lastError ?? '', performance.now())
       log.warn(
-        { ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } },
+        { event: 'redis-lost', ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } },
         'no Redis: going on with the database alone'
       )
     }
@@ -257,13 +257,16 @@ export class Server {
   #missing (error: Error): void {
     const why = error.message === '' ? causeOf(error) : error.message
     if (this.#outage.isNews(why, performance.now())) {
-      this.#options.log.warn({ ...this.#where, error: why }, 'Redis cannot be reached: going on with the database alone')
+      this.#options.log.warn(
+        { event: 'redis-unreachable', ...this.#where, error: why },
+        'Redis cannot be reached: going on with the database alone'
+      )
     }
   }
 
   #refused (error: string): void {
     if (this.#outage.isNews(error, performance.now())) {
-      this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+      this.#options.log.warn({ event: 'redis-unusable', ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
     }
   }
 }
