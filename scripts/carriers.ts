@@ -11,7 +11,7 @@ const CLASSES: ReadonlyArray<readonly [of: CarrierClass, title: string, text: st
     'Stable carriers',
     'They are the same on every retry of one caller. All that are present make the scope together. A repeated one is refused.'
   ],
-  ['selector', 'Selectors', 'They select the account, tenant or user of a request. They always count, and name nobody by themselves.'],
+  ['selector', 'Selectors', 'They select the account, tenant or user of a request. They always count. By themselves they name no caller.'],
   [
     'rotating',
     'Rotating carriers',

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
 
 /**
- * Sentences of the README and of the guides have 15 words on average and 25 at most.
+ * Sentences of the pages that are written by hand have 15 words on average and 25 at most.
  *
  * Not prose: front matter, fenced code, HTML comments, tables, headings, and lines that are a link's definition. Of a link only its
  * text counts. Inline code is one word. A list item and a paragraph each end their last sentence. A sentence ends at . ! ? or : if
@@ -77,9 +77,17 @@ const averageOf = (sentences: readonly Sentence[]): number =>
   sentences.reduce((sum, { words }) => sum + words, 0) / Math.max(1, sentences.length)
 
 const ROOT = new URL('..', import.meta.url)
+const FOLDERS = ['docs/concepts', 'docs/contributing', 'docs/guides', 'docs/internals']
 const PAGES = [
   'README.md',
-  ...readdirSync(new URL('docs/guides', ROOT)).filter((name) => name.endsWith('.md')).sort().map((name) => `docs/guides/${name}`)
+  'CONTRIBUTING.md',
+  'bench/README.md',
+  'docs/reference/cli.md',
+  'docs/reference/http.md',
+  'docs/reports/README.md',
+  'scripts/configuration-head.md',
+  ...FOLDERS.flatMap((folder) =>
+    readdirSync(new URL(folder, ROOT)).filter((name) => name.endsWith('.md')).sort().map((name) => `${folder}/${name}`))
 ]
 
 for (const page of PAGES) {

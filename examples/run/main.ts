@@ -12,7 +12,7 @@ import type { Mode } from './receiver.ts'
 import { printed, reported } from './report.ts'
 
 const FULL_SIZE = 10_000
-/** What `npm test` plays, too. With less nobody would be killed often enough to show anything. */
+/** `npm run test:long` plays this size too. A smaller run kills too few processes to show anything. */
 const SMALL_SIZE = FULL_SIZE / 10
 
 const { values, positionals } = parseArgs({

@@ -26,9 +26,10 @@ export function reported (all: readonly Played[], { args, seed }: { readonly arg
 ${versions().map((line) => `* ${line}`).join('\n')}
 * ${cpus().length} cores, with all servers and clients on them
 
-A duplicate is a request at the gateway's door that is not the first of its message: by the gateway's own count, and where gateways die with their
-counts by the answers that clients have got (exactly-once), or by what they had counted when they were killed (inbox). In mode inbox the consumer gets
-some messages more than once, and does each once: it keeps their \`Onceway-Key\`.
+A duplicate is a request to the gateway that is not the first of its message. The gateway's own count gives the number. If gateways die with their
+counts, the answers that clients got give it (exactly-once), or what the gateways had counted when they were killed (inbox).
+
+In mode inbox the consumer gets some messages more than once, and does each once: it keeps their \`Onceway-Key\`.
 
 | example | messages | duplicates | lost | executed twice | seconds | |
 |---|---|---|---|---|---|---|

@@ -38,8 +38,8 @@ function routeText ({ name, unknown, weight, drop, switches }: ChaosRoute): stri
   return `\`${name}\` (${kind}${switches === true ? ', executes or accepts' : ''}, weight ${weight})`
 }
 
-const DIFFERENCES = `The gateways have different configurations (leases, fingerprints, \`answerWithin\`, how much is kept, \`unknown\` of \`wait\`, whether \`switch\` executes or
-accepts), and get others by reloads under requests and by restarts.
+const DIFFERENCES = `The gateways have different configurations, and get others by reloads under requests and by restarts. They differ in leases, fingerprints, \`answerWithin\`,
+how much is kept, \`unknown\` of \`wait\`, and whether \`switch\` executes or accepts.
 `
 
 export function reported (results: readonly ChaosResult[], args: readonly string[]): string {
@@ -53,10 +53,11 @@ export function reported (results: readonly ChaosResult[], args: readonly string
 
 ${versions().map((line) => `* ${line}`).join('\n')}
 
-Real gateway processes behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}, an upstream
-that writes down and syncs every execution before it answers, and clients that retry. Side by side on every gateway:
-${(differs ? DIFFERING_ROUTES : ROUTES).map(routeText).join(', ')}.
-${differs ? DIFFERENCES : ''}
+Real gateway processes run behind the run's own TCP proxies. The stores are ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}. The upstream
+writes down and syncs every execution before it answers. Clients retry. Every gateway has these routes:
+
+${(differs ? DIFFERING_ROUTES : ROUTES).map((route) => `* ${routeText(route)}`).join('\n')}
+${differs ? `\n${DIFFERENCES}` : ''}
 | seed | faults | keys | requests | executions | worst answer | violations |
 |---|---|---|---|---|---|---|
 ${results.map((result) => `| ${result.seed} | ${total(result.faults)} | ${result.keys} | ${result.requests} | ${result.executions} | ${result.worstAnswerMs} ms | ${result.violations.length} |`).join('\n')}
@@ -78,19 +79,19 @@ By status; \`cut\` and \`left\` are connections that broke and clients that went
 |---|---|
 ${rows(({ answers }) => answers)}
 
-By what was told:
+By what the answer said:
 
 | told | |
 |---|---|
 ${rows(({ told }) => told)}
 
-Settled by a question to the upstream (\`unknown: probe\`):
+Settled by a probe (\`unknown: probe\`):
 
 | as | |
 |---|---|
 ${rows(({ probed }) => probed)}
 
-Mode drop: went through again after a sender had been told that it was done (Redis may lose a mark):
+Mode drop: went through again after a sender had heard that it was done (Redis may lose a mark):
 
 | route | |
 |---|---|

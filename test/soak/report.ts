@@ -37,15 +37,15 @@ ${summary(result)}
 
 ${versions().map((line) => `* ${line}`).join('\n')}
 
-Two gateways on one Postgres and one Redis, the upstream and the clients on the same machine (${cpus().length} cores, ${Math.round(100 * busyOf(samples))} % busy in the middle).
-Records are remembered for ${retentionMs / 1_000} s, so that after the warm-up as many are swept as are made. A tenth of the requests are
-duplicates (half at once, half later), a hundredth are given up in mid-flight and asked again. Every answer is compared with what its
-execution gave, and at the end every key with how often it was executed.
+Two gateways run on one Postgres and one Redis, with the upstream and the clients on the same machine (${cpus().length} cores, ${Math.round(100 * busyOf(samples))} % busy in the middle).
+Records are kept for ${retentionMs / 1_000} s, so that after the warm-up as many are swept as are made. A tenth of the requests are
+duplicates (half at once, half later). A hundredth are given up in flight and sent again. Every answer is compared with what its
+execution gave. At the end every key is compared with how often it was executed.
 
 ## Verdict
 
-Samples every ${sampleEveryMs / 1_000} s; the first ${warmUpMs / 1_000} s are not judged. A series is flat when neither the median of its last third lies above that of its first
-third, nor a line through all of it (Theil-Sen) climbs from one to the other, by more than is allowed. Of the heap the lowest of
+Samples are taken every ${sampleEveryMs / 1_000} s, and the first ${warmUpMs / 1_000} s are not judged. A series is flat if two values rise by no more than is allowed. One is the median, from the first
+third to the last. The other is a line through all of it (Theil-Sen), over the same time. Of the heap the lowest of
 several samples in a row counts, which is about what a collection left.
 
 | series | first third | last third | line climbs | allowed | |

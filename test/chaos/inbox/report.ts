@@ -40,15 +40,17 @@ export function reportedInbox (results: readonly InboxResult[], args: readonly s
 
 ${versions().map((line) => `* ${line}`).join('\n')}
 
-Real gateway processes, each of them door and worker, behind the run's own TCP proxies, ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}; a consumer
-that writes down and syncs every delivery before it answers; senders that send until they are told 202, and an operator at the command line. Side by side on every gateway:
-${INBOX_ROUTES.map(({ name, weight, order, stops, holds, batch, onWish }) => `\`${name}\` (${[order === null ? 'in no order' : `in order by ${order === 'header' ? 'a header' : 'the body'}`, ...stops ? ['`onDead: stop-group`'] : [], ...holds ? ['`unknown: hold`'] : [], ...batch ? ['`batch: split`'] : [], ...onWish ? ['`async: allowed`, half of the requests ask for it'] : [], `weight ${weight}`].join(', ')})`).join(', ')}.
+Real gateway processes, each of which accepts and delivers, run behind the run's own TCP proxies. The stores are ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}. The consumer
+writes down and syncs every delivery before it answers. Senders send until they get 202. An operator works at the command line. Every gateway has these routes:
+
+${INBOX_ROUTES.map(({ name, weight, order, stops, holds, batch, onWish }) => `* \`${name}\` (${[order === null ? 'in no order' : `in order by ${order === 'header' ? 'a header' : 'the body'}`, ...stops ? ['`onDead: stop-group`'] : [], ...holds ? ['`unknown: hold`'] : [], ...batch ? ['`batch: split`'] : [], ...onWish ? ['`async: allowed`, half of the requests ask for it'] : [], `weight ${weight}`].join(', ')})`).join('\n')}
 
 | seed | seconds | faults | messages | under faults | requests | deliveries | under faults | again | drained in | violations |
 |---|---|---|---|---|---|---|---|---|---|---|
 ${results.map((each) => `| ${each.seed} | ${each.seconds} | ${total(each.faults)} | ${each.messages} | ${each.acceptedUnderFaults} | ${each.requests} | ${each.deliveries} | ${each.deliveredUnderFaults} | ${each.again} | ${(each.drainedInMs / 1000).toFixed(1)} s | ${each.violations.length} |`).join('\n')}
 
-*messages*: those that were accepted; on \`wish\`, what nobody asked the inbox for was executed. *under faults*: accepted, and delivered to the consumer, before the last fault had ended. *again*: deliveries of what the consumer had already. *drained*: from the end of the last fault until nothing waited any more, senders' retries included.
+*messages*: those that were accepted. On \`wish\`, requests that did not ask for the inbox were executed. *under faults*: accepted, and delivered to the consumer, before the last fault had ended. *again*: deliveries of what the consumer had already. *drained*: from the end of the last fault until nothing waited any more, senders' retries included.
+
 Deliveries of a process that had just been woken, after its message had been taken from it (protocol §10): ${sum(({ excused }) => excused)}.
 
 ## Faults
@@ -75,7 +77,7 @@ At the end:
 |---|---|
 ${rows(({ states }) => states)}
 
-What deliveries came to:
+How deliveries ended:
 
 | written | |
 |---|---|

@@ -48,14 +48,15 @@ ${summaryOf(result)}
 
 ${[...versions(), `${cpus().length} cores`, `seed ${options.seed}`].map((line) => `* ${line}`).join('\n')}
 
-Two gateways on one Postgres and one Redis, the senders and the consumer on the same machine. ${options.rate} messages a second arrive all the time
-until the consumer is back, a third of them in one of twenty groups, half of them on each of two routes: ${PACES.map(({ route, concurrency, ratePerSecond }) => `\`${route}\` has ${concurrency} places${ratePerSecond === null ? '' : ` and a rate of ${ratePerSecond} a second`}`).join(', ')},
-in each process. The consumer takes a message in 40 to 120 ms; it is down for ${options.seconds} s: in the first half it resets every connection on which it is
-asked for something, in the second it reads and says nothing. What it had left hanging is reset when it is back.
+Two gateways run on one Postgres and one Redis, with the senders and the consumer on the same machine. Until the consumer is back, ${options.rate} messages a second arrive.
+A third of them is in one of twenty groups, and half of them on each of two routes. In each process ${PACES.map(({ route, concurrency, ratePerSecond }) => `\`${route}\` has ${concurrency} places${ratePerSecond === null ? '' : ` and a rate of ${ratePerSecond} a second`}`).join(', and ')}.
+
+The consumer takes a message in 40 to 120 ms. It is down for ${options.seconds} s. In the first half it resets every connection on which a request comes. In the second half it reads and does not answer.
+When it is back, it resets the connections that it had not answered.
 
 ## What a stampede is
 
-Judged for each process and each route, over what the consumer saw, in its order; every bound is one of [How many at once](../guides/accept-now-deliver-later.md#how-many-at-once). None depends on
+Each process and each route is judged by what the consumer saw, in its order. Every bound is one of [How many at once](../guides/accept-now-deliver-later.md#how-many-at-once). None depends on
 how fast the machine is: a process that waits for an answer has acted after the consumer gave it.
 
 | rule | a stampede is |
