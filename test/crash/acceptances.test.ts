@@ -139,7 +139,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     inboxes: inboxRoutes([ROUTE]),
     copyTtlMs: 60_000
   }, MODES)
-  void gateway.ids.look().catch(() => {})
+  void gateway.ids.refresh().catch(() => {})
   heartbeat(gateway).start()
   return gateway
 }

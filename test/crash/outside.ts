@@ -7,7 +7,7 @@ import { headerValue } from '../../src/core/headers/lines.ts'
 import type { Disposition, GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../src/core/record/record.ts'
 import { headKeyOf } from '../../src/gateway/key/head-key.ts'
-import type { Headed } from '../../src/gateway/key/head-key.ts'
+import type { RequestHead } from '../../src/gateway/key/head-key.ts'
 import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
 import type { Outcome } from '../../src/gateway/shared/outcome.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
@@ -244,7 +244,7 @@ export function requestOf (
 }
 
 /** Of a request that is guarded. */
-export function keyOf (request: Headed): GuardedRequest['key'] {
+export function keyOf (request: RequestHead): GuardedRequest['key'] {
   const key = headKeyOf(request, Date.now)
   if (key.kind === 'unguarded') throw new Error(`no key is seen in ${request.rawHeaders.join(' ')}`)
   return key

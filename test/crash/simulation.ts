@@ -201,7 +201,7 @@ class Simulation {
       inboxes: new Map(),
       copyTtlMs: 60_000
     }, MODES)
-    void gateway.ids.look().catch(() => {})
+    void gateway.ids.refresh().catch(() => {})
     heartbeat(gateway).start()
     sweeper(gateway).start()
     void process.death.then(async () => { await this.#replace(number) })

@@ -231,7 +231,7 @@ export async function startGateway (
     ...changes
   }
   const gateway = new Gateway(world, MODES, Math.min(...leases))
-  await gateway.ids.look().catch(() => {})
+  await gateway.ids.refresh().catch(() => {})
   gateway.registration.reconfigure(routes)
   const passing = new UndiciPassThrough(upstreams, share)
   const { server, connections, tunnels, cut } = createServer({
@@ -260,11 +260,11 @@ export async function startGateway (
     : []
   // Without a heartbeat nobody would tell it of which generation copies in Redis are.
   if (!background) {
-    gateway.generation.sign = async () => {
+    gateway.generation.heartbeat = async () => {
       const asked = readClocks(gateway.deps.clock)
       gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
     }
-    await gateway.generation.sign().catch(() => {})
+    await gateway.generation.heartbeat().catch(() => {})
   }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
@@ -300,7 +300,7 @@ export function underRules (gateway: Gateway, rules: Rules): void {
 export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gateway' | 'world'>, rules: Rules): Promise<void> {
   const { kind } = (world.records as MemoryStore).switchScheme(String(rules))
   assert.equal(kind, 'switched')
-  await gateway.ids.look()
+  await gateway.ids.refresh()
 }
 
 /** What every test must leave behind: nothing. */
@@ -308,7 +308,7 @@ function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
     : {
-        executions: gateway.underWay,
+        executions: gateway.executionsInFlight,
         deliveries: gateway.drain.deliveries.size,
         waiters: gateway.limits.waiting.held,
         callers: gateway.limits.callerSlots.size,

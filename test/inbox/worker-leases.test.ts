@@ -167,11 +167,11 @@ test('a store that is away when an answer comes is told later; the consumer is a
   worker.away = true
   other.away = true
   // An outage of the store as seen by the records: nobody may take anything back in the dark.
-  worker.gateway.workerLapseGuard.broken()
-  other.gateway.workerLapseGuard.broken()
+  worker.gateway.workerLapseGuard.breakContact()
+  other.gateway.workerLapseGuard.breakContact()
   await store.clock.advance(3 * WORKER_LEASE_MS)
   for (const each of [worker, other]) {
-    each.gateway.workerLapseGuard.broken()
+    each.gateway.workerLapseGuard.breakContact()
     each.away = false
   }
   await store.clock.advance(3 * WORKER_LEASE_MS)
@@ -187,7 +187,7 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   const other = startWorker(t, store, consumer, { routes: [patient()] })
   for (const each of [worker, other]) {
     each.away = true
-    each.gateway.workerLapseGuard.broken()
+    each.gateway.workerLapseGuard.breakContact()
   }
   store.clock.stall(WORKER_LEASE_MS + 1_000)
   // The other one reaches it first.

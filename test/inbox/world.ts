@@ -210,7 +210,7 @@ export function startWorker (
     copyTtlMs: 0,
     ...world
   }, MODES)
-  void gateway.ids.look().catch(() => {})
+  void gateway.ids.refresh().catch(() => {})
   const beats = heartbeat(gateway).start()
   const deliverer = new Deliverer(gateway).start()
   const end = async (): Promise<void> => {

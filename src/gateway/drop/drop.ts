@@ -89,7 +89,7 @@ async function attempt (
   }
   const refusal = refusalOf(gateway, keyed)
   if (refusal !== null) return refusal
-  const counting = counted ? null : gateway.recordCounts.ask(keyed)
+  const counting = counted ? null : gateway.recordCounts.check(keyed)
   // Meanwhile another may begin it, and the house fill: from the first look to `start` nothing waits.
   if (counting !== null) return await counting ?? attempt(gateway, keyed, policy, waitLeftMs, true)
   const execution = new DropExecution(
@@ -106,7 +106,7 @@ async function attempt (
 /** A drain, and a full house. */
 function refusalOf (gateway: Parts, { reservation }: KeyedRequest): Outcome | null {
   if (gateway.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  return gateway.limits.refused('executions', gateway.limits.executing.refusal(1, reservation.holder))
+  return gateway.limits.shed('executions', gateway.limits.executing.refusal(1, reservation.holder))
 }
 
 // ---------------------------------------------------------------- one that runs in this process
@@ -167,7 +167,7 @@ async function forwardDuplicate (gateway: Parts, keyed: KeyedRequest, policy: Dr
 function start (gateway: Parts, execution: DropExecution, policy: DropPolicy): void {
   gateway.executions.enter(execution)
   gateway.deps.meter.executions(1)
-  execution.keyed.reservation.share()
+  execution.keyed.reservation.retain()
   gateway.limits.executing.force(1, execution.keyed.reservation.holder)
   gateway.background(run(gateway, execution, policy).finally(() => { finish(gateway, execution) }))
 }
@@ -256,7 +256,7 @@ async function conclude (
   if (!marked) noteUnmarked(gateway, execution)
   // Who is told that it is a duplicate relies on the mark: until it stands, it is in flight to everybody but the first.
   if (marked) told(gateway, execution, through)
-  const protectedByMark = marked && !gateway.ids.losesMarks(policy.windowMs)
+  const protectedByMark = marked && !gateway.ids.hasLostMarks(policy.windowMs)
   execution.result.resolve(outcomeOf(result, sent, protectedByMark ? null : 'unprotected', !through))
   const late = await rest
   if (!marked) told(gateway, execution, late === true)

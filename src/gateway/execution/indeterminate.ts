@@ -1,13 +1,13 @@
-/** An outcome that is not known: counted, logged, and how its record is written until the store has answered. */
+/** Counts and logs unknown outcomes. */
 import type { UnknownReason } from '../../core/record/record.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Deps } from '../shared/deps.ts'
 
-/** First and longest pause between two tries of a settle: short enough for a restart, long enough for an outage. */
+/** The first and the longest pause between two tries of a settle. They suit a restart and an outage. */
 export const RETRY_FIRST_MS = 100
 export const RETRY_LONGEST_MS = 2_000
 
-/** What of an execution its log line and its counters need. */
+/** What the log line and the counters need of an execution. */
 export interface UnknownOutcome {
   readonly keyed: Pick<KeyedRequest, 'name' | 'route' | 'requestId'>
   readonly attempt: number

@@ -26,7 +26,7 @@ import { sizeOf } from '../limits/inbox-depths.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Outcome, Rejected } from '../shared/outcome.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
-import type { InboxMode, ModeContext, Taken } from '../execution/modes.ts'
+import type { InboxMode, ModeContext, ClaimedAcceptance } from '../execution/modes.ts'
 import { accepted, asAccepted } from '../execution/outcomes.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import { NONE_ACCEPTED, partOf, splitRequest } from './split.ts'
@@ -57,10 +57,10 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
-    await context.recordCounts.hear(keyed)
+    await context.recordCounts.load(keyed)
     if (isFull(context, keyed, parts)) return await acceptedBefore(context, keyed, parts) ?? noRoom(keyed, parts)
-    const beyond = context.recordCounts.beyond(keyed, parts.length)
-    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.refused(beyond)
+    const beyond = context.recordCounts.exceeded(keyed, parts.length)
+    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.shed(beyond)
     return await acceptAll(context, keyed, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
@@ -146,7 +146,7 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
 /** The statement goes on behind whoever has stopped waiting for it, and the body is held until it ends. */
 async function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
   const { clock, claimWithinMs } = context.deps
-  keyed.reservation.share()
+  keyed.reservation.retain()
   const writing = written(context, keyed, made).finally(() => { keyed.reservation.release() })
   return withTimeout(clock, claimWithinMs, writing)
 }
@@ -155,7 +155,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
   const { depths, deps: { inbox } } = context
   const [first] = made
   const size = sizeOf(made.map(({ part }) => part))
-  depths.enter(keyed.route.name, size)
+  depths.reserve(keyed.route.name, size)
   try {
     const results = made.length === 1 && first !== undefined
       ? [await inbox.accept(first.message)]
@@ -163,7 +163,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
     noteAccepted(context, keyed, made, results)
     return results
   } finally {
-    depths.leave(keyed.route.name, size)
+    depths.release(keyed.route.name, size)
   }
 }
 
@@ -205,7 +205,11 @@ const RETRY_LONGEST_MS = 2_000
  * With the claim won, the inbox is looked at, whichever way this request goes: a message may stand there though its record
  * has ended, lapsed or been released. null: it is sent. `maySend`: the lease is believed.
  */
-async function acceptClaimed (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken | null> {
+async function acceptClaimed (
+  context: ModeContext,
+  execution: Execution,
+  maySend: () => boolean
+): Promise<UpstreamResult | ClaimedAcceptance | null> {
   const { keyed } = execution
   if (keyed.deferred) return acceptInPlace(context, execution, maySend)
   try {
@@ -221,7 +225,11 @@ async function acceptClaimed (context: ModeContext, execution: Execution, maySen
  * the time for a claim; the lease is held meanwhile, so that nobody sends what may be in the inbox. When it has ended, the
  * store is asked once more: it takes nothing under a claim that is over, and the record is to say what the inbox says.
  */
-async function acceptInPlace (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
+async function acceptInPlace (
+  context: ModeContext,
+  execution: Execution,
+  maySend: () => boolean
+): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
   const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
@@ -250,7 +258,7 @@ async function acceptInPlace (context: ModeContext, execution: Execution, maySen
   }
 }
 
-function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
+function taken (keyed: KeyedRequest, result: AcceptResult): ClaimedAcceptance {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
   if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
   return compareMessage(keyed, keyed, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }
@@ -305,7 +313,7 @@ function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): R
 }
 
 function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): boolean {
-  return context.depths.full(keyed.route.name, inboxOf(keyed), sizeOf(parts))
+  return context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf(parts))
 }
 
 /** Another request's message stands under this part's key. Of several, the one who sent them is told which. */

@@ -18,7 +18,7 @@ import type { Executions } from '../execution/executions.ts'
 import type { Leases } from '../execution/lease-renewal.ts'
 import type { Limits } from '../limits/limits.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
-import type { Taken } from '../execution/modes.ts'
+import type { ClaimedAcceptance } from '../execution/modes.ts'
 import type { Notices } from '../shared/notices.ts'
 import type { RecordCounts } from '../authorise/record-counts.ts'
 import type { RecordWrites } from '../execution/record-writes.ts'
@@ -61,7 +61,7 @@ type Settled =
   | { readonly kind: 'abandoned' }
 
 /** What came of an execution: a sending, or (accept.ts) the inbox has it. */
-export type Result = UpstreamResult | Taken
+export type Result = UpstreamResult | ClaimedAcceptance
 
 export async function settleSending (context: SettleContext, execution: Execution, result: Result): Promise<void> {
   const plan = planOf(context, execution, result)
@@ -83,7 +83,7 @@ export async function settleSending (context: SettleContext, execution: Executio
     await context.deps.locks.unlock(execution.keyed.id, execution.owner)
   }
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) context.onQuestion()
-  context.executions.leave(execution)
+  context.executions.remove(execution)
   execution.result.resolve(resultOf(context, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
   const swapped = copy !== null && settled.kind === 'stored'

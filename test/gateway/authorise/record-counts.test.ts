@@ -119,10 +119,10 @@ test('what is past counts no more; under its key another record begins, which do
     world: { clock: { ...SYSTEM_CLOCK, wallMs: now }, limits: NOTHING_RECENT }
   })
   assert.equal(await statusOf(ask('one', as('alice'))), '201')
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   laterMs = 2 * 3_600_000
   assert.equal(await statusOf(ask('two', as('alice'))), REFUSED, 'the store has not been asked since')
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   assert.equal(await statusOf(ask('one', as('alice'))), '201')
   assert.equal(await statusOf(ask('two', as('alice'))), REFUSED)
   assert.equal(witness.seen.length, 2)
@@ -187,7 +187,7 @@ test('two gateways with one store come to one bound', async (t) => {
   const counts = new MemoryCounts(Date.now)
   const [one, two] = [await start(t, { counts, background: false }), await start(t, { counts, background: false })]
   for (const key of ['one', 'two']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
-  await one.gateway.recordCounts.tell()
+  await one.gateway.recordCounts.report()
   // None of them came here: only the store can have said it.
   assert.equal(await statusOf(two.ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(two.ask('three', as('bob'))), '201')
@@ -212,7 +212,7 @@ test('what a caller comes to at one gateway the other one, which knows of fewer,
   ]
   assert.equal(await statusOf(two.ask('here', as('alice'))), '201')
   for (const key of ['there', 'there-too']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
-  await one.gateway.recordCounts.tell()
+  await one.gateway.recordCounts.report()
   await eventually(
     async () => await statusOf(two.ask('here', as('alice'))) === '201' && heard === 3,
     () => `it has heard of ${heard}`,
@@ -247,15 +247,15 @@ test('of ten thousand callers the counts are remembered; of the one that was not
   for (const who of ['alice', 'bob']) {
     for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as(who))), '201')
   }
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   const bob = asked.at(-1)
   // She came first, and after him once more.
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   const others = Array.from({ length: 9_999 }, (_, number) => visitOf(`invented ${number}`))
-  await Promise.all(others.map(async (visit) => gateway.recordCounts.hear(visit)))
+  await Promise.all(others.map(async (visit) => gateway.recordCounts.load(visit)))
   assert.equal(new Set(asked).size, 10_001)
   const askedSoFar = asked.length
-  assert.deepEqual(others.filter((visit) => gateway.recordCounts.ask(visit) !== null), [], 'they are known')
+  assert.deepEqual(others.filter((visit) => gateway.recordCounts.check(visit) !== null), [], 'they are known')
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.deepEqual(asked.slice(askedSoFar), [], 'so is she')
   assert.equal(await statusOf(ask('three', as('bob'))), REFUSED)
@@ -289,7 +289,7 @@ test('an inbox that has not heard of a caller asks the store before it takes a m
   const options = { policy: BOUND, trustProxies: TRUSTED, shared, world: { counts } }
   const first = await startInbox(t, options)
   for (const key of ['one', 'two']) assert.equal(await statusOf(first.ask(key, as('alice'))), '202')
-  await first.gateway.recordCounts.tell()
+  await first.gateway.recordCounts.report()
   const { ask, messages } = await startInbox(t, options)
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(ask('two', as('alice'))), '202')
@@ -349,7 +349,7 @@ test('retries of one record at the bound that come at once are one execution, wh
   const retries = [ask('one', as('alice')), ask('one', as('alice'))]
   await witness.reached(2)
   await new Promise((resolve) => setTimeout(resolve, 200))
-  assert.deepEqual([gateway.executions.size, gateway.underWay, gateway.limits.executing.held], [1, 1, 1])
+  assert.deepEqual([gateway.executions.size, gateway.executionsInFlight, gateway.limits.executing.held], [1, 1, 1])
   gate.resolve(null)
   assert.ok((await Promise.all(retries)).every(({ status }) => status === 201 || status === 409))
   assert.equal(witness.seen.length, 2)

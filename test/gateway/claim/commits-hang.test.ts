@@ -87,9 +87,9 @@ test('a silence that is not noticed is shorter than the shortest lease, whatever
     MODES,
     3_000
   )
-  lapseGuard.kept()
+  lapseGuard.confirmContact()
   clock.stall(heartbeatMs * 2)
-  assert.equal(lapseGuard.standing(), true, 'one heartbeat may be missed')
+  assert.equal(lapseGuard.hasContact(), true, 'one heartbeat may be missed')
   clock.stall(1_000)
-  assert.equal(lapseGuard.standing(), false)
+  assert.equal(lapseGuard.hasContact(), false)
 })

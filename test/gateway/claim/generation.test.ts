@@ -63,7 +63,7 @@ const ask = async ({ url }: TestGateway, body = 'one'): Promise<Called> => call(
   body
 })
 
-const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.sign()
+const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.heartbeat()
 
 async function standing (locks: LockStore): Promise<Extract<Awaited<ReturnType<LockStore['lock']>>, { kind: 'copy' }> | null> {
   const found = await locks.lock(ID, { owner: Buffer.alloc(16, 9), fingerprint: { alg: 1, value: Buffer.alloc(32) }, lockedAtMs: 0 }, 1)

@@ -43,10 +43,10 @@ async function startWithDeadClaim (t: TestContext, policy: Partial<IdempotencyPo
 /** Time, in unbroken contact with the arbiter. */
 async function inContact ({ gateway, clock }: Dead, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 1_000) {
-    gateway.lapseGuard.kept()
+    gateway.lapseGuard.confirmContact()
     await clock.advance(1_000)
   }
-  gateway.lapseGuard.kept()
+  gateway.lapseGuard.confirmContact()
 }
 
 test('the claim of a dead process is in flight until its lease is over, then 504 outcome-unknown, and nothing is sent', async (t) => {
@@ -71,7 +71,7 @@ test('nobody takes a lease that is over before one lease of unbroken contact wit
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
-  world.gateway.lapseGuard.broken()
+  world.gateway.lapseGuard.breakContact()
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, 2_000)

@@ -183,7 +183,7 @@ test('of a batch with an event that was executed alone none is accepted, and the
   }
   assert.deepEqual(await worlds.inbox.messages(), [])
   assert.deepEqual(
-    [woken, depths.full('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })],
+    [woken, depths.isFull('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })],
     [0, false],
     'and none is counted'
   )

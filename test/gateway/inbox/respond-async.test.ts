@@ -300,7 +300,7 @@ test('a full inbox answers for a message that has outlived its record', async (t
   const first = await before.ask('a', { headers: ASYNC })
   // The same inbox, and none of its records.
   const { ask, gateway, inbox } = await startAsync(t, { shared: before.inbox, inbox: { depthMax: 1 } })
-  gateway.depths.told(await inbox.depths())
+  gateway.depths.pollFinished(await inbox.depths())
   const again = await ask('a', { headers: ASYNC })
   assert.deepEqual([again.status, again.text, again.headers['preference-applied']], [202, first.text, 'respond-async'])
   assert.equal((await ask('a', { headers: ASYNC, body: 'other' })).json.code, 'overloaded')
