@@ -279,8 +279,8 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I8'],
     patches: [{
       file: 'gateway/gateway.ts',
-      find: 'while (!this.drain.stopped && this.busy > 0 &&',
-      replace: 'while (!this.drain.stopped && this.busy > 1_000_000 &&'
+      find: 'while (!this.drain.stopped && this.workInFlight > 0 &&',
+      replace: 'while (!this.drain.stopped && this.workInFlight > 1_000_000 &&'
     }]
   },
   {

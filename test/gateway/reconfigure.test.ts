@@ -1,4 +1,4 @@
-/** What a reload changes in a gateway: its bounds at once, the longest lease only upwards. */
+/** A reload of a gateway changes its limits at once. The longest lease only grows. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startGuarded } from '../harness/gateway.ts'

@@ -35,9 +35,9 @@ export function faulty (inner: RecordStore): FaultyStore {
 
 /** Refused the connection: certainly not applied. */
 export const DOWN: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', false))
-/** In doubt, and in truth not applied. */
+/** Fails in doubt, and is not applied. */
 export const LOST_REQUEST: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', true))
-/** In doubt, and in truth applied. */
+/** Fails in doubt, but is applied. */
 export const LOST_REPLY: Fault = async (proceed) => {
   await proceed()
   throw new StoreUnavailable('memory', 'call', true)

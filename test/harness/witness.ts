@@ -21,7 +21,7 @@ export interface Witness {
   readonly url: string
   readonly port: number
   readonly seen: Seen[]
-  /** How it answers from now on. */
+  /** Sets its answer from now on. */
   answer: Behaviour
   /** Instead of reading the body and answering: everything is this one's. */
   onHead?: (request: IncomingMessage, response: ServerResponse) => void

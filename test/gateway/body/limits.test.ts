@@ -86,7 +86,7 @@ test('an answer for which there is no room is streamed and leaves a tombstone', 
 })
 
 test('what was buffered of an answer before there was no room is held until its client has read it', async (t) => {
-  // More of it than sockets take of what nobody reads.
+  // More than the sockets take while no one reads.
   const bufferedBytes = 16 * 1024 * 1024
   const large = Buffer.alloc(2 * bufferedBytes, 'x')
   const world = await startGuarded(t, {

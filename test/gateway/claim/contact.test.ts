@@ -1,4 +1,4 @@
-/** What is contact with the arbiter (E2b), call by call: acknowledged writes, and nothing that could be said while none goes through. */
+/** Contact with the arbiter (E2b), call by call: only acknowledged writes. A reply that is possible without writes is none. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeliveryToken, Fate } from '../../../src/core/inbox/message.ts'
@@ -18,7 +18,7 @@ const FATE: Fate = { kind: 'delivered', status: 200, answer: null }
 const ORDER = { ids: null, running: [], limit: 1, still: () => true }
 const NOTE = { token: TOKEN, tries: 1, afterMs: 1, absent: 'stays' } as const
 
-/** A store whose every call comes to the same. */
+/** A store whose calls all have the same result. */
 function saying<Store extends object> (result: () => Promise<unknown>): Store {
   return new Proxy({}, { get: () => result }) as Store
 }

@@ -46,7 +46,7 @@ async function start (t: TestContext): Promise<World> {
   return { sending, socket }
 }
 
-/** As a timer does: before the sockets are read. */
+/** Like a timer: before the sockets are read. */
 async function atTimer (work: () => void): Promise<void> {
   await new Promise<void>((resolve) => { setTimeout(() => { work(); resolve() }, 5) })
 }

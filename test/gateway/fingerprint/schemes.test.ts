@@ -1,4 +1,4 @@
-/** Ids by another scheme from one moment to the next: what is there keeps its id and is found by it, and nothing is executed under two. */
+/** A switch of the scheme of ids: existing records keep their ids and are found by them. Nothing is executed under two ids. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -139,7 +139,7 @@ test('what is past is no more in the way: the key has an id of the new scheme fr
   await seat.ask('k')
   store.records.switchScheme(KEYED)
   aheadMs = 120_000
-  // One that remembers nothing.
+  // A gateway with nothing in memory.
   const later = await startSeat(t, witness, store)
   const again = await later.ask('k')
   assert.deepEqual([again.headers['idempotent-replayed'], witness.seen.length], [undefined, 2])

@@ -121,7 +121,7 @@ test('beyond its depth an inbox takes nothing new, and answers for what it has',
   assert.equal((await ask('a')).status, 202)
   assert.equal((await ask('a', { body: 'other' })).status, 422)
   assert.equal((await messages()).length, 2)
-  // Delivered, and the store has said so: there is room again.
+  // Delivered, and the poll shows it: there is room again.
   await inbox.alive(OWNER, 60_000)
   for (const { token } of await inbox.take({ routes: [{ route: 'things', places: 2 }], owner: OWNER })) {
     await inbox.settle(token, { kind: 'delivered', answer: null, status: 204 })

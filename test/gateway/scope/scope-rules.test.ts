@@ -1,4 +1,4 @@
-/** Whose a request is, over real connections and under either rules; and what stays its caller's when the rules change. */
+/** The scope of requests over real connections, under either rules, and after a change of the rules. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { Agent } from 'node:http'
@@ -24,7 +24,7 @@ const BEARER = { Authorization: 'Bearer alice' }
 
 type Headers = Readonly<Record<string, string>>
 
-/** Which execution each of these got, one after the other on one connection. */
+/** The execution that answered each of these, sent in order on one connection. */
 async function ids (t: TestContext, { url }: Guarded, callers: readonly Headers[]): Promise<unknown[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => { agent.destroy() })
@@ -299,7 +299,7 @@ test('the certificate of a connection is read once for all its requests, and onl
 })
 
 test('a peer is trusted by its address', () => {
-  // What decides whether X-Forwarded-User names anybody: pinned here, since scopes hang on it.
+  // This decides whether X-Forwarded-User counts. It is pinned here because scopes depend on it.
   const trust = new PeerTrust(['10.0.0.0/8'])
   const raw = (remoteAddress: string) => ({ socket: { remoteAddress }, headers: {} }) as unknown as Parameters<PeerTrust['forwardedOf']>[0]
   assert.deepEqual(

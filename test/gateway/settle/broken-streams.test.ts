@@ -22,7 +22,7 @@ interface World extends Shared {
   readonly ended: Promise<unknown>
 }
 
-/** A stream whose first event its client has; the test says how it ends. */
+/** A stream whose first event the client has. The test ends it. */
 async function start (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): Promise<World> {
   const { promise, resolve: end } = Promise.withResolvers<'whole' | 'broken'>()
   const shared = await startShared(t, {
@@ -96,7 +96,7 @@ test('the tombstone is taken back however often the store has to be asked, and o
 test('a look from before that comes out afterwards puts the tombstone into Redis again, and not for long', async (t) => {
   const world = await start(t)
   const two = await world.startProcess()
-  // Redis has lost the copy, so that the row is asked; the answer to that question is late.
+  // Redis has lost the copy, so the row is read. The reply to that read is late.
   const [id] = await world.inner.list({ limit: 1 }).then((rows) => rows.map((row) => row.id))
   await world.locks.forget(id as Buffer)
   const [looked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
