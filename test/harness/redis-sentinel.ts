@@ -19,7 +19,7 @@ import type { RedisServer } from './redis.ts'
 export const MASTER_NAME = 'onceway-test'
 
 export interface RedisSentinel {
-  /** Two; which of them is the master changes. */
+  /** The two servers. Which one is the master changes. */
   readonly servers: readonly RedisServer[]
   /** Of the sentinels, as the configuration has them. */
   readonly addresses: ReadonlyArray<{ readonly host: string, readonly port: number }>
@@ -28,7 +28,7 @@ export interface RedisSentinel {
   readonly replica: () => Promise<RedisServer>
   /** Mends replication, if it was stopped: the replica has all that the master has, and the sentinels know both. */
   readonly settled: () => Promise<void>
-  /** Until the sentinels name this server, and it takes writes. */
+  /** Waits until the sentinels name this server and it takes writes. */
   readonly promoted: (server: RedisServer) => Promise<void>
   /** The replica gets nothing of what the master acknowledges from now on. */
   readonly stopReplication: () => Promise<void>
@@ -50,7 +50,7 @@ export const SENTINELS_MS_MAX = 60_000
 export interface SentinelOptions {
   /** Further arguments of both servers. */
   readonly args?: readonly string[]
-  /** Servers and sentinels speak nothing else. */
+  /** Servers and sentinels speak only TLS. */
   readonly tls?: Certificates
 }
 

@@ -17,8 +17,8 @@ const GROUPS = 5
 const OF_EACH_GROUP = 12
 const WORK_MS = 50
 /**
- * What began before the consumer was known to be down, and the pauses that double up to a second: 3.6 s at most in 24
- * measured outages, as chance would have it.
+ * The deliveries that began before the consumer was known to be down, and the pauses that double up to a second.
+ * At most 3.6 s in 24 measured outages, with random variation.
  */
 const SETTLES_DOWN_MS = 6_000
 /** The pause between two tries of a consumer that is down, of any message. */

@@ -3,11 +3,11 @@
  * execute.ts runs it.
  */
 import type { Refusal } from '../../core/limits/limit.ts'
-import type { About, Answer, Claim, RawHeaders, Token } from '../../core/record/record.ts'
+import type { About, Answer, Claim, Token } from '../../core/record/record.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import { sinceMs } from '../shared/clock-reading.ts'
 import type { ClockReading } from '../shared/clock-reading.ts'
-import type { AnswerBody } from '../shared/outcome.ts'
+import type { Streamed } from '../shared/outcome.ts'
 import type { RegistrationNumber } from '../shared/registration.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Sending } from '../../ports/upstream.ts'
@@ -41,14 +41,7 @@ export type ExecutionResult =
   }
   /** Fenced, and another owner's answer is stored. All waiters get that one (E7). */
   | { readonly kind: 'stored', readonly answer: Answer, readonly expiresAtMs: number }
-  | {
-    readonly kind: 'streamed'
-    readonly status: number
-    readonly headers: RawHeaders
-    readonly body: AnswerBody
-    readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
-    readonly stored: boolean
-  }
+  | Streamed
   | { readonly kind: 'released', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'hop', readonly answer: Answer, readonly kept: Answer }
   | { readonly kind: 'unprotected', readonly answer: Answer, readonly kept: Answer }

@@ -8,6 +8,16 @@ import type { Answer, RawHeaders } from '../../core/record/record.ts'
 
 export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
 
+/** Too large to keep, or a stream. Already settled as consumed (`stored`). Only the first requester gets the body. */
+export interface Streamed {
+  readonly kind: 'streamed'
+  readonly status: number
+  readonly headers: RawHeaders
+  readonly body: AnswerBody
+  readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
+  readonly stored: boolean
+}
+
 export type Outcome =
   /**
    * Refused before anything was claimed. `close`: the connection must not be used again.
@@ -25,15 +35,7 @@ export type Outcome =
   | { readonly kind: 'executed', readonly answer: Answer, readonly stored: boolean, readonly expiresAtMs: number | null }
   /** A stored answer, with the kept headers only. */
   | { readonly kind: 'replayed', readonly answer: Answer, readonly expiresAtMs: number }
-  /** Too large to keep, or a stream. Already settled as consumed (`stored`). Only the first requester gets the body. */
-  | {
-    readonly kind: 'streamed'
-    readonly status: number
-    readonly headers: RawHeaders
-    readonly body: AnswerBody
-    readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
-    readonly stored: boolean
-  }
+  | Streamed
   /** The upstream's answer says that nothing was done, or the route allows a second sending. The key is free again. */
   | { readonly kind: 'released', readonly answer: Answer }
   /** The answer of a hop, which does not prove an outcome. It is passed on as it came, and the record is indeterminate. */

@@ -1,6 +1,6 @@
 /**
- * Commits hang while everything can be read: a synchronous standby is away for longer than a lease. The living cannot renew, and
- * whoever looks at their records must not take that for their death.
+ * Commits hang while reads work: a synchronous standby is away for longer than a lease. Live owners cannot renew, and other
+ * processes must not take them for dead.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,5 @@
 /**
- * A claim that takes longer than a sending may (`claimTimeout` is the operator's to set): its lease is renewed while
- * the upstream works.
+ * A claim that takes longer than a sending may take (the operator sets `claimTimeout`). Its lease is renewed while the upstream works.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,6 @@
 /**
- * P4: the owner counts its lease from before the statement that granted it. A commit may take longer than a lease (a
- * synchronous standby that is slow, `claimTimeout: 60s` beside `lease: 1s`); its reply is then no reason to believe in one.
+ * P4: the owner counts its lease from before the statement that granted it. A commit may take longer than a lease: a slow synchronous
+ * standby, or `claimTimeout: 60s` with `lease: 1s`. The lease is then over when the reply comes.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,6 @@
 /**
- * A stream is settled as executed by its head (E5). The upstream that breaks it off afterwards has not said that it is done: the
- * owner takes its tombstone back, and retries are told that the outcome is unknown.
+ * A stream is settled as executed by its head (E5). If the upstream breaks it off afterwards, the outcome is unknown.
+ * The owner takes its tombstone back, and retries get `outcome-unknown`.
  */
 import assert from 'node:assert/strict'
 import { request as httpRequest } from 'node:http'
