@@ -1,4 +1,4 @@
-/** The judge puts each event where it can have been, and sees what only real processes show. */
+/** The judge places each event at a possible time, and finds what only real processes show. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { printOf } from '../harness/history.ts'

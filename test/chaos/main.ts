@@ -68,5 +68,5 @@ const results = [...enforced, ...inboxes]
 const args = process.argv.slice(2)
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results.length === 1 ? results[0] : results, null, 2)}\n`)
 if (values.report !== undefined) writeFileSync(values.report, mode === 'inbox' ? reportedInbox(inboxes, args) : reported(enforced, args))
-// Whatever is still open belongs to nobody any more.
+// Open handles have no owner any more.
 process.exit(results.some(({ violations }) => violations.length > 0) ? 1 : 0)

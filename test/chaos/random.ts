@@ -1,14 +1,11 @@
-/**
- * Chance that can be repeated: the same seed gives the same numbers, on every machine. Never used for anything that must
- * not be guessed.
- */
+/** Repeatable randomness: the same seed gives the same numbers on every machine. Never used for secrets. */
 
 export class Random {
   #state: number
 
   constructor (seed: number) {
     this.#state = seed >>> 0
-    // Neighbouring seeds start alike; a few rounds part them.
+    // Neighbouring seeds start alike. A few rounds separate them.
     for (let round = 0; round < WARM_UP; round++) this.float()
   }
 

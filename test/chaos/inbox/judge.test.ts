@@ -1,4 +1,4 @@
-/** The judge of mode inbox sees each kind of wrong, and excuses what a killed process or a lost answer explains, and nothing else. */
+/** The judge of mode inbox reports each kind of error, and excuses only what a killed process or a lost answer explains. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Incarnation } from '../gateways.ts'
@@ -119,7 +119,7 @@ function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEviden
   }
 }
 
-/** Each sentence once. */
+/** Each description once. */
 function found (...parts: ReadonlyArray<Partial<InboxEvidence>>): string[] {
   return Array.from(new Set(judgeInbox(evidence(...parts)).found.map(({ invariant }) => invariant)))
 }
