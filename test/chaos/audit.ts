@@ -62,7 +62,7 @@ export interface Written {
   readonly status?: number | null
   /** The transaction that wrote it. Absent: read from a row. */
   readonly transaction?: string | null
-  /** What the row was called; absent: as `record`. */
+  /** What the row was called. Absent: as `record`. */
   readonly id?: string
 }
 

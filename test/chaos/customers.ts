@@ -23,7 +23,7 @@ export interface Habits {
   readonly otherBodyShare: number
   readonly otherCallerShare: number
   readonly comesBackShare: number
-  /** Weights of the routes; absent: their own. */
+  /** Weights of the routes. Absent: their own. */
   readonly routes?: Readonly<Record<string, number>>
 }
 

@@ -18,7 +18,7 @@ const BREAKER = new URL('../broken/register.ts', import.meta.url).href
 
 export interface SeatOptions {
   readonly name: string
-  /** Of this run; config, log and the embedded store's directory go there. */
+  /** Of this run. Config, log and the embedded store's directory go there. */
   readonly directory: string
   /** The possible configurations. It begins with the first. */
   readonly configs: readonly string[]

@@ -31,7 +31,7 @@ export function fieldsOf ({ authorization, apiKey, tenant, host }: Caller): RawH
   ]
 }
 
-/** The hosts that callers name; every other one is an address of this machine. */
+/** The hosts that callers name. Every other one is an address of this machine. */
 const HOST = /\.test(:\d+)?$/
 
 /** Everything that tells callers apart, as the gateway sees it. */
@@ -95,7 +95,7 @@ export class Identities {
   readonly #names = new Map<string, string>()
   readonly #ids = new Map<string, readonly string[]>()
 
-  /** In the order in which they claim. `preserves`: the upstream is told the host, and every caller names one. */
+  /** In the order in which they claim. `preserves`: the upstream gets the client's Host, and every caller names one. */
   constructor (schemes: readonly [RunScheme, ...RunScheme[]], preserves: boolean) {
     this.#schemes = schemes
     this.#preserves = preserves

@@ -1,5 +1,5 @@
 /**
- * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
+ * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed. Exit 1 on any violation. With
  * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. `--topology NAME`: other stores than one of each
  * (topologies/). `--differ`: gateways with different configurations, which change (differ.ts). `--mode inbox --messages
  * N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.

@@ -96,7 +96,7 @@ export class Link {
     this.cut(1)
   }
 
-  /** The first ones; at least one, if there is any. */
+  /** The first ones. At least one, if there is any. */
   #some (share: number): Pair[] {
     const pairs = Array.from(this.#pairs)
     return pairs.slice(0, Math.ceil(pairs.length * share))

@@ -40,7 +40,7 @@ export class Random {
     return picked
   }
 
-  /** `weights` name how often; the rest of the names never. */
+  /** `weights` name how often. The rest of the names never. */
   weighted<Name extends string> (weights: Readonly<Partial<Record<Name, number>>>): Name {
     const entries = Object.entries(weights) as Array<[Name, number]>
     let left = this.float() * entries.reduce((sum, [, weight]) => sum + weight, 0)

@@ -101,7 +101,7 @@ export interface GatewayConfig {
   readonly upstream: string
   /** Of the narrow upstream. */
   readonly connections: number
-  /** What the ids of records are keyed with; absent: nothing. */
+  /** What the ids of records are keyed with. Absent: nothing. */
   readonly secrets?: { readonly secret: string, readonly previousSecret: string }
   /** The upstreams get the client's Host. */
   readonly preserves?: boolean

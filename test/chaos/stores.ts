@@ -14,7 +14,7 @@ import type { PlannedFault } from './plan.ts'
 export interface ChaosStores {
   readonly postgres: PostgresServer
   readonly redis: RedisServer
-  /** Members of the gateways' `stores.redis`; null: the url of the one server, through each gateway's own link. */
+  /** Members of the gateways' `stores.redis`. null: the url of the one server, through each gateway's own link. */
   readonly redisAt: string | null
   /** The gateways' database, past the proxy. */
   readonly database: string
@@ -70,7 +70,7 @@ export async function quitPostgres ({ postgres }: ChaosStores): Promise<void> {
   while (await answers(postgres.url)) await pause(20)
 }
 
-/** As long as it takes, within reason; started again if it has ended (a full disk may have ended it). */
+/** As long as it takes, within reason. Started again if it has ended (a full disk may have ended it). */
 export async function mendPostgres ({ postgres }: ChaosStores): Promise<void> {
   for (let tries = 0; tries < 20; tries++) {
     if (await answers(postgres.url)) return

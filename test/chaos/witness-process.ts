@@ -11,7 +11,7 @@ const NOT_DONE: ReadonlySet<Misbehaviour | null> = new Set(['429', '503'])
 serveMisbehaving<WitnessLine>({
   name: 'witness',
 
-  /** Mostly quick; some long enough to be joined, some longer than a lease. */
+  /** Mostly quick. Some long enough to be joined, some longer than a lease. */
   latencyMs: (pace, random) => {
     if (pace === 'slower') return random.between(900, 2_400)
     const kind = random.float()

@@ -39,7 +39,7 @@ export interface World {
   readonly absent: ReadonlySet<FaultKind>
   /** Those that this machine, or these stores, cannot have, and why. */
   readonly without: Readonly<Record<string, string>>
-  /** Ends the gateways; the files and the database stay readable. */
+  /** Ends the gateways. The files and the database stay readable. */
   readonly stopGateways: () => Promise<void>
   readonly stop: () => Promise<void>
 }

@@ -13,7 +13,7 @@ export type AsideSweep = Omit<Sweep, 'scenario'> & { readonly scenario: string }
 /** `wrong`: the error of {@link runAll}. */
 export interface Swept { readonly count: number, readonly wrong: string | null }
 
-/** What runs every case of a sweep, as {@link runAll} does; its thread ends with the file's tests. */
+/** What runs every case of a sweep, as {@link runAll} does. Its thread ends with the file's tests. */
 export function sweeper (): (sweep: Sweep) => Promise<number> {
   const worker = new Worker(new URL('./worker.ts', import.meta.url))
   after(async () => { await worker.terminate() })

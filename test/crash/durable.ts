@@ -23,7 +23,7 @@ export interface Opened {
 }
 
 export interface Durable {
-  /** The first opening and every one after a death; the one before is closed first. */
+  /** The first opening and every one after a death. The one before is closed first. */
   readonly open: () => Promise<Opened>
   readonly close: () => Promise<void>
 }

@@ -33,7 +33,7 @@ export type Behaviour =
   | { readonly kind: 'refuse' }
   /** Executed, and the connection breaks instead of an answer. */
   | { readonly kind: 'break', readonly afterMs: number }
-  /** A hop answers (pages.ts); `done`: executed all the same. */
+  /** A hop answers (pages.ts). `done`: executed all the same. */
   | { readonly kind: 'page', readonly page: Page, readonly done: boolean, readonly afterMs: number }
   | { readonly kind: 'silence' }
 
@@ -205,7 +205,7 @@ function streamOf (chunks: readonly Buffer[]): Extract<UpstreamResult, { kind: '
 
 export interface Client {
   readonly key: string
-  /** What its Authorization says; empty: it has none. */
+  /** What its Authorization says. Empty: it has none. */
   readonly scope: string
   /** Other headers that name the caller. */
   readonly besides?: RawHeaders

@@ -232,7 +232,7 @@ class Simulation {
 
   // -------------------------------------------------------------- clients
 
-  /** `patienceMs`: how long a client asks again; 0: each asks once. */
+  /** `patienceMs`: how long a client asks again. 0: each asks once. */
   async #serve (clients: readonly Client[], patienceMs: number): Promise<void> {
     let waiting = clients.length
     for (const client of clients) {

@@ -24,16 +24,16 @@ export interface PostgresServer {
   stop: () => Promise<void>
   /** SIGKILL to all of its processes, like a power cut without damage to the disk. */
   kill: () => Promise<void>
-  /** Starts again on the same data and port, after {@link kill} or from running; resolves when it answers. */
+  /** Starts again on the same data and port, after {@link kill} or from running. Resolves when it answers. */
   restart: () => Promise<void>
   /** SIGSTOP to all of its processes: connections stay open, and nothing answers. */
   pause: () => void
   resume: () => void
-  /** A new, empty database; its real name is `name` with a random end. Gone with the server, or on `stop`. */
+  /** A new, empty database. Its real name is `name` with a random end. Gone with the server, or on `stop`. */
   createDatabase: (name: string) => Promise<string>
 }
 
-/** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
+/** A cold start with recovery on a slow disk. A warm one takes a tenth of a second. */
 const START_MS_MAX = 30_000
 /** Little memory, and no sockets outside 127.0.0.1. Durability is as in production, because tests kill it. */
 const SETTINGS = [

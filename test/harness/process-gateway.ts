@@ -44,7 +44,7 @@ export interface ProcessGatewayOptions {
 /** A test, or another owner that ends. */
 interface Ending { after: (end: () => Promise<void>) => void }
 
-/** Longest start on a busy machine, with workers; it takes half a second on an idle one. */
+/** Longest start on a busy machine, with workers. It takes half a second on an idle one. */
 const START_MS_MAX = 60_000
 
 export async function startProcess (t: Ending, options: ProcessGatewayOptions): Promise<ProcessGateway> {

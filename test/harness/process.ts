@@ -12,7 +12,7 @@ export interface User { readonly uid: number, readonly gid: number }
 export interface LaunchOptions {
   readonly file: string
   readonly args: readonly string[]
-  /** Working directory; the log is written into it. */
+  /** Working directory. The log is written into it. */
   readonly directory: string
   readonly log: string
   readonly user?: User | undefined

@@ -24,7 +24,7 @@ export interface RedisCluster {
   readonly ownerOf: (slot: number) => Promise<ClusterNode>
   /** Sets MIGRATING and IMPORTING: existing keys are served by the old node, all others by the new one. */
   readonly beginMove: (slot: number, to: ClusterNode) => Promise<ClusterNode>
-  /** Every key of the slot, one by one; then the slot. */
+  /** Moves every key of the slot, one by one, and then the slot. */
   readonly endMove: (slot: number, to: ClusterNode) => Promise<void>
   /** Whether an unserved slot takes the whole cluster down (Redis's default). */
   readonly wantsAllSlots: (wants: boolean) => Promise<void>
@@ -45,7 +45,7 @@ export interface ClusterOptions {
 
 const SLOTS = 16_384
 const START_MS_MAX = 15_000
-/** Redis's own file of the cluster; without persistence nothing else would bring a node's slots back. */
+/** Redis's own file of the cluster. Without persistence nothing else would bring a node's slots back. */
 const CLUSTERED = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf']
 
 export async function startRedisCluster ({

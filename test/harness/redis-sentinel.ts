@@ -44,7 +44,7 @@ const QUORUM = 2
 const DOWN_AFTER_MS = 500
 /** An election that no sentinel wins is held again after twice this. */
 const FAILOVER_TIMEOUT_MS = 2_000
-/** Sentinels that were not scheduled for two seconds trust nothing they see for thirty (TILT); then there may be an election. */
+/** Sentinels that were not scheduled for two seconds trust nothing they see for thirty (TILT). Then there may be an election. */
 export const SENTINELS_MS_MAX = 60_000
 
 export interface SentinelOptions {

@@ -23,7 +23,7 @@ export interface RedisServer {
   /** Waits until it has ended and removes its directory. */
   stop: () => Promise<void>
   kill: () => Promise<void>
-  /** Starts again on the same port, empty; resolves when it answers. */
+  /** Starts again on the same port, empty. Resolves when it answers. */
   restart: () => Promise<void>
   /** SIGSTOP: connections stay open, and nothing answers. */
   pause: () => void

@@ -7,7 +7,7 @@ import type { PostgresServer } from './postgres.ts'
 
 export interface SteppingDatabase {
   readonly url: string
-  /** From what it says now; negative: set back. */
+  /** From what it says now. Negative: set back. */
   readonly step: (ms: number) => Promise<void>
 }
 

@@ -8,12 +8,12 @@ interface Timer { readonly atMs: number, readonly call: () => void }
 
 /** More armed timers than this mean a leak in the simulation. */
 const TIMERS_MAX = 100_000
-/** Any Unix time; the same in every run. */
+/** An arbitrary Unix time, the same in every run. */
 const START_WALL_MS = 1_800_000_000_000
 
 export class Timeline {
   #nowMs = 0
-  /** Sorted by time; of equal times, the one armed first goes first. */
+  /** Sorted by time. Of equal times, the one armed first goes first. */
   readonly #timers: Timer[] = []
   readonly #real = new Set<Promise<unknown>>()
 

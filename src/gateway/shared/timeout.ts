@@ -17,7 +17,7 @@ export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise
   })
 }
 
-/** As {@link withTimeout}. It also times out when `gone` resolves, because then nobody waits for the answer. */
+/** As {@link withTimeout}. It also times out when `gone` resolves, because then no client waits for the answer. */
 export async function withTimeoutOrGone<T> (
   clock: Clock,
   ms: number,

@@ -74,7 +74,7 @@ export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
   }]))
 }
 
-/** A stamp for each that came by the network; what the consumer saw belongs to one of them. */
+/** A stamp for each that came by the network. What the consumer saw belongs to one of them. */
 function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): Sending[] {
   const answers = new Map(
     consumed.flatMap((line) => 'answeredMs' in line ? [[line.delivery, { atMs: line.answeredMs, status: line.status }] as const] : [])

@@ -78,7 +78,7 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
     emphasis: { plan: [], habits: { ...PLAIN, routes: { wish: 1 } } },
     breaks: ['N2', 'N5']
   },
-  // Woken with answers to deliveries that others have taken over, and have under way: with few messages, so that those go out at once.
+  // Resumed with answers to deliveries that others have taken over and are sending. There are few messages, so they go out at once.
   'settle-any-token': {
     seconds: 19,
     messages: 100,

@@ -58,7 +58,7 @@ function stamp (wish: Wish, atMs: number, attempt: number, call = 'a'): Stamp {
 
 let deliveries = 0
 
-/** Seen by the consumer, and answered a while later; status null: never. */
+/** Seen by the consumer, and answered a while later. Status null: never. */
 function consumed (
   wish: Wish,
   atMs: number,

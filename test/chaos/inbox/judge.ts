@@ -16,7 +16,7 @@ export interface InboxJudgement {
   readonly messages: ReadonlyMap<string, Message>
 }
 
-/** A delivery leaves up to this much before it is seen on the network of a busy machine; a sixth of a worker's lease is twice that. */
+/** A delivery leaves up to this much before it is seen on the network of a busy machine. A sixth of a worker's lease is twice that. */
 const SEEN_LATE_MS = 1_000
 
 export function judgeInbox (evidence: InboxEvidence): InboxJudgement {

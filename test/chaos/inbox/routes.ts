@@ -16,7 +16,7 @@ export interface InboxRoute {
   readonly stops: boolean
   /** What may have been sent is not sent again. */
   readonly holds: boolean
-  /** Another body under the same key is another request; elsewhere another target is. */
+  /** Another body under the same key is another request. Elsewhere another target is. */
   readonly comparesBody: boolean
   readonly keyIn: 'header' | 'body'
   readonly batch: boolean

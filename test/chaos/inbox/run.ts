@@ -49,7 +49,7 @@ export interface InboxEmphasis {
   readonly habits?: Partial<InboxHabits>
   readonly pauseMs?: number
   readonly pace?: Pace
-  /** How long it waits at the end for what is open; a broken worker may never come to one. */
+  /** How long it waits at the end for what is open. A broken worker may never come to one. */
   readonly drainMs?: number
 }
 
@@ -104,7 +104,7 @@ const FAULTS_LONGEST = 4
 const OPERATOR_EVERY_MS = 8_000
 /** Senders wait for each other, and some must come back later. */
 const ANSWERED_WITHIN_MS = 180_000
-/** A worker's lease, as long a contact, a recovery; and the backlog of a whole run on a machine with two cores for all of it. */
+/** A worker's lease, as long a contact, a recovery, and the backlog of a whole run on a machine with two cores. */
 const DRAINED_WITHIN_MS = 240_000
 
 export async function runInbox (options: InboxOptions): Promise<InboxResult> {
@@ -250,7 +250,7 @@ class InboxRun {
   }
 }
 
-/** What a run deals by itself; `freeze-lease` is the inbox's own. */
+/** What a run deals by itself. `freeze-lease` is the inbox's own. */
 const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
   ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])),
   'gateway-kill': 4,

@@ -26,7 +26,7 @@ export interface InboxHabits {
   readonly poisonShare: number
   /** In no order, on a route that has one. */
   readonly groupless: number
-  /** Weights of the routes; absent: their own. */
+  /** Weights of the routes. Absent: their own. */
   readonly routes?: Readonly<Record<string, number>>
 }
 
@@ -74,7 +74,7 @@ export class Senders {
 
   get messages (): number { return this.#messages }
 
-  /** Sends until all messages are on their way; resolves then. */
+  /** Resolves when all messages are on their way. */
   async come (): Promise<void> {
     const { messages, seconds, openMax } = this.#habits
     for (const startedAt = performance.now(); this.#messages < messages && !this.#stopped; await pause(20)) {

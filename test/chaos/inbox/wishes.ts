@@ -85,7 +85,7 @@ function recordOf (route: string, scope: string, key: string): string {
   return recordId(route, found.scope, key).toString('base64url')
 }
 
-/** The sender's own; the rest is the gateway's and the connection's. `prefer`: what asks for the inbox is for the gateway. */
+/** The sender's own. The rest is the gateway's and the connection's. `prefer`: what asks for the inbox is for the gateway. */
 const THEIRS: ReadonlySet<string> = new Set([
   'content-type', 'authorization', 'idempotency-key', 'x-group', 'x-trail', 'x-poison', 'prefer'
 ])

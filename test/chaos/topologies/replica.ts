@@ -1,4 +1,4 @@
-/** A primary with a synchronous standby, which is promoted when the primary is killed; the run goes on with a new standby. */
+/** A primary with a synchronous standby, which is promoted when the primary is killed. The run goes on with a new standby. */
 import { startPair } from '../../harness/replication.ts'
 import type { Pair } from '../../harness/replication.ts'
 import { query } from '../../harness/postgres.ts'

@@ -57,7 +57,7 @@ test('a body for which there is no room gets 503 before any claim', async (t) =>
   const { answer, open } = slow()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, bufferedBytes: 1000 } } })
-  // Three quarters are for requests; the rest is kept for answers.
+  // Three quarters are for requests. The rest is kept for answers.
   const first = world.ask('one', { body: 'x'.repeat(700) })
   await world.witness.reached(1)
   assert.equal(world.gateway.limits.buffered.held, 700)

@@ -73,7 +73,7 @@ test('an acceptance that nobody confirms does not stay claimed for ever either',
     upstream: { timeoutMs: TIMEOUT_MS },
     world: { clock, records: records.store }
   })
-  // The inbox's table is locked, say; the records' is not.
+  // As if the inbox's table is locked, and the table of records is not.
   faults.set('accept', LOST_REQUEST)
   const refused = await ask('k', { headers: ASYNC })
   assert.equal(refused.json.code, 'store-unavailable')

@@ -46,7 +46,7 @@ export function bySubject (jwks: string, more: Partial<JwtPolicy> = {}): Partial
   return { scope: { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] }, jwt: { jwks, issuer: null, audience: null, ...more } }
 }
 
-/** What is not parted by dots and has no header says nothing of keys; this does, and is signed by nobody. */
+/** A token with this header and these claims, and a signature of zeros. */
 export function unsigned (header: object, claims: object): string {
   const [head, body] = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
   return `${head}.${body}.${Buffer.alloc(64).toString('base64url')}`
