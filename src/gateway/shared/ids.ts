@@ -45,7 +45,7 @@ export class Ids {
   #blocked: string | null = null
   #refreshing: Promise<void> | null = null
   /**
-   * Cache of the fingerprint algorithms of lost records, by scheme and route. Lost records only become fewer, so the cache stays right.
+   * Cache of the fingerprint algorithms of lost records, by scheme and route. Lost records only become fewer, so the cache never misses one.
    * A switch of schemes clears it: a failover may have undone an earlier switch, and the next one loses more.
    */
   readonly lostAlgorithms = new Map<string, readonly number[]>()
