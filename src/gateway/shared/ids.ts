@@ -45,7 +45,7 @@ export class Ids {
   #blocked: string | null = null
   #refreshing: Promise<void> | null = null
   /**
-   * Cache of the fingerprint algorithms of lost records, by scheme and route. Lost records only become fewer, so the cache never misses one.
+   * Cache of the fingerprint algorithms of lost records, by scheme and route. Lost records only become fewer: the cache misses none.
    * A switch of schemes clears it: a failover may have undone an earlier switch, and the next one loses more.
    */
   readonly lostAlgorithms = new Map<string, readonly number[]>()
