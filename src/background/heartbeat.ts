@@ -3,22 +3,22 @@
  * of a worker's at most.
  */
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Sign } from '../gateway/shared/arbiter-clock.ts'
+import type { AcknowledgedBeat } from '../gateway/shared/arbiter-clock.ts'
 import { readClocks } from '../gateway/shared/clock-reading.ts'
 import { Service } from './service.ts'
 
 export function heartbeat (gateway: Gateway): Service {
   const { arbiterClock, generation, registration, ids, deps: { clock, log, records, locks } } = gateway
-  const sign = async (others: readonly Buffer[]): Promise<Sign> => {
+  const sign = async (others: readonly Buffer[]): Promise<AcknowledgedBeat> => {
     const asked = readClocks(clock)
     const signed = await arbiterClock.beat(records, others)
     generation.learn(signed.beaten.generation, asked)
-    registration.beaten(asked)
-    await ids.heard(signed.beaten.scheme)
+    registration.heartbeatAcknowledged(asked)
+    await ids.refreshIfChanged(signed.beaten.scheme)
     return signed
   }
   let signing: Promise<void> | null = null
-  generation.sign = async () => {
+  generation.heartbeat = async () => {
     signing ??= sign([]).then(() => {}).finally(() => { signing = null })
     return signing
   }

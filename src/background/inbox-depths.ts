@@ -1,6 +1,6 @@
 /** Asks the store how much is in the inboxes: for the bounds at the door, for the metrics, and for what nobody delivers. */
 import type { Gateway } from '../gateway/gateway.ts'
-import { everyDepth, strayDepths } from '../gateway/limits/inbox-depths.ts'
+import { depthsOfAllRoutes, orphanedDepths } from '../gateway/limits/inbox-depths.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
 import { StoreUnavailable } from '../ports/errors.ts'
 import { Service } from './service.ts'
@@ -39,16 +39,16 @@ class Depths {
   async ask (): Promise<void> {
     const { depths, deps: { inbox, inboxes, meter } } = this.#gateway
     if (this.#idle === inboxes) return
-    depths.asking()
+    depths.pollStarted()
     const told = await inbox.depths().catch(unreached)
     if (told === null) return
-    depths.told(told)
-    meter.inbox(everyDepth(told, inboxes))
-    this.#tellStrays(strayDepths(told, inboxes))
+    depths.pollFinished(told)
+    meter.inbox(depthsOfAllRoutes(told, inboxes))
+    this.#tellStrays(orphanedDepths(told, inboxes))
     this.#idle = inboxes.size === 0 && told.length === 0 ? inboxes : null
   }
 
-  #tellStrays (strays: ReturnType<typeof strayDepths>): void {
+  #tellStrays (strays: ReturnType<typeof orphanedDepths>): void {
     for (const { route, waiting } of strays) {
       if (!this.#strays.has(route)) {
         this.#gateway.deps.log.warn(

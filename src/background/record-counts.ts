@@ -16,7 +16,7 @@ export function counting (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
-      await gateway.recordCounts.tell()
+      await gateway.recordCounts.report()
       return false
     }
   })

@@ -24,7 +24,7 @@ export function registering (gateway: Gateway, says = true): Service {
     clock,
     log,
     round: async () => {
-      await gateway.registration.look()
+      await gateway.registration.check()
       const { registry, meter } = gateway.deps
       const differences = (await registry.differing(gateway.registration.gateway)).flatMap((other) => differencesOf(gateway, other))
       meter.differing(countsOf(differences))

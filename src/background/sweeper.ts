@@ -52,7 +52,7 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   const counts = await gateway.deps.counts.sweep(BATCH_MAX)
   if (gateway.ids.inTransition) {
     await records.endEarlierScheme()
-    await gateway.ids.look()
+    await gateway.ids.refresh()
   }
   return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX || counts === BATCH_MAX
 }

@@ -33,11 +33,11 @@ export function startExecution (context: ExecuteContext, keyed: KeyedRequest): E
   const { route, identified: { scope }, claim: { fingerprint } } = keyed
   const execution = new Execution(keyed, random.bytes(OWNER_BYTES), clock)
   if (scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, { scope, rules: ids.rules })) meter.scopeSplit(route.name)
-  context.executions.enter(execution)
+  context.executions.add(execution)
   meter.executions(1)
-  keyed.reservation.share()
+  keyed.reservation.retain()
   limits.executing.force(1, keyed.reservation.holder)
-  if (keyed.deferred) context.depths.enter(route.name, sizeOf([keyed]))
+  if (keyed.deferred) context.depths.reserve(route.name, sizeOf([keyed]))
   context.background(execute(context, execution).finally(() => { finish(context, execution) }))
   return execution
 }
@@ -46,8 +46,8 @@ function finish (context: ExecuteContext, execution: Execution): void {
   const { limits } = context
   const { keyed } = execution
   context.leases.drop(execution)
-  context.executions.leave(execution)
-  if (keyed.deferred) context.depths.leave(keyed.route.name, sizeOf([keyed]))
+  context.executions.remove(execution)
+  if (keyed.deferred) context.depths.release(keyed.route.name, sizeOf([keyed]))
   keyed.reservation.release()
   limits.executing.release(1, keyed.reservation.holder)
   execution.releaseAnswer()
@@ -65,9 +65,9 @@ async function execute (context: ExecuteContext, execution: Execution): Promise<
   const { steps } = keyed
   const decision = await claimInTime(context, execution)
   steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  const sends = execution.sends(decision)
+  const sends = execution.sendsAfter(decision)
   // Later duplicates make their own claim. Those that have joined get this claim's decision.
-  if (!sends) context.executions.leave(execution)
+  if (!sends) context.executions.remove(execution)
   execution.decision.resolve(decision)
   if (!sends) return
   if (decision.kind !== 'won') return sendUnprotected(context, execution)

@@ -10,12 +10,12 @@ import { Drain } from './shared/drain.ts'
 import { Executions } from './execution/executions.ts'
 import { Generation } from './shared/generation.ts'
 import { InboxDepths } from './limits/inbox-depths.ts'
-import { KnownScopes } from './scope/known-scopes.ts'
+import { ScopeCache } from './scope/scope-cache.ts'
 import { Ids } from './shared/ids.ts'
 import { Leases } from './execution/lease-renewal.ts'
 import { Limits } from './limits/limits.ts'
 import type { DropMode, InboxMode, Modes } from './execution/modes.ts'
-import { observed, observedInbox } from './shared/observed-store.ts'
+import { trackContact, trackWorkerContact } from './shared/contact-tracking.ts'
 import type { PipelineContext } from './pipeline.ts'
 import { ReplayCache } from './execution/replay-cache.ts'
 import { RecordCounts } from './authorise/record-counts.ts'
@@ -53,7 +53,7 @@ export class Gateway implements PipelineContext {
   readonly subscriptions: RecordSubscriptions
   readonly scopeSplits = new ScopeSplits()
   readonly notices = new Notices(() => this.deps)
-  readonly knownScopes = new KnownScopes()
+  readonly scopeCache = new ScopeCache()
   readonly recordCounts: RecordCounts
   /** How much is in the inboxes, as far as this process knows. */
   readonly depths = new InboxDepths()
@@ -75,11 +75,11 @@ export class Gateway implements PipelineContext {
     this.lapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, deps.longestLeaseMs, shortestLeaseMs)
     this.workerLapseGuard = lapseGuardFor(deps.clock, this.arbiterClock, WORKER_LEASE_MS)
     this.heartbeatMs = heartbeatMs(shortestLeaseMs)
-    this.arbiterClock.onAnew = () => { for (const lapseGuard of [this.lapseGuard, this.workerLapseGuard]) lapseGuard.broken() }
+    this.arbiterClock.onTrustReset = () => { for (const lapseGuard of [this.lapseGuard, this.workerLapseGuard]) lapseGuard.breakContact() }
     this.deps = {
       ...deps,
-      records: observed(deps.records, this.lapseGuard, this.workerLapseGuard),
-      inbox: observedInbox(deps.inbox, this.workerLapseGuard)
+      records: trackContact(deps.records, this.lapseGuard, this.workerLapseGuard),
+      inbox: trackWorkerContact(deps.inbox, this.workerLapseGuard)
     }
     this.limits = new Limits(() => this.deps)
     this.replayCache = new ReplayCache(deps.clock, deps.limits.recentBytes)
@@ -88,14 +88,14 @@ export class Gateway implements PipelineContext {
     this.writes = new RecordWrites(this)
     this.ids = new Ids(() => this.deps, deps)
     this.registration = new Registration(() => this.deps, this.arbiterClock.gateway, this.ids)
-    this.ids.onSwitch = () => { this.registration.comparesAnew() }
+    this.ids.onSwitch = () => { this.registration.rulesChanged() }
     this.recordCounts = new RecordCounts(this)
     this.subscriptions = new RecordSubscriptions(deps)
     this.drop = modes.drop(this)
     this.inbox = modes.inbox(this)
   }
 
-  get underWay (): number { return this.executions.size + this.drop.size }
+  get executionsInFlight (): number { return this.executions.size + this.drop.size }
 
   /**
    * A reload. Executions keep the route that they started with; limits change at once. Leases of the old length may
@@ -118,7 +118,7 @@ export class Gateway implements PipelineContext {
   }
 
   /** This process executes it, or has its answer in memory. */
-  readonly knows = (name: string): boolean =>
+  readonly isInMemory = (name: string): boolean =>
     this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
 
   /** Work that no request waits for. Its failure is logged. */
@@ -129,13 +129,13 @@ export class Gateway implements PipelineContext {
   }
 
   /** Executions, and deliveries of messages. */
-  get busy (): number { return this.underWay + this.drain.deliveries.size }
+  get workInFlight (): number { return this.executionsInFlight + this.drain.deliveries.size }
 
   /** Resolves when nothing is in flight, or after `ms`. */
   async idle (ms: number): Promise<boolean> {
     const endsAtMs = this.deps.clock.monotonicMs() + ms
-    while (!this.drain.stopped && this.busy > 0 && this.deps.clock.monotonicMs() < endsAtMs) await this.drain.pause(IDLE_LOOK_MS)
-    return this.busy === 0
+    while (!this.drain.stopped && this.workInFlight > 0 && this.deps.clock.monotonicMs() < endsAtMs) await this.drain.pause(IDLE_LOOK_MS)
+    return this.workInFlight === 0
   }
 
   /** Ends the drain: unsent requests are released, sent ones are settled as indeterminate, and their waiters get that answer. */

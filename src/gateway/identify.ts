@@ -5,7 +5,7 @@
 import { keySourceText } from '../core/key/sources.ts'
 import type { FoundKey } from '../core/key/sources.ts'
 import { BodyReservation } from './body/body-reservation.ts'
-import { BodyRoom, holderOf } from './body/body-room.ts'
+import { BodyBudget, holderOf } from './body/body-budget.ts'
 import { readWhole } from './body/read-whole.ts'
 import type { ReadBody } from './body/read-whole.ts'
 import { ONE } from './execution/modes.ts'
@@ -13,15 +13,15 @@ import type { InboxMode, SplitMessage } from './execution/modes.ts'
 import { keyedRequest } from './fingerprint/keyed-request.ts'
 import type { KeyedRequest, Part } from './fingerprint/keyed-request.ts'
 import { passOn } from './forward/pass-on.ts'
-import { notIssued } from './issued-keys/judge.ts'
-import { keyWith } from './key/body-key.ts'
-import type { SoughtKey } from './key/body-key.ts'
+import { issuedKeyRefusal } from './issued-keys/judge.ts'
+import { resolveKey } from './key/body-key.ts'
+import type { UsableHeadKey } from './key/body-key.ts'
 import type { GuardedRequest } from './key/guarded-request.ts'
 import type { Limits } from './limits/limits.ts'
 import { callerScope } from './scope/scope.ts'
 import type { CallerContext } from './scope/scope.ts'
 import type { Drain } from './shared/drain.ts'
-import type { Identified, ScopeUnder } from './shared/ids.ts'
+import type { Identified, ScopeByRules } from './shared/ids.ts'
 import { rejected } from './shared/outcome.ts'
 import type { Outcome } from './shared/outcome.ts'
 
@@ -30,7 +30,7 @@ export interface IdentifyContext extends CallerContext {
   readonly limits: Limits
   readonly inbox: InboxMode
   /** This process executes it, or has its answer in memory. */
-  readonly knows: (name: string) => boolean
+  readonly isInMemory: (name: string) => boolean
 }
 
 /** `parts`: the events of a batch; each becomes one message. */
@@ -44,7 +44,7 @@ export interface IdentifiedRequest {
 
 export type Identification = IdentifiedRequest | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
 
-export async function identify (context: IdentifyContext, request: GuardedRequest, key: SoughtKey): Promise<Identification> {
+export async function identify (context: IdentifyContext, request: GuardedRequest, key: UsableHeadKey): Promise<Identification> {
   const { route } = request
   if (context.drain.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
   const startedAt = context.deps.clock.monotonicMs()
@@ -52,16 +52,17 @@ export async function identify (context: IdentifyContext, request: GuardedReques
   request.steps.scopeMs = context.deps.clock.monotonicMs() - startedAt
   if (scope.kind === 'refused') return scope
   if (context.ids.blocked !== null) return refused({ kind: 'unavailable' })
-  const foreign = key.kind === 'keyless' ? null : notIssued(context, request, key, scope)
+  const foreign = key.kind === 'keyless' ? null : issuedKeyRefusal(context, request, key, scope)
   if (foreign !== null) return refused(foreign)
   const leave = context.limits.takeCallerSlot(scope.caller)
   if (leave === null) return refused(rejected('too-many-in-flight'))
   const holder = holderOf(scope.caller, request.peer)
   request.steps.holder = holder
-  const room = new BodyRoom(context.limits, holder, route.idempotency.keep.requestBytesMax)
+  const room = new BodyBudget(context.limits, holder, route.idempotency.keep.requestBytesMax)
   let identification: Identification | null = null
   try {
-    identification = await identifyBody(context, request, key, { scopeUnder: (rules) => scope.under(rules)?.scope ?? null, room, leave })
+    const scopeByRules: ScopeByRules = (rules) => scope.byRules(rules)?.scope ?? null
+    identification = await identifyBody(context, request, key, { scopeByRules, room, leave })
     return identification
   } finally {
     // An identified request gives its slot back together with its body (body/body-reservation.ts).
@@ -72,14 +73,19 @@ export async function identify (context: IdentifyContext, request: GuardedReques
   }
 }
 
-async function identifyBody (context: IdentifyContext, request: GuardedRequest, key: SoughtKey, caller: Caller): Promise<Identification> {
+async function identifyBody (
+  context: IdentifyContext,
+  request: GuardedRequest,
+  key: UsableHeadKey,
+  caller: Caller
+): Promise<Identification> {
   const { route, steps } = request
   const read = await readWhole(context.deps, request, route.idempotency.keep.requestBytesMax, caller.room)
   if (read.kind === 'refused') return read
   const split = key.kind === 'body' ? context.inbox.split(request, read.body, context.deps.clock.wallMs, context.ids.rules) : ONE
   if (split.kind === 'refused') return refused(split.outcome)
   if (split.kind === 'several') return severalOf(context, request, split.messages, { ...caller, read })
-  const found = keyWith(context.deps, request, key, read.body)
+  const found = resolveKey(context.deps, request, key, read.body)
   if (found.kind === 'refused') return found
   if (found.kind === 'passes') return passed(context, request, found, { body: read.body, room: caller.room })
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
@@ -90,30 +96,30 @@ async function identifyBody (context: IdentifyContext, request: GuardedRequest, 
 function identified (
   context: IdentifyContext,
   request: GuardedRequest,
-  { scopeUnder, room, leave, found, read }: Keyed,
+  { scopeByRules, room, leave, found, read }: Keyed,
   messages: readonly SplitMessage[] | null
 ): Identification {
   const { route } = request
   const reservation = new BodyReservation(room, leave)
-  const { knows } = context
+  const { isInMemory } = context
   const keyed = (identity: Identified): KeyedRequest => keyedRequest(context.deps, request, { ...found, ...read }, identity, reservation)
-  const first = context.ids.identify(route, scopeUnder, found.key, knows)
+  const first = context.ids.identify(route, scopeByRules, found.key, isInMemory)
   if (first === null) return refused({ kind: 'unavailable' })
   const made = keyed(first)
   return {
     kind: 'keyed',
     keyed: made,
     parts: messages?.map((message) =>
-      context.inbox.partOf(made, message, context.ids.identify(route, scopeUnder, message.key, knows) ?? first)) ?? null,
+      context.inbox.partOf(made, message, context.ids.identify(route, scopeByRules, message.key, isInMemory) ?? first)) ?? null,
     again: async () => {
-      await context.ids.look()
-      const identity = await context.ids.identifyAnew(route, scopeUnder, found.key)
+      await context.ids.refresh()
+      const identity = await context.ids.identifyAnew(route, scopeByRules, found.key)
       if (identity === null) return null
       const anew = keyed(identity)
       const parts = messages === null
         ? null
         : await Promise.all(messages.map(async (message) =>
-          context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeUnder, message.key) ?? identity)))
+          context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeByRules, message.key) ?? identity)))
       return { keyed: anew, parts }
     }
   }
@@ -136,7 +142,7 @@ async function passed (
   context: IdentifyContext,
   request: GuardedRequest,
   { preset, why }: Extract<FoundKey, { kind: 'passes' }>,
-  { body, room }: { readonly body: Buffer, readonly room: BodyRoom }
+  { body, room }: { readonly body: Buffer, readonly room: BodyBudget }
 ): Promise<Identification> {
   context.deps.meter.passed(request.route.name, preset, why)
   request.steps.keyFrom = preset
@@ -144,9 +150,9 @@ async function passed (
 }
 
 interface Caller {
-  readonly scopeUnder: ScopeUnder
+  readonly scopeByRules: ScopeByRules
   /** Counts the bytes of its body. */
-  readonly room: BodyRoom
+  readonly room: BodyBudget
   /** Gives the caller's slot back. */
   readonly leave: () => void
 }

@@ -4,7 +4,7 @@
  * joins an execution that runs here, or starts its own (`claim`, `forward`, `settle`: execute.ts).
  */
 import { sameRequest } from '../core/fingerprint/fingerprint.ts'
-import { authorised } from './authorise/authorise.ts'
+import { authorisationRefusal } from './authorise/authorise.ts'
 import { identify } from './identify.ts'
 import type { IdentifiedRequest, IdentifyContext } from './identify.ts'
 import { decisionWithoutClaim } from './claim/row-decision.ts'
@@ -15,11 +15,13 @@ import type { Execution, ExecutionResult } from './execution/execution.ts'
 import type { KeyedRequest, Part } from './fingerprint/keyed-request.ts'
 import { IdentityMoved } from './shared/ids.ts'
 import { mayBeLost } from './fingerprint/lost-secret.ts'
-import { noteMistyped } from './key/mistyped-key.ts'
+import { warnMistypedKey } from './key/mistyped-key.ts'
 import type { DropMode } from './execution/modes.ts'
 import type { Outcome } from './shared/outcome.ts'
 import { rejected } from './shared/outcome.ts'
-import { asAccepted, fromResult, fromResultOfAnother, fromCache, fromDecision, inFlight, isOfTheRecord } from './execution/outcomes.ts'
+import {
+  asAccepted, fromCache, fromDecision, inFlight, isOutcomeStored, outcomeForStarter, outcomeForWaiter
+} from './execution/outcomes.ts'
 import { TIMED_OUT, POLL_FIRST_MS, POLL_LONGEST_MS, withTimeout, withTimeoutOrGone } from './shared/timeout.ts'
 import type { GuardedRequest } from './key/guarded-request.ts'
 import type { RecordSubscription, RecordSubscriptions } from './execution/record-subscriptions.ts'
@@ -32,14 +34,14 @@ export interface PipelineContext extends IdentifyContext, ExecuteContext {
 export async function handle (context: PipelineContext, request: GuardedRequest): Promise<Outcome> {
   const { key, route } = request
   if (key.kind === 'refused') {
-    if (key.isAbsent) noteMistyped(context.notices, route.name, route.idempotency.key, request.rawHeaders, 'refused')
+    if (key.isAbsent) warnMistypedKey(context.notices, route.name, route.idempotency.key, request.rawHeaders, 'refused')
     return key.outcome
   }
   const identified = await identify(context, request, key)
   if (identified.kind !== 'keyed') return identified.outcome
   try {
     // Authorisation, and limits per caller (record-counts.ts), belong here: after `fingerprint`, before any `claim`.
-    return await authorised(context.deps, request, identified.keyed.asked.body) ?? await asIdentified(context, identified)
+    return await authorisationRefusal(context.deps, request, identified.keyed.asked.body) ?? await asIdentified(context, identified)
   } finally {
     identified.keyed.reservation.release()
   }
@@ -133,9 +135,9 @@ async function attempt (context: PipelineContext, keyed: KeyedRequest, waitLeftM
   if (running !== undefined) return join(context, keyed, running, waitLeftMs)
   if (context.drain.refusing) return withoutClaim(context, keyed, { kind: 'rejected', code: 'draining', close: true })
   if (context.limits.unsettled.full) return withoutClaim(context, keyed, rejected('overloaded'))
-  const refusal = context.limits.refused('executions', context.limits.executing.refusal(1, keyed.reservation.holder))
+  const refusal = context.limits.shed('executions', context.limits.executing.refusal(1, keyed.reservation.holder))
   if (refusal !== null) return withoutClaim(context, keyed, refusal)
-  const counting = counted ? null : context.recordCounts.ask(keyed)
+  const counting = counted ? null : context.recordCounts.check(keyed)
   // While it waits, another request may start the execution or fill the limits. Nothing waits between the first look and `begin`.
   if (counting !== null) return await counting ?? attempt(context, keyed, waitLeftMs, true)
   const full = keyed.deferred ? context.inbox.fullRefusal(keyed) : null
@@ -154,7 +156,7 @@ async function withoutClaim (context: PipelineContext, keyed: KeyedRequest, refu
 async function begin (context: PipelineContext, keyed: KeyedRequest): Promise<Outcome> {
   const execution = startExecution(context, keyed)
   const decision = await execution.decision.promise
-  if (!execution.sends(decision)) return fromDecision(decision)
+  if (!execution.sendsAfter(decision)) return fromDecision(decision)
   const { clock } = context.deps
   const leftMs = keyed.arrivedAtMs + keyed.route.idempotency.answerWithinMs - clock.monotonicMs()
   const result = await withTimeout(clock, leftMs, execution.result.promise)
@@ -162,7 +164,7 @@ async function begin (context: PipelineContext, keyed: KeyedRequest): Promise<Ou
     context.background(execution.result.promise.then(discardStream))
     return inFlight(context.deps.clock, execution, true)
   }
-  return fromResult(result)
+  return outcomeForStarter(result)
 }
 
 /** If the only reader of a streamed answer has gone, the answer is read to its end all the same (E1). */
@@ -189,7 +191,7 @@ async function join (context: PipelineContext, keyed: KeyedRequest, execution: E
 async function joined (context: PipelineContext, keyed: KeyedRequest, execution: Execution, waitLeftMs: number): Promise<Outcome> {
   const decision = await execution.decision.promise
   const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, execution.keyed.claim.fingerprint)
-  if (!execution.sends(decision)) {
+  if (!execution.sendsAfter(decision)) {
     // Not a decision about the record, and as true for this request. Each retry would wait for the same timeout.
     if (decision.kind === 'unavailable' || decision.kind === 'moved') return fromDecision(decision)
     // This decision holds for this request only if it asks the same, and if it was read less than a lease ago: the
@@ -204,8 +206,8 @@ async function joined (context: PipelineContext, keyed: KeyedRequest, execution:
   const result = await withTimeoutOrGone(context.deps.clock, waitLeftMs, execution.result.promise, keyed.gone())
   if (result === TIMED_OUT) return inFlight(context.deps.clock, execution, false)
   // As above: the reply of the settle may have been delayed until a new life of the record.
-  if (isOfTheRecord(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) {
+  if (isOutcomeStored(result) && execution.sinceSettleAskedMs(context.deps.clock) >= execution.keyed.claim.leaseMs) {
     return attempt(context, keyed, waitLeftMs)
   }
-  return fromResultOfAnother(result) ?? inFlight(context.deps.clock, execution, false)
+  return outcomeForWaiter(result) ?? inFlight(context.deps.clock, execution, false)
 }

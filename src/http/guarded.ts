@@ -16,7 +16,7 @@ import type { GuardedRoute, KeyPolicy, Route } from '../core/policy/policy.ts'
 import type { RawHeaders } from '../core/record/record.ts'
 import { headKeyOf } from '../gateway/key/head-key.ts'
 import type { HeadKey } from '../gateway/key/head-key.ts'
-import { noteMistyped } from '../gateway/key/mistyped-key.ts'
+import { warnMistypedKey } from '../gateway/key/mistyped-key.ts'
 import type { GuardedRequest } from '../gateway/key/guarded-request.ts'
 import type { Steps } from '../gateway/shared/steps.ts'
 import { handle } from '../gateway/pipeline.ts'
@@ -155,7 +155,7 @@ export class GuardedRequests {
     if (found.kind === 'passes') meter.passed(route.name, found.preset, found.why)
     else {
       meter.keyless(route.name)
-      noteMistyped(notices, route.name, route.idempotency.key, rawHeaders, 'passed')
+      warnMistypedKey(notices, route.name, route.idempotency.key, rawHeaders, 'passed')
     }
     return { kind: 'passed', passed: { route, ignoredKey: found.kind === 'passes', rules: routes.rulesFor(route) } }
   }

@@ -196,7 +196,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   }, MODES, leases.shortestMs)
   gateway.registration.reconfigure(config.routes)
   // A standby that does not acknowledge is no reason to stay down: signs of life and claims hear of the scheme too.
-  if (stores.opened) await gateway.ids.look().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
+  if (stores.opened) await gateway.ids.refresh().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
   meter.guarded(countedRoutes(config))
   gateway.writes.noteLapsed(stores.lapsedAtStart)
   reportRecovered(gateway.deps, stores.recoveredAtStart)
@@ -219,7 +219,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   meter.holds('tunnels', listener.tunnels)
   meter.holds('passing', () => passing.size)
   meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
-  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.lapseGuard.standing())
+  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.lapseGuard.hasContact())
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
   const standing = new StandingWatch({
     standing: async () => stores.standing(),
@@ -264,7 +264,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
       registrar.soon()
       Object.assign(live, taken)
     },
-    underWay: () => ({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size }),
+    underWay: () => ({ executions: gateway.executionsInFlight, deliveries: gateway.drain.deliveries.size }),
     drain: async () => {
       alive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
       await drain(live.config, gateway, listener, log)
@@ -325,7 +325,7 @@ async function drain (
   log.info(
     {
       event: 'drain-started',
-      executions: gateway.underWay,
+      executions: gateway.executionsInFlight,
       deliveries: gateway.drain.deliveries.size,
       delayMs: config.drain.delayMs,
       timeoutMs: config.drain.timeoutMs
@@ -339,7 +339,7 @@ async function drain (
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
     log.info(
-      { event: 'drain-timeout', executions: gateway.underWay, deliveries: gateway.drain.deliveries.size },
+      { event: 'drain-timeout', executions: gateway.executionsInFlight, deliveries: gateway.drain.deliveries.size },
       'drain is over; what still runs is cut off'
     )
     gateway.cutOff()
@@ -382,7 +382,7 @@ const ANSWERS_MS = 500
 
 function readinessOf (gateway: Gateway, stores: Stores, standing: StandingWatch): Readiness {
   const degraded = []
-  if (!stores.opened || !gateway.lapseGuard.standing()) degraded.push(stores.records.name)
+  if (!stores.opened || !gateway.lapseGuard.hasContact()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
   if (stores.opened && stores.wantsRedis && !stores.locks.available()) degraded.push('redis')
   const phase = gateway.drain.draining ? 'draining' : stores.opened ? 'ready' : 'starting'

@@ -106,7 +106,7 @@ export const CLOCK_BREAKS: readonly Break[] = [
         find: 'if (gateway.arbiterClock.aheadMs > 0) {',
         replace: 'if (gateway.arbiterClock.aheadMs < 0) {'
       },
-      { file: 'gateway/shared/lapse-guard.ts', find: '    if (!this.#mayBelieve()) return false\n', replace: '' }
+      { file: 'gateway/shared/lapse-guard.ts', find: '    if (!this.#isClockTrusted()) return false\n', replace: '' }
     ]
   },
   {
@@ -115,8 +115,8 @@ export const CLOCK_BREAKS: readonly Break[] = [
     breaks: ['I1', 'P4'],
     patches: [{
       file: ARBITER_CLOCK,
-      find: 'const toldMs = Math.max(aheadMs, suspectedMs)',
-      replace: 'const toldMs = Math.min(0, aheadMs, suspectedMs)'
+      find: 'const reportedMs = Math.max(aheadMs, suspectedMs)',
+      replace: 'const reportedMs = Math.min(0, aheadMs, suspectedMs)'
     }]
   },
   {

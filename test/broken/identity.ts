@@ -133,7 +133,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'takes all who come by one connection with the same names for one',
     breaks: ['caller'],
     patches: [{
-      file: 'gateway/scope/known-scopes.ts',
+      file: 'gateway/scope/scope-cache.ts',
       find: 'name === asked.lines[index]?.name && value === asked.lines[index].value',
       replace: 'name === asked.lines[index]?.name && value !== null'
     }]
@@ -222,8 +222,8 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     breaks: ['same'],
     patches: [{
       file: 'gateway/shared/ids.ts',
-      find: 'const before = earlier === null ? null : made(',
-      replace: 'const before = earlier === null || earlier.number > 0 ? null : made('
+      find: 'const before = earlier === null ? null : identityBy(',
+      replace: 'const before = earlier === null || earlier.number > 0 ? null : identityBy('
     }]
   },
   {

@@ -187,8 +187,8 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     breaks: ['I1'],
     patches: [{
       file: 'gateway/identify.ts',
-      find: 'context.ids.identify(route, scopeUnder, message.key, knows) ?? first',
-      replace: 'context.ids.identify(route, scopeUnder, made.name + message.key, knows) ?? first'
+      find: 'context.ids.identify(route, scopeByRules, message.key, isInMemory) ?? first',
+      replace: 'context.ids.identify(route, scopeByRules, made.name + message.key, isInMemory) ?? first'
     }]
   },
   {

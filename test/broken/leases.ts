@@ -38,8 +38,8 @@ export const LEASE_BREAKS: readonly Break[] = [
     breaks: ['E2b', 'I2'],
     patches: [{
       file: 'gateway/shared/lapse-guard.ts',
-      find: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)',
-      replace: 'Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#lastWallMs * 0)'
+      find: 'Math.max(this.#clock.monotonicMs() - this.#lastContactMs, this.#clock.wallMs() - this.#lastContactWallMs)',
+      replace: 'Math.max(this.#clock.monotonicMs() - this.#lastContactMs, this.#lastContactWallMs * 0)'
     }]
   },
   {

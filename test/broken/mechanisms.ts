@@ -141,7 +141,7 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['E2b', 'I2'],
     patches: [{
       file: 'gateway/shared/lapse-guard.ts',
-      find: '    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs\n',
+      find: '    return this.hasContact() && now - (this.#contactSinceMs ?? now) >= this.#leaseMs\n',
       replace: '    return now >= 0\n'
     }]
   },
@@ -195,14 +195,14 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['E2b', 'I2'],
     patches: [
       {
-        file: 'gateway/shared/observed-store.ts',
+        file: 'gateway/shared/contact-tracking.ts',
         find: '      if (wrote(result)) for',
         replace: '      if (typeof wrote === \'function\') for'
       },
       {
-        file: 'gateway/shared/observed-store.ts',
-        find: 'beat: async (sign) => tell(records.beat(sign), always)',
-        replace: 'beat: async sign => records.beat(sign).then(async beaten => tell(Promise.resolve(beaten)))'
+        file: 'gateway/shared/contact-tracking.ts',
+        find: 'beat: async (sign) => track(records.beat(sign), always)',
+        replace: 'beat: async sign => records.beat(sign).then(async beaten => track(Promise.resolve(beaten)))'
       }
     ]
   },
@@ -278,8 +278,8 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I8'],
     patches: [{
       file: 'gateway/gateway.ts',
-      find: 'while (!this.drain.stopped && this.busy > 0 &&',
-      replace: 'while (!this.drain.stopped && this.busy > 1_000_000 &&'
+      find: 'while (!this.drain.stopped && this.workInFlight > 0 &&',
+      replace: 'while (!this.drain.stopped && this.workInFlight > 1_000_000 &&'
     }]
   },
   {

@@ -211,8 +211,8 @@ export const POLICY_BREAKS: readonly Break[] = [
     breaks: ['P11', 'N5'],
     patches: [{
       file: 'gateway/shared/registration.ts',
-      find: 'if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()',
-      replace: 'if (sinceMs(this.#deps().clock, this.#aliveAt) < 0) this.#end()'
+      find: 'if (sinceMs(this.#deps().clock, this.#lastHeartbeatAt) >= BELIEVED_MS) this.#invalidate()',
+      replace: 'if (sinceMs(this.#deps().clock, this.#lastHeartbeatAt) < 0) this.#invalidate()'
     }]
   },
   {

@@ -28,8 +28,8 @@ export const REDIS_PAST_BREAKS: readonly Break[] = [
     breaks: ['P10'],
     patches: [{
       file: 'gateway/shared/generation.ts',
-      find: "<= leaseMs * VOUCHES_SHARE ? 'believed'",
-      replace: "<= leaseMs * VOUCHES_SHARE * 1_000 ? 'believed'"
+      find: "<= leaseMs * BELIEVED_SHARE ? 'believed'",
+      replace: "<= leaseMs * BELIEVED_SHARE * 1_000 ? 'believed'"
     }]
   },
   {

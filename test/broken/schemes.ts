@@ -150,12 +150,12 @@ export const SCHEME_STORE_BREAKS: readonly Break[] = [
       {
         file: 'gateway/shared/ids.ts',
         find: "name: id.toString('base64url'), scope, key,",
-        replace: "name: id.toString('base64url'), scope: scopeUnder(1) ?? scope, key,"
+        replace: "name: id.toString('base64url'), scope: scopeByRules(1) ?? scope, key,"
       },
       {
         file: 'gateway/inbox/find-message.ts',
-        find: 'caller.under(rules)?.scope',
-        replace: '(caller.under(1) ?? caller.under(rules))?.scope'
+        find: 'caller.byRules(rules)?.scope',
+        replace: '(caller.byRules(1) ?? caller.byRules(rules))?.scope'
       }
     ]
   },

@@ -1,6 +1,6 @@
 /**
- * One request of a client, by undici's dispatch: cheap enough for hundreds a second beside everything else. It is sent
- * once and never again; a client that leaves does so at the moment that it was given.
+ * One request of a client, by undici's dispatch, which is cheap enough for hundreds a second. It is sent once.
+ * A client that leaves does so at its given time.
  */
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
@@ -13,14 +13,14 @@ export interface Ask {
   readonly fields: RawHeaders
   readonly body: string
   readonly call: string
-  /** When the client leaves without having been answered; null: it stays. */
+  /** When the client leaves without an answer. null: it stays. */
   readonly leavesAfterMs: number | null
 }
 
-/** `cut`: the connection broke. `left`: its client left. `hung`: neither in a time that nothing explains. */
+/** `cut`: the connection broke. `left`: the client left. `hung`: neither happened in any explicable time. */
 export type Asked = WireAnswer | 'cut' | 'left' | 'hung'
 
-/** Far beyond every bound that the checker knows: who is not answered by then never is. */
+/** Far beyond every bound of the checker. A call without an answer by then never gets one. */
 const HUNG_MS = 60_000
 const CONNECTIONS = 256
 

@@ -1,6 +1,6 @@
 /**
- * Who wrote what into the records, from inside the database: a trigger that this harness installs (no migration knows of
- * it) notes every change of a row in the very transaction that makes it. Renewals and askings are left out: they change no state.
+ * The audit of the records, inside the database. A trigger of this harness (in no migration) records every change of a row in the same
+ * transaction. Renewals and probes without a result are left out, because they change no state.
  */
 import { Client } from 'pg'
 import { decodeHeaders } from '../../src/core/protocol/codec.ts'
@@ -43,10 +43,10 @@ create trigger chaos_shorten after update on onceway.records for each row
 ${triggersOn('onceway.records', 'new.state <> old.state or new.owner <> old.owner or new.attempt <> old.attempt or new.settled_at is distinct from old.settled_at')}
 `
 
-/** A database that was just killed may still be on its way back. */
+/** A database that was just killed may still be restarting. */
 const CONNECTS_WITHIN_MS = 30_000
 
-/** What stands in a row, or what was written into it. */
+/** The contents of a row, or what was written to it. */
 export interface Written {
   readonly atMs: number
   readonly gone: boolean
@@ -60,9 +60,9 @@ export interface Written {
   readonly print: string | null
   /** Of the answer. */
   readonly status?: number | null
-  /** It was written in this one; absent: read from a row. */
+  /** The transaction that wrote it. Absent: read from a row. */
   readonly transaction?: string | null
-  /** What the row was called; absent: as `record`. */
+  /** What the row was called. Absent: as `record`. */
   readonly id?: string
 }
 
@@ -87,7 +87,7 @@ export async function installAudit (url: string): Promise<void> {
   await withClient(url, async (client) => { await client.query(INSTALL) })
 }
 
-/** Everything that was written and committed, in its order. */
+/** All committed writes, in order. */
 export async function readAudit (url: string): Promise<Written[]> {
   return read(url, 'select at, transaction, gone, id, state, owner, attempt, settled_by, keep_ms, instance, status, headers, body from chaos.audit order by at, number')
 }
@@ -96,7 +96,7 @@ export async function readRows (url: string, where = 'true'): Promise<Written[]>
   return read(url, `select 0::float8 as at, null as transaction, false as gone, id, state, owner, attempt, settled_by, (extract(epoch from expires_at - settled_at) * 1000)::float8 as keep_ms, instance, status, headers, body from onceway.records where ${where}`)
 }
 
-/** What a row became, as the history knows it. */
+/** The new state of a row, as the history has it. */
 export function eventOf (written: Written): HistoryEvent {
   const { atMs, record, owner, attempt, state, by, keepMs, print, gone } = written
   if (gone) return { kind: 'deleted', atMs, record }
@@ -131,7 +131,7 @@ function printIn ({ status, headers, body }: Columns): string | null {
   return status === null || decoded === null || body === null ? null : printOf(status, decoded, body)
 }
 
-/** They hand every row that comes, goes or changes so to `chaos.note`. */
+/** The triggers that pass every inserted, deleted or changed row to `chaos.note`. */
 export function triggersOn (table: string, changes: string): string {
   return `
 create function chaos.on_insert () returns trigger language plpgsql as $$ begin perform chaos.note(new, false); return null; end $$;

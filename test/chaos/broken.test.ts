@@ -1,6 +1,6 @@
 /**
- * Builds that lie on purpose: the chaos run finds each of them out within seconds, by what the lie breaks. One of each kind here;
- * all of them are `npm run chaos:hunts`.
+ * Deliberately broken builds: the chaos run detects each within seconds, by the rule that it breaks. One of each kind is here.
+ * `npm run chaos:hunts` runs all.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -10,7 +10,7 @@ import { HUNTS, SCHEME_LIES } from './emphasis.ts'
 import { huntInbox, INBOX_HUNTS } from './inbox/hunts.ts'
 import { hunt } from './hunts.ts'
 
-/** Of mode inbox: what a sender relies on, and what a group does. */
+/** For mode inbox: one lie about senders, and one about groups. */
 const INBOX_LIES_HERE = ['accepted-before-the-commit', 'next-beside-a-retry'] as const
 
 /** The simulation finds every lie of the first kind as well. Starting and ending what a hunt needs takes four times as long as the hunt. */

@@ -1,6 +1,6 @@
 /**
- * A part of the run in a process of its own, asked by messages: one call, one reply, in any order. The other end of the
- * channel closes with the run, and then the part ends by itself.
+ * A part of the run in a process of its own, which is called by messages: one call, one reply, in any order.
+ * When the run ends, the channel closes and the process ends itself.
  */
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -70,7 +70,7 @@ class Calls {
   }
 }
 
-/** The other end: this process answers until its parent lets go of it. */
+/** The other end: this process answers until its parent closes the channel. */
 export function servePart (operations: Operations): void {
   process.on('message', (message) => { void answer(operations, message as Call) })
   process.on('disconnect', () => { process.exit(0) })

@@ -1,10 +1,10 @@
 /**
- * How long the processes on an answer's way were ready to run and had no core: a machine that is busy with other things keeps
- * an answer waiting as a frozen process does, and says by how much.
+ * How long the processes behind an answer were ready to run without a core. A busy machine delays an answer like a frozen process, and
+ * the kernel reports by how much.
  */
 import { readFileSync } from 'node:fs'
 
-/** Ended at `untilMs`; of the time since `fromMs` somebody waited so long. */
+/** From `fromMs` to `untilMs`, some process waited so long. */
 export interface CoreWait { readonly fromMs: number, readonly untilMs: number, readonly ms: number }
 
 /** Short beside every bound that is judged. */
@@ -12,8 +12,8 @@ export const LOOK_EVERY_MS = 250
 const NS_PER_MS = 1e6
 
 /**
- * Of a process's main thread, since it began. null: it has ended, or this is not Linux (`/proc/PID/schedstat`: time on a core,
- * time waiting for one, both in nanoseconds; kernel documentation, sched-stats).
+ * The wait of a process's main thread since its start. null: it has ended, or this is not Linux.
+ * `/proc/PID/schedstat` has the time on a core and the time waiting for one, in nanoseconds (kernel documentation, sched-stats).
  */
 export function waitedForCoreMs (pid: number): number | null {
   try {
@@ -24,12 +24,12 @@ export function waitedForCoreMs (pid: number): number | null {
   }
 }
 
-/** Of several processes on one way: what the one that waited longest has waited since the last look. */
+/** For several processes on one way: the longest wait of any since the last look. */
 export class CoreWaits {
   readonly #known = new Map<number, number>()
   #lookedAtMs = Date.now()
 
-  /** null: nobody has waited. */
+  /** null: no process has waited. */
   look (pids: readonly number[]): CoreWait | null {
     const fromMs = this.#lookedAtMs
     const untilMs = Date.now()

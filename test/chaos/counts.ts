@@ -1,4 +1,4 @@
-/** How often each thing came: counted, put together, and said. */
+/** Counts by name: counted, merged and printed. */
 
 export type Counts = Readonly<Record<string, number>>
 

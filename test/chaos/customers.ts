@@ -1,7 +1,7 @@
 /**
- * Clients as they are: each works on one key, asks again with growing pauses until it has a final answer, sometimes
- * twice at once, sometimes leaves, rarely gives up, and now and then somebody uses the key for something else. They come
- * at a steady rate, whatever the gateways do. Judges nothing.
+ * Realistic clients. Each works on one key, and retries with growing pauses until it has a final answer.
+ * Some ask twice at once, some leave, and few give up. Now and then another request uses the key.
+ * They come at a steady rate, whatever the gateways do. Judges nothing.
  */
 import type { Door } from './asking.ts'
 import type { Caller, Identities } from './identities.ts'
@@ -14,7 +14,7 @@ import { pause } from './stores.ts'
 export interface Habits {
   /** New keys a second. */
   readonly keysPerSecond: number
-  /** At once; beyond it new keys wait, as customers do whose site does not answer. */
+  /** The most customers at once. Beyond it new keys wait, like customers of a site that does not answer. */
   readonly storiesMax: number
   readonly leaveShare: number
   readonly giveUpShare: number
@@ -23,7 +23,7 @@ export interface Habits {
   readonly otherBodyShare: number
   readonly otherCallerShare: number
   readonly comesBackShare: number
-  /** Weights of the routes; absent: their own. */
+  /** Weights of the routes. Absent: their own. */
   readonly routes?: Readonly<Record<string, number>>
 }
 
@@ -43,10 +43,10 @@ const FIRST_PAUSE_MS = 60
 const LONGEST_PAUSE_MS = 1_500
 /** Old keys that may be asked for again. */
 const REMEMBERED = 1_000
-/** Asked at once, when everybody comes back at the end. */
+/** The most requests at once when all customers come back at the end. */
 const AT_ONCE = 48
 
-/** What ends a client's trying. An unknown outcome does where it stays unknown. */
+/** The answers that end a client's retries. An unknown outcome does if it stays unknown. */
 const FINAL: ReadonlySet<string> = new Set(['stored', 'replayed', 'tombstone', 'mismatch', 'duplicate', 'accepted'])
 const UNKNOWNS_MAX = 2
 
@@ -80,13 +80,13 @@ export class Customers {
     }
   }
 
-  /** No new ones, and nobody asks again; resolves when the last has been answered. */
+  /** Stops new customers and retries. Resolves when the last request is answered. */
   async closeUp (): Promise<void> {
     this.#open = false
     while (this.#running.size > 0) await Promise.race(this.#running)
   }
 
-  /** Everybody once more, when all is well again. */
+  /** All customers ask once more, when all faults have ended. */
   async askFinally (wishes: readonly Wish[]): Promise<void> {
     const left = wishes.slice()
     await Promise.all(Array.from({ length: AT_ONCE }, async () => {
@@ -119,7 +119,7 @@ export class Customers {
     return made
   }
 
-  /** One credential each; what else they show goes by it, so that rules that look at nothing else tell them apart too. */
+  /** One credential each. Their other headers depend on it, so that rules that use only the credential tell them apart too. */
   #callerOf (number: number): Caller {
     const caller = number % CALLERS
     return {
@@ -130,7 +130,7 @@ export class Customers {
     }
   }
 
-  /** Differs in one thing, and is another one. */
+  /** Differs in one property, and so is another caller. */
   #otherThan (caller: Caller): Caller {
     const { authorization, tenant, host } = caller
     const another = { ...caller, authorization: `${authorization}-other` }
@@ -160,7 +160,7 @@ export class Customers {
     await this.#revisit(wish)
   }
 
-  /** An older key, of whomever. */
+  /** An older key of any customer. */
   async #revisit (wish: Wish): Promise<void> {
     if (this.#old.length < REMEMBERED) this.#old.push(wish)
     else this.#old[this.#random.between(0, REMEMBERED - 1)] = wish

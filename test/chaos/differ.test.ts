@@ -1,4 +1,4 @@
-/** The configurations that gateways differ by: each is one that a gateway takes, at its start and while it runs. */
+/** The configurations by which gateways differ: a gateway takes each of them, at its start and at a reload. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * Gateways that differ (`--differ`): the configurations that they run with side by side, change under requests and start anew
- * with, and one route more, which executes under some of them and accepts under the others. What each configuration says is
- * told here once, as text for the gateways and as words for the judge.
+ * Gateways that differ (`--differ`): their configurations, which they run side by side, reload under requests and restart with.
+ * One more route executes under some configurations and accepts under the others.
+ * Each configuration is defined here once, as text for the gateways and as values for the judge.
  */
 import type { UnknownPolicy } from '../../src/core/policy/policy.ts'
 import type { FaultKind } from './faults.ts'
@@ -12,9 +12,9 @@ interface Variant {
   readonly leaseMs: number
   readonly answerWithinMs: number
   readonly responseBytesMax: number
-  /** Of the routes that compare bodies; every one of these tells the bodies of a run apart. */
+  /** For the routes that compare bodies. Each value tells the bodies of a run apart. */
   readonly fingerprint: string | null
-  /** What it says of an unknown outcome on the route `wait`; every other route says the same in all of them. */
+  /** `unknown` of the route `wait`. The other routes have the same in all configurations. */
   readonly wait: UnknownPolicy
   /** The route that is switched accepts instead of executing. */
   readonly accepts: boolean
@@ -30,8 +30,8 @@ const USUAL: Variant = {
 }
 
 /**
- * The first is every other run's. A running process takes no lease that is shorter than all that it was started with: `probe`
- * has the shortest in every one of them.
+ * The first is that of all other runs. A running process refuses a lease that is shorter than all leases at its start.
+ * So `probe` has the shortest lease in each configuration.
  */
 export const VARIANTS: readonly Variant[] = [
   USUAL,
@@ -42,7 +42,7 @@ export const VARIANTS: readonly Variant[] = [
 
 export const LONGEST_LEASE_MS = Math.max(...VARIANTS.map(({ leaseMs }) => leaseMs))
 export const DIFFERING_ROUTES: readonly ChaosRoute[] = [...ROUTES, SWITCHED]
-/** Dealt on top of what is dealt anyway. */
+/** Dealt in addition to the usual faults. */
 export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
   'gateway-reload': 8,
   'gateway-term': 4,
@@ -51,7 +51,7 @@ export const DIFFERING_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
   'ids-upgrade': 2
 }
 
-/** For a fault's force: which one comes next. */
+/** The next configuration, by the force of the fault. */
 export function variantOf (force: number): number {
   return Math.min(VARIANTS.length - 1, Math.floor(force * VARIANTS.length))
 }
@@ -59,7 +59,7 @@ export function variantOf (force: number): number {
 export function routeTextOf (route: ChaosRoute, number: number): string {
   const { leaseMs, answerWithinMs, responseBytesMax, fingerprint, wait, accepts } = VARIANTS[number] ?? USUAL
   const { name, upstream, comparesBody, more } = route
-  // What a relay sends is told apart by its target alone, unless the route says otherwise.
+  // Requests of a relay are told apart by target alone, unless the route configures it.
   const compared = fingerprint ?? (name === SWITCHED.name ? '{ of: [method, target, mediaType, body], body: bytes }' : null)
   const asked = comparesBody && compared !== null ? `, fingerprint: ${compared}` : ''
   const unknown = name === 'wait' ? `, unknown: ${wait}` : ''
@@ -76,13 +76,13 @@ export function routeTextOf (route: ChaosRoute, number: number): string {
 
 // ---------------------------------------------------------------- for the judge
 
-/** From when on a gateway had which one, as far as its seat can tell: a process that was frozen or busy took it later. */
+/** Which configuration a gateway had, and from when on. A frozen or busy process took it later than its seat shows. */
 export interface Configured { readonly fromMs: number, readonly variant: number }
 
 /** A freeze, and some. */
 const TAKEN_WITHIN_MS = 7_000
 
-/** What a request may have been taken by that was asked then, and was sent, or came to its end, by `untilMs`. */
+/** The configurations that may have taken a request between its call and `untilMs`, when it was sent or ended. */
 export function unknownAt (route: ChaosRoute, configured: readonly Configured[], atMs: number, untilMs = atMs): UnknownPolicy {
   if (route.name !== 'wait') return route.unknown
   const possible = configured.filter(({ fromMs }, index) =>

@@ -1,6 +1,6 @@
 /**
- * A small disk of the run's own, so that it can be filled up without hurting anybody else: a tmpfs, where this process
- * may mount one. Where it may not, the run goes on without, and says so by name.
+ * A small disk of the run's own, which can be filled up without harm to others: a tmpfs, if this process may mount one.
+ * If not, the run goes on without it, and reports it.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readdirSync, rmSync, rmdirSync, statfsSync } from 'node:fs'
@@ -19,7 +19,7 @@ const PREFIX = 'onceway-chaos-disk-'
 /** A template, a cluster, its write-ahead log at its largest, and an hour's rows. */
 const SIZE = '900m'
 
-/** Or a sentence that says why not. */
+/** Or the reason why not. */
 export function mountDisk (): Disk | string {
   removeLeftOver()
   if (spawnSync('fallocate', ['--version']).status !== 0) return 'there is no fallocate here to fill a disk with'
@@ -43,7 +43,7 @@ export function mountDisk (): Disk | string {
   }
 }
 
-/** Everything that is free: what is given back a moment later by others is not taken. */
+/** Takes all free space. Space that others free later is not taken. */
 function fill (path: string, file: string): void {
   const { bavail, bsize } = statfsSync(path)
   spawnSync('fallocate', ['-l', String(Math.max(bsize, bavail * bsize)), file])

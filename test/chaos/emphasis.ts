@@ -1,6 +1,6 @@
 /**
- * What a run leans on so that one particular lie shows within seconds: the faults under which it is told, and customers
- * who ask at the right moment. Used on broken builds only; the sound one is met by everything.
+ * What a run emphasises so that one particular lie shows within seconds: its faults, and customers that ask at the right moment.
+ * Used on broken builds only. A sound build gets everything.
  */
 import type { DROP_LIES, LIES } from '../broken/breaks.ts'
 import type { FaultKind } from './faults.ts'
@@ -11,13 +11,13 @@ import type { Emphasis } from './run.ts'
 export interface Hunt {
   readonly seconds: number
   readonly emphasis: Emphasis
-  /** The sentences that the lie breaks; one of them must be found broken. */
+  /** The rules that the lie breaks. One of them must be reported. */
   readonly breaks: ReadonlyArray<Found['invariant']>
   /** Told only where another scheme of ids begins to claim. */
   readonly differ?: true
 }
 
-/** Everybody works on every key at once, at every gateway. */
+/** Several processes work on every key at once, at every gateway. */
 const CROWD = { twinShare: 0.9, leaveShare: 0, otherBodyShare: 0, otherCallerShare: 0, comesBackShare: 0.1 }
 /** One gateway after the other. */
 function inTurn (kind: FaultKind, atMs: readonly number[], forMs: number): PlannedFault[] {
@@ -37,7 +37,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     emphasis: { cards: { 'redis-flush': 1 }, pauseMs: 200, pace: 'slow', habits: CROWD },
     breaks: ['I1', 'I2']
   },
-  // Woken with answers to records that others have taken, and are executing.
+  // Resumed with answers to records that others have taken and are executing.
   'accept-any-owner': {
     seconds: 12,
     emphasis: {
@@ -57,7 +57,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     },
     breaks: ['I11', 'I4', 'I7']
   },
-  // Woken with a queue of requests whose leases others have taken.
+  // Resumed with a queue of requests whose leases others have taken.
   'ignore-lease': {
     seconds: 9,
     emphasis: {
@@ -73,7 +73,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     emphasis: { cards: { 'upstream-500': 1 }, pace: 'slow', habits: { ...CROWD, routes: { drop: 1, 'drop-redis': 1 } } },
     breaks: ['D1']
   },
-  // A mark that nobody answered for is taken back twice; by then the next one has made its own.
+  // A mark without a reply is removed twice. By the second time, the next event has made its own.
   'remove-any-mark': {
     seconds: 8,
     emphasis: {
@@ -84,7 +84,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     },
     breaks: ['D2']
   },
-  // What was executed before the switch is asked for behind it.
+  // Keys that were executed before the switch are asked for after it.
   'earlier-ids-unasked': {
     seconds: 6,
     emphasis: {
@@ -94,7 +94,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     breaks: ['I13', 'I1'],
     differ: true
   },
-  // The statement arrives when its sender has looked, seen nothing, and gone; and nobody asks for the key again.
+  // The statement arrives after its sender has looked, seen nothing, and left. No client asks for the key again.
   'reread-in-doubt': {
     seconds: 4,
     emphasis: {
@@ -104,7 +104,7 @@ export const HUNTS: Readonly<Record<typeof LIES[number] | typeof DROP_LIES[numbe
     },
     breaks: ['P6']
   },
-  // Answered while its own gateway cannot reach the database, and asked for at the other one, which can.
+  // Answered while its own gateway cannot reach the database. The retry goes to the other one, which can.
   'replay-unsettled': {
     seconds: 9,
     emphasis: {

@@ -1,10 +1,7 @@
-/**
- * Every kind of fault that a chaos run knows: what it hits, how often it is dealt and how long it stands. Data only; what
- * each one does is done by injector.ts.
- */
+/** All kinds of faults of a chaos run: target, frequency and duration. Data only. injector.ts performs them. */
 
 export interface FaultShape {
-  /** Two faults of one room never overlap: what has been killed cannot be paused as well. `each`: one room per gateway. */
+  /** Two faults of one room never overlap: a killed process cannot be paused as well. `each`: one room per gateway. */
   readonly room: string
   readonly each: boolean
   /** Cards in the deck. Cheap ones come more often than those that cost a second of start-up. */
@@ -27,12 +24,12 @@ export const FAULTS = {
   'gateway-freeze-short': shape('gateway', true, 2, 200, 1_500),
   'gateway-freeze-long': shape('gateway', true, 2, 2_500, 5_000),
   'gateway-term': shape('gateway', true, 2, 0, 300),
-  // Dealt where gateways differ.
+  // Dealt if gateways differ.
   'gateway-reload': shape('gateway', true, 0, 0, 0),
-  // Longer than the lease of an inbox's worker; dealt where a run asks for it.
+  // Longer than the lease of an inbox's worker. Dealt only if a run asks for it.
   'gateway-freeze-lease': shape('gateway', true, 0, 16_000, 19_000),
 
-  // `onceway ids upgrade`, by an operator; dealt where gateways differ.
+  // `onceway ids upgrade`, by an operator. Dealt if gateways differ.
   'ids-upgrade': shape('ids', false, 0, 0, 0),
 
   'redis-flush': shape('redis', false, 3, 0, 0),
@@ -41,12 +38,12 @@ export const FAULTS = {
   'redis-out-of-memory': shape('redis', false, 1, 300, 2_500),
   'redis-evict': shape('redis', false, 1, 500, 3_000),
   'redis-stall': shape('redis', false, 1, 200, 2_500),
-  // As it stood before an operator's delete, two leases ago.
+  // Its state of before an operator's delete, two leases ago.
   'redis-snapshot': shape('redis', false, 0, 2_500, 4_000),
 
   'postgres-kill': shape('postgres', false, 1, 50, 1_000),
   'postgres-quit': shape('postgres', false, 1, 50, 1_000),
-  // Beyond E6's three seconds too, so that answers are given unsettled.
+  // Some are longer than E6's three seconds, so that answers are given unsettled.
   'postgres-stall': shape('postgres', false, 2, 300, 4_500),
   'postgres-terminate': shape('postgres', false, 3, 0, 0),
   'postgres-disk-full': shape('postgres', false, 1, 500, 2_000),
@@ -78,7 +75,7 @@ export const FAULTS = {
   'postgres-link-delay': shape('postgres-link', true, 2, 300, 2_500),
   'postgres-link-cut': shape('postgres-link', true, 3, 0, 0),
   'postgres-link-half-close': shape('postgres-link', true, 1, 0, 0),
-  // Up to well beyond a lease and E6's patience.
+  // Up to much longer than a lease and E6's wait.
   'postgres-link-black-hole': shape('postgres-link', true, 2, 500, 6_000),
   'postgres-link-late': shape('postgres-link', true, 3, 0, 300),
   'upstream-link-delay': shape('upstream', true, 1, 300, 2_500),
@@ -90,15 +87,15 @@ export const FAULTS = {
   'pgbouncer-kill': shape('pgbouncer', false, 3, 50, 1_500),
   'pgbouncer-stall': shape('pgbouncer', false, 2, 300, 3_000),
   'postgres-promote': shape('postgres', false, 3, 50, 1_000),
-  // Beyond E6's three seconds too: who settles again finds his own row before it is lost.
+  // Some are longer than E6's three seconds: a repeated settle finds its own row before the row is lost.
   'postgres-forget-cancelled': shape('postgres', false, 2, 500, 4_500),
-  // Commits hang while it is read: for longer than a lease; and then the standby has none of it.
+  // Commits hang while reads work, for longer than a lease. Then the standby has none of them.
   'postgres-standby-stall': shape('postgres', false, 3, 500, 8_000),
   'postgres-standby-stall-promote': shape('postgres', false, 2, 1_000, 9_000),
-  // Long enough for the sentinels to promote the replica, and too short.
+  // Some are long enough for the sentinels to promote the replica, and some too short.
   'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
   'redis-failover-pause': shape('redis', false, 2, 200, 4_000),
-  // What the old master acknowledges is handed on to nobody.
+  // What the old master acknowledges is not replicated.
   'redis-failover-lossy': shape('redis', false, 3, 2_500, 4_000),
   'redis-master-kill': shape('redis', false, 2, 100, 2_500),
   'redis-master-pause': shape('redis', false, 2, 200, 2_500),

@@ -1,6 +1,6 @@
 /**
- * The gateways of a run as their users run them: processes of the command line, one seat each, replaced when they end.
- * Keeps book of every process: when it was there, when it was frozen, and whether anybody meant it to end.
+ * The gateways of a run, as users run them: processes of the command line, one seat each, replaced when they end.
+ * Records for every process when it ran, when it was frozen, and whether its end was intended.
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -18,13 +18,13 @@ const BREAKER = new URL('../broken/register.ts', import.meta.url).href
 
 export interface SeatOptions {
   readonly name: string
-  /** Of this run; config, log and the embedded store's directory go there. */
+  /** Of this run. Config, log and the embedded store's directory go there. */
   readonly directory: string
-  /** Those that it may have; it begins with the first. */
+  /** The possible configurations. It begins with the first. */
   readonly configs: readonly string[]
   /** A break of test/broken, or null for the gateway as it is. */
   readonly broken: string | null
-  /** Its process listens there now. */
+  /** Where its process listens now. */
   readonly onListening: (port: number) => Promise<void>
   readonly onTrouble: (what: string) => void
 }
@@ -42,18 +42,18 @@ export interface Incarnation {
   readonly fromMs: number
   untilMs: number | null
   readonly frozen: Array<{ readonly fromMs: number, untilMs: number | null }>
-  /** In which it, or what stands between it and its clients, waited for a core while it was not frozen. */
+  /** Times in which it, or a process between it and its clients, waited for a core without being frozen. */
   readonly waits: CoreWait[]
 }
 
-/** A process that starts on a machine with everything else going on. */
+/** The longest start on a machine that runs everything else too. */
 const START_MS_MAX = 90_000
 /** Its own drain (8 s), cut-off (5 s), closing (9 s). */
 const TERM_MS_MAX = 60_000
 
 export class Seat {
   readonly incarnations: Incarnation[] = []
-  /** Which configuration it had from when on. */
+  /** Which configuration it had, and from when on. */
   readonly configured: Configured[] = []
   readonly log: string
   readonly #options: SeatOptions
@@ -70,7 +70,7 @@ export class Seat {
     writeFileSync(this.log, '')
   }
 
-  /** Whoever starts from now on has this one. */
+  /** Processes that start from now on have this configuration. */
   configure (variant: number): void {
     this.#write(variant)
   }
@@ -142,7 +142,7 @@ export class Seat {
     if (pause !== undefined) pause.untilMs = Date.now()
   }
 
-  /** Now and then: how long it, and those beside it, have waited for a core since the last time. */
+  /** Called periodically: how long it, and the processes beside it, have waited for a core since the last call. */
   look (beside: readonly number[]): void {
     const incarnation = this.incarnations.at(-1)
     if (incarnation === undefined || incarnation.untilMs !== null) return

@@ -1,4 +1,4 @@
-/** `npm run chaos:hunts`: every build that lies on purpose, hunted one after another. Exits 1 if one is not found out. */
+/** `npm run chaos:hunts`: hunts every deliberately broken build, one after another. Exits 1 if one is not detected. */
 import { DROP_LIES, LIES } from '../broken/breaks.ts'
 import { INBOX_LIES } from '../broken/inbox-lies.ts'
 import { HUNTS, SCHEME_LIES } from './emphasis.ts'
@@ -10,7 +10,7 @@ const SEED = 1
 
 export type Lie = keyof typeof HUNTS
 
-/** What is wrong with the hunt; null: the lie was found out. */
+/** What is wrong with the hunt. null: the broken build was detected. */
 export async function hunt (name: Lie): Promise<string | null> {
   const { seconds, emphasis, breaks, differ = false } = HUNTS[name]
   const result = await runChaos({ seed: SEED, seconds, gateways: 2, emphasis, differ, broken: name })

@@ -1,6 +1,6 @@
 /**
- * Who asks in a run, and under which ids his request may stand: by the scheme that claims at the beginning, and by the one that
- * `onceway ids upgrade` switches to. Whoever they are, to the judge a request has one name. Judges nothing.
+ * The callers of a run, and the possible ids of their requests: by the first scheme, and by the one that `onceway ids upgrade` switches
+ * to. For the judge a request has one name. Judges nothing.
  */
 import type { Client } from 'pg'
 import { recordId } from '../../src/core/record/record-id.ts'
@@ -14,10 +14,10 @@ import type { Written } from './audit.ts'
 
 export interface Caller {
   readonly authorization: string
-  /** Of a gate before the application, say. */
+  /** A credential for a gate before the application, for example. */
   readonly apiKey?: string
   readonly tenant?: string
-  /** Absent: the address that it asks at. */
+  /** Absent: the address of the request. */
   readonly host?: string
 }
 
@@ -31,10 +31,10 @@ export function fieldsOf ({ authorization, apiKey, tenant, host }: Caller): RawH
   ]
 }
 
-/** The hosts that callers name; every other one is an address of this machine. */
+/** The hosts that callers name. Every other one is an address of this machine. */
 const HOST = /\.test(:\d+)?$/
 
-/** All that tells one from another, as whoever is asked sees it. */
+/** Everything that tells callers apart, as the gateway sees it. */
 export function callerIn (field: (name: string) => string | undefined): string {
   const host = field('host')
   return [field('authorization'), field('x-api-key'), field('x-tenant'), host !== undefined && HOST.test(host) ? `at ${host}` : undefined]
@@ -51,7 +51,7 @@ export function callerText ({ authorization, apiKey, tenant, host }: Caller): st
 
 export interface RunScheme { readonly rules: Rules, readonly secret: string | null }
 
-/** The run's configurations have both: the second one is what the first is rotated to. */
+/** The configurations of the run have both secrets. The first is rotated to the second. */
 export const [PREVIOUS_SECRET, SECRET] = ['the secret before, for chaos', 'the secret from now on, for chaos']
 
 /** What a database may be found with. */
@@ -62,7 +62,7 @@ export const BEGINNINGS: readonly RunScheme[] = [
 ]
 /** What it is switched to. */
 export const NEWEST: RunScheme = { rules: NEWEST_RULES, secret: SECRET }
-/** That of a new database, where no configuration has a secret. */
+/** The scheme of a new database, if no configuration has a secret. */
 export const USUAL: RunScheme = { rules: NEWEST_RULES, secret: null }
 
 function bytesOf ({ secret }: RunScheme): Buffer | null {
@@ -95,13 +95,13 @@ export class Identities {
   readonly #names = new Map<string, string>()
   readonly #ids = new Map<string, readonly string[]>()
 
-  /** In the order in which they claim. `preserves`: the upstream is told the host, and every caller names one. */
+  /** In the order in which they claim. `preserves`: the upstream gets the client's Host, and every caller names one. */
   constructor (schemes: readonly [RunScheme, ...RunScheme[]], preserves: boolean) {
     this.#schemes = schemes
     this.#preserves = preserves
   }
 
-  /** The first rules look at nothing but the credential: callers of such a run have one each. */
+  /** The first rules use only the credential, so callers of such a run have one each. */
   get tellsAllApart (): boolean { return this.#schemes.every(({ rules }) => rules !== 1) }
 
   get haveHosts (): boolean { return this.#preserves }
@@ -120,7 +120,7 @@ export class Identities {
     return name
   }
 
-  /** Of an id that stands in a row, or that the upstream was told. */
+  /** The request's name, from an id in a row or at the upstream. */
   nameOf (id: string): string {
     return this.#names.get(id) ?? id
   }

@@ -1,6 +1,6 @@
 /**
- * Makes a planned fault real: brings it about, lets it stand for its time, and takes it away again. Faults of one room
- * wait for each other; what is still wrong at the end of the run is mended before anything is judged.
+ * Performs a planned fault: starts it, keeps it for its time, and ends it. Faults of one room wait for each other.
+ * At the end of the run all faults end before anything is judged.
  */
 import { count } from './counts.ts'
 import type { FaultKind } from './faults.ts'
@@ -19,13 +19,13 @@ export interface Parts {
     readonly misbehave: (how: Misbehaviour, share: number) => Promise<void>
     readonly behaveAgain: (how: Misbehaviour) => Promise<void>
   }
-  /** Where gateways differ. */
+  /** If gateways differ. */
   readonly differ?: {
-    /** The configuration that a process is to have next. */
+    /** The next configuration of a process. */
     readonly variantOf: (force: number) => number
-    /** An operator deletes some records; resolves with what asks for them once more, each time that it is called. */
+    /** An operator deletes some records. Resolves with a function that asks for them again. */
     readonly deletes: () => Promise<() => Promise<void>>
-    /** An operator has the newest scheme claim from now on, where he can. */
+    /** An operator switches to the newest scheme, if possible. */
     readonly upgradesIds: () => Promise<void>
   }
 }
@@ -138,7 +138,7 @@ export class Injector {
     const { stores, differ } = this.#parts
     await redisSays(stores, ['save'])
     const ask = await differ?.deletes()
-    // The deletes take effect, and what was deleted is done anew.
+    // The deletes take effect, and the deleted keys execute again.
     await pause(forMs)
     await ask?.()
     await stores.redis.kill()
@@ -194,7 +194,7 @@ export class Injector {
       case 'half-close': return ask.halfClose(link, force < 0.5 ? 'up' : 'down', force)
       case 'late': return ask.late(link, 1, forMs, Math.round(LATE_LEAST_MS + force * LATE_MORE_MS))
       default: return during(forMs, async () => ask.hold(link), async () => {
-        // A client that is cut off knows it; the stores and the upstream get what was on its way.
+        // A client sees its cut. The stores and the upstream still get what was in flight.
         if (of === 'client') await ask.cut(link, 1)
         await ask.release(link)
       })
@@ -202,7 +202,7 @@ export class Injector {
   }
 }
 
-/** Of the requests: some always go wrong, sometimes all. */
+/** The share of requests that fail: always some, sometimes all. */
 const SHARE_LEAST = 0.15
 const DELAY_LEAST_MS = 10
 const DELAY_MORE_MS = 350

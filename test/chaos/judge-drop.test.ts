@@ -1,4 +1,4 @@
-/** The judge of mode drop says what is lost and what is doubled, and nothing of what is neither. */
+/** The judge of mode drop reports lost and doubled events, and no others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { HistoryEvent, ToldKind } from '../harness/history.ts'

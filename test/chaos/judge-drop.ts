@@ -1,7 +1,7 @@
 /**
- * The two rules of mode drop (`mark: after`), asked of one event's history. D1: whoever is told that it is done is told so of
- * something that the upstream has answered. D2: after that it is not sent again, where its marks are in the database; Redis
- * may lose them, and what then goes through again is counted. Pure.
+ * Checks the two rules of mode drop (`mark: after`) for one event's history. Pure.
+ * D1: if an answer says that the event is done, the upstream has answered it.
+ * D2: after that it is not sent again, if its marks are in the database. Redis may lose marks, and repeated sendings are counted.
  */
 import type { EventOf, HistoryEvent } from '../harness/history.ts'
 
@@ -10,9 +10,9 @@ export type DropRule = 'D1' | 'D2'
 export interface DropHistory {
   readonly record: string
   readonly events: readonly HistoryEvent[]
-  /** Executions that were sent by a process that had just been woken: not judged, as protocol §10 says. */
+  /** Executions that were sent by a process that had just resumed. They are not judged (protocol §10). */
   readonly woken: ReadonlySet<number>
-  /** A sending is seen so much later than it was decided. */
+  /** How much later a sending is seen than it was decided. */
   readonly seenLateMs: number
   /** Its store may lose marks. */
   readonly forgets: boolean
@@ -20,10 +20,10 @@ export interface DropHistory {
 
 interface DropFound { readonly invariant: DropRule, readonly record: string, readonly detail: string }
 
-/** The upstream's own answer, called executed, or its duplicate's. */
+/** The upstream's own answer, called executed, or the answer to its duplicate. */
 const DONE: ReadonlySet<string> = new Set(['stored', 'duplicate'])
 
-/** `late`: sendings after somebody had been told that it is done. */
+/** `late`: sendings after an answer said that it is done. */
 export function judgeDrop ({
   record,
   events,

@@ -1,7 +1,4 @@
-/**
- * I13, where a request may have more than one id: what began under one of them lives under it, and nothing begins under another
- * one meanwhile. Pure.
- */
+/** I13, if a request may have more than one id: while its life under one id lasts, nothing begins under another. Pure. */
 import type { Written } from './audit.ts'
 
 export interface IdsHistory {
@@ -35,7 +32,7 @@ function claimedTwice (audit: readonly Written[]): TwoIds[] {
   })
 }
 
-/** A message may stand beside the record of its own id, and of no other one. */
+/** A message may exist beside the record of its own id, and of no other id. */
 function standingTwice ({ rows, accepted = new Map() }: IdsHistory): TwoIds[] {
   const ids = new Map(Array.from(accepted, ([record, each]): [string, Set<string>] => [record, new Set(each)]))
   for (const { record, id = record } of rows) ids.set(record, (ids.get(record) ?? new Set()).add(id))

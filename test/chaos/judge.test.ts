@@ -1,4 +1,4 @@
-/** The judge puts each event where it can have been, and sees what only real processes show. */
+/** The judge places each event at a possible time, and finds what only real processes show. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { printOf } from '../harness/history.ts'
@@ -66,7 +66,7 @@ function found (parts: Partial<Evidence>): string[] {
   return judge(evidence(parts)).found.map(({ invariant }) => invariant)
 }
 
-/** Attempt 1 is claimed, lapses, attempt 2 is claimed at 5 s and executed; attempt 1 is seen on the network at `lateMs`. */
+/** Attempt 1 is claimed, lapses, attempt 2 is claimed at 5 s and executed. Attempt 1 is seen on the network at `lateMs`. */
 function lateSending (lateMs: number): Partial<Evidence> {
   return {
     events: [

@@ -1,7 +1,7 @@
 /**
- * From what a run left behind to violations: clients' ledger, witness file, stamps and audit become one history per
- * record, and the checker's sentences are asked of each. Also what only a run with real processes can show: how long an
- * answer took, and whether a live process left a claim to its lease without having sent anything. Pure.
+ * Finds the violations of a run. The clients' ledger, the witness file, stamps and audit become one history for each record, and the
+ * checker judges each. Two more checks need real processes: the time of an answer, and claims without a sending that a live process
+ * left to their lease. Pure.
  */
 import { staleReplays, violationsOf } from '../harness/checker.ts'
 import type { Violation } from '../harness/checker.ts'
@@ -22,9 +22,9 @@ import type { Stamp } from './stamps.ts'
 import type { Executed, Replied, WitnessLine } from './witness.ts'
 
 /**
- * P6: no numbered invariant, and the same promise: "not known" is never said of what was not sent by somebody who lives. P10:
- * nothing of a life that is over is replayed. N5: a key is executed or accepted. I13: while what stands under one id of a request
- * lives, nothing begins under another one.
+ * P6 is no numbered invariant, but also a promise: a live process that sent nothing never leaves an unknown outcome.
+ * P10: nothing of an ended life is replayed. N5: a key is executed or accepted.
+ * I13: while a life under one id of a request lasts, nothing begins under another.
  */
 export interface Found extends Omit<Violation, 'invariant'> {
   readonly invariant: Violation['invariant'] | 'P6' | 'P10' | 'N5' | 'I13' | DropRule
@@ -40,7 +40,7 @@ export interface Evidence {
   readonly abandoned: readonly Written[]
   /** Per gateway, by its name. */
   readonly incarnations: ReadonlyMap<string, readonly Incarnation[]>
-  /** Which configurations it had, and from when on; absent: always the first. */
+  /** Which configurations it had, and from when on. Absent: always the first. */
   readonly configured?: ReadonlyMap<string, readonly Configured[]>
   /** Requests that are messages too, and the ids of those. */
   readonly accepted?: ReadonlyMap<string, readonly string[]>
@@ -51,22 +51,19 @@ export interface Evidence {
 
 export interface Judgement {
   readonly found: readonly Found[]
-  /** Sendings of a process that had just been woken, after a later claim: not judged (protocol §10). */
+  /** Sendings of a process that had just resumed, after a later claim. They are not judged (protocol §10). */
   readonly excused: number
   readonly executions: number
-  /** Events of mode drop that went through once more after their senders had been told that they were done, by route. */
+  /** Events of mode drop that were forwarded again after an answer said that they are done, by route. */
   readonly doubled: ReadonlyMap<string, number>
   readonly historyOf: (record: string) => HistoryEvent[]
 }
 
-/**
- * A sending stands somewhere between its lease check and the moment that its first bytes were seen on the network. On a
- * busy machine these are apart by this much.
- */
+/** The longest time between a lease check and the first bytes on the network, on a busy machine. The sending is in between. */
 const SEEN_LATE_MS = 250
-/** A process that was frozen between its check and its write, writes when it is woken: for so long it is excused. */
+/** A process that was frozen between its check and its write writes when it resumes. It is excused for this long. */
 const WOKEN_MS = 500
-/** answerWithin, a claim, E6's patience; and a machine with two cores for all of this. */
+/** answerWithin, a claim and E6's wait, on a machine with two cores for everything. */
 const ANSWER_MS_MAX = ANSWER_WITHIN_MS + CLAIM_TIMEOUT_MS + 3_000 + 10_000
 
 export function judge (evidence: Evidence): Judgement {
@@ -107,7 +104,7 @@ export function judge (evidence: Evidence): Judgement {
 interface Sendings {
   readonly events: HistoryEvent[]
   readonly excused: number
-  /** Of processes that had just been woken. */
+  /** By processes that had just resumed. */
   readonly woken: ReadonlySet<number>
   readonly recordOf: ReadonlyMap<number, string>
 }
@@ -136,7 +133,7 @@ function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Send
     const woken = stamp !== undefined && wasWoken(incarnations.get(stamp.from) ?? [], seenAtMs)
     if (woken) justWoken.add(line.execution)
     const own = claims.get(`${line.record} ${line.attempt}`)
-    // Where a delete has begun a new life there is more than one of this attempt.
+    // After a delete, a new life has the same attempt numbers again.
     const claimedAtMs = (own?.findLast(({ atMs }) => atMs <= seenAtMs + 1) ?? own?.[0])?.atMs
     const atMs = placed(seenAtMs, woken, claimedAtMs)
     if (woken && (claims.get(`${line.record} ${line.attempt + 1}`)?.[0]?.atMs ?? Infinity) < seenAtMs) excused++
@@ -154,13 +151,13 @@ function sendingsOf ({ witnessed, stamps, audit, incarnations }: Evidence): Send
   return { events, excused, woken: justWoken, recordOf }
 }
 
-/** As early as it can have been, and never before its own claim; a claim that comes after it is no claim of its own. */
+/** The earliest possible time, and never before its own claim. A later claim is not its own. */
 function placed (seenAtMs: number, woken: boolean, claimedAtMs: number | undefined): number {
   if (claimedAtMs === undefined || claimedAtMs > seenAtMs + 1) return seenAtMs
   return (woken ? claimedAtMs : Math.max(claimedAtMs, seenAtMs - SEEN_LATE_MS)) + JUST_AFTER_MS
 }
 
-/** Behind the trigger's own time, which is before the commit that permits the sending. */
+/** After the trigger's time, which is before the commit that permits the sending. */
 const JUST_AFTER_MS = 0.001
 
 function wasWoken (incarnations: readonly Incarnation[], atMs: number): boolean {
@@ -172,7 +169,7 @@ function routeOf ({ target }: Executed): ChaosRoute {
 }
 
 function repliedOf ({ execution, repliedMs, status, page }: Replied, route: ChaosRoute | undefined): HistoryEvent {
-  // What a hop says is nobody's word, but to a relay, which is told to go on until it succeeds.
+  // A hop's answer proves nothing, except to a relay, which goes on until it succeeds.
   if (page === true) return { kind: 'replied', atMs: repliedMs, execution, means: route?.profile === 'relay' ? 'release' : 'unknown' }
   return { kind: 'replied', atMs: repliedMs, execution, means: route === undefined ? 'keep' : meaningOf(status, route) }
 }
@@ -194,12 +191,12 @@ function groupOf ({ events, audit }: Evidence, sendings: readonly HistoryEvent[]
   return Map.groupBy(whole, recordOf)
 }
 
-/** The clocks of the client's side tell whole milliseconds, rounded down: what it was told happened before the next one. */
+/** Clocks of the client side have whole milliseconds, rounded down. An answer happened before the next millisecond. */
 function afterwards (event: HistoryEvent): HistoryEvent {
   return event.kind === 'told' || event.kind === 'cut' ? { ...event, atMs: event.atMs + 1 } : event
 }
 
-/** Records that answers bind together: almost always each by itself. */
+/** Groups of records that answers connect: almost always one record each. */
 function * componentsOf (
   byRecord: ReadonlyMap<string, readonly HistoryEvent[]>,
   recordOfExecution: ReadonlyMap<number, string>
@@ -235,10 +232,10 @@ function judgeGroup (evidence: Evidence, records: ReadonlySet<string>, byRecord:
   return [...violationsOf(history), ...staleReplays(history).map(({ record, detail }): Found => ({ invariant: 'P10', record, detail }))]
 }
 
-/** What the gateways that a call could have been taken by said of unknown outcomes. */
+/** The `unknown` policies of the gateways that may have taken the call. */
 function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly HistoryEvent[]): NonNullable<History['unknownOf']> {
   const calls = new Map(events.filter((event) => event.kind === 'asked').map((event) => [event.call, event]))
-  // The first: whatever comes later, it had been taken by then.
+  // The first sending: the call had been taken by then.
   const ends = new Map(events.toReversed().flatMap((event): Array<[string, number]> =>
     event.kind === 'sent' || event.kind === 'told' || event.kind === 'cut' ? [[event.call, event.atMs]] : []))
   return (call) => {
@@ -249,8 +246,8 @@ function unknownIn ({ configured, gatewayOf }: Evidence, events: readonly Histor
 }
 
 /**
- * On the route that executes here and accepts there. What was executed and freed its key, or may be sent again, may be accepted;
- * an acceptance under a claim leaves its own answer in the record.
+ * For the route that executes on one gateway and accepts on another. An executed key that was released, or may be sent again, may be
+ * accepted. An acceptance under a claim leaves its own answer in the record.
  */
 function executedAndAccepted ({ accepted, rows }: Evidence, records: ReadonlySet<string>): Found[] {
   if (accepted === undefined || !Array.from(records).some((record) => accepted.has(record))) return []
@@ -293,7 +290,7 @@ function routeOfRecord (events: readonly HistoryEvent[]): ChaosRoute {
 interface Rows { readonly filter: (records: ReadonlySet<string>) => FinalRow[] }
 const rowsByEvidence = new WeakMap<Evidence, Rows>()
 
-/** Found by record, not by searching: there are as many rows as records. */
+/** Indexed by record, because there are as many rows as records. */
 function rowsOf (evidence: Evidence): Rows {
   const known = rowsByEvidence.get(evidence)
   if (known !== undefined) return known
@@ -306,11 +303,11 @@ function rowsOf (evidence: Evidence): Rows {
 function rulesOf (events: readonly HistoryEvent[]): Rules {
   const asked = events.find((event) => event.kind === 'asked')
   const route = routeNamed(asked?.asked.split('/')[1] ?? 'hold')
-  // How long an answer took is judged here: the checker does not know who was frozen.
+  // The time of an answer is judged here, because the checker does not know which processes were frozen.
   return { unknown: route.unknown, retentionMs: RETENTION_MS, unknownRetentionMs: RETENTION_MS, answerMs: Infinity, replaysMismatch: false }
 }
 
-/** I8, with the time taken off in which its gateway was frozen, or nobody had a core for it. */
+/** I8, less the time in which its gateway was frozen or had no core. */
 function tooLate ({ events, incarnations, gatewayOf }: Evidence): Found[] {
   const asked = new Map(events.filter((event) => event.kind === 'asked').map((event) => [event.call, event]))
   return events.flatMap((event): Found[] => {

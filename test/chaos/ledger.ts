@@ -1,4 +1,4 @@
-/** What the clients of a run asked and were told, as it happens. Judges nothing. */
+/** Records requests and answers of the clients of a run. Judges nothing. */
 import { createHash } from 'node:crypto'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Ask, Asked } from './asking.ts'
@@ -10,7 +10,7 @@ import type { ChaosRoute } from './routes.ts'
 import { toldBy } from './told.ts'
 import type { WireAnswer } from './told.ts'
 
-/** What a client wants: the same wish is asked again until it has a final answer. */
+/** What a client wants. The same wish is sent again until it has a final answer. */
 export interface Wish {
   readonly route: ChaosRoute
   readonly target: string
@@ -40,13 +40,13 @@ const USUAL_IDENTITIES = new Identities([USUAL], false)
 export class Ledger {
   readonly events: HistoryEvent[] = []
   readonly wishes: Wish[] = []
-  /** By status, and what is no status: cut, left, hung. */
+  /** By status, or cut, left, hung. */
   readonly answers = new Map<string, number>()
-  /** By what was told. */
+  /** By the kind of answer. */
   readonly kinds = new Map<string, number>()
   /** Through which gateway's door each call went. */
   readonly doors = new Map<string, number>()
-  /** Sentences: answers that should not exist. */
+  /** Descriptions of answers that should not exist. */
   readonly strange: string[] = []
   requests = 0
   worstAnswerMs = 0
@@ -65,7 +65,7 @@ export class Ledger {
     }
   }
 
-  /** Returns what was told, in one word. */
+  /** Returns the kind of answer. */
   answered ({ call, target }: Ask, asked: Asked, tookMs: number): string {
     const atMs = Date.now()
     if (typeof asked === 'string') {
@@ -87,7 +87,7 @@ export class Ledger {
   }
 }
 
-/** What only one of the two modes can say is strange on a route of the other. */
+/** Answers that only one of the two modes can give are errors on a route of the other. */
 function toldOn (target: string, answer: WireAnswer): Told | string {
   const told = toldBy(answer)
   if (typeof told === 'string') return told

@@ -1,5 +1,5 @@
 /**
- * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed; exit 1 on any violation. With
+ * `npm run chaos -- --seed N --seconds N --gateways N --json FILE`: a run, printed. Exit 1 on any violation. With
  * `--seeds 1..10` one run per seed, and `--report FILE` writes them down. `--topology NAME`: other stores than one of each
  * (topologies/). `--differ`: gateways with different configurations, which change (differ.ts). `--mode inbox --messages
  * N`: accepted and delivered, instead of executed (inbox/). Decides nothing about right and wrong.
@@ -68,5 +68,5 @@ const results = [...enforced, ...inboxes]
 const args = process.argv.slice(2)
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results.length === 1 ? results[0] : results, null, 2)}\n`)
 if (values.report !== undefined) writeFileSync(values.report, mode === 'inbox' ? reportedInbox(inboxes, args) : reported(enforced, args))
-// Whatever is still open belongs to nobody any more.
+// Open handles have no owner any more.
 process.exit(results.some(({ violations }) => violations.length > 0) ? 1 : 0)

@@ -1,7 +1,7 @@
 /**
- * The upstream of a run, in a process of its own. What it was sent is in its file, and on the disk, before it is answered;
- * many lines share one fsync. It answers well until it is told to misbehave, in one way or in several at once. What it is
- * there for, and what a good answer is, its own file says.
+ * The upstream of a run, in a process of its own. Every request is in its file, and on the disk, before it is answered. Many lines
+ * share one fsync. It answers correctly until it must misbehave, in one or several ways at once.
+ * The file that uses this defines its purpose and its correct answers.
  */
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
@@ -32,16 +32,16 @@ export interface Upstream<Line> {
   /** Of its stream of random numbers. */
   readonly name: string
   readonly latencyMs: (pace: Pace, random: Random) => number
-  /** How long an answer is held back that is late, and not too late. */
+  /** How long a late answer is held back that still comes in time. */
   readonly lateMs: (random: Random) => number
   /** Resolves when it is on the disk. */
   readonly keep: (came: Came, book: SyncedFile<Line>) => Promise<void>
   /** What is noted of an answer that is whole. */
   readonly replied: (number: number, atMs: number, status: number, isPage?: true) => Line
-  /** Of an answer that nothing is wrong with. */
+  /** For a correct answer. */
   readonly goodStatus: (came: Came, random: Random) => number
   readonly answer: (came: Came, status: number) => Answer
-  /** Of what was done, instead of something to do; absent: nobody asks. */
+  /** Answers probes. Absent: there are none. */
   readonly questions?: { readonly path: string, readonly answer: (request: IncomingMessage) => Answer }
 }
 
@@ -124,7 +124,7 @@ class Misbehaving<Line> {
     return null
   }
 
-  /** A question is answered as badly as everything else. */
+  /** Probes are answered as badly as other requests. */
   async #lookUp (
     misbehaviour: Misbehaviour | null,
     answer: (request: IncomingMessage) => Answer,
@@ -176,8 +176,8 @@ class Misbehaving<Line> {
   }
 
   /**
-   * An answer, and in the same write one that nobody asked for, of an execution that never was. A write of its own might
-   * cross the next request on the wire, and nothing in HTTP/1.1 tells it from that one's answer then.
+   * An answer, and in the same write an extra one, of an execution that never was. A separate write might cross the next request on
+   * the wire. HTTP/1.1 could not tell it from the answer to that request then.
    */
   #answerTwice ({ number, request: { socket } }: Came): void {
     const head = (status: string, bytes: number): string =>
@@ -187,7 +187,7 @@ class Misbehaving<Line> {
     socket.write(`${head('201 Created', body.length)}${body}${head('200 OK', extra.length)}${extra}`)
   }
 
-  /** It is done, and a hop does not know it. */
+  /** Executed, and a hop does not know it. */
   async #answerAsAHop (came: Came, response: ServerResponse): Promise<void> {
     const { status, headers, body } = this.#random.pick(PAGES.filter(({ reached }) => reached === 'perhaps'))
     this.#book.note(this.#own.replied(came.number, Date.now(), status, true))
@@ -201,7 +201,7 @@ class Misbehaving<Line> {
     await write(this.#own.answer(came, status), response)
   }
 
-  /** Before its first byte: whoever settles it does so later. It needs no fsync; the process is never killed. */
+  /** Noted before the first byte, because it is settled later. No fsync is needed: the process is never killed. */
   #noteReply (number: number, status: number): void {
     this.#book.note(this.#own.replied(number, Date.now(), status))
   }

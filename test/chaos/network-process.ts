@@ -1,6 +1,6 @@
 /**
- * The network of a run: all its links, in one process of their own, so that neither clients nor checks stand in their
- * way. Notes when each request to the upstream came by: what is held up here was sent all the same (I2).
+ * The network of a run: all its links, in a process of their own, so that clients and checks do not slow them down.
+ * Records when each request to the upstream arrived here. A request that is held up here counts as sent (I2).
  */
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { servePart } from './child.ts'
@@ -30,7 +30,7 @@ function linkNamed (name: string): Link {
 }
 
 const operations = {
-  /** Resolves to its port. `from`: whose requests are stamped, if any are. */
+  /** Resolves to its port. `from`: the gateway whose requests are stamped, if any. */
   open: async (name: string, target: number | null, from: string | null): Promise<number> => {
     const onUp = (chunk: Buffer): void => {
       const stamp = stampOf(chunk, Date.now(), from ?? '')

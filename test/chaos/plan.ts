@@ -1,6 +1,6 @@
 /**
- * The schedule of a run: which fault hits what, when and for how long, drawn from the seed before anything starts. The
- * same seed gives the same schedule; what the faults meet is up to the machine. Touches nothing.
+ * The schedule of a run: which fault hits what, when and for how long. It is drawn from the seed before anything starts.
+ * The same seed gives the same schedule, but the effects depend on the machine. Pure.
  */
 import { FAULT_KINDS, FAULTS } from './faults.ts'
 import type { FaultKind, FaultShape } from './faults.ts'
@@ -9,31 +9,31 @@ import type { Random } from './random.ts'
 export interface PlannedFault {
   readonly atMs: number
   readonly kind: FaultKind
-  /** Which gateway, for those that hit one or its links; else 0. */
+  /** The gateway, for faults that hit one or its links. Else 0. */
   readonly gateway: number
   readonly forMs: number
   /** Faults of one room come one after the other. */
   readonly room: string
-  /** 0 to 1: how hard, where a fault knows degrees; each reads it as it likes. */
+  /** 0 to 1: the force, for faults that have degrees. Each fault interprets it. */
   readonly force: number
 }
 
 export interface PlanOptions {
   readonly seconds: number
   readonly gateways: number
-  /** Cards by kind; kinds that are not named are not dealt. Absent: every kind's own. */
+  /** Cards by kind. Kinds without an entry are not dealt. Absent: the kinds' own numbers. */
   readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
-  /** Mean of the pause between two faults. */
+  /** The mean pause between two faults. */
   readonly pauseMs: number
   /** Other lengths than a kind's own. */
   readonly lengths?: Readonly<Partial<Record<FaultKind, readonly [leastMs: number, mostMs: number]>>>
-  /** Kinds that this machine cannot have. */
+  /** Kinds of faults that this machine cannot have. */
   readonly without: ReadonlySet<FaultKind>
 }
 
 /** Traffic first, so that the first faults meet requests. */
 const QUIET_START_MS = 1_000
-/** This share waits until nothing else is wrong: each fault alone, and not in combination only. */
+/** This share of faults waits until no other fault is active, so that each fault also comes alone. */
 const ALONE_SHARE = 0.2
 
 export function planOf (random: Random, options: PlanOptions): PlannedFault[] {
@@ -53,7 +53,7 @@ export function planOf (random: Random, options: PlanOptions): PlannedFault[] {
   }
 }
 
-/** Every kind comes once before any comes again more often than its cards say. */
+/** Each kind comes once before the deck decides how often it comes. */
 function deckOf (random: Random, { cards, without }: PlanOptions): FaultKind[] {
   const kinds = FAULT_KINDS.filter((kind) => !without.has(kind))
   const deck = kinds.flatMap((kind) => Array.from({ length: cards === undefined ? FAULTS[kind].cards : cards[kind] ?? 0 }, () => kind))

@@ -8,7 +8,7 @@ import { eventually } from '../harness/eventually.ts'
 import { Link } from './proxy.ts'
 import { stampOf } from './stamps.ts'
 
-/** A server that says what it got, a link to it, and a client at the other end. */
+/** A server that reports what it received, a link to it, and a client at the other end. */
 async function linked (t: TestContext, onUp?: (chunk: Buffer) => void): Promise<{ link: Link, client: Far, servers: Far[] }> {
   const servers: Far[] = []
   const server = createServer({ allowHalfOpen: true }, (socket) => { servers.push(new Far(socket)) })
@@ -32,7 +32,7 @@ async function clientOf (link: Link): Promise<Far> {
   return new Far(socket)
 }
 
-/** One end of a connection, and what has come out of it. */
+/** One end of a connection, and the bytes that it received. */
 class Far {
   readonly socket: Socket
   text = ''
@@ -83,7 +83,7 @@ describe('the proxy of the chaos run', () => {
     link.delay(0)
     client.socket.write('second')
     await server.got('first second')
-    // Not before its time; how long after it is the machine's affair.
+    // Not before its time. How long after depends on the machine.
     assert.ok(performance.now() - sentAtMs >= 100)
   })
 
@@ -193,7 +193,7 @@ describe('the proxy of the chaos run', () => {
   })
 })
 
-/** Another link and server: what has come through there has had time to come through here. */
+/** Another link and server. When bytes came through there, they had time to come through here. */
 async function untroubled (t: TestContext): Promise<Link> {
   const { link, client, servers } = await linked(t)
   client.socket.write('through')

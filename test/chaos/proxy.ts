@@ -1,14 +1,14 @@
 /**
- * A TCP proxy that misbehaves on demand: it delays, cuts, half-closes, swallows, refuses, and delivers late what the
- * sender has long given up. It knows no protocol; whoever wants to see the bytes as they come is shown them. What it
- * holds back it never loses, unless it is told to cut: a network that comes back delivers.
+ * A TCP proxy that misbehaves on demand: it delays, cuts, half-closes, swallows, refuses, and delivers after the sender gave up.
+ * It knows no protocol. A listener can see the bytes as they arrive.
+ * It loses held bytes only if it must cut, like a network that delivers when it recovers.
  */
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 
 export interface LinkOptions {
-  /** Of 127.0.0.1. null: nobody is there yet; connections are refused as well as a proxy can, by a reset. */
+  /** A port of 127.0.0.1. null: no target yet. Connections are refused by a reset, as well as a proxy can. */
   readonly target: number | null
   /** Sees every chunk on its way to the target when it arrives, before any delay. */
   readonly onUp?: (chunk: Buffer) => void
@@ -45,7 +45,7 @@ export class Link {
     this.#port = (server.address() as AddressInfo).port
   }
 
-  /** Nobody listens any more, and every connection is reset; {@link listen} opens the same port again. */
+  /** Closes the port and resets every connection. {@link listen} opens the same port again. */
   async refuse (): Promise<void> {
     const server = this.#server
     if (server === null) return
@@ -56,13 +56,13 @@ export class Link {
     await closed
   }
 
-  /** From now on, in both directions. */
+  /** A delay from now on, in both directions. */
   delay (ms: number): void {
     this.#delayMs = ms
     for (const pair of this.#pairs) pair.delay(ms)
   }
 
-  /** Nothing passes any more, new connections get no further than this proxy; {@link release} delivers what came. */
+  /** Nothing passes any more, and new connections stop at this proxy. {@link release} delivers what came. */
   hold (): void {
     this.#holding = true
     for (const pair of this.#pairs) pair.hold()
@@ -78,14 +78,14 @@ export class Link {
     for (const pair of this.#some(share)) pair.cut()
   }
 
-  /** Ends one direction of this share of the connections and leaves the other one open. */
+  /** Ends one direction of this share of the connections, and leaves the other open. */
   halfClose (direction: Direction, share: number): void {
     for (const pair of this.#some(share)) pair.halfClose(direction)
   }
 
   /**
-   * What the near side sends from now on stays on its way: after `cutAfterMs` its connection is reset, and only
-   * `deliverAfterMs` later the far side gets it all.
+   * Holds what the near side sends from now on. After `cutAfterMs` its connection is reset.
+   * The far side gets all bytes `deliverAfterMs` after that.
    */
   late (share: number, cutAfterMs: number, deliverAfterMs: number): void {
     for (const pair of this.#some(share)) pair.late(cutAfterMs, deliverAfterMs)
@@ -96,7 +96,7 @@ export class Link {
     this.cut(1)
   }
 
-  /** The first ones; at least one, if there is any. */
+  /** The first ones. At least one, if there is any. */
   #some (share: number): Pair[] {
     const pairs = Array.from(this.#pairs)
     return pairs.slice(0, Math.ceil(pairs.length * share))
@@ -134,7 +134,7 @@ class Pair {
     })
     near.on('end', () => { this.#up.push(FIN) })
     near.on('error', () => {})
-    // What it had sent is still on its way; its end comes behind.
+    // What it had sent is still in flight. Its end comes after it.
     near.on('close', () => {
       this.#up.push(GONE)
       this.#goneIfBoth()
@@ -184,7 +184,7 @@ class Pair {
     if (this.#far === null) this.#onGone()
   }
 
-  /** One that has lost one end only may still be held, and has something to deliver to the other one. */
+  /** A connection that lost only one end may still hold bytes for the other end. */
   #goneIfBoth (): void {
     if (this.#near.closed && this.#far?.closed === true) this.#onGone()
   }
@@ -206,7 +206,7 @@ class Pair {
 
 /** The sender has ended its direction. */
 const FIN = Symbol('fin')
-/** The sender is gone altogether. */
+/** The sender is gone in both directions. */
 const GONE = Symbol('gone')
 
 interface Item { readonly what: Buffer | typeof FIN | typeof GONE, readonly dueMs: number }

@@ -1,14 +1,11 @@
-/**
- * Chance that can be repeated: the same seed gives the same numbers, on every machine. Never used for anything that must
- * not be guessed.
- */
+/** Repeatable randomness: the same seed gives the same numbers on every machine. Never used for secrets. */
 
 export class Random {
   #state: number
 
   constructor (seed: number) {
     this.#state = seed >>> 0
-    // Neighbouring seeds start alike; a few rounds part them.
+    // Neighbouring seeds start alike. A few rounds separate them.
     for (let round = 0; round < WARM_UP; round++) this.float()
   }
 
@@ -43,7 +40,7 @@ export class Random {
     return picked
   }
 
-  /** `weights` name how often; the rest of the names never. */
+  /** `weights` name how often. The rest of the names never. */
   weighted<Name extends string> (weights: Readonly<Partial<Record<Name, number>>>): Name {
     const entries = Object.entries(weights) as Array<[Name, number]>
     let left = this.float() * entries.reduce((sum, [, weight]) => sum + weight, 0)

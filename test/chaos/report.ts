@@ -1,4 +1,4 @@
-/** What a run says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
+/** The output of a run: for a terminal, and as the report that is kept with the sources. Pure text. */
 import { versions } from '../harness/versions.ts'
 import { listed, rowsOf, total } from './counts.ts'
 import type { Counts } from './counts.ts'
@@ -8,7 +8,7 @@ import type { ChaosRoute } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
 
-/** One mistake breaks hundreds of records; the first ones tell it. */
+/** One mistake breaks hundreds of records. The first ones suffice. */
 export const VIOLATIONS_SHOWN = 5
 
 export function printed (result: ChaosResult): string {

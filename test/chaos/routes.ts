@@ -1,7 +1,7 @@
 /**
- * The routes of a run and the gateways' configuration: `hold`, `retry` and `probe` side by side, one that makes duplicates
- * wait, one on few connections so that sendings queue. What an answer's status means on each route is told here once more, in
- * a table of its own: the checker must not ask the code that it checks.
+ * The routes of a run and the gateways' configuration: `hold`, `retry` and `probe`, one on which duplicates wait, and one with few
+ * connections, so that sendings queue. The meaning of each status is repeated here in a table, because the checker must not use the
+ * code that it checks.
  */
 import type { Disposition, UnknownPolicy } from '../../src/core/policy/policy.ts'
 
@@ -9,11 +9,11 @@ export interface ChaosRoute {
   readonly name: string
   readonly unknown: UnknownPolicy
   readonly profile: 'api' | 'relay'
-  /** Whether another body under the same key is another request. */
+  /** Whether another body under the same key makes another request. */
   readonly comparesBody: boolean
   readonly weight: number
   readonly upstream: 'wide' | 'narrow'
-  /** Mode drop, and where its marks are. Absent: mode enforce. */
+  /** Mode drop, and the place of its marks. Absent: mode enforce. */
   readonly drop?: 'database' | 'redis'
   /** Executes under some configurations and accepts under others (differ.ts). */
   readonly switches?: true
@@ -22,7 +22,7 @@ export interface ChaosRoute {
 }
 
 export const UPSTREAM_TIMEOUT_MS = 6_000
-/** Where the witness says what became of a record. */
+/** The witness answers probes there. */
 export const LOOKUP_PATH = '/lookup/'
 
 const route = (name: string, unknown: UnknownPolicy, weight: number, upstream: 'wide' | 'narrow', more = ''): ChaosRoute =>
@@ -74,9 +74,9 @@ export const SWITCHED: ChaosRoute = {
 export const LEASE_MS = 2_000
 export const ANSWER_WITHIN_MS = 3_000
 export const CLAIM_TIMEOUT_MS = 1_000
-/** No life ends during a run: nothing is claimed a second time because it was forgotten. */
+/** Longer than a run: no life ends, so that no key is claimed again after its retention. */
 export const RETENTION_MS = 24 * 3_600_000
-/** Larger answers are streamed, and leave a tombstone. */
+/** Larger answers are streamed and leave a tombstone. */
 export const RESPONSE_BYTES_MAX = 16_384
 
 export function routeNamed (name: string): ChaosRoute {
@@ -96,14 +96,14 @@ export interface GatewayConfig {
   readonly database: string
   /** Absent: they are. */
   readonly prepared?: boolean
-  /** Where it is: members of its block. */
+  /** Its address: members of its block. */
   readonly redis: string
   readonly upstream: string
   /** Of the narrow upstream. */
   readonly connections: number
-  /** What the ids of records are keyed with; absent: nothing. */
+  /** What the ids of records are keyed with. Absent: nothing. */
   readonly secrets?: { readonly secret: string, readonly previousSecret: string }
-  /** The upstreams are told the host that was asked for. */
+  /** The upstreams get the client's Host. */
   readonly preserves?: boolean
 }
 
@@ -116,7 +116,7 @@ export function upstreamsOf ({ connections }: GatewayConfig): Readonly<Record<st
   return { wide: 64, narrow: connections }
 }
 
-/** What is the same in every mode. `upstreams`: the connections of each. */
+/** The part that is the same in every mode. `upstreams`: the connections of each. */
 export function configWith (
   { database, prepared = true, redis, upstream, secrets, preserves = false }: GatewayConfig,
   upstreams: Readonly<Record<string, number>>,

@@ -1,4 +1,4 @@
-/** Forty seconds of everything, on real processes: the small scale of `npm run chaos`, with a seed that stays. */
+/** Forty seconds of all faults on real processes: a small `npm run chaos` with a fixed seed. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { needs } from '../harness/needs.ts'
@@ -10,17 +10,17 @@ import { absentFrom } from './topologies/topologies.ts'
 const SEED = 2
 /** Enough to deal most kinds of faults once. */
 const SECONDS = 40
-/** The switch comes early, from the first rules, while a gateway that was killed is coming back; and some accept from then on. */
+/** The switch from the first rules comes early, while a killed gateway restarts. Some gateways accept from then on. */
 const DIFFERING_SEED = 8
 /** One deck. */
 const DIFFERING_SECONDS = 13
-/** Of some forty: a slow machine may not come to all that is dealt. */
+/** Of some forty. A slow machine may not reach all dealt faults. */
 const KINDS_LEAST = 28
 const ABSENT: ReadonlySet<string> = absentFrom('plain')
 const ROOMS: ReadonlySet<string> = new Set(
   Object.entries(FAULTS).filter(([kind, { cards }]) => cards > 0 && !ABSENT.has(kind)).map(([, { room }]) => room)
 )
-/** Everything that a client can be told. */
+/** All kinds of answers to a client. */
 const TOLD = ['duplicate', 'given', 'in-flight', 'mismatch', 'replayed', 'stored', 'tombstone', 'unknown', 'unsent']
 
 describe('under faults of every kind', needs('own postgres', 'own redis'), () => {

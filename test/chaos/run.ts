@@ -1,6 +1,6 @@
 /**
- * One chaos run: a world, its customers, the seed's faults for so many seconds; then everything is mended, everybody asks
- * once more, and the whole is judged. Gives back what is printed; prints nothing.
+ * One chaos run: a world, its customers, and the seed's faults for a given time. Then all faults end, all customers ask once more, and
+ * the run is judged. Returns the text to print, and prints nothing.
  */
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -46,7 +46,7 @@ export interface ChaosOptions {
   readonly broken?: string
 }
 
-/** What a run leans on; absent: everything as it comes. */
+/** What a run emphasises. Absent: nothing. */
 export interface Emphasis {
   readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
   /** Exactly these, instead of what the seed deals. */
@@ -69,18 +69,18 @@ export interface ChaosResult {
   readonly answers: Counts
   readonly worstAnswerMs: number
   readonly violations: readonly ShownViolation[]
-  /** By what was told: stored, replayed, in-flight … */
+  /** By the kind of answer: stored, replayed, in-flight … */
   readonly told: Counts
-  /** What the gateways' questions to the upstream came to, by the state that they wrote. */
+  /** Results of the gateways' probes, by the state that they wrote. */
   readonly probed: Counts
   readonly executions: number
-  /** Mode drop: executed once more after somebody had been told that it is done, by route. */
+  /** Mode drop: events that were executed again after an answer said that they are done, by route. */
   readonly doubled: Counts
   /** Records at the end, by the scheme of their ids. */
   readonly schemes: Counts
-  /** Sendings of a process that had just been woken. */
+  /** Sendings of a process that had just resumed. */
   readonly excused: number
-  /** Kinds that this machine cannot have, and why. */
+  /** Kinds of faults that this machine cannot have, and why. */
   readonly without: Readonly<Record<string, string>>
 }
 
@@ -181,7 +181,7 @@ class Run {
     return this.#result(evidence)
   }
 
-  /** Whoever wanted them asks again when he is told to. */
+  /** Their customers ask again when the run says so. */
   async #deletes (): Promise<() => Promise<void>> {
     const deleted = new Set(
       (await deleteSome(this.#world.stores.database, this.#world.operatorFile)).map((id) => this.#identities.nameOf(id))
@@ -254,7 +254,7 @@ class Run {
     return Map.groupBy(rows.map(({ id }) => id.toString('base64url')), (id) => this.#identities.nameOf(id))
   }
 
-  /** Bytes that were sent into a connection at the moment of its cut are seen by nobody. */
+  /** No process sees bytes that are sent into a connection at the moment of its cut. */
   #mayHaveBeenLost ({ record, attempt, instance }: Quiet['abandoned'][number], audit: Evidence['audit']): boolean {
     const claimedAtMs = audit.find((each) => each.record === record && each.attempt === attempt && each.state === 'claimed')?.atMs ?? 0
     const gateway = this.#world.seats.findIndex(({ incarnations }) => incarnations.some(({ pid }) => instance.endsWith(`-${pid}`)))
@@ -289,7 +289,7 @@ class Run {
     }
   }
 
-  /** No invariant's sentence, and never right: a process that ended by itself, an answer that nothing allows. */
+  /** Errors beside the invariants: a process that ended by itself, an answer that no rule allows. */
   #troubles (): ShownViolation[] {
     const refused = this.#world.seats.flatMap(({ name, log }) => readFileSync(log, 'utf8')
       .split('\n')
@@ -300,7 +300,7 @@ class Run {
     return troubles.map((detail) => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
   }
 
-  /** Everything that is known of a record, what the gateways logged about it included, and which faults stood meanwhile. */
+  /** All that is known of a record, with the gateways' log lines and the faults of that time. */
   #story (record: string, events: Evidence['events']): string[] {
     const fromMs = events[0]?.atMs ?? 0
     const lines = events.map((event) => ({
@@ -317,7 +317,7 @@ class Run {
   }
 }
 
-/** What stood a moment before may still show. */
+/** A fault that ended a moment ago may still have effects. */
 const FAULTS_BEFORE_MS = 500
 const UNSEEN: ReadonlySet<FaultKind> = new Set([
   'upstream-link-cut',
@@ -327,7 +327,7 @@ const UNSEEN: ReadonlySet<FaultKind> = new Set([
 ])
 const UNSEEN_MS = 10_000
 
-/** One of each; the first body is the one that counts. */
+/** One of each. The first body counts. */
 function finalWishes (wishes: readonly Wish[]): Wish[] {
   return Array.from(new Map(wishes.map((wish) => [wish.record, wish])).values())
 }

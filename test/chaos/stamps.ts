@@ -1,10 +1,10 @@
-/** When a request to the upstream left its gateway: read off the first bytes that come by, whatever becomes of them later. */
+/** When a request left its gateway for the upstream: taken from its first bytes, whatever happens to them later. */
 
-/** `attempt` 0: nobody counts them (mode drop). */
+/** `attempt` 0: attempts are not counted (mode drop). */
 export interface Stamp {
   readonly atMs: number
   readonly call: string
-  /** Empty: nobody named it (mode drop). */
+  /** Empty: the request has no record (mode drop). */
   readonly record: string
   readonly attempt: number
   readonly from: string
@@ -12,7 +12,7 @@ export interface Stamp {
 
 const HEAD_END = '\r\n\r\n'
 
-/** null: no request begins here. A gateway writes a head in one piece, and nothing before it is answered. */
+/** null: no request begins here. A gateway writes each head in one piece, and pipelines nothing. */
 export function stampOf (chunk: Buffer, atMs: number, from: string): Stamp | null {
   if (!METHODS.some((method) => chunk.subarray(0, method.length).equals(method))) return null
   const end = chunk.indexOf(HEAD_END)

@@ -1,4 +1,4 @@
-/** The run's own Postgres and Redis, and what can be done to them from outside. Started by the harness, on free ports. */
+/** The run's own Postgres and Redis, and the faults that hit them from outside. The harness starts them on free ports. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
@@ -14,11 +14,11 @@ import type { PlannedFault } from './plan.ts'
 export interface ChaosStores {
   readonly postgres: PostgresServer
   readonly redis: RedisServer
-  /** Members of the gateways' `stores.redis`; null: the url of the one server, through each gateway's own link. */
+  /** Members of the gateways' `stores.redis`. null: the url of the one server, through each gateway's own link. */
   readonly redisAt: string | null
   /** The gateways' database, past the proxy. */
   readonly database: string
-  /** A sentence: why this run's disk cannot be filled. */
+  /** Why this run's disk cannot be filled. */
   readonly disk: Disk | string
   /** Where the gateways look for their database, of 127.0.0.1. */
   readonly databasePort: number
@@ -29,7 +29,7 @@ export interface ChaosStores {
   readonly stop: () => Promise<void>
 }
 
-/** The part of them that is Redis; `redis`: one of its servers, for those who want just one. */
+/** The Redis part. `redis`: one of its servers, for faults that need just one. */
 export type RedisPart = Pick<ChaosStores, 'redis' | 'redisAt' | 'own' | 'stop'>
 
 export async function startStores (fillsDisk: boolean, startRedisPart: () => Promise<RedisPart> = startOneRedis): Promise<ChaosStores> {
@@ -62,7 +62,7 @@ export async function terminateConnections ({ postgres }: ChaosStores): Promise<
   await query(postgres.url, 'select pg_terminate_backend(pid) from pg_stat_activity where application_name like \'onceway%\'')
 }
 
-/** SIGQUIT: immediate shutdown, without a checkpoint and without a word to anybody. Resolves when nobody answers. */
+/** SIGQUIT: immediate shutdown without a checkpoint, and without notice to clients. Resolves when the server is gone. */
 export async function quitPostgres ({ postgres }: ChaosStores): Promise<void> {
   const [row] = await query(postgres.url, 'show data_directory')
   const [pid = ''] = readFileSync(join(String(row?.['data_directory']), 'postmaster.pid'), 'utf8').split('\n')
@@ -70,7 +70,7 @@ export async function quitPostgres ({ postgres }: ChaosStores): Promise<void> {
   while (await answers(postgres.url)) await pause(20)
 }
 
-/** As long as it takes, within reason; started again if it has ended (a full disk may have ended it). */
+/** As long as it takes, within reason. Started again if it has ended (a full disk may have ended it). */
 export async function mendPostgres ({ postgres }: ChaosStores): Promise<void> {
   for (let tries = 0; tries < 20; tries++) {
     if (await answers(postgres.url)) return
@@ -96,7 +96,7 @@ export async function redisSays ({ redis }: ChaosStores, ...commands: Array<read
   }
 }
 
-/** Evicts what it likes: full of other people's keys, with room for no more. */
+/** Redis evicts any keys: it is full of foreign keys. */
 export async function evictUnderPressure (stores: ChaosStores): Promise<void> {
   await redisSays(stores,
     ['config', 'set', 'maxmemory-policy', 'allkeys-random'],
@@ -105,7 +105,7 @@ export async function evictUnderPressure (stores: ChaosStores): Promise<void> {
   await redisSays(stores, ['config', 'set', 'maxmemory', Math.floor(used * PRESSURE)])
 }
 
-/** Of what is in use: about a third must go, and every write evicts more. */
+/** A share of the used memory: about a third must go, and every write evicts more. */
 const PRESSURE = 0.8
 
 async function usedMemory ({ redis }: ChaosStores): Promise<number> {

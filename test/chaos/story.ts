@@ -1,4 +1,4 @@
-/** What is told of a record that something is wrong with: line by line, and when. */
+/** The story of a record with a violation: line by line, with times. */
 import { readFileSync } from 'node:fs'
 import type { Seat } from './gateways.ts'
 import type { Injected } from './injector.ts'

@@ -1,4 +1,4 @@
-/** A file of lines, of which those that count are on the disk before anybody is told; many of them share one fsync. */
+/** A file of lines. Durable lines are on the disk before their promise resolves. Many share one fsync. */
 import { closeSync, fdatasync, openSync, write } from 'node:fs'
 import { promisify } from 'node:util'
 
@@ -14,10 +14,10 @@ export class SyncedFile<Line> {
     this.#handle = openSync(file, 'a')
   }
 
-  /** Resolves when the line is on the disk, with all others that came in the meantime. */
+  /** Resolves when the line is on the disk, together with all lines that came meanwhile. */
   async keep (line: Line): Promise<void> {
     this.note(line)
-    // One round may be under way already, and not have this line; the next one has.
+    // A running round may not have this line. The next one has it.
     if (this.#synced !== null) await this.#synced
     this.#synced ??= this.flush().finally(() => { this.#synced = null })
     await this.#synced

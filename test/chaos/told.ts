@@ -1,6 +1,6 @@
 /**
- * What an answer on the wire tells a client, in the words that the invariants know. Reads headers and body as any client
- * could (docs/reference/http.md); asks the gateway's code only which header fields are kept, as the checker's prints need it.
+ * The kind of an answer on the wire, in the terms of the invariants. Reads headers and body as any client could
+ * (docs/reference/http.md). It uses the gateway's code only for the list of kept headers, which the checker's prints need.
  */
 import { keptHeaders } from '../../src/core/headers/headers.ts'
 import { pairs } from '../../src/core/headers/lines.ts'
@@ -10,7 +10,7 @@ import type { Told, ToldKind } from '../harness/history.ts'
 
 export interface WireAnswer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
-/** A sentence: an answer that no row of docs/reference/http.md allows. */
+/** The description of an answer that no row of docs/reference/http.md allows. */
 export function toldBy (answer: WireAnswer): Told | string {
   const code = problemOf(answer)
   const status = field(answer, 'idempotency-status')
@@ -47,7 +47,7 @@ function toldByProblem (code: string, { status }: WireAnswer): Told | string {
   return kind === undefined ? `a problem ${code} with ${status}` : own(kind)
 }
 
-/** The code of a problem of the gateway's own; null: not one. */
+/** The code of a problem of the gateway itself. null: the answer is none. */
 function problemOf (answer: WireAnswer): string | null {
   if (field(answer, 'content-type') !== 'application/problem+json') return null
   const { code } = JSON.parse(answer.body.toString()) as { readonly code?: unknown }
@@ -58,7 +58,7 @@ function own (kind: ToldKind): Told {
   return { kind, print: null, execution: null }
 }
 
-/** What the gateway and this connection say themselves; the rest is the upstream's, which has no Request-Id of its own. */
+/** Headers of the gateway and of this connection. The others are the upstream's, which sends no Request-Id. */
 const NOT_THE_UPSTREAMS: ReadonlySet<string> = new Set([
   'idempotency-status', 'idempotency-original-status', 'idempotency-expires', 'idempotency-stored',
   'idempotent-replayed', 'request-id', 'retry-after', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'

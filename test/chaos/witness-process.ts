@@ -1,17 +1,17 @@
-/** The upstream of a run: it executes what it is sent, and says what became of it when it is asked. */
+/** The upstream of a run: it executes requests, and answers probes. */
 import { callerIn } from './identities.ts'
 import { serveMisbehaving } from './misbehaving.ts'
 import { ANSWER_WITHIN_MS, LOOKUP_PATH, RESPONSE_BYTES_MAX } from './routes.ts'
 import type { Misbehaviour, WitnessLine } from './witness.ts'
 
-/** What it has done, by record: known as soon as it is on the disk. What is answered as not done is not in it. */
+/** Its executions by record, as soon as they are on the disk. Requests that were answered as not done are not in it. */
 const books = new Map<string, number>()
 const NOT_DONE: ReadonlySet<Misbehaviour | null> = new Set(['429', '503'])
 
 serveMisbehaving<WitnessLine>({
   name: 'witness',
 
-  /** Mostly quick; some long enough to be joined, some longer than a lease. */
+  /** Mostly quick. Some long enough to be joined, some longer than a lease. */
   latencyMs: (pace, random) => {
     if (pace === 'slower') return random.between(900, 2_400)
     const kind = random.float()

@@ -5,7 +5,7 @@ export type Misbehaviour =
   | 'reset-before' | 'reset-after' | 'half' | 'garbage' | 'never' | 'late' | 'too-late' | 'extra' | 'page' | '429'
   | '500' | '502' | '503' | '504'
 
-/** How long it takes: `slow`, so that executions queue and are joined; `slower`, so that they outlast outages. */
+/** The duration. `slow`: executions queue and are joined. `slower`: they outlast outages. */
 export type Pace = 'usual' | 'slow' | 'slower'
 
 /** A request of a gateway's, as it came. */
@@ -25,7 +25,7 @@ export interface Executed extends Sent {
   readonly body: string
 }
 
-/** `page`: a hop said it, after it was executed. */
+/** `page`: a hop answered after the execution. */
 export interface Replied { readonly execution: number, readonly repliedMs: number, readonly status: number, readonly page?: true }
 
 export type WitnessLine = Executed | Replied

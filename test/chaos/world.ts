@@ -1,6 +1,6 @@
 /**
- * Everything that a run is made of, in the order in which it must be there: stores, witness, network, gateways, doors for
- * the clients; and taken down again. Nothing here is judged or broken.
+ * Starts the parts of a run in order: stores, witness, network, gateways, and the clients' links. Takes them down again.
+ * It judges nothing, and causes no faults.
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,27 +32,27 @@ export interface World {
   readonly doors: readonly Door[]
   readonly witnessFile: string
   readonly stampsFile: string
-  /** A configuration for the command line, past every proxy. */
+  /** A configuration for the command line, which bypasses the proxies. */
   readonly operatorFile: string
   readonly trouble: string[]
-  /** Kinds that are not dealt here. */
+  /** Kinds of faults that are not dealt here. */
   readonly absent: ReadonlySet<FaultKind>
-  /** Those of them that this machine, or these stores, cannot have, and why. */
+  /** Those that this machine, or these stores, cannot have, and why. */
   readonly without: Readonly<Record<string, string>>
-  /** Ends the gateways; the files and the database stay readable. */
+  /** Ends the gateways. The files and the database stay readable. */
   readonly stopGateways: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
-/** What a run is about: whom the gateways send to, how they are configured, what is noted in their database. */
+/** The subject of a run: the upstream, the configurations, and the audit in the database. */
 export interface Mode {
   /** The upstream's file, as child.ts starts it. */
   readonly upstream: string
-  /** The configurations that a gateway may have; it begins with the first. */
+  /** The configurations that a gateway may have. It begins with the first. */
   readonly configsOf: (config: GatewayConfig) => readonly string[]
-  /** Before the first gateway. Absent: it finds nothing. */
+  /** Runs before the first gateway. Absent: the database is empty. */
   readonly prepare?: (database: string) => Promise<void>
-  /** The tables are there by then: the first gateway has made them. */
+  /** Runs when the first gateway has made the tables. */
   readonly installAudit: (database: string) => Promise<void>
 }
 
@@ -65,11 +65,11 @@ export interface WorldOptions {
   /** Connections of the narrow upstream. */
   readonly connections: number
   readonly pace: Pace
-  /** Postgres gets a disk of its own, if this machine gives one. */
+  /** Gives Postgres a disk of its own, if this machine can. */
   readonly fillsDisk: boolean
 }
 
-/** Takes it down again, whatever becomes of the work. */
+/** Takes the world down again, even if the work fails. */
 export async function inWorld<Result> (options: WorldOptions, work: (world: World) => Promise<Result>): Promise<Result> {
   const world = await startWorld(options)
   try {

@@ -1,6 +1,6 @@
 /**
- * A request that is executed here and accepted there, or accepted by both, while one of the two processes dies at, or is
- * misled by, every one of its calls in turn: it is executed or accepted, never both, and every 202 has its message.
+ * A request that one process executes and the other accepts, or that both accept. One of them dies, or gets a fault, at each of its
+ * calls in turn. The request is executed or accepted, never both, and every 202 has its message.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -27,9 +27,9 @@ const LEASE_MS = 6_000
 const UPSTREAM_TIMEOUT_MS = 5_000
 const WORK_MS = 40
 const RETRY_MS = 1_000
-/** By then leases are over, and the wait after an outage too. */
+/** By then leases are over, and so is the wait after an outage. */
 const TRIES_MAX = 60
-/** A statement that its process gave up is not on its way for longer. */
+/** The longest time that an abandoned statement is in flight. */
 const AFTERMATH_MS = 12_000
 const MONOTONIC_APART_MS = 1_000_000
 
@@ -55,7 +55,7 @@ const ROUTE = guardedRoute(
   { timeoutMs: UPSTREAM_TIMEOUT_MS }
 )
 
-/** The fault is that of the first process. Nobody delivers: what the upstream sees was executed. */
+/** The first process gets the fault. There is no deliverer: everything at the upstream was executed. */
 async function run ({ ways, apartMs, fault }: Case): Promise<Ran> {
   const timeline = new Timeline()
   const clock = { nowMs: () => timeline.wallMs }
@@ -139,12 +139,12 @@ function gatewayOf (process: CrashingProcess): Gateway {
     inboxes: inboxRoutes([ROUTE]),
     copyTtlMs: 60_000
   }, MODES)
-  void gateway.ids.look().catch(() => {})
+  void gateway.ids.refresh().catch(() => {})
   heartbeat(gateway).start()
   return gateway
 }
 
-/** null: as it must be. */
+/** null: correct. */
 function wrong ({ executions, messages, told }: Ran): string | null {
   if (executions + messages > 1) return `executed ${executions} times, and ${messages} messages`
   if (told.includes('accepted') && messages !== 1) return 'a 202 without its message'
@@ -156,7 +156,7 @@ for (const ways of [['accepted', 'executed'], ['executed', 'accepted'], ['accept
   test(`${ways[0]} by a process that dies or is misled at any call, ${ways[1]} by another: one of both, and every 202 has its message`, async (t) => {
     const failures: string[] = []
     let count = 0
-    // At the same moment; while the first is under way; when it is over.
+    // At the same moment, while the first runs, and after it.
     for (const apartMs of [0, 3, 2 * WORK_MS]) {
       const sound = await run({ ways, apartMs, fault: null })
       assert.deepEqual([wrong(sound), sound.executions + sound.messages], [null, 1])

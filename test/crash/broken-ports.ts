@@ -1,7 +1,4 @@
-/**
- * Ports that do not keep their word, and the invariants that each breaks: broken.test.ts runs them, and
- * docs/reference/rules.md names them.
- */
+/** Broken ports, and the invariants that each violates. broken.test.ts runs them, and docs/reference/rules.md lists them. */
 import type { Row } from '../../src/core/record/record.ts'
 import type { LockStore } from '../../src/ports/locks.ts'
 import type { RecordStore } from '../../src/ports/records.ts'

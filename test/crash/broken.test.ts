@@ -1,4 +1,4 @@
-/** Gateways on ports that do not keep their word break the invariant that the word stands for, and the checker sees it. */
+/** Gateways on broken ports violate the invariant that depends on the port's promise, and the checker reports it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { violationsOf } from '../harness/checker.ts'

@@ -1,6 +1,6 @@
 /**
- * All cases of a scenario: a first run without a fault tells how many calls each gateway makes, then each of them is met
- * by each fault in turn. A case has a name that runs exactly it again (`CRASH_CASE`).
+ * All cases of a scenario. A first run without a fault counts the calls of each gateway. Then each call gets each fault in turn.
+ * The name of a case runs exactly that case again (`CRASH_CASE`).
  */
 import assert from 'node:assert/strict'
 import { violationsOf } from '../harness/checker.ts'
@@ -18,7 +18,7 @@ export interface Sweep {
   readonly faults: readonly Fault[]
 }
 
-/** Runs every case of the sweep; rejects with all that failed. Returns how many there were. */
+/** Runs every case of the sweep. Rejects with all failures. Returns the number of cases. */
 export async function runAll (sweep: Sweep): Promise<number> {
   const { scenario, store, locks, faults } = sweep
   const only = process.env['CRASH_CASE']
@@ -38,7 +38,7 @@ export async function runAll (sweep: Sweep): Promise<number> {
   return count
 }
 
-/** One mistake fails hundreds of cases; the first ones tell it. */
+/** One mistake fails hundreds of cases. The first ones suffice. */
 const FAILURES_SHOWN = 6
 
 function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonNullable<Case['fault']>> {
@@ -52,10 +52,7 @@ function faultsOf ({ calls, history }: Run, kinds: readonly Fault[]): Array<NonN
 
 const READS: ReadonlySet<string> = new Set(['beat', 'look', 'unresolved'])
 
-/**
- * A read whose reply is lost is a read that was refused. Whoever swaps, unlocks or wakes asks for no answer: there a lost
- * or a slow one is like any other.
- */
+/** A read with a lost reply is like a refused read. Swaps, unlocks and wakes need no reply, so a lost or slow one changes nothing. */
 function isFelt ({ port, operation }: Call, fault: Fault): boolean {
   if (READS.has(operation)) return fault !== 'lost' && fault !== 'late'
   return port !== 'locks' || operation === 'lock' || (fault !== 'lost' && fault !== 'slow')
@@ -63,7 +60,7 @@ function isFelt ({ port, operation }: Call, fault: Fault): boolean {
 
 const BACKGROUND: ReadonlySet<string> = new Set(['beat', 'lapse', 'sweep', 'unresolved'])
 
-/** The heartbeat and the sweeper go round while nothing is written or sent: one round of each such pause stands for all. */
+/** The heartbeat and the sweeper also run while nothing is written or sent. One round of each such pause stands for all. */
 function apart (calls: readonly Call[], times: readonly number[]): Call[] {
   const seen = new Set<string>()
   return calls.filter(({ operation, atMs }) => {
@@ -99,8 +96,8 @@ function failuresOf (theCase: Case, done: Run): string[] {
 }
 
 /**
- * No invariant's sentence, and P6's point: where nobody died, what was never sent is not called unknown. (A process that
- * dies between its claim and its sending cannot be told from one that died after it.)
+ * No numbered invariant, but the point of P6: if no process died, a request that was never sent is not called unknown. (A process that
+ * dies between its claim and its sending looks like one that died after the sending.)
  */
 function unknownUnsent ({ fault }: Case, { history: { events } }: Run): string[] {
   if (fault?.kind === 'before' || fault?.kind === 'after' || events.some(({ kind }) => kind === 'sent')) return []

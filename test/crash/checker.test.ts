@@ -1,4 +1,4 @@
-/** The checker sees what it is for: hand-made histories, each with one sentence of one invariant broken. */
+/** The checker finds every violation: hand-made histories that each break one rule of one invariant. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { INVARIANTS, violationsOf } from '../harness/checker.ts'

@@ -1,7 +1,6 @@
 /**
- * What outlives a simulated process: the memory store (the same object goes on), or one SQLite file, opened again as a
- * gateway opens it after its predecessor's death. SQLite runs either on this thread, which is quick enough for a case
- * a call, or behind its worker, as it is served.
+ * The store that survives a simulated process: the memory store (the same object), or one SQLite file, which is opened again as after a
+ * death. SQLite runs on this thread, which is fast enough for a case for each call, or behind its worker as in production.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,12 +18,12 @@ export type StoreKind = 'memory' | 'sqlite' | 'sqlite-worker'
 
 export interface Opened {
   readonly records: RecordStore
-  /** What a dead process had claimed, and the opening made indeterminate. */
+  /** Claims of a dead process that the opening made indeterminate. */
   readonly lapsed: readonly Lapsed[]
 }
 
 export interface Durable {
-  /** The first opening and every one after a death; the one before is closed first. */
+  /** The first opening and every one after a death. The one before is closed first. */
   readonly open: () => Promise<Opened>
   readonly close: () => Promise<void>
 }
@@ -61,7 +60,7 @@ function inFile (timeline: Timeline, open: Open): Durable {
   }
 }
 
-/** A worker answers in real time; until then virtual time does not move. */
+/** A worker answers in real time. Virtual time stands still until then. */
 function standingStill (records: RecordStore, timeline: Timeline): RecordStore {
   return new Proxy(records, {
     get: (target, property) => {

@@ -11,7 +11,7 @@ for (const scenario of SCENARIOS) {
     const cases = await runAll({ scenario, store: 'memory', locks: 'kept', faults: FAULTS })
     t.diagnostic(`${cases} cases`)
   })
-  // Dying before a call is dying after the one before it, nearly; here once is enough.
+  // A death before a call is nearly a death after the previous call. Once is enough here.
   test(`${scenario.name}: and so they do if Redis loses everything when the process dies`, async (t) => {
     const cases = await runAll({ scenario, store: 'memory', locks: 'flushed', faults: ['after'] })
     t.diagnostic(`${cases} cases`)

@@ -1,13 +1,13 @@
 /**
- * What is outside a simulated gateway: the upstream, which witnesses every execution and answers by a script, and the
- * clients, who ask, and ask again with the same key until they have a final answer. Both write down what they see.
+ * The outside of a simulated gateway. The upstream records every execution, and answers by a script.
+ * The clients retry with the same key until they have a final answer. Both record what they see.
  */
 import { keptHeaders } from '../../src/core/headers/headers.ts'
 import { headerValue } from '../../src/core/headers/lines.ts'
 import type { Disposition, GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../src/core/record/record.ts'
 import { headKeyOf } from '../../src/gateway/key/head-key.ts'
-import type { Headed } from '../../src/gateway/key/head-key.ts'
+import type { RequestHead } from '../../src/gateway/key/head-key.ts'
 import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
 import type { Outcome } from '../../src/gateway/shared/outcome.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
@@ -33,11 +33,11 @@ export type Behaviour =
   | { readonly kind: 'refuse' }
   /** Executed, and the connection breaks instead of an answer. */
   | { readonly kind: 'break', readonly afterMs: number }
-  /** A hop answers (pages.ts); `done`: executed all the same. */
+  /** A hop answers (pages.ts). `done`: executed all the same. */
   | { readonly kind: 'page', readonly page: Page, readonly done: boolean, readonly afterMs: number }
   | { readonly kind: 'silence' }
 
-/** What it keeps of what it did, for who asks later. */
+/** What it records of its executions, for probes. */
 export interface Bookkeeper {
   readonly enter: (
     record: string,
@@ -93,8 +93,8 @@ export class SimulatedUpstream implements Upstream {
   }
 
   /**
-   * A connection is there: the last point before sending is now. `wireMs`: from there to the upstream; what is returned
-   * makes it arrive at once.
+   * A connection is open, and sending begins now. `wireMs`: the time from here to the upstream.
+   * Returns a function that makes the request arrive at once.
    */
   begin (request: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void, wireMs = 0): () => void {
     if (request.method === 'GET') return this.#asked(request, maySend, tell)
@@ -105,7 +105,7 @@ export class SimulatedUpstream implements Upstream {
     return () => {}
   }
 
-  /** What became of a record: said at once, from the books. */
+  /** The outcome of a record, at once from its records. */
   #asked ({ headers }: UpstreamRequest, maySend: () => boolean, tell: (result: UpstreamResult) => void): () => void {
     if (!maySend()) {
       tell({ kind: 'unsent', code: 'LEASE' })
@@ -182,7 +182,7 @@ export class SimulatedUpstream implements Upstream {
   }
 }
 
-/** A page says nothing of the truth: if nothing was done, freeing the key is as right as not knowing. */
+/** A page proves nothing. If nothing was done, releasing the key is as right as an unknown outcome. */
 function meansOf (behaviour: Extract<Behaviour, { kind: 'answer' | 'stream' | 'page' }>): Disposition {
   if (behaviour.kind === 'page') return behaviour.done ? 'unknown' : 'release'
   return behaviour.kind === 'stream' ? 'keep' : behaviour.means
@@ -205,9 +205,9 @@ function streamOf (chunks: readonly Buffer[]): Extract<UpstreamResult, { kind: '
 
 export interface Client {
   readonly key: string
-  /** What its Authorization says; empty: it has none. */
+  /** What its Authorization says. Empty: it has none. */
   readonly scope: string
-  /** What else says whose request it is. */
+  /** Other headers that name the caller. */
   readonly besides?: RawHeaders
   /** Absent: the usual one. */
   readonly host?: string | undefined
@@ -217,7 +217,7 @@ export interface Client {
   readonly gateway: 0 | 1
 }
 
-/** `gone`: when the client has hung up; never, unless told. */
+/** `gone`: resolves when the client has left. By default never. */
 export function requestOf (
   client: Omit<Client, 'gateway'>,
   route: GuardedRoute,
@@ -244,7 +244,7 @@ export function requestOf (
 }
 
 /** Of a request that is guarded. */
-export function keyOf (request: Headed): GuardedRequest['key'] {
+export function keyOf (request: RequestHead): GuardedRequest['key'] {
   const key = headKeyOf(request, Date.now)
   if (key.kind === 'unguarded') throw new Error(`no key is seen in ${request.rawHeaders.join(' ')}`)
   return key
@@ -271,13 +271,13 @@ export function headersOf ({ key, scope, besides = [], host }: Pick<Client, 'key
 
 const NAMING = ['authorization', 'x-api-key', 'x-tenant'] as const
 
-/** Everything in a request that may say whose it is, and that whoever gets it can see. */
+/** All headers of a request that may name its caller, as the receiver sees them. */
 export function callerIn (headers: RawHeaders): string {
   const host = headerValue(headers, 'host') ?? USUAL_HOST
   return [...NAMING.flatMap((name) => headerValue(headers, name) ?? []), ...host === USUAL_HOST ? [] : [`at ${host}`]].join(' ')
 }
 
-/** What the outcome tells the client, in the checker's words. Reads a stream to its end, as a client does. */
+/** The outcome as the client sees it, in the checker's terms. Reads a stream to its end, like a client. */
 export async function toldBy (outcome: Outcome, route: GuardedRoute): Promise<Told> {
   const answered = (kind: Told['kind'], { status, headers, body }: Answer): Told => {
     const kept = keptHeaders(headers, route.idempotency.keep)

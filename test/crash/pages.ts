@@ -1,6 +1,6 @@
 /**
- * Pages of hops between the gateway and its upstream, as they come over the wire. Whether the upstream did what was asked
- * stands on no page: whoever simulates a hop knows it. Each word for word as the product writes it.
+ * Error pages of hops between the gateway and its upstream, word for word as the products send them.
+ * No page says whether the upstream executed the request. The simulation of the hop decides that.
  */
 import type { RawHeaders } from '../../src/core/record/record.ts'
 
@@ -9,7 +9,7 @@ export interface Page {
   readonly status: number
   readonly headers: RawHeaders
   readonly body: string
-  /** What the hop may have seen of the upstream when it wrote this. */
+  /** What the hop may have seen of the upstream when it wrote the page. */
   readonly reached: 'never' | 'perhaps'
 }
 

@@ -1,7 +1,6 @@
 /**
- * The stories in which a process dies at every call in turn. Each is a policy, a script of the upstream and some
- * clients; `executions` is what the upstream sees when nothing goes wrong, so that a story that no longer tells what its
- * name says is noticed.
+ * The scenarios in which a process dies at every call in turn. Each has a policy, a script of the upstream and some clients.
+ * `executions`: the number of executions without a fault. It detects a scenario that no longer does what its name says.
  */
 import type { IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { NO_FAULT } from '../harness/crashing.ts'
@@ -15,21 +14,21 @@ export interface Scenario {
   readonly clients: readonly Client[]
   /** What the upstream does with the n-th sending of a record. */
   readonly script: (turn: number) => Behaviour
-  /** What goes wrong in every run of it, beside the one planned fault. Made anew for each process of this gateway. */
+  /** Faults in every run of it, beside the planned one. Made anew for each process of this gateway. */
   readonly trouble?: (gateway: number) => Plan
   readonly executions: number
 }
 
 /** Long enough for a duplicate to come in between. */
 const QUICK_MS = 40
-/** More than two short leases, less than the upstream's time-out. */
+/** More than two short leases, less than the upstream's timeout. */
 const LONG_MS = 4_500
 const SHORT_LEASE_MS = 2_000
 export const LEASE_MS = 6_000
 export const UPSTREAM_TIMEOUT_MS = 5_000
 /** By then a gateway has been in contact with the store for a lease (E2b), and may lapse. */
 const PATIENT_MS = LEASE_MS + 1_500
-/** Beyond two leases, as every retention, and not far beyond. */
+/** A little longer than two leases, the least for any retention. */
 const SHORT_RETENTION_MS = 13_000
 /** After the retention: before the sweeper comes round, and after it has. */
 const UNSWEPT_MS = 200
@@ -89,7 +88,7 @@ export const SCENARIOS: readonly Scenario[] = [
     gateways: 2,
     clients: [client({ startsAtMs: PATIENT_MS }), client({ startsAtMs: PATIENT_MS + 500, gateway: 1 })],
     script: () => answer(201, 'keep', [], LONG_MS),
-    // The one that executes is the last to be reached again: whoever took its lease at once would send a second time.
+    // The executing process is the last to be reachable again. A process that took its lease at once would send again.
     trouble: (gateway) => outage(PATIENT_MS + 100, PATIENT_MS + (gateway === 0 ? 5_500 : 3_500), ['records', 'locks'])
   }),
   scenario('contest', { policy: { unknown: 'retry' }, gateways: 2, clients: [client(), client({ gateway: 1 })] }),

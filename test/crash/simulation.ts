@@ -1,7 +1,7 @@
 /**
- * One run of one case: gateways on wired ports, the clients of a scenario who retry until they have a final answer, a
- * process that meets its fault at the planned call and, if it died, another that starts in its place. Gives back the
- * history; judges nothing. The same case gives the same run, call by call.
+ * One run of one case: gateways on wired ports, and the clients of a scenario, which retry until they have a final answer.
+ * A process gets its fault at the planned call. If it dies, another starts in its place.
+ * Returns the history, and judges nothing. The same case gives the same run, call by call.
  */
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
@@ -38,9 +38,9 @@ import { lapseOf, nameOf, printOfSettled, watched } from './watched.ts'
 export interface Case {
   readonly scenario: Scenario
   readonly store: StoreKind
-  /** `kept`: Redis outlives the death. `flushed`: it loses everything then. `none`: there is no Redis. */
+  /** `kept`: Redis survives the death. `flushed`: it loses everything then. `none`: there is no Redis. */
   readonly locks: 'kept' | 'flushed' | 'none'
-  /** Which gateway meets the fault, at which of its calls. null: none does. */
+  /** Which gateway gets the fault, at which of its calls. null: none. */
   readonly fault: { readonly gateway: 0 | 1, readonly at: number, readonly kind: Fault } | null
   /** A port that does not keep its word, for the tests of the checker. */
   readonly broken?: Broken
@@ -59,7 +59,7 @@ export interface Run {
   readonly calls: ReadonlyArray<readonly Call[]>
   /** What the upstream saw until every client had a final answer. */
   readonly executions: number
-  /** What is wrong and no invariant's affair: clients without an end, errors that nobody caught. */
+  /** Errors beside the invariants: clients without a final answer, and uncaught errors. */
   readonly trouble: readonly string[]
 }
 
@@ -68,11 +68,11 @@ const CLAIM_WITHIN_MS = 2_000
 const RETENTION_MS = 120_000
 const RESTART_MS = 200
 const RETRY_MS = 1_000
-/** By then leases are over, E2b's wait too, and every client has been told something final. */
+/** By then leases and E2b's wait are over, and every client has a final answer. */
 const CLIENT_PATIENCE_MS = 100_000
 /** What follows the last answer: copies, unlocks, wake-ups. */
 const AFTERWARDS_MS = 50
-/** A statement of a process that gave it up is not on its way for longer, and released once more then. */
+/** The longest time that an abandoned statement is in flight, with the last release. */
 const AFTERMATH_MS = 12_000
 /** Hard end (upstream.timeout + 20 s), a lease, E2b's lease, a sweep. */
 const HARD_END_MS = UPSTREAM_TIMEOUT_MS + 20_000 + 2 * LEASE_MS + LEASE_MS / 2 + 1_000
@@ -201,7 +201,7 @@ class Simulation {
       inboxes: new Map(),
       copyTtlMs: 60_000
     }, MODES)
-    void gateway.ids.look().catch(() => {})
+    void gateway.ids.refresh().catch(() => {})
     heartbeat(gateway).start()
     sweeper(gateway).start()
     void process.death.then(async () => { await this.#replace(number) })
@@ -213,7 +213,7 @@ class Simulation {
     return { ...process.clock, after: (ms, call) => ms > longestMs ? () => {} : process.clock.after(ms, call) }
   }
 
-  /** What a supervisor does: another process in its place, on the same store, that meets no fault of its own. */
+  /** Like a supervisor: starts another process in its place, on the same store, without a fault. */
   async #replace (number: number): Promise<void> {
     if (this.#case.locks === 'flushed') this.#locks = this.#newLocks()
     await this.#timeline.sleep(RESTART_MS)
@@ -232,7 +232,7 @@ class Simulation {
 
   // -------------------------------------------------------------- clients
 
-  /** `patienceMs`: how long a client asks again; 0: each asks once. */
+  /** `patienceMs`: how long a client asks again. 0: each asks once. */
   async #serve (clients: readonly Client[], patienceMs: number): Promise<void> {
     let waiting = clients.length
     for (const client of clients) {
@@ -285,7 +285,7 @@ class Simulation {
 
   // -------------------------------------------------------------- the end
 
-  /** Gives claims that nobody will settle the time in which they must end (I9). */
+  /** Lets the time pass in which claims without a settle must end (I9). */
   async #claimsEnd (): Promise<void> {
     const endsAtMs = this.#timeline.nowMs + HARD_END_MS
     while (this.#timeline.nowMs < endsAtMs && (await this.#rows()).some(({ state }) => state === 'claimed')) {
@@ -306,7 +306,7 @@ class Simulation {
   }
 }
 
-/** The way to the stores and back, some times over. */
+/** Some round trips to the stores. */
 const SCHEDULING_MS = 100
 
 interface Seat { readonly process: CrashingProcess, readonly gateway: Gateway }

@@ -1,6 +1,6 @@
 /**
- * A gateway that dies at every call in turn, on the embedded store: after each death the same file is opened again, as
- * the next process would. What a living process makes of calls that fail does not depend on the store: memory.test.ts.
+ * A gateway that dies at every call in turn, on the embedded store. After each death the same file is opened again, as the next process
+ * would. memory.test.ts tests failing calls of a live process, which do not depend on the store.
  */
 import { test } from 'node:test'
 import { sweeper } from './aside.ts'
@@ -8,7 +8,7 @@ import { SCENARIOS } from './scenarios.ts'
 
 const runAll = sweeper()
 
-/** One file is one process's. Of the two stories of a second life one is enough where only the store differs. */
+/** A file belongs to one process. One of the two stories of a second life suffices, because only the store differs. */
 const ALONE = SCENARIOS.filter(({ name, gateways }) => gateways === 1 && name !== 'new-life')
 
 for (const scenario of ALONE) {

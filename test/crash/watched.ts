@@ -1,6 +1,6 @@
 /**
- * A store whose writes are written down where they happen, below every fault that a test puts on the way to it: the
- * history then tells what stands in the rows and not what a gateway believes. Changes nothing.
+ * A store whose writes are recorded where they happen, below all injected faults. So the history has the contents of the rows, not what
+ * a gateway believes. Changes nothing.
  */
 import { decodeHeaders } from '../../src/core/protocol/codec.ts'
 import type { Claim, Settlement } from '../../src/core/record/record.ts'
@@ -9,8 +9,8 @@ import { printOf } from '../harness/history.ts'
 import type { HistoryEvent } from '../harness/history.ts'
 
 /**
- * `owners`: who claimed which record last; outlives the store's closing. `settled`: records that were settled since they were
- * claimed: a claim under the same owner is then another one.
+ * `owners`: the last owner of each record. It outlives the closing of the store. `settled`: records that were settled since their
+ * claim. A claim under the same owner is then a new one.
  */
 export function watched (
   records: RecordStore,
@@ -70,7 +70,7 @@ export function watched (
       noteSettle(settlement, result)
       return result
     },
-    // Only what a probe says comes this way; an operator of a simulation writes down himself what he did.
+    // Only probes come this way. An operator of a simulation records its own changes.
     resolve: async (resolution) => {
       const result = await records.resolve(resolution)
       if (result.kind !== 'done') return result
@@ -100,7 +100,7 @@ export function watched (
   }
 }
 
-/** What a lapse wrote. `claim`: the one that lapsed, as far as it is known. */
+/** The write of a lapse. `claim`: the lapsed claim, if it is known. */
 export function lapseOf ({ id, attempt }: Lapsed, atMs: number, claim?: Claim): HistoryEvent {
   const owner = claim === undefined ? 'unknown' : nameOf(claim.owner)
   return {

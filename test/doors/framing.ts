@@ -89,7 +89,7 @@ function count (of: Map<string, number>, what: string): void {
 }
 
 async function idle ({ gateway, held }: TestGateway): Promise<void> {
-  await eventually(() => gateway.underWay === 0 && held().passing === 0, 'all of them are over', OVER_WITHIN_MS)
+  await eventually(() => gateway.executionsInFlight === 0 && held().passing === 0, 'all of them are over', OVER_WITHIN_MS)
   await new Promise((resolve) => setTimeout(resolve, SETTLED_MS))
 }
 

@@ -26,7 +26,7 @@ for (const [profile, policy, status] of [['api', SHORT, 504], ['relay', relayPol
 
 test('a stream that begins after its starter has gone is read to its end and leaves a tombstone', async (t) => {
   const { promise: finished, resolve: finish } = Promise.withResolvers<boolean>()
-  // More than any buffer on the way takes: unless somebody reads, the upstream never gets rid of it.
+  // More than all buffers on the way take. If no one reads, the upstream cannot send all of it.
   const late = slow((_seen, response) => {
     response.on('close', () => { finish(response.writableFinished) })
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).end('data: 1\n\n'.repeat(2_000_000))

@@ -1,4 +1,4 @@
-/** What a reload changes in a gateway: its bounds at once, the longest lease only upwards. */
+/** A reload of a gateway changes its limits at once. The longest lease only grows. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startGuarded } from '../harness/gateway.ts'
@@ -37,11 +37,11 @@ test('nobody lapses before the longest lease of the old and of the new configura
   const clock = new ManualClock()
   const { gateway } = await startGuarded(t, { background: false, policy: { leaseMs: LEASE_MS }, world: { clock } })
   const contactFor = async (ms: number): Promise<boolean> => {
-    gateway.lapseGuard.broken()
-    gateway.lapseGuard.kept()
+    gateway.lapseGuard.breakContact()
+    gateway.lapseGuard.confirmContact()
     for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
       await clock.advance(1_000)
-      gateway.lapseGuard.kept()
+      gateway.lapseGuard.confirmContact()
     }
     return gateway.lapseGuard.mayLapse()
   }

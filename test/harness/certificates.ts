@@ -1,4 +1,4 @@
-/** An authority of our own and what it signs, made by openssl when a test asks; gone with the test's directory. */
+/** A certificate authority and its certificates, made by openssl on demand. They are removed with the test's directory. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, readFileSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -11,9 +11,9 @@ export interface Signed { readonly cert: string, readonly key: string }
 export interface Authority {
   /** PEM file. */
   readonly ca: string
-  /** For these hosts, or (none) one client by its common name. */
+  /** A certificate for these hosts, or (none) for a client with this common name. */
   readonly sign: (name: string, hosts: readonly string[]) => Signed
-  /** For files beside these that a server of the harness reads: it is not who we are. */
+  /** Opens the files to a server of the harness that runs as another user. */
   readonly readableByServers: (...paths: readonly string[]) => void
   readonly remove: () => void
 }
@@ -29,7 +29,7 @@ export function makeAuthority (): Authority {
     execFileSync(join(tool.directory, 'openssl'), args, { cwd: directory.path, stdio: 'ignore' })
   }
   const user = unprivilegedUser()
-  // We are root then, and read them all the same.
+  // The test is root then, and can read them all the same.
   const readableByServers = (...paths: readonly string[]): void => {
     if (user !== undefined) for (const path of paths) chownSync(path, user.uid, user.gid)
   }
@@ -59,10 +59,10 @@ export function makeAuthority (): Authority {
   }
 }
 
-/** What a redis-server and its clients show each other. */
+/** The certificates of a redis-server and its clients. */
 export interface Certificates extends Signed {
   readonly ca: string
-  /** Arguments of a redis-server that speaks TLS on `--port`'s place alone. */
+  /** Arguments of a redis-server that speaks only TLS, on the port of `--port`. */
   readonly redisArgs: (port: number) => string[]
 }
 
@@ -79,7 +79,7 @@ export function redisCertificates ({ ca, sign }: Authority): Certificates {
   }
 }
 
-/** What a bare client of ioredis needs to speak to such a server. */
+/** The options of an ioredis client for such a server. */
 export function clientOf (certificates: Certificates | undefined): { tls?: { ca: string, cert: string, key: string } } {
   return certificates === undefined
     ? {}

@@ -1,18 +1,18 @@
 /**
- * The invariants of the protocol (I1–I11), judged over a history as far as it shows them: executions by record, life and
- * attempt, every client's answer, the final rows, and the writes where somebody watched the store. Pure functions; knows
- * no gateway, so that simulations and runs with real processes are held to the same sentences.
+ * Checks the invariants of the protocol (I1–I11) over a history: executions by record, life and attempt, every answer, the final
+ * rows, and the writes if the store was watched. Pure functions without a gateway.
+ * So simulations and runs with real processes are held to the same rules.
  */
 import { isWatched, livesOf } from './history.ts'
 import type { History, Life, Placed, Rules, Told } from './history.ts'
 
-/** `call`: who was told what was not so (I11). */
+/** `call`: the call whose answer was wrong (I11). */
 export interface Violation { readonly invariant: Invariant, readonly record: string, readonly detail: string, readonly call?: string }
 
 export const INVARIANTS = ['I1', 'I2', 'I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'I10', 'I11'] as const
 export type Invariant = typeof INVARIANTS[number]
 
-/** Every violation of every invariant, in the order of the invariants. */
+/** All violations, in the order of the invariants. */
 export function violationsOf (history: History): Violation[] {
   const view = viewOf(history)
   return INVARIANTS.flatMap((invariant) => Array.from(CHECKS[invariant](view), (finding) => ({ invariant, ...finding })))
@@ -42,9 +42,9 @@ interface Answer extends Told {
   readonly place: number
   readonly atMs: number
   readonly request: Placed<'asked'>
-  /** The life that it came from: its execution's, else the one that was current. */
+  /** The life of the answer: that of its execution, else the current one. */
   readonly life: Life | null
-  /** Those that were current at some time while it was waited for: an answer that names no execution may be of any of them. */
+  /** The lives that were current during the call. An answer that names no execution may be of any of them. */
   readonly lives: readonly Life[]
   readonly sent: Placed<'sent'> | null
 }
@@ -107,8 +107,8 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   for (const life of view.lives) {
     yield * sentUnclaimed(view, life)
     const mayRetry = ({ call }: Placed<'sent'>): boolean => (view.history.unknownOf?.(call) ?? view.rules(life).unknown) === 'retry'
-    // Of the one before it: what came before that one, somebody was allowed to send again; and where some configurations allow it,
-    // so was whoever has claimed in between and then sent nothing.
+    // Compare with the sending before it: earlier ones were allowed to be sent again. If some configurations allow it,
+    // a claim in between that sent nothing was allowed too.
     const mixed = view.history.unknownOf !== undefined &&
       view.history.events.some((event) =>
         event.kind === 'asked' && event.record === life.record && view.history.unknownOf?.(event.call) === 'retry')
@@ -134,7 +134,7 @@ function * sentAtMostOnce (view: View): Generator<Finding> {
   yield * begunTooEarly(view)
 }
 
-/** Between these places somebody said that it may be sent again. */
+/** Whether an operator or a probe released the record between these places. */
 function releasedByHand (life: Life, from: number, to: number): boolean {
   return life.settles.some(({ by, outcome, place }) =>
     (by === 'operator' || by === 'probe') && outcome === 'released' && place > from && place < to)
@@ -153,7 +153,7 @@ function * sentUnclaimed (view: View, life: Life): Generator<Finding> {
   }
 }
 
-/** A life ends only by the expiry of what was settled last, or by a delete. */
+/** A life ends only when its last settled state expires, or by a delete. */
 function * begunTooEarly (view: View): Generator<Finding> {
   if (!view.watched) return
   for (const life of view.lives.filter(({ number }) => number > 1)) {
@@ -188,7 +188,7 @@ function * attemptsGrow (view: View): Generator<Finding> {
   }
 }
 
-/** Where the store was watched, order is exact: a sending passed its lease check at its place in the history. */
+/** If the store was watched, the order is exact: a sending passed its lease check at its place in the history. */
 function * sentTooLate (life: Life): Generator<Finding> {
   for (const sent of life.sendings) {
     const later = life.claims.find(({ attempt, place }) => attempt > sent.attempt && place < sent.place)
@@ -208,7 +208,7 @@ function * storedAnswersAgree (view: View): Generator<Finding> {
   for (const answer of view.answers.filter(isStored)) {
     const { record } = answer.request
     if (answer.sent === null) yield { record, detail: `call ${answer.call} was told a stored answer that the upstream never gave` }
-    // An answer of another record has no life here: that is I5's.
+    // An answer of another record has no life here: I5 covers it.
     if (answer.life === null) continue
     const earlier = first.get(answer.life)
     if (earlier === undefined) {
@@ -232,7 +232,7 @@ function * nothingAfterAStoredAnswer (view: View): Generator<Finding> {
   }
 }
 
-/** P10, for whoever knows when lives begin: who asks after a new one has begun gets nothing of the one before it. */
+/** P10, if the beginnings of lives are known: a call after a new life began gets no answer of the earlier one. */
 export function staleReplays (history: History): Array<Finding & { readonly call: string }> {
   const asked = new Map<string, number>()
   history.events.forEach((event, place) => { if (event.kind === 'asked') asked.set(event.call, place) })
@@ -309,7 +309,7 @@ function * settledStays (view: View): Generator<Finding> {
   }
 }
 
-/** The one way back: its owner's tombstone of a stream that the upstream then broke off. */
+/** The only way back: the owner's tombstone of a stream that the upstream then broke off. */
 function isTakenBack (settled: Life['settles'][number], kept: Life['settles'][number]): boolean {
   return settled.place > kept.place &&
     kept.outcome === 'consumed' &&
@@ -319,7 +319,7 @@ function isTakenBack (settled: Life['settles'][number], kept: Life['settles'][nu
       settled.owner === kept.owner && settled.attempt === kept.attempt
 }
 
-/** P7: the row went sooner than its owner could reckon with, who was never told that it had been settled: he writes it anew. */
+/** P7: the row was lost before its owner got the acknowledgement of its settle. The owner writes it again. */
 function isBroughtBack (
   { deleted }: Life,
   kept: Life['settles'][number],
@@ -345,7 +345,7 @@ function * resolvedStays (life: Life): Generator<Finding> {
   }
 }
 
-/** What a client was told is stored stands in the row until its retention is over. */
+/** An answer that was called stored is in the row until its retention is over. */
 function * keptToTheEnd ({ history, answers, lives }: View, life: Life): Generator<Finding> {
   const told = answers.find((answer) => answer.life === life && isStored(answer))
   const latest = lives.findLast(({ record }) => record === life.record)

@@ -1,7 +1,7 @@
 /**
- * A gateway process that dies, or whose calls fail, at a chosen call: every port of the gateway goes through a wire that
- * counts its calls and does to one of them what the plan says. A dead process is told nothing more, calls nothing more,
- * and its timers have stopped; what it had under way at the stores and at the upstream goes on without it.
+ * A gateway process that dies, or whose calls fail, at a chosen call. Every port goes through a wire that counts the calls and
+ * applies the planned fault to one of them. A dead process gets no replies, makes no calls, and its timers have stopped.
+ * Its calls in flight at the stores and at the upstream go on without it.
  */
 import { createHash } from 'node:crypto'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
@@ -13,9 +13,9 @@ import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../s
 import type { Timeline } from './timeline.ts'
 
 /**
- * `before`, `after`: the process dies instead of the call, or when it has been applied and nobody has been told.
- * The process lives: `refused`: not applied, and it is told so. `lost`: applied, the reply lost. `late`: the reply lost
- * at once, applied later. `slow`: applied at once, the reply comes after everybody's patience.
+ * `before`: the process dies instead of the call. `after`: it dies when the call is applied, without a reply.
+ * In the others the process lives. `refused`: not applied, with an error. `lost`: applied, and the reply is lost.
+ * `late`: the reply is lost at once, and the call is applied later. `slow`: applied at once, and the reply comes after every timeout.
  */
 export const FAULTS = ['before', 'after', 'refused', 'lost', 'late', 'slow'] as const
 export type Fault = typeof FAULTS[number]
@@ -30,7 +30,7 @@ export const NO_FAULT: Plan = () => null
 
 /** One way between the process and a store. */
 const TRANSIT_MS = 1
-/** Longer than `claimWithin` and the patience for a settle (3 s), shorter than a statement's longest time (10 s). */
+/** Longer than `claimWithin` and the wait for a settle (3 s), shorter than a statement's longest time (10 s). */
 const LATE_MS = 4_000
 const SLOW_MS = 4_500
 
@@ -39,11 +39,11 @@ export interface ProcessOptions {
   readonly timeline: Timeline
   readonly records: RecordStore
   readonly locks: LockStore
-  /** None: nobody asks for it. */
+  /** Absent: unused. */
   readonly inbox?: InboxStore
   readonly upstream: Upstream
   readonly plan: Plan
-  /** Where this process's monotonic clock began. */
+  /** The start of this process's monotonic clock. */
   readonly originMs: number
 }
 
@@ -85,7 +85,7 @@ export class CrashingProcess {
 
   get alive (): boolean { return this.#alive }
 
-  /** As kill -9: no call after this one, no answer, no timer. */
+  /** Like kill -9: no further call, answer or timer. */
   die (): void {
     this.#alive = false
     this.#dies()
@@ -97,7 +97,7 @@ export class CrashingProcess {
     return this.#options.plan(call)
   }
 
-  /** The same in every run, and no two alike. */
+  /** Deterministic, and all different. */
   #draw (size: number): Buffer {
     return createHash('sha256').update(`${this.name} ${++this.#drawn}`).digest().subarray(0, size)
   }
@@ -139,7 +139,7 @@ export class CrashingProcess {
       timeline.after(LATE_MS, () => { apply().catch(ignored) })
       return this.#answer(() => failure(port, operation, true))
     }
-    // What is under way when the process dies is applied all the same: it has left.
+    // A call in flight when the process dies is applied all the same.
     const result = await settledly(apply())
     if (fault === 'after') this.die()
     if (fault === 'slow') await timeline.sleep(SLOW_MS)
@@ -197,13 +197,13 @@ export class CrashingProcess {
   }
 }
 
-/** One for each: a shared promise would keep every dead process in memory. */
+/** A new promise for each call: a shared one would keep every dead process in memory. */
 function never (): Promise<never> {
   return new Promise(() => {})
 }
 
 function ignored (): void {
-  // Nobody is left to be told.
+  // No caller is left to get the answer.
 }
 
 async function settledly (work: Promise<unknown>): Promise<() => unknown> {
@@ -215,7 +215,7 @@ async function settledly (work: Promise<unknown>): Promise<() => unknown> {
   }
 }
 
-/** How a port says that a call failed: the arbiter rejects, for records and messages; the fast path never does. */
+/** How a port reports a failed call: the arbiter rejects, for records and messages. The fast path never does. */
 export function failure (port: StorePort, operation: string, inDoubt: boolean): unknown {
   if (port !== 'locks') throw new StoreUnavailable('simulated', operation, inDoubt)
   switch (operation) {

@@ -1,4 +1,4 @@
-/** Temporary directories that go away with the test process, however it ends short of SIGKILL. */
+/** Temporary directories that are removed when the test process ends, except by SIGKILL. */
 import { accessSync, constants, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,12 +7,12 @@ import { atExit } from './exit.ts'
 export interface Directory { readonly path: string, remove: () => void }
 
 const SHARED_MEMORY = '/dev/shm'
-/** Some clusters at once, each with its write-ahead log at its largest. A container often has 64 MiB there. */
+/** Enough for some clusters at once, each with its largest write-ahead log. A container often has 64 MiB there. */
 const ROOM_LEAST_BYTES = 2 * 1024 ** 3
 
 /**
- * In memory, where the system has a place for files there: what a test commits has to outlive its processes, not the
- * machine, and to copy a cluster takes a tenth of what it takes on a disk.
+ * In memory, if the system has a file system for it. Commits of a test must outlive its processes, not the machine.
+ * The copy of a cluster takes a tenth of the time that it takes on a disk.
  */
 export const QUICKEST = hasRoom(SHARED_MEMORY) ? SHARED_MEMORY : tmpdir()
 
@@ -24,7 +24,7 @@ function hasRoom (path: string): boolean {
   } catch { return false }
 }
 
-/** `below`: where. For measurements, and for programs, which may not be run from everywhere, it is `tmpdir()`. */
+/** `below`: the parent. For measurements, and for programs, which cannot run from every directory, it is `tmpdir()`. */
 export function makeDirectory (name: string, below = QUICKEST): Directory {
   const path = mkdtempSync(join(below, `onceway-${name}-`))
   const forget = atExit(remove)

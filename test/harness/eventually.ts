@@ -1,8 +1,8 @@
-/** Waiting for what must become true: looks often, gives up with a sentence. Never a fixed pause. */
+/** Waits until a condition holds. Polls often, and fails with a message. It never sleeps a fixed time. */
 const LOOK_MS = 5
-/** What takes seconds is looked at less often: to look may be a request, or a connection to each of five servers. */
+/** Long waits poll less often, because a poll may be a request, or a connection to each of five servers. */
 const LOOK_MS_MAX = 50
-/** Of the time that was waited: so much later is it seen at most. */
+/** The longest delay of the detection, as a share of the time waited. */
 const LOOK_SHARE = 1 / 20
 const LONGEST_MS = 5_000
 

@@ -1,13 +1,13 @@
 /**
- * What must happen when the test process ends, in the reverse order of registration, synchronously. Ending by SIGINT,
- * SIGTERM or SIGHUP counts; SIGKILL cannot be caught, for that process.ts keeps a watchdog.
+ * Synchronous cleanup at the end of the test process, in the reverse order of registration. It also runs on SIGINT, SIGTERM and
+ * SIGHUP. SIGKILL cannot be caught, so process.ts keeps a watchdog.
  */
 type Call = () => void
 
 const calls: Call[] = []
 let armed = false
 
-/** Calls `call` when the process ends; the answer takes it back. */
+/** Calls `call` when the process ends. Returns a function that cancels it. */
 export function atExit (call: Call): () => void {
   arm()
   calls.push(call)

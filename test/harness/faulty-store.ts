@@ -1,4 +1,4 @@
-/** A record store whose calls can be held up, failed, or robbed of their replies, one kind of call at a time. */
+/** A record store whose calls can be delayed, failed, or stripped of their replies, one kind of call at a time. */
 import { StoreRejected, StoreUnavailable } from '../../src/ports/errors.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
 
@@ -6,7 +6,7 @@ export type Operation = { [Name in keyof RecordStore]: RecordStore[Name] extends
   ...args: never[]
 ) => Promise<unknown> ? Name : never }[keyof RecordStore]
 
-/** Instead of the call: may make it by `proceed`, before or after something else happens. */
+/** Replaces the call. It may make it by `proceed`, before or after other events. */
 export type Fault = (proceed: () => Promise<unknown>, args: readonly unknown[]) => Promise<unknown>
 
 export interface FaultyStore {
@@ -33,11 +33,11 @@ export function faulty (inner: RecordStore): FaultyStore {
   return { store, faults, calls: (operation) => counts.get(operation) ?? 0 }
 }
 
-/** Refused the connection: certainly not applied. */
+/** The connection is refused: certainly not applied. */
 export const DOWN: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', false))
-/** In doubt, and in truth not applied. */
+/** Fails in doubt, and is not applied. */
 export const LOST_REQUEST: Fault = () => Promise.reject(new StoreUnavailable('memory', 'call', true))
-/** In doubt, and in truth applied. */
+/** Fails in doubt, but is applied. */
 export const LOST_REPLY: Fault = async (proceed) => {
   await proceed()
   throw new StoreUnavailable('memory', 'call', true)
@@ -45,7 +45,7 @@ export const LOST_REPLY: Fault = async (proceed) => {
 /** The content can never be stored. */
 export const REFUSED: Fault = () => Promise.reject(new StoreRejected('memory', 'call'))
 
-/** The first `times` calls meet the fault, later ones go through. */
+/** The first `times` calls get the fault. Later ones go through. */
 export function firstly (times: number, fault: Fault): Fault {
   let left = times
   return async (proceed, args) => left-- > 0 ? fault(proceed, args) : proceed()

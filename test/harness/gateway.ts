@@ -1,6 +1,6 @@
 /**
- * A gateway in this process: real listener, real upstream sockets, memory stores (or others that the test brings). For
- * processes that are killed and restarted see process-gateway.ts.
+ * A gateway in this process, with a real listener, real upstream sockets, and memory stores or the test's own.
+ * process-gateway.ts has processes that can be killed and restarted.
  */
 import { readClocks } from '../../src/gateway/shared/clock-reading.ts'
 import assert from 'node:assert/strict'
@@ -50,7 +50,7 @@ export function recordingLog (): Log & { readonly lines: Array<{ level: string, 
   return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** A meter that counts calls by name, for tests that ask whether something was counted. */
+/** A meter that counts calls by name, for tests of counters. */
 export function countingMeter (): Meter & { readonly counts: Map<string, number> } {
   const counts = new Map<string, number>()
   const count = (name: string): void => { counts.set(name, (counts.get(name) ?? 0) + 1) }
@@ -142,7 +142,7 @@ export function guardedRoute (url: string, policy: Partial<IdempotencyPolicy> = 
   }
 }
 
-/** Room enough for everything but a test of a bound. */
+/** Limits that only tests of a bound reach. */
 export const SERVER_LIMITS: ServerLimits = {
   connections: 10_000,
   share: 1,
@@ -156,9 +156,9 @@ export interface TestGateway {
   readonly url: string
   readonly gateway: Gateway
   readonly world: Deps
-  /** Clients' connections that the gateway's side still holds; of them, tunnels; what passes through. */
+  /** Open client connections of the gateway, the tunnels among them, and requests that pass through. */
   readonly held: () => { readonly connections: number, readonly tunnels: number, readonly passing: number }
-  /** The end of a drain: what is open is cut. */
+  /** The end of a drain: cuts open connections. */
   readonly cut: () => void
   close: () => Promise<void>
 }
@@ -169,14 +169,14 @@ export interface TestGatewayOptions {
   readonly issuedKeys?: IssuedKeysPolicy
   readonly cors?: CorsPolicy
   readonly trustProxies?: readonly string[]
-  /** Absent: those that the gateway has by itself. */
+  /** The rules of the scheme in the store. Absent: 1. */
   readonly rules?: Rules
   readonly background?: boolean
-  /** Of an upstream's places; absent: nobody has one. */
+  /** The share of an upstream's connections. Absent: no shares. */
   readonly share?: number
   /** Absent: {@link SERVER_LIMITS}. */
   readonly server?: Partial<ServerLimits>
-  /** Gets the line of each request; absent: nobody does. */
+  /** Gets the log line of each request. */
   readonly requests?: RequestLog
 }
 
@@ -231,7 +231,7 @@ export async function startGateway (
     ...changes
   }
   const gateway = new Gateway(world, MODES, Math.min(...leases))
-  await gateway.ids.look().catch(() => {})
+  await gateway.ids.refresh().catch(() => {})
   gateway.registration.reconfigure(routes)
   const passing = new UndiciPassThrough(upstreams, share)
   const { server, connections, tunnels, cut } = createServer({
@@ -258,13 +258,13 @@ export async function startGateway (
         new Deliverer(gateway).start()
       ]
     : []
-  // Without a heartbeat nobody would tell it of which generation copies in Redis are.
+  // Without a heartbeat it would not know the generation of copies in Redis.
   if (!background) {
-    gateway.generation.sign = async () => {
+    gateway.generation.heartbeat = async () => {
       const asked = readClocks(gateway.deps.clock)
       gateway.generation.learn((await world.records.beat(SIGN)).generation, asked)
     }
-    await gateway.generation.sign().catch(() => {})
+    await gateway.generation.heartbeat().catch(() => {})
   }
   await server.listen({ host: '127.0.0.1', port: 0 })
   let closed: Promise<void> | null = null
@@ -291,24 +291,24 @@ export async function startGateway (
   }
 }
 
-/** From now on whose a request is is told by these; its identity is made as before ({@link switchRules}). */
+/** Scopes are made by these rules from now on. Ids are made as before ({@link switchRules}). */
 export function underRules (gateway: Gateway, rules: Rules): void {
   Object.defineProperty(gateway.ids, 'rules', { value: rules, configurable: true })
 }
 
-/** The database goes over to other rules under a gateway that runs. */
+/** Switches the database to other rules under a running gateway. */
 export async function switchRules ({ gateway, world }: Pick<TestGateway, 'gateway' | 'world'>, rules: Rules): Promise<void> {
   const { kind } = (world.records as MemoryStore).switchScheme(String(rules))
   assert.equal(kind, 'switched')
-  await gateway.ids.look()
+  await gateway.ids.refresh()
 }
 
-/** What every test must leave behind: nothing. */
+/** Checks that a test leaves nothing behind. */
 function heldBy (gateway: Gateway | null): string {
   const { executions = 0, deliveries = 0, waiters = 0, callers = 0, bufferedBytes = 0, unsettledBytes = 0 } = gateway === null
     ? {}
     : {
-        executions: gateway.underWay,
+        executions: gateway.executionsInFlight,
         deliveries: gateway.drain.deliveries.size,
         waiters: gateway.limits.waiting.held,
         callers: gateway.limits.callerSlots.size,
@@ -334,7 +334,7 @@ export interface Guarded extends TestGateway {
   readonly ask: (key: string, options?: CallOptions) => Promise<Called>
 }
 
-/** The usual world: one witness, one guarded route to it, one gateway. */
+/** The usual fixture: one witness, one guarded route to it, one gateway. */
 export async function startGuarded (
   t: TestContext,
   { policy = {}, upstream = {}, answer, ...options }: GuardedOptions = {}

@@ -1,4 +1,4 @@
-/** The harness itself: what it starts answers, can be killed, paused and restarted, and leaves nothing behind. */
+/** The harness itself: its servers answer, can be killed, paused and restarted, and leave nothing behind. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

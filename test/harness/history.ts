@@ -1,16 +1,16 @@
 /**
- * What a run of one or more gateways looked like from outside: what clients asked and were told, what the upstream saw,
- * and, where the store was watched, what was written. Shapes, and their sorting into records and lives; judging is
- * checker.ts. Pure: reads no clock and no store.
+ * The history of a run, as seen from outside: requests and answers of clients, sendings at the upstream, and the writes if the store
+ * was watched. This file has the types, and sorts events into records and lives. checker.ts judges.
+ * Pure: reads no clock and no store.
  */
 import { createHash } from 'node:crypto'
 import type { Disposition, UnknownPolicy } from '../../src/core/policy/policy.ts'
 import type { RawHeaders, RecordState, SettledState } from '../../src/core/record/record.ts'
 
 /**
- * What a client was told, in the words that the invariants know. `stored`: the upstream's answer, called stored.
- * `given`: the upstream's answer, and nothing said of its being stored. `tombstone`: executed, and never shown (again).
- * `unsent`: told that nothing was sent. `duplicate`: mode drop, told that it went through before. `accepted`: it is in an inbox.
+ * The kind of a client's answer. `stored`: the upstream's answer, called stored. `given`: the upstream's answer, not called stored.
+ * `tombstone`: executed, and the answer is not available. `unsent`: nothing was sent.
+ * `duplicate`: mode drop, forwarded before. `accepted`: in an inbox.
  */
 export type ToldKind =
   | 'stored' | 'replayed' | 'given' | 'tombstone' | 'in-flight' | 'unknown' | 'mismatch' | 'unsent' | 'duplicate'
@@ -18,14 +18,14 @@ export type ToldKind =
 
 export interface Told {
   readonly kind: ToldKind
-  /** {@link printOf} the answer; null where it is the gateway's own. */
+  /** {@link printOf} the answer. null: the answer is the gateway's own. */
   readonly print: string | null
-  /** Which execution the answer's body names; null where it names none. */
+  /** The execution that the answer's body names. null: none. */
   readonly execution: number | null
 }
 
 export type HistoryEvent =
-  /** `call`: unique, the X-Request-Id. `asked`: what was asked, as far as the route's fingerprint tells requests apart. */
+  /** `call`: unique, the X-Request-Id. `asked`: the request as the route's fingerprint sees it. */
   | {
     readonly kind: 'asked'
     readonly atMs: number
@@ -37,7 +37,7 @@ export type HistoryEvent =
   | { readonly kind: 'told', readonly atMs: number, readonly call: string, readonly told: Told }
   /** The connection broke: its gateway died, or the client went away. */
   | { readonly kind: 'cut', readonly atMs: number, readonly call: string }
-  /** The upstream saw it: one event per sending. `execution` is its running number, over all records. */
+  /** The upstream received it: one event per sending. `execution`: a running number over all records. */
   | {
     readonly kind: 'sent'
     readonly atMs: number
@@ -48,7 +48,7 @@ export type HistoryEvent =
     readonly scope: string
     readonly asked: string
   }
-  /** The upstream answered it; `means` is what its status says on this route. */
+  /** The upstream answered it. `means`: what the status says on this route. */
   | { readonly kind: 'replied', readonly atMs: number, readonly execution: number, readonly means: Disposition }
   /** Written in the store, acknowledged or not. */
   | { readonly kind: 'claimed', readonly atMs: number, readonly record: string, readonly owner: string, readonly attempt: number }
@@ -64,16 +64,16 @@ export type HistoryEvent =
     readonly print: string | null
   }
   /**
-   * An operator's delete, at the moment that it takes effect. `early`: nobody deleted it; its time is over sooner than was said, by an
-   * operator's word on the arbiter's clock.
+   * An operator's delete, at the moment that it takes effect. `early`: it was not deleted. It expired sooner than announced, because
+   * an operator confirmed the arbiter's clock.
    */
   | { readonly kind: 'deleted', readonly atMs: number, readonly record: string, readonly early?: true }
-  /** Ids are made by another scheme from here on. */
+  /** From here on, ids are made by another scheme. */
   | { readonly kind: 'switched', readonly atMs: number, readonly number: number, readonly to: string }
 
 export type EventOf<Kind extends HistoryEvent['kind']> = Extract<HistoryEvent, { readonly kind: Kind }>
 
-/** A row when the faults were over and time had passed. */
+/** A row at the end, after the faults and some more time. */
 export interface FinalRow {
   readonly record: string
   readonly state: RecordState | 'undecodable'
@@ -92,16 +92,16 @@ export interface Rules {
 }
 
 export interface History {
-  /** In the order in which they happened. */
+  /** In order of time. */
   readonly events: readonly HistoryEvent[]
-  /** null: nobody looked. */
+  /** null: the rows were not read. */
   readonly rows: readonly FinalRow[] | null
   /** When the run ended. */
   readonly endedAtMs: number
-  /** The store was watched, even if nothing was written. Absent: it was if the events tell of writes. */
+  /** Whether the store was watched. Absent: it was if there are events of writes. */
   readonly watched?: boolean
   readonly rulesOf: (record: string) => Rules
-  /** What the configuration said that took this call. Absent: the same as all others. */
+  /** The configuration that took this call. Absent: that of all others. */
   readonly unknownOf?: (call: string) => UnknownPolicy
 }
 
@@ -123,7 +123,7 @@ export function printOf (status: number, keptHeaders: RawHeaders, body: Buffer):
   return createHash('sha256').update(JSON.stringify([status, keptHeaders])).update(body).digest('base64url')
 }
 
-/** Whether the store was watched; without it lives are told by attempts and time alone. */
+/** Whether the store was watched. If not, lives are derived from attempts and time. */
 export function isWatched (history: History): boolean {
   return history.watched ?? history.events.some(({ kind }) => kind === 'claimed' || kind === 'settled')
 }
@@ -155,8 +155,8 @@ function newLife (lives: Map<string, Life[]>, record: string): Life {
 }
 
 /**
- * A claim with attempt 1 under another owner begins a life: whether it might is I1's question. Under one that it knows, a
- * statement came late: it begins one if the life that it belonged to is over.
+ * A claim with attempt 1 under a new owner begins a life. I1 checks whether it was allowed.
+ * Under a known owner, the statement came late. It begins a life if the life of that owner is over.
  */
 function lifeOfClaim (lives: Map<string, Life[]>, claim: EventOf<'claimed'>): Life {
   const life = currentLife(lives, claim.record)
@@ -172,7 +172,7 @@ function isOver ({ claims, settles, deleted }: Life, atMs: number): boolean {
   return atMs >= last.atMs + last.keepMs || deleted.some(({ place }) => place > last.place)
 }
 
-/** `rules`: given where nobody watched the store; then attempt 1 begins a life if the one before can be over. */
+/** `rules`: for an unwatched store. Attempt 1 then begins a life if the earlier life can be over. */
 function lifeOfSending (lives: Map<string, Life[]>, sent: EventOf<'sent'>, rules: Rules | null): Life {
   const life = currentLife(lives, sent.record)
   if (rules === null) {

@@ -1,4 +1,4 @@
-/** Machines have several users and one temporary directory: what another user's run left there is nobody else's to read or to remove. */
+/** Several users share one temporary directory. A run must not read or remove what another user's run left there. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
@@ -9,11 +9,11 @@ import { unprivilegedUser } from './binaries.ts'
 import { makeDirectory } from './directory.ts'
 import { needs } from './needs.ts'
 
-/** Above every limit of Linux: no process has it. */
+/** Above every limit of Linux, so that no process has this id. */
 const DEAD_PID = 99_999_999
 const HARNESS = new URL('./postgres.ts', import.meta.url).href
 
-/** Starts a Postgres and stops it. Root becomes somebody else for that, who may not enter root's directories. */
+/** Starts a Postgres and stops it. Root uses another user for that, which cannot enter root's directories. */
 const PROGRAM = `
   const { startPostgres, query } = await import(${JSON.stringify(HARNESS)})
   const [uid, gid] = process.argv.slice(1).map(Number)
@@ -27,7 +27,7 @@ test('templates that another user left in the temporary directory keep no Postgr
   const other = unprivilegedUser()
   const uid = other?.uid ?? process.getuid?.() ?? 0
   const shared = makeDirectory('shared', tmpdir())
-  // Of runs that have ended, and of one whose parent had the number of this process.
+  // Left by ended runs, one of them with a parent of this process's number.
   const foreign = [`onceway-template-${DEAD_PID}`, `onceway-template-${uid}-${DEAD_PID}`, `onceway-template-${process.pid}`]
   try {
     for (const name of foreign) leave(join(shared.path, name), other === undefined ? 0o100 : 0o700)

@@ -1,16 +1,16 @@
-/** Time that passes only when a test says so: leases, time-outs and polls of a gateway without waiting for them. */
+/** A clock that advances only when a test says so, so that no test waits for leases, timeouts and polls. */
 import type { Cancel, Clock } from '../../src/ports/clock.ts'
 
 interface Timer { readonly atMs: number, readonly call: () => void }
 
 const WALL_AT_START_MS = Date.UTC(2026, 0, 1)
-/** Turns of the event loop after each timer: what it set off reaches its sockets and its store. */
+/** Turns of the event loop after each timer, so that its effects reach sockets and stores. */
 const TURNS = 3
 
 export class ManualClock implements Clock {
   readonly #timers = new Set<Timer>()
   #now = 1_000
-  /** What the wall clock gains on the monotonic one: a machine that was suspended. */
+  /** How far the wall clock is ahead of the monotonic one, as after a suspension. */
   #suspendedMs = 0
 
   monotonicMs = (): number => this.#now
@@ -23,7 +23,7 @@ export class ManualClock implements Clock {
     return () => { this.#timers.delete(timer) }
   }
 
-  /** How many wait for their time: a test waits until the one it means is among them. */
+  /** The number of armed timers. A test waits until its timer is among them. */
   get pending (): number { return this.#timers.size }
 
   async advance (ms: number): Promise<void> {
@@ -38,12 +38,12 @@ export class ManualClock implements Clock {
     await turns()
   }
 
-  /** The process is stopped: time passes, timers do not fire. */
+  /** Stops the process: time passes, and timers do not fire. */
   stall (ms: number): void {
     this.#now += ms
   }
 
-  /** The machine sleeps: only the wall clock knows. */
+  /** Suspends the machine: only the wall clock advances. */
   suspend (ms: number): void {
     this.#suspendedMs += ms
   }

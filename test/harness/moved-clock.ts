@@ -1,6 +1,6 @@
 /**
- * Loaded into a gateway before everything else (`NODE_OPTIONS=--import …`): its wall clock is as far off as the file
- * says that MOVED_CLOCK names, in milliseconds.
+ * Loaded into a gateway before everything else (`NODE_OPTIONS=--import …`). It shifts the wall clock by the milliseconds in the file
+ * that MOVED_CLOCK names.
  */
 import { readFileSync } from 'node:fs'
 

@@ -1,15 +1,15 @@
 /**
- * What a test needs of the world. `describe('…', needs('postgres', 'redis'), () => …)`: what cannot be had is skipped by
- * name, with the reason, and counted by the runner; with CI=true it is a failure of the file instead.
+ * The servers and tools that a test needs: `describe('…', needs('postgres', 'redis'), () => …)`.
+ * If one is missing, the suite is skipped with the reason, and the runner counts it. With CI=true the file fails instead.
  */
 import { test } from 'node:test'
 import { findPostgresTools, findServer, findTool, givenBy, isTool, speaksTls } from './binaries.ts'
 import type { Source, Tool } from './binaries.ts'
 
 /**
- * 'own …': one that may be killed, restarted and paused, not one that an environment variable points to. 'postgres tools':
- * such a one that can also be copied, and be given files. 'redis sentinel', 'redis cluster', 'redis tls': redis-server as a
- * program on this machine (they tell each other their ports), and openssl.
+ * 'own …': a server that may be killed, restarted and paused, not one from an environment variable.
+ * 'postgres tools': an own server that can also be copied, and whose files are accessible.
+ * 'redis sentinel', 'redis cluster', 'redis tls': a local redis-server program (the servers exchange their ports), and openssl.
  */
 export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'postgres tools' | RedisProgram | Tool
 type RedisProgram = 'redis sentinel' | 'redis cluster' | 'redis tls'

@@ -60,7 +60,7 @@ export function unpackRedis (): boolean {
   try {
     if (!download(directory, 'redis-server') || !unpack(directory)) return false
     writeStarter(directory)
-    // Another test process may have been first: what it unpacked is as good.
+    // If another test process was first, its files are as good.
     try { renameSync(directory, join(HOME, 'redis')) } catch {}
     return works(join(UNPACKED_REDIS, 'redis-server'), '--version')
   } finally {

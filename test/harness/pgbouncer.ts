@@ -1,6 +1,6 @@
 /**
- * A real PgBouncer in transaction mode for one test file, in front of a Postgres of the harness: the one that Debian ships
- * (12: 1.18, which knows no prepared statements in this mode). On a free port, in a temporary directory, never as root.
+ * A real PgBouncer in transaction mode for one test file, in front of a Postgres of the harness. It is Debian's package (12: 1.18,
+ * which has no prepared statements in this mode). It runs on a free port, in a temporary directory, never as root.
  */
 import { once } from 'node:events'
 import { chmodSync, chownSync, writeFileSync } from 'node:fs'
@@ -17,9 +17,9 @@ export interface PgBouncer {
   readonly port: number
   /** The same database and user, through the pooler. */
   readonly through: (database: string) => string
-  /** SIGKILL: every client's connection and every server's ends. */
+  /** SIGKILL: ends the connections of all clients and servers. */
   kill: () => Promise<void>
-  /** SIGSTOP: connections stand, nothing passes. */
+  /** SIGSTOP: connections stay open, and nothing passes. */
   pause: () => void
   resume: () => void
   /** Starts again on the same port, after {@link kill} or from running. */
@@ -51,10 +51,10 @@ export async function startPgBouncer ({ target, settings = {} }: PgBouncerOption
     auth_type: 'scram-sha-256',
     auth_file: users,
     pool_mode: 'transaction',
-    // Fewer than a gateway has connections: sessions are shared in earnest.
+    // Fewer than a gateway's connections, so that sessions are really shared.
     default_pool_size: 6,
     max_client_conn: 500,
-    // A server that was away is asked again soon, and nobody who waits for one is sent away before it is back.
+    // A server that was down is tried again soon, and waiting clients are not refused before it is back.
     server_login_retry: 1,
     ...settings
   }

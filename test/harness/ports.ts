@@ -1,4 +1,4 @@
-/** A TCP port of 127.0.0.1 that nobody listens on. Somebody may take it before it is used: who starts a server tries again. */
+/** A free TCP port of 127.0.0.1. Another process may take it first, so the start of a server tries again. */
 import { createServer } from 'node:net'
 
 export async function freePort (): Promise<number> {

@@ -1,6 +1,6 @@
 /**
- * initdb takes over a second, and a copy of its result takes a tenth of that. So initdb runs once for all test processes
- * of one parent, and each of them copies what it made.
+ * initdb takes over a second, and a copy of its result a tenth of that. So initdb runs once for all test processes of one parent, and
+ * each process copies the result.
  */
 import { spawnSync } from 'node:child_process'
 import { chownSync, existsSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import type { User } from './process.ts'
 export const USER = 'onceway'
 export const PASSWORD = 'of-the-test'
 
-/** With the user's number: several users share the temporary directory, and none can read or remove the others' templates. */
+/** Named by user id: users share the temporary directory, and cannot read or remove each other's templates. */
 const PREFIX = `onceway-template-${process.getuid?.() ?? ''}-`
 
 export function template (binaries: string, user: User | undefined): string {
@@ -29,7 +29,7 @@ function removeLeftovers () {
   for (const name of readdirSync(tmpdir()).filter((name) => name.startsWith(PREFIX))) {
     const pid = Number(name.slice(PREFIX.length))
     if (!Number.isInteger(pid) || lives(pid)) continue
-    // Anybody can take such a name. A directory that cannot be removed stays, and costs this run nothing.
+    // Any process can take such a name. A directory that cannot be removed stays, and costs this run nothing.
     try { rmSync(join(tmpdir(), name), { recursive: true, force: true }) } catch {}
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A real Postgres for one test file: on a free port of 127.0.0.1, in a temporary directory (in memory, if there is room), with
- * fsync on as in earnest, never as root, never a system's instance. TEST_DATABASE_URL points to another one, which then
- * is only given databases.
+ * A real Postgres for one test file, on a free port of 127.0.0.1, in a temporary directory (in memory, if there is room).
+ * fsync is on as in production. It never runs as root, and is never a system's instance.
+ * If TEST_DATABASE_URL names another server, tests only create databases there.
  */
 import { randomBytes } from 'node:crypto'
 import { chmodSync, cpSync } from 'node:fs'
@@ -18,33 +18,33 @@ export interface PostgresServer {
   /** A superuser's, of the database `postgres`. */
   readonly url: string
   readonly port: number
-  /** The postmaster's. null: not a process of ours (a container's, a given one's). */
+  /** The postmaster's pid. null: not started by this test (a container, or a given server). */
   readonly pid: () => number | null
   /** Waits until it has ended and removes its directory. */
   stop: () => Promise<void>
-  /** SIGKILL to all of its processes: what a power cut does, less the disk. */
+  /** SIGKILL to all of its processes, like a power cut without damage to the disk. */
   kill: () => Promise<void>
-  /** Starts again on the same data and port, after {@link kill} or from running; resolves when it answers. */
+  /** Starts again on the same data and port, after {@link kill} or from running. Resolves when it answers. */
   restart: () => Promise<void>
-  /** SIGSTOP to all of its processes: connections stand, nothing answers. */
+  /** SIGSTOP to all of its processes: connections stay open, and nothing answers. */
   pause: () => void
   resume: () => void
-  /** A new, empty database; its real name is `name` with a random end. Gone with the server, or on `stop`. */
+  /** A new, empty database. Its real name is `name` with a random end. Gone with the server, or on `stop`. */
   createDatabase: (name: string) => Promise<string>
 }
 
-/** A cold start with recovery on a slow disk; a warm one takes a tenth of a second. */
+/** A cold start with recovery on a slow disk. A warm one takes a tenth of a second. */
 const START_MS_MAX = 30_000
-/** Small memory, no sockets outside 127.0.0.1; durability as in production, since tests kill it. */
+/** Little memory, and no sockets outside 127.0.0.1. Durability is as in production, because tests kill it. */
 const SETTINGS = [
   '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=on', '-c', 'shared_buffers=32MB',
   '-c', 'max_connections=200', '-c', 'max_wal_size=256MB'
 ]
 
 export interface PostgresServerOptions {
-  /** Over {@link SETTINGS}: name to value, as in postgresql.conf. For measurements; tests are content with little. */
+  /** Overrides of {@link SETTINGS} for measurements: name to value, as in postgresql.conf. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Where its directory is made; for measurements, a disk's. */
+  /** The parent of its directory. For measurements, a real disk. */
   readonly below?: string
 }
 
@@ -68,7 +68,7 @@ async function startBinaries (binaries: string, below: string | undefined, more:
   return serveCluster({ binaries, directory, cluster, user, more })
 }
 
-/** A directory that Postgres can be started on, and as whom. */
+/** A directory on which Postgres can be started, and the user for it. */
 export interface Cluster {
   readonly binaries: string
   readonly directory: Directory

@@ -1,6 +1,6 @@
 /**
- * The gateway as its users run it: a process of its own, started by the command line, told what to do by signals and a
- * configuration file. It is ended with the test that started it.
+ * The gateway as users run it: a process that is started by the command line, and controlled by signals and a configuration file.
+ * It ends with the test that started it.
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -41,10 +41,10 @@ export interface ProcessGatewayOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** A test, or whatever else has an end. */
+/** A test, or another owner that ends. */
 interface Ending { after: (end: () => Promise<void>) => void }
 
-/** Longest start on a busy machine, with workers; it takes half a second on an idle one. */
+/** Longest start on a busy machine, with workers. It takes half a second on an idle one. */
 const START_MS_MAX = 60_000
 
 export async function startProcess (t: Ending, options: ProcessGatewayOptions): Promise<ProcessGateway> {
@@ -112,12 +112,12 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
   }
 }
 
-/** A test that is run on a broken build has its gateways broken alike (test/broken/). */
+/** If a test runs on a broken build, so do its gateways (test/broken/). */
 function brokenArgs (): string[] {
   return process.env.ONCEWAY_BREAK === undefined ? [] : ['--import', REGISTER]
 }
 
-/** Of the test's environment the least that a gateway needs; the cache spares it half of its start. */
+/** The part of the environment that a gateway needs. The compile cache halves its start time. */
 export function bareEnv (): Record<string, string> {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE } = process.env
   return { PATH, HOME, ...NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE } }

@@ -1,6 +1,6 @@
 /**
- * One server process of a test: started, watched, stopped by its own pid and never by a name. If the test process is
- * killed so that it cannot clean up, a watchdog shell sees its pipe close and ends the server.
+ * One server process of a test. It is stopped by its pid, never by a name.
+ * If the test process is killed and cannot clean up, a watchdog shell sees its pipe close and ends the server.
  */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,11 +12,11 @@ export interface User { readonly uid: number, readonly gid: number }
 export interface LaunchOptions {
   readonly file: string
   readonly args: readonly string[]
-  /** Working directory; the log is written into it. */
+  /** Working directory. The log is written into it. */
   readonly directory: string
   readonly log: string
   readonly user?: User | undefined
-  /** The whole of it; without it, this process's own. */
+  /** The whole environment. Absent: this process's own. */
   readonly env?: NodeJS.ProcessEnv | undefined
   /** The signal by which the server and all its children end at once and clean up after themselves. */
   readonly endSignal: 'SIGQUIT' | 'SIGKILL'
@@ -86,12 +86,12 @@ class LaunchedProcess implements Launched {
     this.#paused = []
     if (this.running()) this.#child.ref()
     await this.exited
-    // The children are not ours to wait for: the kernel says when the last one is gone.
+    // This process cannot wait for grandchildren. The kernel shows when the last one is gone.
     while (pids.some(alive)) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
   pause () {
-    // The parent first: a stopped postmaster forks nobody who would be missed.
+    // The parent first: a stopped postmaster forks no further children.
     signalAll([this.pid], 'SIGSTOP')
     this.#paused = [this.pid, ...descendants(this.pid)]
     signalAll(this.#paused, 'SIGSTOP')
@@ -106,8 +106,8 @@ class LaunchedProcess implements Launched {
 }
 
 /**
- * Ends `pid` and removes its directory when this process's end of the pipe closes. The answer calls the watchdog off;
- * it is ended before its pipe is closed, so that it never signals a number that the kernel has given to somebody else.
+ * Ends `pid` and removes its directory when this process's end of the pipe closes. Returns a function that stops the watchdog.
+ * The watchdog ends before its pipe closes, so that it never signals a pid that the kernel has reused.
  */
 function watch (pid: number, options: LaunchOptions): () => void {
   const child = spawn('/bin/sh', ['-c', WATCHDOG, 'watchdog', String(pid), options.endSignal.slice(3), options.directory], {
@@ -133,7 +133,7 @@ function signalAll (pids: readonly number[], ...signals: NodeJS.Signals[]) {
   }
 }
 
-/** A zombie whose parent has not looked yet counts as gone. */
+/** A zombie counts as gone. */
 export function alive (pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -141,7 +141,7 @@ export function alive (pid: number): boolean {
   } catch { return false }
 }
 
-/** Everything below it, not itself. */
+/** All descendants, without the process itself. */
 export function descendants (root: number): number[] {
   const parents = readParents()
   const found: number[] = []

@@ -43,9 +43,9 @@ export async function startRabbit (): Promise<RabbitServer> {
     RABBITMQ_PLUGINS_EXPAND_DIR: file('plugins'),
     RABBITMQ_ENABLED_PLUGINS_FILE: file('enabled-plugins'),
     RABBITMQ_CONFIG_FILE: file('rabbitmq.conf'),
-    // The system's own would be read otherwise.
+    // Otherwise it would read the system's file.
     RABBITMQ_CONF_ENV_FILE: file('rabbitmq-env.conf'),
-    // One scheduler that sleeps when there is nothing to do; the distribution hears nobody from outside.
+    // One scheduler that sleeps when idle. The distribution listens on 127.0.0.1 only.
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}',
     // The script becomes the server instead of waiting for it.
     RUNNING_UNDER_SYSTEMD: 'true'

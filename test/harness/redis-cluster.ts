@@ -1,6 +1,6 @@
 /**
- * A real Redis Cluster for one test file: masters only, on free ports of 127.0.0.1, their slots dealt evenly. Slots are
- * moved by hand, step by step, so that a test can stand in the middle of a move.
+ * A real Redis Cluster for one test file: masters only, on free ports of 127.0.0.1, with evenly assigned slots.
+ * Slots are moved step by step, so that a test can run in the middle of a move.
  */
 import { Redis } from 'ioredis'
 import { clientOf } from './certificates.ts'
@@ -11,7 +11,7 @@ import { startRedis } from './redis.ts'
 import type { RedisServer } from './redis.ts'
 
 export interface ClusterNode extends RedisServer {
-  /** A client that sees everything; nothing follows MOVED for it. */
+  /** A client that does not follow MOVED. */
   readonly client: Redis
   readonly id: () => Promise<string>
 }
@@ -22,13 +22,13 @@ export interface RedisCluster {
   readonly addresses: ReadonlyArray<{ readonly host: string, readonly port: number }>
   /** The node that has this slot now. */
   readonly ownerOf: (slot: number) => Promise<ClusterNode>
-  /** MIGRATING and IMPORTING: keys that are there are asked for there, all others are sent on. */
+  /** Sets MIGRATING and IMPORTING: existing keys are served by the old node, all others by the new one. */
   readonly beginMove: (slot: number, to: ClusterNode) => Promise<ClusterNode>
-  /** Every key of the slot, one by one; then the slot. */
+  /** Moves every key of the slot, one by one, and then the slot. */
   readonly endMove: (slot: number, to: ClusterNode) => Promise<void>
-  /** Whether a slot that nobody serves takes the whole cluster down (Redis's own default). */
+  /** Whether an unserved slot takes the whole cluster down (Redis's default). */
   readonly wantsAllSlots: (wants: boolean) => Promise<void>
-  /** All nodes that run agree that all slots are served. */
+  /** Waits until all running nodes agree that all slots are served. */
   readonly whole: () => Promise<void>
   readonly stop: () => Promise<void>
 }
@@ -45,7 +45,7 @@ export interface ClusterOptions {
 
 const SLOTS = 16_384
 const START_MS_MAX = 15_000
-/** Redis's own file of the cluster; without persistence nothing else would bring a node's slots back. */
+/** Redis's own file of the cluster. Without persistence nothing else would bring a node's slots back. */
 const CLUSTERED = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf']
 
 export async function startRedisCluster ({
@@ -62,7 +62,7 @@ export async function startRedisCluster ({
   }
   try {
     for (let number = 0; number < masters + replicas; number++) {
-      // The bus has a port of its own, found like the other one, instead of one ten thousand higher that somebody may have.
+      // The bus gets a free port of its own. The default, ten thousand higher, may be taken.
       const bus = await freePort()
       const own = [
         '--cluster-port', String(bus), '--cluster-node-timeout', String(nodeTimeoutMs),
@@ -137,7 +137,7 @@ function clusterOf (nodes: readonly ClusterNode[], stop: () => Promise<void>): R
         await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5_000, 'KEYS', ...keys)
       }
       const id = await to.id()
-      // The new owner first, so that there is one at any moment; the others would hear of it sooner or later.
+      // The new owner first, so that there is one at any moment. The other nodes would learn of it sooner or later.
       for (const node of [to, from, ...running().filter((node) => node !== to && node !== from)]) {
         await node.client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id)
       }

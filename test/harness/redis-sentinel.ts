@@ -19,7 +19,7 @@ import type { RedisServer } from './redis.ts'
 export const MASTER_NAME = 'onceway-test'
 
 export interface RedisSentinel {
-  /** Two; which of them is the master changes. */
+  /** The two servers. Which one is the master changes. */
   readonly servers: readonly RedisServer[]
   /** Of the sentinels, as the configuration has them. */
   readonly addresses: ReadonlyArray<{ readonly host: string, readonly port: number }>
@@ -28,7 +28,7 @@ export interface RedisSentinel {
   readonly replica: () => Promise<RedisServer>
   /** Mends replication, if it was stopped: the replica has all that the master has, and the sentinels know both. */
   readonly settled: () => Promise<void>
-  /** Until the sentinels name this server, and it takes writes. */
+  /** Waits until the sentinels name this server and it takes writes. */
   readonly promoted: (server: RedisServer) => Promise<void>
   /** The replica gets nothing of what the master acknowledges from now on. */
   readonly stopReplication: () => Promise<void>
@@ -44,13 +44,13 @@ const QUORUM = 2
 const DOWN_AFTER_MS = 500
 /** An election that no sentinel wins is held again after twice this. */
 const FAILOVER_TIMEOUT_MS = 2_000
-/** Sentinels that were not scheduled for two seconds trust nothing they see for thirty (TILT); then there may be an election. */
+/** Sentinels that were not scheduled for two seconds trust nothing they see for thirty (TILT). Then there may be an election. */
 export const SENTINELS_MS_MAX = 60_000
 
 export interface SentinelOptions {
   /** Further arguments of both servers. */
   readonly args?: readonly string[]
-  /** Servers and sentinels speak nothing else. */
+  /** Servers and sentinels speak only TLS. */
   readonly tls?: Certificates
 }
 

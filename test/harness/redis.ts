@@ -1,6 +1,6 @@
 /**
- * A real Redis for one test file: on a free port of 127.0.0.1, without persistence, never a system's instance.
- * TEST_REDIS_URL points to another one, which then is only used, never stopped or paused.
+ * A real Redis for one test file, on a free port of 127.0.0.1, without persistence. It is never a system's instance.
+ * If TEST_REDIS_URL names another server, tests use it and never stop or pause it.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -17,15 +17,15 @@ import { launch, type Launched } from './process.ts'
 export interface RedisServer {
   readonly url: string
   readonly port: number
-  /** null: not a process of ours (a container's, a given one's). */
+  /** null: not started by this test (a container, or a given server). */
   readonly pid: () => number | null
   readonly running: () => boolean
   /** Waits until it has ended and removes its directory. */
   stop: () => Promise<void>
   kill: () => Promise<void>
-  /** Starts again on the same port, empty; resolves when it answers. */
+  /** Starts again on the same port, empty. Resolves when it answers. */
   restart: () => Promise<void>
-  /** SIGSTOP: connections stand, nothing answers. */
+  /** SIGSTOP: connections stay open, and nothing answers. */
   pause: () => void
   resume: () => void
 }
@@ -33,7 +33,7 @@ export interface RedisServer {
 export interface RedisOptions {
   /** Further arguments of redis-server, such as `['--maxmemory', '1mb']`. */
   readonly args?: readonly string[]
-  /** Speaks TLS and nothing else; whoever comes shows a certificate of the same authority, unless the arguments say otherwise. */
+  /** Speaks only TLS. Clients need a certificate of the same authority, unless the arguments say otherwise. */
   readonly tls?: Certificates
 }
 

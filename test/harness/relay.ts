@@ -1,6 +1,6 @@
 /**
- * One TCP address of 127.0.0.1 that leads to another one, and from a moment on to a third: the name under which a server is
- * known, where servers change. What misbehaves on purpose is test/chaos/proxy.ts.
+ * A TCP address of 127.0.0.1 that forwards to another address, which can be changed: a stable name for changing servers.
+ * test/chaos/proxy.ts is the proxy that misbehaves on purpose.
  */
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
@@ -9,7 +9,7 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 export class Relay {
   readonly #server: Server
   readonly #pairs = new Set<readonly [Socket, Socket]>()
-  /** null: nobody is there; connections are closed as they come. */
+  /** null: no target. Connections are closed as they come. */
   #target: number | null
   #holding = false
 
@@ -29,14 +29,14 @@ export class Relay {
   aim (target: number | null): void { this.#target = target }
 
   cut (): void {
-    // Not resetAndDestroy: after an end() that is under way Node loses the handle, and spins when the process ends.
+    // Not resetAndDestroy: during a pending end() Node loses the handle, and spins when the process ends.
     for (const [near, far] of this.#pairs) {
       near.destroy()
       far.destroy()
     }
   }
 
-  /** Connections stand, and nothing passes any more. */
+  /** Connections stay open, and nothing passes any more. */
   hold (): void {
     this.#holding = true
     for (const pair of this.#pairs) still(pair)

@@ -1,6 +1,6 @@
 /**
- * A primary and a standby that streams from it, behind one address that stays: what a failover looks like to whoever knows
- * only the address. The stream goes through a relay of its own, so that it can be held up.
+ * A primary and a streaming standby behind one stable address, for failovers as clients of that address see them.
+ * The stream goes through a relay of its own, so that it can be held up.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -22,17 +22,17 @@ export interface Pair {
   readonly primary: () => PostgresServer
   readonly standby: () => PostgresServer | null
   createDatabase: (name: string) => Promise<string>
-  /** What the primary writes from now on stays on its way to the standby. */
+  /** Holds up what the primary writes from now on, on the way to the standby. */
   holdStream: () => void
-  /** The address leads there from now on; who is connected is cut off. */
+  /** The address leads there from now on. Open connections are cut. */
   aim: (server: PostgresServer) => void
-  /** The same, and who is connected elsewhere stays so: a name that resolves to another address from now on. */
+  /** The same without a cut of open connections, like a name that resolves to another address from now on. */
   aimNewOnes: (server: PostgresServer) => void
-  /** SIGKILL to the primary; nobody serves until {@link promote}. */
+  /** SIGKILL to the primary. No server answers until {@link promote}. */
   killPrimary: () => Promise<void>
   /** The standby becomes the primary, and the address leads to it. */
   promote: () => Promise<void>
-  /** A new standby of whoever is primary now; a pair that lost one is whole again. */
+  /** Starts a new standby of the current primary, so that the pair is complete again. */
   rebuild: () => Promise<void>
   stop: () => Promise<void>
 }
@@ -103,7 +103,7 @@ class ReplicatedPair implements Pair {
     const standby = this.#standby
     if (standby === null) throw new Error('there is no standby to promote')
     await query(standby.url, 'select pg_promote(true, 20)')
-    // It has nobody to wait for.
+    // It has no standby to wait for.
     await query(standby.url, 'alter system reset synchronous_standby_names')
     await query(standby.url, 'select pg_reload_conf()')
     const old = this.#primary
@@ -118,7 +118,7 @@ class ReplicatedPair implements Pair {
     await stream.listen()
     await this.#stream?.close()
     this.#stream = stream
-    // Of a standby that is no more.
+    // The slot of a standby that is gone.
     await query(this.#primary.url, 'select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active')
     this.#standby = await cloneOf(stream.port)
     await this.#until('select 1 from pg_stat_replication where state = \'streaming\'', 'the standby to stream')
@@ -126,7 +126,7 @@ class ReplicatedPair implements Pair {
     await query(this.#primary.url, 'alter system set synchronous_standby_names = \'*\'')
     await query(this.#primary.url, 'select pg_reload_conf()')
     await this.#until('select 1 from pg_stat_replication where sync_state = \'sync\'', 'the standby to be synchronous')
-    // What commits look at is a flag that the checkpointer sets, some time after everybody has read the settings.
+    // Commits use a flag that the checkpointer sets some time after all processes have read the settings.
     await query(this.#primary.url, 'checkpoint')
   }
 
@@ -149,10 +149,10 @@ class ReplicatedPair implements Pair {
   }
 }
 
-/** A copy of the server on this port as it is now, that goes on by itself: what a restored backup is, or a snapshot of the disk. */
+/** An independent copy of the server on this port, like a restored backup or a snapshot of the disk. */
 export async function snapshotOf (port: number): Promise<PostgresServer> { return copyOf(port, []) }
 
-/** A copy of the server on this port, which follows it, by a slot of its own as standbys in earnest do. */
+/** A standby of the server on this port, which follows it by a slot of its own as in production. */
 async function cloneOf (port: number): Promise<PostgresServer> {
   return copyOf(port, ['--write-recovery-conf', '--create-slot', '--slot', `standby_${randomBytes(4).toString('hex')}`])
 }

@@ -11,7 +11,7 @@ interface Saying {
   readonly longestMs: number
 }
 
-/** The log as it then is. Rejects when the server has ended, or has not said it in time. */
+/** Resolves with the log. Rejects if the server ends, or does not log it in time. */
 export async function said ({ name, log, running, what, longestMs }: Saying): Promise<string> {
   const text = (): string => readFileSync(log, 'utf8')
   await eventually(

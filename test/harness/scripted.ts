@@ -1,4 +1,4 @@
-/** An upstream without manners: it does to its sockets what the test says, and keeps every byte that reached it. */
+/** An upstream on raw sockets: it does what the test says, and keeps every byte that it received. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'

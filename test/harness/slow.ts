@@ -1,4 +1,4 @@
-/** An upstream's behaviour that holds every answer back until it is told to give it. */
+/** An upstream that holds every answer back until the test releases it. */
 import { CREATED } from './witness.ts'
 import type { Behaviour } from './witness.ts'
 

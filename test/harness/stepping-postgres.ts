@@ -1,13 +1,13 @@
 /**
- * A database whose clock can be set, without touching the server's: the functions that tell the time are found in a schema of its
- * own first. `now()` as a column's default is the server's still.
+ * A database whose clock can be set without the server's. A schema that is searched first overrides the functions of time.
+ * `now()` as a column's default is still the server's.
  */
 import { query } from './postgres.ts'
 import type { PostgresServer } from './postgres.ts'
 
 export interface SteppingDatabase {
   readonly url: string
-  /** From what it says now; negative: set back. */
+  /** From what it says now. Negative: set back. */
   readonly step: (ms: number) => Promise<void>
 }
 

@@ -1,20 +1,19 @@
 /**
- * Virtual time for simulations: leases, waits and retentions pass as fast as the work between them. Time moves only when
- * nothing is left to do at the present moment: every microtask has run and no real I/O (a SQLite worker) is under way.
- * Never sleeps.
+ * Virtual time for simulations: leases, waits and retentions pass as fast as the work between them. It never sleeps.
+ * Time advances only when no work is left at the present moment: all microtasks have run, and no real I/O (a SQLite worker) is pending.
  */
 import type { Cancel } from '../../src/ports/clock.ts'
 
 interface Timer { readonly atMs: number, readonly call: () => void }
 
-/** A simulation that arms this many timers at once has a leak. */
+/** More armed timers than this mean a leak in the simulation. */
 const TIMERS_MAX = 100_000
-/** Any Unix time; the same in every run. */
+/** An arbitrary Unix time, the same in every run. */
 const START_WALL_MS = 1_800_000_000_000
 
 export class Timeline {
   #nowMs = 0
-  /** Sorted by time; of equal times, the one armed first goes first. */
+  /** Sorted by time. Of equal times, the one armed first goes first. */
   readonly #timers: Timer[] = []
   readonly #real = new Set<Promise<unknown>>()
 
@@ -36,7 +35,7 @@ export class Timeline {
     await new Promise<void>((resolve) => { this.after(ms, resolve) })
   }
 
-  /** Time stands still until this is settled. */
+  /** Stops time until the promise is settled. */
   async real<T> (work: Promise<T>): Promise<T> {
     this.#real.add(work)
     try {
@@ -63,7 +62,7 @@ export class Timeline {
     }
   }
 
-  /** A tick that is asked for in a microtask comes when no microtask is left, and costs no turn of the event loop. */
+  /** A tick that is requested in a microtask comes when no microtask is left. It costs no turn of the event loop. */
   async #quiet (): Promise<void> {
     await Promise.resolve()
     do {

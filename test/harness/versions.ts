@@ -1,4 +1,4 @@
-/** What a report of a long run was made with. Asks the servers' binaries, not servers. */
+/** The versions behind a report of a long run, from the servers' binaries. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ export function versions (): string[] {
   return [`onceway ${version}`, `Node ${process.version}`, versionOf('postgres', 'postgres'), versionOf('redis', 'redis-server')]
 }
 
-/** What a program says when it is asked with `flag`: on stdout or stderr, its first line. */
+/** The first line that a program prints with `flag`, on stdout or stderr. */
 export function versionOfTool (tool: Tool, flag: string): string {
   const source = findTool(tool)
   if (source.kind !== 'binaries') return `no ${tool}`

@@ -1,6 +1,6 @@
 /**
- * An upstream that witnesses: it counts every request that reaches it and answers as the test says. Real sockets, so that
- * a test can also reset, stall, or answer garbage.
+ * An upstream that counts every request that reaches it, and answers as the test says.
+ * It has real sockets, so that a test can also reset, stall, or answer garbage.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -21,16 +21,16 @@ export interface Witness {
   readonly url: string
   readonly port: number
   readonly seen: Seen[]
-  /** How it answers from now on. */
+  /** Sets its answer from now on. */
   answer: Behaviour
-  /** Instead of reading the body and answering: everything is this one's. */
+  /** Replaces the whole handling of a request. */
   onHead?: (request: IncomingMessage, response: ServerResponse) => void
   /** Resolves when `count` requests have reached it. */
   reached: (count: number) => Promise<void>
   close: () => Promise<void>
 }
 
-/** `201` with a body that differs from request to request: only a replay can repeat it. */
+/** `201` with a body that differs for each request, so that only a replay can repeat it. */
 export const CREATED: Behaviour = (_seen, response, _socket, count) => {
   response.writeHead(201, { 'Content-Type': 'application/json', Location: `/things/${count}`, 'X-Custom': 'kept' })
   response.end(JSON.stringify({ id: count }))

@@ -154,7 +154,7 @@ export async function openInProcess (world: World): Promise<Stage> {
       if (world.next === null) return
       const { kind } = records.switchScheme(nameOf(world.next))
       if (kind !== 'switched') throw new Error(`the switch is ${kind}`)
-      if (heard) await Promise.all(gateways.map(async (gateway) => gateway.ids.look()))
+      if (heard) await Promise.all(gateways.map(async (gateway) => gateway.ids.refresh()))
     },
     close: async () => { for (const gateway of gateways) gateway.stop() }
   }
@@ -184,7 +184,7 @@ async function gatewayOf (instance: string, { routes, secrets }: Config, shared:
     secrets,
     marksKeptMs: 3_600_000
   }, MODES)
-  await gateway.ids.look()
+  await gateway.ids.refresh()
   // Without a heartbeat nobody would tell it of which generation copies are.
   const askedAt = readClocks(gateway.deps.clock)
   gateway.generation.learn((await shared.records.beat(SIGN)).generation, askedAt)

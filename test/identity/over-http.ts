@@ -89,7 +89,7 @@ async function openStage (t: Cleanups, world: World, database: Database): Promis
       const { kind } = await database.switchTo(nameOf(world.next))
       if (kind !== 'switched') throw new Error(`the switch is ${kind}`)
       if (database.switchesAlone) seats = await openSeats(t, config, database)
-      if (heard) await Promise.all(seats.map(async ({ gateway }) => gateway.gateway.ids.look()))
+      if (heard) await Promise.all(seats.map(async ({ gateway }) => gateway.gateway.ids.refresh()))
     },
     close: async () => {
       agent.destroy()

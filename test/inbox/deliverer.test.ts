@@ -1,4 +1,4 @@
-/** The worker: what is accepted is delivered, until it is done, as fast as its consumer takes it. */
+/** The deliverer: accepted messages are delivered until they are done, as fast as the consumer takes them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inboxRoutes } from '../../src/gateway/shared/deps.ts'

@@ -6,7 +6,7 @@ import { inboxDepths } from '../../src/background/inbox-depths.ts'
 import { countingMeter } from '../harness/gateway.ts'
 import { after, Consumer, shared, startWorker } from './world.ts'
 
-/** In a minute, where counting takes so long. */
+/** Polls in a minute, if one count takes so long. */
 async function countsOf (t: TestContext, tookMs: number): Promise<number> {
   const store = shared()
   let counts = 0

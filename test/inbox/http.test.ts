@@ -1,4 +1,4 @@
-/** The same over real sockets and time: a consumer that breaks off, one that refuses, one that is not there. */
+/** Deliveries over real sockets and time: the consumer resets, refuses, or is not there. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../harness/eventually.ts'

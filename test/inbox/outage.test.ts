@@ -1,4 +1,4 @@
-/** A consumer that is down for two minutes while messages keep arriving: what two processes ask of it, and how they come back. */
+/** A consumer that is down for two minutes while messages arrive: how two processes probe it, and how they recover. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -8,7 +8,7 @@ import { accept, after, Consumer, inboxRoute, message, REFUSED, says, shared, st
 import type { Asked, Says, Shared } from './world.ts'
 
 const OUTAGE_MS = 120_000
-/** The first half it refuses; then it takes every connection and says nothing. */
+/** In the first half it refuses connections. Then it accepts them and never answers. */
 const REFUSES_MS = OUTAGE_MS / 2
 const CONCURRENCY = 8
 const PROCESSES = 2
@@ -17,11 +17,11 @@ const GROUPS = 5
 const OF_EACH_GROUP = 12
 const WORK_MS = 50
 /**
- * What began before the consumer was known to be down, and the pauses that double up to a second: 3.6 s at most in 24
- * measured outages, as chance would have it.
+ * The deliveries that began before the consumer was known to be down, and the pauses that double up to a second.
+ * At most 3.6 s in 24 measured outages, with random variation.
  */
 const SETTLES_DOWN_MS = 6_000
-/** Between two tries of a consumer that is down, whatever it was that was tried. */
+/** The pause between two tries of a consumer that is down, of any message. */
 const ASKED_EVERY_MS = 1_000
 
 interface Outage {
@@ -45,7 +45,7 @@ async function downFor (t: TestContext, inbox: Partial<InboxPolicy> = {}): Promi
     return says(204)
   }
   const consumers = Array.from({ length: PROCESSES }, () => new Consumer(clock, behave))
-  // Chance as it is: what failed together must not come back together.
+  // Real randomness: messages that failed together must not come back together.
   const workers = consumers.map((consumer) => startWorker(t, store, consumer, {
     routes: [inboxRoute({ concurrency: CONCURRENCY, ...inbox })],
     world: { random: SYSTEM_RANDOM }
@@ -86,7 +86,7 @@ test('a consumer that is down for two minutes is asked little, and drains afterw
   for (const consumer of consumers) {
     const up = consumer.asked.filter(({ atMs }) => atMs >= upAtMs)
     const firstAtMs = up[0]?.atMs ?? assert.fail('nothing was asked of it again')
-    // One more in the time of each delivery: one, two, three, … until there are as many as the route has places.
+    // One more for each delivery time: one, two, three, … up to the route's concurrency.
     for (let limit = 1; limit <= CONCURRENCY; limit++) {
       assert.ok(
         up.filter(({ atMs }) => atMs < firstAtMs + limit * WORK_MS).length <= limit * (limit + 1) / 2,
@@ -102,7 +102,7 @@ test('what has gathered comes back at the rate of its route, and in the order of
   const { store, consumers, upAtMs } = await downFor(t, { ratePerSecond })
   await store.clock.advance(90_000)
   assert.deepEqual(await states(store), { delivered: WAITING })
-  // Its own, and a tenth of a second's that was saved up.
+  // Its own rate, and a tenth of a second of saved budget.
   for (const { asked } of consumers) assert.ok(mostWithin(asked.filter(({ atMs }) => atMs >= upAtMs), 1_000) <= ratePerSecond * 1.1 + 1)
   const taken = consumers.flatMap(({ asked }) => asked.filter(({ atMs }) => atMs >= upAtMs)).sort((one, other) => one.atMs - other.atMs)
   assert.equal(taken.length, WAITING, 'each was taken once')

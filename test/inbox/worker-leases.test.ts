@@ -1,4 +1,4 @@
-/** Workers that die, stall, lose their store or end: nothing is lost, and nothing is sent by whoever may not have it any more. */
+/** Workers that die, stall, lose their store or end: no message is lost, and none is sent by a worker that lost its lease. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
@@ -10,16 +10,16 @@ import { MemoryStore } from '../../src/store/memory/records.ts'
 import { faulty, gate } from '../harness/faulty-store.ts'
 import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 
-/** A lease, and until somebody looks for those that are over. */
+/** A lease, and the time until the next search for expired leases. */
 const RECOVERED_MS = WORKER_LEASE_MS + 4_000
 
-/** No time-out of its own ends what waits here. */
+/** Longer than any wait of these tests. */
 function patient (over: Parameters<typeof inboxRoute>[0] = {}): GuardedRoute {
   const route = inboxRoute(over)
   return { ...route, upstream: { ...route.upstream, timeoutMs: 600_000 } }
 }
 
-/** What stands between a worker and its store, one method of it. */
+/** Wraps one method of the store for one worker. */
 function between<Name extends keyof InboxStore> (
   name: Name,
   instead: (inbox: InboxStore) => InboxStore[Name]
@@ -133,7 +133,7 @@ test('a name whose lease was over begins nothing any more, even if the store tak
   await accept(store, stalled, message('one'))
   await store.clock.advance(10)
   store.clock.stall(WORKER_LEASE_MS)
-  // Another process has what it had, before it says that it lives.
+  // Another process takes its messages before its next heartbeat.
   assert.equal((await store.inbox.recover(10)).count, 1)
   await store.clock.advance(1_000)
   consumer.queued = Promise.resolve()
@@ -166,12 +166,12 @@ test('a store that is away when an answer comes is told later; the consumer is a
   assert.equal(consumer.asked.length, 1)
   worker.away = true
   other.away = true
-  // An outage of the store as seen by the records: nobody may take anything back in the dark.
-  worker.gateway.workerLapseGuard.broken()
-  other.gateway.workerLapseGuard.broken()
+  // The records see an outage of the store. Without contact, no process may take messages back.
+  worker.gateway.workerLapseGuard.breakContact()
+  other.gateway.workerLapseGuard.breakContact()
   await store.clock.advance(3 * WORKER_LEASE_MS)
   for (const each of [worker, other]) {
-    each.gateway.workerLapseGuard.broken()
+    each.gateway.workerLapseGuard.breakContact()
     each.away = false
   }
   await store.clock.advance(3 * WORKER_LEASE_MS)
@@ -187,10 +187,10 @@ test('a delivery outlasts an outage of its store: nobody takes it back before it
   const other = startWorker(t, store, consumer, { routes: [patient()] })
   for (const each of [worker, other]) {
     each.away = true
-    each.gateway.workerLapseGuard.broken()
+    each.gateway.workerLapseGuard.breakContact()
   }
   store.clock.stall(WORKER_LEASE_MS + 1_000)
-  // The other one reaches it first.
+  // The other process reaches the store first.
   other.away = false
   await store.clock.advance(5_000)
   worker.away = false
@@ -208,7 +208,7 @@ test('nor where leases of records are long, so that the records alone would hard
   await store.clock.advance(2 * WORKER_LEASE_MS)
   const other = startWorker(t, store, consumer, options)
   await store.clock.advance(2 * WORKER_LEASE_MS)
-  // The database stands still: what the records ask is answered late, what workers ask has a shorter limit.
+  // The database stalls. Statements of the records are answered late, and those of workers have a shorter timeout.
   const frozen = gate()
   records.faults.set('beat', frozen.fault)
   for (const each of [worker, other]) each.away = true
@@ -259,7 +259,7 @@ test('messages that were handed out in a reply that was lost are not stuck: the 
 test('a backlog of what dead workers had is worked off without a pause, though groups were called beside it', async (t) => {
   const store = shared()
   let left = 10
-  // As Postgres counts: the messages and the groups.
+  // Counted as Postgres does: messages and groups.
   const backlog = between('recover', () => async (limit) => ({ count: left-- > 0 ? limit + 1 : 0, held: [] }))
   const worker = startWorker(t, store, new Consumer(store.clock), { between: backlog })
   await store.clock.advance(WORKER_LEASE_MS + 4_000)
@@ -288,7 +288,7 @@ test('a delivery that outlasts the drain is broken off; another process has it a
   await store.clock.advance(WORKER_LEASE_MS + 1_000)
   const ending = startWorker(t, store, never)
   const others = store.inbox.take.bind(store.inbox)
-  // The other one looks away while this one takes it.
+  // The other process does not look while this one takes it.
   store.inbox.take = async (order) => order.routes.some(({ places }) => places === 8) ? [] : others(order)
   await accept(store, ending, message('one'))
   await store.clock.advance(10)

@@ -1,4 +1,4 @@
-/** A worker on a clock of the test's own, with a consumer that does what the test says. */
+/** A worker on the test's clock, with a consumer that does what the test says. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { TestContext } from 'node:test'
@@ -57,7 +57,7 @@ export function inboxRoute (
 
 export interface Asked { readonly request: UpstreamRequest, readonly text: string, readonly attempt: number, readonly atMs: number }
 
-/** An answer, how a sending ended without one, or null: there will never be any. */
+/** An answer, or how a sending ended without one. null: no answer ever comes. */
 export type Says = UpstreamResult | null
 
 export const says = (status: number, headers: readonly string[] = [], body = ''): UpstreamResult => ({
@@ -71,7 +71,7 @@ export class Consumer implements Upstream {
   readonly asked: Asked[] = []
   underWay = 0
   mostUnderWay = 0
-  /** What the connection's queue costs before the first byte. */
+  /** The time in the connection's queue before the first byte. */
   queued: Promise<void> = Promise.resolve()
   readonly #clock: ManualClock
   readonly #behave: (asked: Asked) => Says | Promise<Says>
@@ -123,7 +123,7 @@ export async function after (clock: ManualClock, ms: number): Promise<void> {
   await new Promise<void>((resolve) => { clock.after(ms, resolve) })
 }
 
-/** What all processes of a test share. */
+/** The state that all processes of a test share. */
 export interface Shared { readonly clock: ManualClock, readonly inbox: MemoryInbox, readonly locks: MemoryLocks }
 
 export function shared (): Shared {
@@ -136,11 +136,11 @@ export interface Worker {
   readonly deliverer: Deliverer
   readonly log: ReturnType<typeof recordingLog>
   readonly counts: Map<string, number>
-  /** How many deliveries each message took that is over. */
+  /** The number of deliveries of each finished message. */
   readonly tries: readonly number[]
-  /** The process is killed: it reaches nothing any more. */
+  /** Kills the process: it reaches nothing any more. */
   kill: () => void
-  /** Its store is away, or is there again. */
+  /** Takes its store away, or brings it back. */
   away: boolean
   end: () => Promise<void>
 }
@@ -148,7 +148,7 @@ export interface Worker {
 export interface WorkerOptions {
   readonly routes?: readonly GuardedRoute[]
   readonly world?: Partial<Deps>
-  /** Stands between this process and the store. */
+  /** Wraps the store for this process. */
   readonly between?: (inbox: InboxStore) => InboxStore
 }
 
@@ -210,7 +210,7 @@ export function startWorker (
     copyTtlMs: 0,
     ...world
   }, MODES)
-  void gateway.ids.look().catch(() => {})
+  void gateway.ids.refresh().catch(() => {})
   const beats = heartbeat(gateway).start()
   const deliverer = new Deliverer(gateway).start()
   const end = async (): Promise<void> => {
@@ -255,7 +255,7 @@ export function message (text: string, { group, holds = false, stops = false, ro
   }
 }
 
-/** Accepted by `worker`'s process, which is told of it. */
+/** Accepts a message in `worker`'s process, and notifies it. */
 export async function accept ({ inbox }: Shared, worker: Worker | null, ...messages: readonly NewMessage[]): Promise<void> {
   for (const each of messages) assert.equal((await inbox.accept(each)).kind, 'accepted')
   worker?.gateway.onMessage()

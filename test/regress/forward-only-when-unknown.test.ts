@@ -17,10 +17,10 @@ test('a route that forwards while the arbiter is down does not, once it has seen
   await inner.insert({ ...claim, owner: Buffer.alloc(16, 9) })
   // One lease and a little more, in unbroken contact: the dead one's lease may be ended.
   for (let passed = 0; passed <= LEASE_MS; passed += 1_000) {
-    gateway.lapseGuard.kept()
+    gateway.lapseGuard.confirmContact()
     await clock.advance(1_000)
   }
-  gateway.lapseGuard.kept()
+  gateway.lapseGuard.confirmContact()
   records.faults.set('lapse', firstly(1, DOWN))
   const answer = await ask('k')
   assert.equal(records.calls('lapse'), 1)

@@ -9,7 +9,7 @@ import { DatabaseError } from 'pg'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { StoreRejected, StoreUnavailable } from '../../src/ports/errors.ts'
 import { LapseGuard } from '../../src/gateway/shared/lapse-guard.ts'
-import { observed } from '../../src/gateway/shared/observed-store.ts'
+import { trackContact } from '../../src/gateway/shared/contact-tracking.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
 import { MemoryStore } from '../../src/store/memory/records.ts'
 import { faultOfConnecting, faultOfStatement } from '../../src/store/postgres/faults.ts'
@@ -33,7 +33,7 @@ async function start (): Promise<Watched> {
   const clock = new ManualClock()
   const contact = new LapseGuard(clock, LEASE_MS, SILENCE_MS)
   const store = faulty(new MemoryStore({ nowMs: clock.wallMs }))
-  const records = observed(store.store, contact)
+  const records = trackContact(store.store, contact)
   for (let passed = 0; passed <= LEASE_MS; passed += 1_000) {
     await records.beat(SIGN)
     await clock.advance(1_000)
@@ -58,7 +58,7 @@ for (const [what, fault, unbroken] of [
     const { contact, records, store } = await start()
     store.faults.set('look', () => Promise.reject(fault))
     await assert.rejects(records.look(ID), fault)
-    assert.deepEqual([contact.standing(), contact.mayLapse()], [unbroken, unbroken])
+    assert.deepEqual([contact.hasContact(), contact.mayLapse()], [unbroken, unbroken])
   })
 }
 
@@ -80,7 +80,7 @@ test('a database that answers nothing but refusals is not', async () => {
     await assert.rejects(records.settle(SETTLEMENT))
     await clock.advance(1_000)
   }
-  assert.equal(contact.standing(), false)
+  assert.equal(contact.hasContact(), false)
 })
 
 test('a heartbeat that the database refuses does not break the contact, one that it does not answer does', async (t) => {
@@ -97,9 +97,9 @@ test('a heartbeat that the database refuses does not break the contact, one that
     await eventually(() => records.calls('beat') > beats, 'it has pinged')
   }
   await beat(null)
-  await eventually(() => gateway.lapseGuard.standing(), 'it is in contact')
+  await eventually(() => gateway.lapseGuard.hasContact(), 'it is in contact')
   await beat(true)
-  assert.equal(gateway.lapseGuard.standing(), true)
+  assert.equal(gateway.lapseGuard.hasContact(), true)
   await beat(false)
-  assert.equal(gateway.lapseGuard.standing(), false)
+  assert.equal(gateway.lapseGuard.hasContact(), false)
 })

@@ -164,7 +164,7 @@ function gatewayOf (
     inboxes: new Map(),
     copyTtlMs: 600_000
   }, MODES)
-  void gateway.ids.look()
+  void gateway.ids.refresh()
   return gateway
 }
 

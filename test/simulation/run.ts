@@ -327,7 +327,7 @@ class Simulation {
     while (process.alive && !seat.serves) {
       try {
         await gateway.arbiterClock.beat(process.records)
-        await gateway.ids.look()
+        await gateway.ids.refresh()
         seat.serves = true
         // As far as it was told there is nothing wrong with the time: it may be the first to find it so (docs/concepts/guarantees.md).
         if (this.#arbiter.stepped && gateway.arbiterClock.aheadMs === 0) this.#reach.turns.add('clock stepped, and nobody knew')

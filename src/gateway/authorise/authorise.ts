@@ -1,7 +1,6 @@
 /**
- * May whoever sends this have what stands under its key? Asked of every request with a key, the first and each retry, before
- * any answer, message or record is looked at: a scope tells callers apart and permits nothing. Today that is the signature
- * (`verify`); a service that is asked comes here, too.
+ * Authorisation of a request with a key, the first and each retry. It runs before any answer, message or record is looked at.
+ * A scope tells callers apart and permits nothing. Today the only check is the signature (`verify`).
  */
 import type { IdempotencyPolicy } from '../../core/policy/policy.ts'
 import { prefersAsync } from '../../core/headers/prefer.ts'
@@ -12,8 +11,8 @@ import type { Deps } from '../shared/deps.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
-/** null: he may. Never rejects, since the body is held meanwhile: who cannot be asked is a refusal as well. */
-export async function authorised (
+/** null: authorised. Never rejects, because the body is held meanwhile. */
+export async function authorisationRefusal (
   { clock, meter }: Pick<Deps, 'clock' | 'meter'>,
   { route, rawHeaders }: GuardedRequest,
   body: Buffer

@@ -1,7 +1,8 @@
 /**
- * How many records each caller, and each peer, has on a route that bounds them: as the store last said, and what this process
- * has claimed since. Of whom nothing is known the store is asked first. Other processes' records are
- * known within a second (background/record-counts.ts), so that a bound may be passed by what all of them claim meanwhile.
+ * The number of records of each caller, and of each peer, on a route that bounds them.
+ * It is the store's last total and what this process has claimed since. If no total is known, the store is asked first.
+ * Records of other processes are known within a second (background/record-counts.ts).
+ * So a bound may be exceeded by what all processes claim in that time.
  */
 import { keyHash } from '../../core/record/record-id.ts'
 import type { Refusal } from '../../core/limits/limit.ts'
@@ -15,22 +16,22 @@ import type { Deps } from '../shared/deps.ts'
 
 interface RecordCountContext { readonly deps: Deps, readonly ids: Ids }
 
-/** Of callers and peers: those that were not heard of for the longest time are asked for anew. Some MB. */
-const KNOWN_MAX = 10_000
-/** One statement's. */
+/** The most callers and peers in memory: some MB. The least recently used one is evicted, and loaded again when it comes back. */
+const ENTRIES_MAX = 10_000
+/** The most counts in one statement. */
 const BATCH_MAX = 1_000
 
-interface Known {
+interface CountEntry {
   readonly route: string
   /** `caller` or `peer`, and its name. */
   readonly who: string
   keepMs: number
-  /** By the store's last word; null: it has not been heard. */
-  told: number | null
-  /** Not told to the store, and being told just now. */
-  since: number
-  telling: number
-  /** Something has come for it since the store was asked last. */
+  /** The store's last total. null: not loaded yet. */
+  total: number | null
+  /** Records that are not reported to the store yet, and those in the report in flight. */
+  unreported: number
+  reporting: number
+  /** It was used since the last report, so it is in the next one. */
   isDue: boolean
 }
 
@@ -38,123 +39,128 @@ interface Bound { readonly as: Exclude<Refusal, 'full'>, readonly who: string, r
 
 export class RecordCounts {
   readonly #context: RecordCountContext
-  readonly #known = new Map<string, Known>()
-  #soon: Promise<void> | null = null
+  readonly #entries = new Map<string, CountEntry>()
+  #loading: Promise<void> | null = null
 
   constructor (context: RecordCountContext) {
     this.#context = context
   }
 
-  /** null: there is room. Else what the store makes of it: null where it may go on, and need not be asked again. */
-  ask (keyed: KeyedRequest): Promise<Rejected | null> | null {
+  /** null: there is room, as far as known here. Else the store decides: a refusal, or null if the request may go on. */
+  check (keyed: KeyedRequest): Promise<Rejected | null> | null {
     const bounds = boundsOf(keyed)
-    if (bounds.length === 0 || (this.#knows(keyed, bounds) && this.#beyond(keyed, bounds, 1) === null)) return null
-    return this.#asked(keyed)
+    if (bounds.length === 0 || (this.#isLoaded(keyed, bounds) && this.#exceeded(keyed, bounds, 1) === null)) return null
+    return this.#checkInStore(keyed)
   }
 
-  async #asked (keyed: KeyedRequest): Promise<Rejected | null> {
-    await this.hear(keyed)
-    const as = this.beyond(keyed)
-    // What it has already is told, taken up again or sent again as ever: it is no further one.
-    return as === null || await this.#stands(keyed) ? null : this.refused(as)
+  async #checkInStore (keyed: KeyedRequest): Promise<Rejected | null> {
+    await this.load(keyed)
+    const as = this.exceeded(keyed)
+    // A record that exists already adds none: its retries are served at the bound too.
+    return as === null || await this.#exists(keyed) ? null : this.shed(as)
   }
 
-  /** The store's word on whom nothing is known of; for no longer than a claim waits, since that would find the store away as well. */
-  async hear (keyed: KeyedRequest): Promise<void> {
-    if (this.#knows(keyed, boundsOf(keyed))) return
+  /** Loads missing totals from the store. It waits no longer than a claim does: a claim would find the store down as well. */
+  async load (keyed: KeyedRequest): Promise<void> {
+    if (this.#isLoaded(keyed, boundsOf(keyed))) return
     const { clock, claimWithinMs } = this.#context.deps
-    await withTimeout(clock, claimWithinMs, this.#tellSoon().catch(() => {}))
+    await withTimeout(clock, claimWithinMs, this.#loadSoon().catch(() => {}))
   }
 
-  /** Whose bound so many more would pass; null: there is room. */
-  beyond (keyed: KeyedRequest, records = 1): Bound['as'] | null {
-    return this.#beyond(keyed, boundsOf(keyed), records)
+  /** The bound that `records` more would exceed. null: there is room. */
+  exceeded (keyed: KeyedRequest, records = 1): Bound['as'] | null {
+    return this.#exceeded(keyed, boundsOf(keyed), records)
   }
 
-  /** What is answered for it, and counted. */
-  refused (as: Bound['as']): Rejected {
+  /** The answer to a refused request, which is counted as shed. */
+  shed (as: Bound['as']): Rejected {
     this.#context.deps.meter.shed('records', as)
     return rejected('too-many-records')
   }
 
-  #knows (keyed: KeyedRequest, bounds: readonly Bound[]): boolean {
-    return bounds.every(({ who }) => this.#of(keyed, who).told !== null)
+  #isLoaded (keyed: KeyedRequest, bounds: readonly Bound[]): boolean {
+    return bounds.every(({ who }) => this.#entryOf(keyed, who).total !== null)
   }
 
-  #beyond (keyed: KeyedRequest, bounds: readonly Bound[], records: number): Bound['as'] | null {
+  #exceeded (keyed: KeyedRequest, bounds: readonly Bound[], records: number): Bound['as'] | null {
     return bounds.find(({ who, most }) => {
-      const { told, since, telling } = this.#of(keyed, who)
-      return (told ?? 0) + since + telling + records > most
+      const { total, unreported, reporting } = this.#entryOf(keyed, who)
+      return (total ?? 0) + unreported + reporting + records > most
     })?.as ?? null
   }
 
-  async #stands ({ route, id }: KeyedRequest): Promise<boolean> {
+  async #exists ({ route, id }: KeyedRequest): Promise<boolean> {
     const { ids, deps: { clock, claimWithinMs } } = this.#context
-    return await withTimeout(clock, claimWithinMs, ids.stands(route, id).catch(() => false)) === true
+    return await withTimeout(clock, claimWithinMs, ids.exists(route, id).catch(() => false)) === true
   }
 
-  /** So many were claimed; below zero: they are nobody's any more. */
+  /** Counts claimed records. Negative: records that went away. */
   count (keyed: KeyedRequest, records = 1): void {
-    for (const { who } of boundsOf(keyed)) this.#of(keyed, who).since += records
+    for (const { who } of boundsOf(keyed)) this.#entryOf(keyed, who).unreported += records
   }
 
-  /** What is asked for within a turn goes as one. */
-  async #tellSoon (): Promise<void> {
-    this.#soon ??= new Promise<void>((resolve) => { this.#context.deps.clock.after(0, resolve) }).then(async () => {
-      this.#soon = null
-      await this.#tellThose(({ told, isDue }) => isDue && told === null)
+  /** Loads that are requested within one turn of the event loop go in one statement. */
+  async #loadSoon (): Promise<void> {
+    this.#loading ??= new Promise<void>((resolve) => { this.#context.deps.clock.after(0, resolve) }).then(async () => {
+      this.#loading = null
+      await this.#reportThose(({ total, isDue }) => isDue && total === null)
     })
-    await this.#soon
+    await this.#loading
   }
 
-  /** Tells the store what came since, and hears what it has. @throws StoreUnavailable */
-  async tell (): Promise<void> {
-    await this.#tellThose(({ isDue }) => isDue)
+  /** Reports new records to the store, and takes its totals. @throws StoreUnavailable */
+  async report (): Promise<void> {
+    await this.#reportThose(({ isDue }) => isDue)
   }
 
-  async #tellThose (are: (known: Known) => boolean): Promise<void> {
-    const due = Array.from(this.#known.values()).filter(are)
-    for (let at = 0; at < due.length; at += BATCH_MAX) await this.#tellBatch(due.slice(at, at + BATCH_MAX))
+  async #reportThose (isIncluded: (entry: CountEntry) => boolean): Promise<void> {
+    const due = Array.from(this.#entries.values()).filter(isIncluded)
+    for (let at = 0; at < due.length; at += BATCH_MAX) await this.#reportBatch(due.slice(at, at + BATCH_MAX))
   }
 
-  async #tellBatch (batch: readonly Known[]): Promise<void> {
-    const { deps: { counts }, ids: { keyed: [keys] } } = this.#context
+  async #reportBatch (batch: readonly CountEntry[]): Promise<void> {
+    const { deps: { counts }, ids: { schemeKeys: [keys] } } = this.#context
     const secret = keys?.secret ?? null
-    const told = batch.map(({ route, who, since, keepMs }): RecordCount => ({ route, who: keyHash(who, secret), records: since, keepMs }))
+    const counted = batch.map(({ route, who, unreported, keepMs }): RecordCount => ({
+      route,
+      who: keyHash(who, secret),
+      records: unreported,
+      keepMs
+    }))
     for (const [index, each] of batch.entries()) {
-      each.telling += told[index]?.records ?? 0
-      each.since = 0
+      each.reporting += counted[index]?.records ?? 0
+      each.unreported = 0
       each.isDue = false
     }
     try {
-      const totals = await counts.add(told)
-      for (const [index, each] of batch.entries()) each.told = totals[index] ?? each.told
+      const totals = await counts.add(counted)
+      for (const [index, each] of batch.entries()) each.total = totals[index] ?? each.total
     } catch (error) {
       for (const [index, each] of batch.entries()) {
-        each.since += told[index]?.records ?? 0
+        each.unreported += counted[index]?.records ?? 0
         each.isDue = true
       }
       throw error
     } finally {
-      for (const [index, each] of batch.entries()) each.telling -= told[index]?.records ?? 0
+      for (const [index, each] of batch.entries()) each.reporting -= counted[index]?.records ?? 0
     }
   }
 
-  /** The one that was asked for longest ago makes room: what it had not told is lost, which is a second's. */
-  #of ({ route: { name, idempotency: { drop } }, retentionMs }: KeyedRequest, who: string): Known {
+  /** Evicts the least recently used entry if there are too many. Its unreported records of up to a second are lost. */
+  #entryOf ({ route: { name, idempotency: { drop } }, retentionMs }: KeyedRequest, who: string): CountEntry {
     const [id, keepMs] = [`${name}\n${who}`, drop?.windowMs ?? retentionMs]
-    const known = this.#known.get(id) ?? { route: name, who, keepMs, told: null, since: 0, telling: 0, isDue: true }
-    known.keepMs = keepMs
-    known.isDue = true
-    this.#known.delete(id)
-    this.#known.set(id, known)
-    const [oldest] = this.#known.keys()
-    if (this.#known.size > KNOWN_MAX && oldest !== undefined) this.#known.delete(oldest)
-    return known
+    const entry = this.#entries.get(id) ?? { route: name, who, keepMs, total: null, unreported: 0, reporting: 0, isDue: true }
+    entry.keepMs = keepMs
+    entry.isDue = true
+    this.#entries.delete(id)
+    this.#entries.set(id, entry)
+    const [oldest] = this.#entries.keys()
+    if (this.#entries.size > ENTRIES_MAX && oldest !== undefined) this.#entries.delete(oldest)
+    return entry
   }
 }
 
-/** Where callers are not told apart, the peer is the caller; one behind a proxy that does not say who it is has no bound. */
+/** If callers are not told apart, the peer counts as the caller. A peer that is unknown behind a proxy has no bound. */
 function boundsOf ({
   route: { idempotency: { recordsPerCaller, recordsPerPeer } },
   reservation: { holder: { caller, peer } }

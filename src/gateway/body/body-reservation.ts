@@ -1,28 +1,28 @@
-/** What one request holds of the gateway: its body's bytes, its caller's place. By one or more; the last to let go gives both back. */
+/** What one request holds of the limits: the bytes of its body and a caller slot. Counted by references: the last release frees both. */
 import type { Holder } from '../../core/limits/limit.ts'
-import type { BodyRoom } from './body-room.ts'
+import type { BodyBudget } from './body-budget.ts'
 
 export class BodyReservation {
-  readonly #room: BodyRoom
-  readonly #leave: () => void
-  #holders = 1
+  readonly #budget: BodyBudget
+  readonly #releaseSlot: () => void
+  #references = 1
 
-  /** The bytes are taken already, and so is the place; `leave` gives it back. */
-  constructor (room: BodyRoom, leave: () => void) {
-    this.#room = room
-    this.#leave = leave
+  /** The bytes and the slot are taken already. `releaseSlot` frees the slot. */
+  constructor (budget: BodyBudget, releaseSlot: () => void) {
+    this.#budget = budget
+    this.#releaseSlot = releaseSlot
   }
 
-  /** Whose share all of it counts in, and what is held for it later. */
-  get holder (): Holder { return this.#room.holder }
+  /** Whose share it counts in, as does everything that the request takes later. */
+  get holder (): Holder { return this.#budget.holder }
 
-  share (): void {
-    this.#holders++
+  retain (): void {
+    this.#references++
   }
 
   release (): void {
-    if (--this.#holders !== 0) return
-    this.#room.release()
-    this.#leave()
+    if (--this.#references !== 0) return
+    this.#budget.release()
+    this.#releaseSlot()
   }
 }

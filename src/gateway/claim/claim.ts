@@ -72,7 +72,7 @@ async function claimRow (context: ClaimContext, execution: Execution): Promise<R
 
 async function walkRow (context: ClaimContext, execution: Execution): Promise<RowDecision> {
   const { records } = context.deps
-  if (!execution.keyed.deferred) execution.registered = await context.registration.of(execution.keyed.route.name)
+  if (!execution.keyed.deferred) execution.registered = await context.registration.ensure(execution.keyed.route.name)
   let result = await granted(context, execution, () => records.insert(execution.claim))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)

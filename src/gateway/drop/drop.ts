@@ -89,7 +89,7 @@ async function attempt (
   }
   const refusal = refusalOf(context, keyed)
   if (refusal !== null) return refusal
-  const counting = counted ? null : context.recordCounts.ask(keyed)
+  const counting = counted ? null : context.recordCounts.check(keyed)
   // While it waits, another request may start the event or fill the limits. Nothing waits between the first look and `start`.
   if (counting !== null) return await counting ?? attempt(context, keyed, policy, waitLeftMs, true)
   const execution = new DropExecution(
@@ -106,7 +106,7 @@ async function attempt (
 /** During a drain, or at the limit of executions. */
 function refusalOf (context: Parts, { reservation }: KeyedRequest): Outcome | null {
   if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
-  return context.limits.refused('executions', context.limits.executing.refusal(1, reservation.holder))
+  return context.limits.shed('executions', context.limits.executing.refusal(1, reservation.holder))
 }
 
 // ---------------------------------------------------------------- one that runs in this process
@@ -167,7 +167,7 @@ async function forwardDuplicate (context: Parts, keyed: KeyedRequest, policy: Dr
 function start (context: Parts, execution: DropExecution, policy: DropPolicy): void {
   context.executions.enter(execution)
   context.deps.meter.executions(1)
-  execution.keyed.reservation.share()
+  execution.keyed.reservation.retain()
   context.limits.executing.force(1, execution.keyed.reservation.holder)
   context.background(run(context, execution, policy).finally(() => { finish(context, execution) }))
 }
@@ -256,7 +256,7 @@ async function conclude (
   if (!marked) noteUnmarked(context, execution)
   // Duplicates rely on the mark. Until it is stored, the event is in flight for everybody but the first requester.
   if (marked) resolveJoined(context, execution, through)
-  const protectedByMark = marked && !context.ids.losesMarks(policy.windowMs)
+  const protectedByMark = marked && !context.ids.hasLostMarks(policy.windowMs)
   execution.result.resolve(outcomeOf(result, sent, protectedByMark ? null : 'unprotected', !through))
   const late = await rest
   if (!marked) resolveJoined(context, execution, late === true)

@@ -1,8 +1,8 @@
 /**
- * The executions of this process, at most one for each record. Each stands in a slot that is emptied when it leaves: a Map
- * is copied over and over while entries come and go, every old copy holds what was in it and, in V8, the next copy too, so
- * that one that has grown old keeps all of them and everything they lead to until the next full collection. Measured
- * (Node 24.21): a third of all that requests allocate was moved twice and collected late for that.
+ * The executions of this process, at most one for each record. Each is in a slot that is emptied when the execution ends.
+ * V8 copies a Map again and again while entries come and go. Every old copy holds its entries and the next copy.
+ * An old copy in the old generation keeps all of them alive until the next full collection.
+ * Measured (Node 24.21): for that, a third of all that requests allocate was moved twice and collected late.
  */
 import type { Execution } from './execution.ts'
 
@@ -17,13 +17,13 @@ export class Executions {
     return this.#slots.get(name)?.execution ?? undefined
   }
 
-  /** Nobody else's execution of the record stands here. */
-  enter (execution: Execution): void {
+  /** No other execution of the record may be here. */
+  add (execution: Execution): void {
     this.#slots.set(execution.keyed.name, { execution })
   }
 
-  /** Once it has left, or another one has come in its place, nothing happens. */
-  leave (execution: Execution): void {
+  /** Does nothing if the execution is removed already, or if a later one of its record has its slot. */
+  remove (execution: Execution): void {
     const { name } = execution.keyed
     const slot = this.#slots.get(name)
     if (slot?.execution !== execution) return
@@ -31,7 +31,7 @@ export class Executions {
     this.#slots.delete(name)
   }
 
-  /** Of all that run: a claim under one of these is not lapsed by its own process. */
+  /** The owners of all running executions. This process lapses no claim of theirs. */
   owners (): Buffer[] {
     return this.all().map((execution) => execution.owner)
   }

@@ -1,4 +1,4 @@
-/** An outcome that is not known: counted, logged, and how its record is written until the store has answered. */
+/** Counts and logs unknown outcomes. */
 import type { UnknownReason } from '../../core/record/record.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Deps } from '../shared/deps.ts'

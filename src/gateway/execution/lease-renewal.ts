@@ -1,6 +1,6 @@
 /**
- * The leases of this process's executions: renewed every third of them, in one batch, on a connection of the store's own
- * (E2, P8). The Redis lock is renewed beside and whatever the arbiter says: dropping it would only invite others.
+ * Renews the leases of this process's executions: at every third of a lease, in one batch, on a connection of its own (E2, P8).
+ * The lock in Redis is renewed in parallel, whatever the arbiter says. Without it, other processes would try to claim.
  */
 import { UnorderedList } from '../../unordered-list.ts'
 import type { Cancel } from '../../ports/clock.ts'
@@ -14,9 +14,9 @@ interface LeaseContext { readonly deps: Deps, readonly background: (work: Promis
 
 /** A lease is due for renewal when a third of it is used up. */
 const RENEW_AT_SHARE = 1 / 3
-/** Ticks per renewal period: a skipped row gets its next try well before the lease ends. */
+/** Ticks per renewal period. A skipped row gets its next try well before its lease ends. */
 const TICKS_PER_PERIOD = 3
-/** Bounds of the tick: nothing is gained by looking more often, and short test leases must be served. */
+/** Bounds of the tick. A shorter tick gains nothing. A longer one would miss the short leases of tests. */
 const TICK_SHORTEST_MS = 20
 const TICK_LONGEST_MS = 1_000
 
@@ -71,7 +71,7 @@ export class Leases {
     this.#context.background(this.#renewLocks(due))
     try {
       const results = await this.#context.deps.records.renew(due.map((execution) => execution.token))
-      due.forEach((execution, index) => this.#note(execution, results[index] ?? 'lost', reading))
+      due.forEach((execution, index) => this.#applyResult(execution, results[index] ?? 'lost', reading))
     } catch (error) {
       this.#context.deps.log.warn(
         { event: 'lease-renewal-failed', executions: due.length, error: error instanceof Error ? error.message : String(error) },
@@ -87,7 +87,7 @@ export class Leases {
     }
   }
 
-  #note (execution: Execution, result: RenewResult, reading: ClockReading): void {
+  #applyResult (execution: Execution, result: RenewResult, reading: ClockReading): void {
     if (result === 'renewed') {
       execution.grant(reading)
       return

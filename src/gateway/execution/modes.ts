@@ -1,7 +1,4 @@
-/**
- * What a route may do instead of executing: drop duplicates, or accept into the inbox. app.ts hands both in; the way of a
- * request (pipeline.ts) knows them by these types alone.
- */
+/** The modes beside execution: drop duplicates, or accept into the inbox. app.ts passes both in. pipeline.ts knows only these types. */
 import type { KeySource } from '../../core/policy/key-source.ts'
 import type { DropPolicy } from '../../core/policy/policy.ts'
 import type { Fingerprint, RawHeaders } from '../../core/record/record.ts'
@@ -18,7 +15,7 @@ import type { RecordCounts } from '../authorise/record-counts.ts'
 import type { GuardedRequest } from '../key/guarded-request.ts'
 import type { Deps } from '../shared/deps.ts'
 
-/** What a mode gets of the gateway. */
+/** The parts of the gateway that a mode gets. */
 export interface ModeContext {
   readonly deps: Deps
   readonly drain: Drain
@@ -27,7 +24,7 @@ export interface ModeContext {
   readonly ids: Ids
   readonly depths: InboxDepths
   readonly background: (work: Promise<void>) => void
-  /** A message was accepted, and its commit is acknowledged; the deliverer listens. */
+  /** Called when the commit of a message is acknowledged. The deliverer listens. */
   readonly onMessage: () => void
 }
 
@@ -40,7 +37,7 @@ export interface Modes {
 
 export interface DropMode {
   readonly pass: (keyed: KeyedRequest, policy: DropPolicy) => Promise<Outcome>
-  /** An event of this name is under way here. */
+  /** An event of this name is being forwarded by this process. */
   readonly has: (name: string) => boolean
   readonly size: number
   readonly all: () => ReadonlyArray<{ cancelled: boolean, readonly sending: Sending | null }>
@@ -49,56 +46,54 @@ export interface DropMode {
 // ---------------------------------------------------------------- mode inbox, and `async: allowed`
 
 export interface InboxMode {
-  /** A request whose key is in its body, as the messages that it becomes: all of them, or none. */
+  /** Splits a request whose key is in its body into messages: all of them, or none. */
   readonly split: (request: GuardedRequest, body: Buffer, nowMs: () => number, rules: Rules) => Split
   /** One message of a split request. */
   readonly partOf: (keyed: KeyedRequest, message: SplitMessage, identified: Identified) => Part
   /**
-   * Accepts all of `parts` (absent: the whole request), or none of them. null: it was executed, or is being executed, under another
-   * mode of the route, and its record answers.
+   * Accepts all of `parts` (absent: the whole request), or none of them.
+   * null: the request was or is being executed under another mode of the route, and its record answers.
    */
   readonly accept: (keyed: KeyedRequest, parts?: readonly Part[]) => Promise<Outcome | null>
-  /**
-   * With the claim won, whichever way this request goes. null: it is sent. `maySend`: the lease is believed.
-   */
-  readonly acceptClaimed: (execution: Execution, maySend: () => boolean) => Promise<UpstreamResult | Taken | null>
-  /** Its place in an order cannot be read. null: it may come in. */
+  /** Called with the claim won, for every request of the route. null: the request is sent. `maySend`: the lease still holds. */
+  readonly acceptClaimed: (execution: Execution, maySend: () => boolean) => Promise<UpstreamResult | ClaimedAcceptance | null>
+  /** The refusal of a message whose order value cannot be read. null: no refusal. */
   readonly orderRefusal: (keyed: KeyedRequest) => Rejected | null
-  /** The inbox has no room for it. null: it has. */
+  /** The refusal of a message for which the inbox has no room. null: it has room. */
   readonly fullRefusal: (keyed: KeyedRequest) => Rejected | null
-  /** What the record says, in the inbox's words; the inbox is asked where the record does not know of its message. */
+  /** Converts the record's outcome to one of the inbox. Asks the inbox if the record does not show the message. */
   readonly answerOf: (keyed: KeyedRequest, outcome: Outcome) => Promise<Outcome>
 }
 
-/** One event, as if the sender had sent it alone. */
+/** One event of a batch, as if the sender had sent it alone. */
 export interface SplitMessage {
   readonly key: string
   readonly source: KeySource | null
   readonly fingerprint: Fingerprint
-  /** By which the fingerprint is made. */
+  /** The rules of the fingerprint. */
   readonly rules: Rules
-  /** The batch's, with the media type of one event. */
+  /** The headers of the batch, with the media type of one event. */
   readonly rawHeaders: RawHeaders
-  /** Its place in the batch, the first one's where it is there twice. */
+  /** Its index in the batch. For an event that is there twice, the first index. */
   readonly index: number
   readonly body: Buffer
 }
 
 export type Split =
-  /** Not several: it goes on as any request. */
+  /** Not a batch: it goes on like any request. */
   | { readonly kind: 'one' }
-  /** In their order; what is there twice is there once. */
+  /** In the order of the batch, without repetitions. */
   | { readonly kind: 'several', readonly messages: readonly [SplitMessage, ...SplitMessage[]] }
-  /** None is accepted. */
+  /** No event is accepted. */
   | { readonly kind: 'refused', readonly outcome: Rejected }
 
 export const ONE: Split = { kind: 'one' }
 
-/** What an acceptance under a claim came to. */
-export type Taken =
+/** The result of an acceptance under a claim. */
+export type ClaimedAcceptance =
   | { readonly kind: 'accepted', readonly isNew: boolean }
-  /** Another request's message has this key. */
+  /** The message of another request has this key. */
   | { readonly kind: 'taken-by-another' }
 
-/** The code of an acceptance that wrote nothing; nothing was sent either. */
+/** The code of an acceptance that wrote nothing. Nothing was sent either. */
 export const INBOX_UNREACHED = 'INBOX'

@@ -1,4 +1,4 @@
-/** From what a claim or an execution came to, to what the request is answered. */
+/** Converts the result of a claim or an execution to the outcome of a request. */
 import { isAcceptance } from '../../core/inbox/acceptance.ts'
 import { sameRequest } from '../../core/fingerprint/fingerprint.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -13,17 +13,17 @@ export function inFlight (clock: Clock, execution: Execution, starter: boolean):
   return { kind: 'in-flight', retryAfterMs: clock.monotonicMs() - execution.startedAtMs, starter, elsewhere: false }
 }
 
-/** It tells what stands in the record, and its execution is over. */
-export function isOfTheRecord (result: ExecutionResult): boolean {
+/** The result is stored in the record, and its execution is over. */
+export function isOutcomeStored (result: ExecutionResult): boolean {
   return result.kind === 'stored' || ((result.kind === 'answered' || result.kind === 'streamed') && result.stored)
 }
 
-export function fromCache (keyed: KeyedRequest, replayCache: CachedAnswer): Outcome {
-  const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, replayCache.fingerprint)
+export function fromCache (keyed: KeyedRequest, cached: CachedAnswer): Outcome {
+  const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, cached.fingerprint)
   if (comparison === 'unknown') return { kind: 'unknown', timedOut: false }
   if (comparison === 'different' && !replaysMismatch(keyed)) return { kind: 'mismatch' }
-  if (replayCache.state === 'consumed') return { kind: 'not-kept', originalStatus: replayCache.answer.status }
-  return { kind: 'replayed', answer: replayCache.answer, expiresAtMs: replayCache.expiresAtMs }
+  if (cached.state === 'consumed') return { kind: 'not-kept', originalStatus: cached.answer.status }
+  return { kind: 'replayed', answer: cached.answer, expiresAtMs: cached.expiresAtMs }
 }
 
 export function fromDecision (decision: ClaimDecision): Outcome {
@@ -37,12 +37,12 @@ export function fromDecision (decision: ClaimDecision): Outcome {
     case 'unsettled': return { kind: 'executed', answer: decision.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }
     case 'moved': throw new IdentityMoved()
-    case 'won': throw new Error('a won claim has an ending, not an outcome')
+    case 'won': throw new Error('a won claim has a result, not an outcome')
   }
 }
 
-/** For the first requester: the whole head. */
-export function fromResult (result: ExecutionResult): Outcome {
+/** For the first requester, with all headers. */
+export function outcomeForStarter (result: ExecutionResult): Outcome {
   switch (result.kind) {
     case 'answered':
       return { kind: 'executed', answer: result.answer, stored: result.stored && result.kept !== null, expiresAtMs: result.expiresAtMs }
@@ -60,33 +60,33 @@ export function fromResult (result: ExecutionResult): Outcome {
 }
 
 /**
- * For everybody else: kept headers only, and called replayed only when it is stored (I11). null: there is no answer to give,
- * and the arbiter has not taken the tombstone yet; to this request it is still in flight.
+ * For other waiters, with the kept headers only. It is called replayed only if it is stored (I11).
+ * null: there is no answer to give, and the arbiter has not taken the tombstone yet. To such a waiter the request is still in flight.
  */
-export function fromResultOfAnother (result: ExecutionResult): Outcome | null {
+export function outcomeForWaiter (result: ExecutionResult): Outcome | null {
   switch (result.kind) {
-    case 'answered': return fromAnswerOfAnother(result)
+    case 'answered': return answerForWaiter(result)
     case 'released': return { kind: 'released', answer: result.kept }
     case 'hop': return { kind: 'hop', answer: result.kept }
     case 'unprotected': return { kind: 'unprotected', answer: result.kept }
-    case 'streamed': return fromStreamOfAnother(result)
-    case 'accepted': return fromResult({ ...result, isNew: false })
+    case 'streamed': return streamForWaiter(result)
+    case 'accepted': return outcomeForStarter({ ...result, isNew: false })
     case 'mismatch':
     case 'stored':
     case 'unknown':
     case 'unsent':
-    case 'unavailable': return fromResult(result)
+    case 'unavailable': return outcomeForStarter(result)
   }
 }
 
-function fromAnswerOfAnother ({ answer, kept, stored, expiresAtMs }: Extract<ExecutionResult, { kind: 'answered' }>): Outcome | null {
+function answerForWaiter ({ answer, kept, stored, expiresAtMs }: Extract<ExecutionResult, { kind: 'answered' }>): Outcome | null {
   if (kept === null) return stored ? { kind: 'not-kept', originalStatus: answer.status } : null
   if (!stored || expiresAtMs === null) return { kind: 'executed', answer: kept, stored: false, expiresAtMs: null }
   return { kind: 'replayed', answer: kept, expiresAtMs }
 }
 
-/** Only the first requester gets a stream (E5); the others, what the record says. */
-function fromStreamOfAnother (result: Extract<ExecutionResult, { kind: 'streamed' }>): Outcome | null {
+/** Only the first requester gets a stream (E5). Other waiters get what the record says. */
+function streamForWaiter (result: Extract<ExecutionResult, { kind: 'streamed' }>): Outcome | null {
   switch (result.as) {
     case 'consumed': return result.stored ? { kind: 'not-kept', originalStatus: result.status } : null
     case 'unprotected': return { kind: 'not-kept', originalStatus: result.status }
@@ -95,7 +95,7 @@ function fromStreamOfAnother (result: Extract<ExecutionResult, { kind: 'streamed
   }
 }
 
-/** In the inbox. `isNew`: this request brought it there. */
+/** The outcome of an accepted request. `isNew`: this request accepted it, not an earlier one. */
 export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonly Part[], isNew: boolean): Outcome {
   return {
     kind: 'accepted',
@@ -106,7 +106,7 @@ export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonl
   }
 }
 
-/** A record that was settled by an acceptance says so, on a route without an inbox too. */
+/** Recognises a record that was settled by an acceptance, even if the route has no inbox any more. */
 export function asAccepted (keyed: KeyedRequest, outcome: Outcome): Outcome {
   const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
   return answered && isAcceptance(outcome.answer, keyed.name) ? accepted(keyed, [keyed], false) : outcome

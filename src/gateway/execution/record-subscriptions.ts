@@ -1,7 +1,7 @@
 /**
- * Waiting for a record that another process executes: a wake-up through Redis where there is one, polling always. A
- * wake-up is only a reason to look; whoever waits subscribes first, then looks, then waits, so that none is missed.
- * One subscription per record and process, however many wait.
+ * Waits for a record that another process executes: by a wake-up through Redis if there is one, and always by polling.
+ * A wake-up is only a reason to look. A waiter subscribes first, then looks, then waits, so that it misses no wake-up.
+ * All waiters of a record in this process share one subscription.
  */
 import type { Cancel } from '../../ports/clock.ts'
 import type { Deps } from '../shared/deps.ts'
@@ -12,7 +12,7 @@ export interface RecordSubscription {
   close: () => void
 }
 
-interface Subscription { watchers: number, listeners: Set<() => void>, readonly standing: Promise<Cancel> }
+interface Subscription { watchers: number, listeners: Set<() => void>, readonly cancelWatch: Promise<Cancel> }
 
 export class RecordSubscriptions {
   readonly #deps: Deps
@@ -25,22 +25,22 @@ export class RecordSubscriptions {
   async open (id: Buffer, name: string): Promise<RecordSubscription> {
     const subscription = this.#subscriptions.get(name) ?? this.#subscribe(id, name)
     subscription.watchers++
-    await subscription.standing
+    await subscription.cancelWatch
     return {
       changed: (ms) => this.#changed(subscription, ms),
-      close: () => this.#leave(name, subscription)
+      close: () => this.#release(name, subscription)
     }
   }
 
-  /** Everybody who waits looks now. */
+  /** Makes all waiters look now. */
   wakeAll (): void {
     for (const { listeners } of this.#subscriptions.values()) for (const listener of Array.from(listeners)) listener()
   }
 
   #subscribe (id: Buffer, name: string): Subscription {
     const listeners = new Set<() => void>()
-    const standing = this.#deps.locks.watch(id, () => { for (const listener of Array.from(listeners)) listener() })
-    const subscription = { watchers: 0, listeners, standing }
+    const cancelWatch = this.#deps.locks.watch(id, () => { for (const listener of Array.from(listeners)) listener() })
+    const subscription = { watchers: 0, listeners, cancelWatch }
     this.#subscriptions.set(name, subscription)
     return subscription
   }
@@ -54,10 +54,10 @@ export class RecordSubscriptions {
     subscription.listeners.delete(resolve)
   }
 
-  #leave (name: string, subscription: Subscription): void {
+  #release (name: string, subscription: Subscription): void {
     subscription.watchers--
     if (subscription.watchers > 0) return
     if (this.#subscriptions.get(name) === subscription) this.#subscriptions.delete(name)
-    void subscription.standing.then((cancel) => { cancel() })
+    void subscription.cancelWatch.then((cancel) => { cancel() })
   }
 }

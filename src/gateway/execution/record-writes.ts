@@ -1,7 +1,4 @@
-/**
- * Writes of a record beside its claim and its settle: tokens that are given back, copies in Redis, leases that have lapsed,
- * answers in Redis that no row has yet.
- */
+/** Writes of a record beside its claim and its settle: releases of unsent tokens, copies in Redis, and settles of unsettled copies. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import { OWNER_BYTES } from '../../core/record/record.ts'
 import type { Answer, Settlement, Token } from '../../core/record/record.ts'
@@ -13,17 +10,17 @@ import type { Execution } from './execution.ts'
 import type { Generation } from '../shared/generation.ts'
 import type { Deps } from '../shared/deps.ts'
 
-/** Pause between two tries to release a token that a doubtful claim left behind. */
+/** The pause between two tries to release a token of a doubtful claim. */
 const RELEASE_PAUSE_MS = 500
-/** Longest a statement may still be on its way after its caller gave up; so long its token is released again (P6). */
+/** The longest time that a statement may be in flight after its caller gave up. Its token is released again for so long (P6). */
 const STATEMENT_LONGEST_MS = 10_000
-/** Pause before the first release that comes after one which may have overtaken the claim; each further one doubles. */
+/** The pause before the second release. The first may have overtaken the claim. Each further pause doubles. */
 const RELEASE_AGAIN_MS = 100
-/** Share of the lease that lies between two releases at most: a late claim is free again before its lease can end. */
+/** The longest pause between two releases, as a share of the lease. A late claim is released before its lease can end. */
 const RELEASE_AGAIN_SHARE = 1 / 3
 
-/** What a route says of how long a record is kept and a claim believed. */
-interface Held { readonly retentionMs: number, readonly leaseMs: number }
+/** The route's retention and lease. */
+interface RecordTimes { readonly retentionMs: number, readonly leaseMs: number }
 
 interface RecordWritesContext {
   readonly deps: Deps
@@ -33,31 +30,30 @@ interface RecordWritesContext {
 }
 
 export class RecordWrites {
-  readonly #parts: RecordWritesContext
-  /** Unsettled copies that are being settled just now, by record and owner. */
+  readonly #context: RecordWritesContext
+  /** Running settles of unsettled copies, by record and owner. */
   readonly #settlingCopies = new Map<string, Promise<SettleResult | 'unreachable'>>()
 
-  constructor (parts: RecordWritesContext) {
-    this.#parts = parts
+  constructor (context: RecordWritesContext) {
+    this.#context = context
   }
 
-  /** How many unsettled copies are being settled. */
   get settlingCopies (): number { return this.#settlingCopies.size }
 
-  /** When clients may expect the record's end: the row's. A copy ends one lease before it (P10); then the row replays. */
+  /** The end of the row, as clients see it. A copy ends one lease earlier (P10). The row replays after that. */
   expiresAtMs (keepLeftMs: number, askedAtMs: number): number {
-    const { clock } = this.#parts.deps
+    const { clock } = this.#context.deps
     return clock.wallMs() + Math.max(0, keepLeftMs - (clock.monotonicMs() - askedAtMs))
   }
 
   /**
-   * My lock becomes a copy that ends one lease before the row; where there is no time left for one, it goes. `askedAtMs`:
-   * before the statement that said `keepLeftMs` — a process that was stopped since then must not keep the past (P10).
+   * Replaces the own lock by a copy that ends one lease before the row. If no time is left for a copy, removes the lock.
+   * `askedAtMs`: before the statement that returned `keepLeftMs`. A process that was stopped since then must not keep old data (P10).
    */
   async swapForCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): Promise<void> {
-    const { deps: { locks, copyTtlMs, clock }, generation: generations } = this.#parts
+    const { deps: { locks, copyTtlMs, clock }, generation: generations } = this.#context
     const { leaseMs } = settled
-    const generation = generations.before(askedAtMs)
+    const generation = generations.knownAt(askedAtMs)
     const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
     if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
     await locks.swap(
@@ -68,9 +64,9 @@ export class RecordWrites {
     )
   }
 
-  /** Own token found indeterminate: unsent, so it is released and the claim made anew, by a new owner (protocol §5). */
+  /** The own token was found indeterminate. Nothing was sent, so it is released, and a new owner claims again (protocol §5). */
   async replaceOwner (execution: Execution, attempt: number): Promise<void> {
-    const { records, locks, random, clock } = this.#parts.deps
+    const { records, locks, random, clock } = this.#context.deps
     const { id, claim, route } = execution.keyed
     const token = { id, owner: execution.owner, attempt }
     try {
@@ -84,7 +80,7 @@ export class RecordWrites {
         reason: null
       })
     } catch (error) {
-      this.#parts.background(this.releaseUnsent(token, route.idempotency))
+      this.#context.background(this.releaseUnsent(token, route.idempotency))
       throw error
     }
     await locks.unlock(id, execution.owner)
@@ -93,12 +89,12 @@ export class RecordWrites {
   }
 
   /**
-   * A token under which nothing was sent and nothing will be: released until the arbiter has answered, then again for
-   * {@link STATEMENT_LONGEST_MS}, because the claim that timed out may still commit after the first release (P6). It would
-   * stand until its lease ends as if it had been sent.
+   * Releases a token under which nothing was or will be sent. Tries until the arbiter has answered.
+   * Then it releases again for {@link STATEMENT_LONGEST_MS}: the timed-out claim may still commit after the first release (P6).
+   * Such a claim would block the key until its lease ends, as if it had been sent.
    */
-  async releaseUnsent (token: Token, { retentionMs, leaseMs }: Held): Promise<void> {
-    const { drain } = this.#parts
+  async releaseUnsent (token: Token, { retentionMs, leaseMs }: RecordTimes): Promise<void> {
+    const { drain } = this.#context
     await this.#releaseOnce(token, retentionMs)
     let leftMs = STATEMENT_LONGEST_MS
     for (let pauseMs = RELEASE_AGAIN_MS; leftMs > 0 && !drain.stopped; pauseMs *= 2) {
@@ -110,11 +106,11 @@ export class RecordWrites {
   }
 
   async #releaseOnce (token: Token, keepMs: number): Promise<void> {
-    const { drain, deps: { records, locks } } = this.#parts
+    const { drain, deps: { records, locks } } = this.#context
     while (!drain.stopped) {
       try {
         await records.settle({ token, outcome: 'released', keepMs, status: null, headers: null, body: null, reason: null })
-        // Its own lock, or the one that somebody who saw the row put up for it: nobody else would take it away.
+        // The lock is its own, or another process that saw the row has set it. No one else would remove it.
         await locks.unlock(token.id, token.owner)
         locks.wake(token.id)
         return
@@ -125,7 +121,7 @@ export class RecordWrites {
     }
   }
 
-  /** One at a time for each copy: retries that have given up must not queue up settles behind them while the arbiter hangs. */
+  /** One settle at a time for each copy. While the arbiter hangs, retries must not queue up settles. */
   settleUnsettledCopy (execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult | 'unreachable'> {
     const name = `${execution.keyed.name} ${copy.owner.toString('hex')}`
     const running = this.#settlingCopies.get(name)
@@ -138,21 +134,21 @@ export class RecordWrites {
   }
 
   /**
-   * A row that has vanished under an unsettled copy was lost by a failover: the copy ends before a settled row of its own
-   * could have been swept (settle.ts), so the answer that outlived it is put back rather than the request sent again.
+   * If the row of an unsettled copy is gone, a failover has lost it: the copy ends before a settled row of its own could be swept
+   * (settle.ts). So the answer is written back, and the request is not sent again.
    */
   async #settleCopy (execution: Execution, token: Token, copy: UnsettledCopy): Promise<SettleResult> {
-    const { records } = this.#parts.deps
+    const { records } = this.#context.deps
     const completion = completionOf(token, copy.keepMs, copy.answer)
     const settled = await records.settle(completion)
     if (settled.kind === 'settled' || settled.row !== null) return settled
-    // How old the lost claim was is not known; it was made within the retention.
+    // The age of the lost claim is unknown. It was made within the retention.
     return records.settleLost(completion, { ...execution.claim, owner: copy.owner, fingerprint: copy.fingerprint }, copy.keepMs)
   }
 
-  /** Leases that ended without a settle, whoever found them: counted and logged. */
+  /** Counts and logs leases that ended without a settle. */
   noteLapsed (lapsed: readonly Lapsed[]): void {
-    const { meter, log } = this.#parts.deps
+    const { meter, log } = this.#context.deps
     if (lapsed.length === 0) return
     meter.lapsed(lapsed.length)
     for (const { id, route, requestId, attempt } of lapsed) {

@@ -1,7 +1,7 @@
 /**
- * Settled answers in memory, in front of both stores (P3): bounded in bytes, and each entry in time — at most one lease
- * of the row after a look at it, and never beyond it (P10). So an operator's delete, which takes effect after two leases,
- * needs to tell nobody.
+ * Settled answers in memory, in front of both stores (P3). The cache is bounded in bytes, and each entry in time.
+ * An entry lives at most one lease of the row after the row was read, and never longer than the row (P10).
+ * So an operator's delete, which takes effect after two leases, need not notify any process.
  */
 import { LRUCache } from 'lru-cache'
 import type { Answer, Fingerprint, KeptAnswerState, RawHeaders, Row } from '../../core/record/record.ts'
@@ -16,13 +16,13 @@ export interface CachedAnswer {
 }
 
 /**
- * A settled answer as few objects of the heap: there are a hundred thousand of them, and every one of their objects is
- * moved twice by the collector and marked again and again after that.
+ * A settled answer in few heap objects. There may be a hundred thousand of them.
+ * The collector moves each object twice, and marks it again and again after that.
  */
 interface Entry {
   readonly state: KeptAnswerState
   readonly alg: number
-  /** As are all texts here: a character for a byte (latin1). */
+  /** latin1, like all strings here: one character for each byte. */
   readonly fingerprint: string
   readonly status: number
   readonly head: string
@@ -34,18 +34,18 @@ interface Entry {
 
 type Entries = LRUCache<string, Entry>
 
-/** Bytes that an entry costs beside its body and headers: key, objects, the list. */
+/** Bytes of an entry beside its body and headers: key, objects, the list. */
 const ENTRY_BYTES = 512
-/** Longer bodies stay outside the heap, which would only copy them about. */
+/** Longer bodies stay Buffers outside the heap, so that the collector does not copy them. */
 const TEXT_BYTES_MAX = 16 * 1024
-/** In no header field. */
-const BETWEEN = '\0'
+/** A character that no header field contains. */
+const SEPARATOR = '\0'
 
 export class ReplayCache {
   readonly #clock: Clock
   #bytesMax: number
   #entries: Entries
-  /** The last head that was kept or shown: most answers of an upstream have the same. */
+  /** The head of the last answer that was returned. Most answers of an upstream have the same. */
   #head = ''
   #headers: RawHeaders = []
 
@@ -55,7 +55,7 @@ export class ReplayCache {
     this.#entries = entriesWithin(bytesMax)
   }
 
-  /** A reload. Another bound begins with nothing: what is missed is one look away. */
+  /** For a reload. Another bound starts an empty cache. A miss costs one read of the store. */
   resize (bytesMax: number): void {
     if (bytesMax === this.#bytesMax) return
     this.#bytesMax = bytesMax
@@ -65,13 +65,13 @@ export class ReplayCache {
   find (name: string): CachedAnswer | null {
     const entry = this.#entries.get(name)
     if (entry === undefined) return null
-    // On both clocks: the monotonic one stands still while the machine is suspended.
-    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return this.#shown(entry)
+    // Both clocks count: the monotonic one stands still while the machine is suspended.
+    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return this.#toAnswer(entry)
     this.#entries.delete(name)
     return null
   }
 
-  /** It was taken back. */
+  /** For an answer that its owner took back. */
   forget (name: string): void {
     this.#entries.delete(name)
   }
@@ -81,22 +81,22 @@ export class ReplayCache {
     this.#keep(name, settled, keepLeftMs - settled.leaseMs, askedAtMs, askedAtWallMs)
   }
 
-  /** After a look at the committed row. */
+  /** After the committed row was read. */
   keepRow (name: string, row: Row, answer: Answer, askedAtMs: number, askedAtWallMs: number): void {
     const state = row.state === 'consumed' ? 'consumed' : 'completed'
     const { fingerprint, leaseMs } = row
     this.#keep(name, { state, fingerprint, answer, leaseMs }, (row.keepLeftMs ?? 0) - leaseMs, askedAtMs, askedAtWallMs)
   }
 
-  /** From Redis, whose copies end one lease before the row. */
+  /** After a copy was read from Redis. Copies end one lease before the row. */
   keepCopy (name: string, copy: Copy, askedAtMs: number, askedAtWallMs: number): void {
     const sinceMs = Math.max(this.#clock.monotonicMs() - askedAtMs, this.#clock.wallMs() - askedAtWallMs)
     this.#keep(name, copy, copy.expiresAtMs - this.#clock.wallMs() + sinceMs, askedAtMs, askedAtWallMs)
   }
 
   /**
-   * `leftMs`: until a lease before the row's end. Everything counts from before the statement: this process may have
-   * been stopped between its reply and now.
+   * `leftMs`: until one lease before the row's end. Times count from before the statement, because this process may have been
+   * stopped between the reply and now.
    */
   #keep (
     name: string,
@@ -125,15 +125,15 @@ export class ReplayCache {
   }
 
   #headOf (headers: RawHeaders): string {
-    const head = headers.join(BETWEEN)
-    // The same text once, not as often as there are answers.
+    const head = headers.join(SEPARATOR)
+    // Shares one string among answers with the same head.
     return head === this.#head ? this.#head : head
   }
 
-  #shown ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): CachedAnswer {
+  #toAnswer ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): CachedAnswer {
     if (head !== this.#head) {
       this.#head = head
-      this.#headers = head === '' ? [] : head.split(BETWEEN)
+      this.#headers = head === '' ? [] : head.split(SEPARATOR)
     }
     return {
       state,
@@ -144,7 +144,7 @@ export class ReplayCache {
   }
 }
 
-/** Without room for a single entry nothing is kept. */
+/** An entry adds at least one byte to {@link ENTRY_BYTES}, so that a bound below one entry keeps nothing. */
 function entriesWithin (bytesMax: number): Entries {
   return new LRUCache({
     maxSize: Math.max(ENTRY_BYTES, bytesMax),

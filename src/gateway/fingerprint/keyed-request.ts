@@ -1,4 +1,3 @@
-/** A request that is identified: by whom, under which key, and what exactly is asked. */
 import { fingerprintOf } from '../../core/fingerprint/fingerprint.ts'
 import type { Asked } from '../../core/fingerprint/fingerprint.ts'
 import type { Forwarded } from '../../core/forward/forwarding.ts'
@@ -16,59 +15,59 @@ import { keyHashOf } from '../shared/ids.ts'
 import type { Identified } from '../shared/ids.ts'
 import type { Steps } from '../shared/steps.ts'
 
-/** One request, read and identified. */
+/** One request, read and identified: its caller, key and fingerprint are known. */
 export interface KeyedRequest {
   readonly route: GuardedRoute
   readonly id: Buffer
-  /** `id` as text: the key of every map, and what the upstream sees as Onceway-Key. */
+  /** `id` as text: the key of every map, and `Onceway-Key` to the upstream. */
   readonly name: string
-  /** Whose key it is, and by which scheme the id says so. */
+  /** What the id was made of, and by which scheme. */
   readonly identified: Identified
   readonly asked: Asked
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
-  /** How long what is settled is remembered, unless the upstream says otherwise. */
+  /** How long the settled record is kept, unless the upstream says otherwise. */
   readonly retentionMs: number
-  /** Its client asks for the inbox (`Prefer: respond-async`), and the route has one. */
+  /** The client sent `Prefer: respond-async`, and the route has an inbox. */
   readonly preferred: boolean
-  /** It goes into the inbox, and is not sent. */
+  /** It goes into the inbox instead of being sent. */
   readonly deferred: boolean
-  /** What its record will say of the request. */
+  /** The description of the request for its record. */
   readonly about: () => About
-  /** What the upstream is to be asked should the outcome stay unknown; null: nobody can ask. */
+  /** The probe's question to the upstream, if the outcome stays unknown. null: there is none. */
   readonly question: () => Buffer | null
   readonly rawHeaders: RawHeaders
   readonly forwarded: Forwarded
   readonly requestId: string
-  /** Told of informational answers while its client is the one who began the execution. */
+  /** Called with informational (1xx) answers, while its client is the first requester. */
   readonly informed: (status: number, headers: RawHeaders) => void
-  /** Monotonic; the body was whole then. */
+  /** Monotonic, when the body was complete. */
   readonly arrivedAtMs: number
-  /** Its client has left; whoever only waits gives its place to others. */
+  /** Resolves when the client has left. A waiter then frees its slot. */
   readonly gone: () => Promise<void>
   readonly steps: Steps
-  /** The request body's share of the gateway's buffers. */
+  /** The body's bytes and the caller slot. */
   readonly reservation: BodyReservation
 }
 
-/** One event of a request: all of it, or (`batch: split`) one of several. */
+/** One event of a request: the whole request, or (`batch: split`) one of several. */
 export interface Part extends Pick<KeyedRequest, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
   readonly claim: Pick<KeyedRequest['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
-  /** Its place in the batch; none: it is all of the request. */
+  /** Its index in the batch. Absent: it is the whole request. */
   readonly item?: number
 }
 
-/** The key and the body that were read. */
-interface Read {
+/** The source of the key, and the body. */
+interface KeyAndBody {
   readonly source?: KeySource
   readonly body: Buffer
   readonly arrivedAtMs: number
 }
 
-/** `fingerprint`: what exactly is asked, and the id of its record. */
+/** Phase `fingerprint`: hashes the request, and puts the keyed request together. */
 export function keyedRequest (
   { clock, instance }: Pick<Deps, 'clock' | 'instance'>,
   request: GuardedRequest,
-  { source, body, arrivedAtMs }: Read,
+  { source, body, arrivedAtMs }: KeyAndBody,
   identified: Identified,
   reservation: BodyReservation
 ): KeyedRequest {
@@ -100,7 +99,7 @@ export function keyedRequest (
     preferred,
     deferred,
     retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
-    // Made only where a record is claimed: a replay needs none of it.
+    // Functions, because a replay needs neither of the two.
     about: () => aboutOf(request, identified, instance),
     question: () => policy.probe === null || deferred ? null : questionOf(policy.probe, request, identified, body),
     rawHeaders,

@@ -1,13 +1,13 @@
 /**
- * Where a secret was lost (core/record/schemes.ts), what stands under the ids that it made can be found by nobody. So what asks the same
- * as one of those is not executed: its outcome is not known, and an operator says what it was.
+ * If a secret is lost (core/record/schemes.ts), records under its ids cannot be found by id any more.
+ * So a request that matches such a record by key and fingerprint is not executed. Its outcome is unknown, and an operator resolves it.
  */
 import { fingerprintUnder } from '../../core/fingerprint/fingerprint.ts'
 import type { KeyedRequest, Part } from './keyed-request.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Deps } from '../shared/deps.ts'
 
-/** @throws as the store does */
+/** Whether the request, or one of its parts, may be under a lost secret. @throws as the store does */
 export async function mayBeLost (
   context: { readonly ids: Ids, readonly deps: Deps },
   keyed: KeyedRequest,
@@ -23,7 +23,7 @@ export async function mayBeLost (
   if (algorithms.length === 0) return false
   const found = await Promise.all((parts ?? [keyed]).map(async ({ asked, identified: { key } }) => {
     const made = algorithms.map((alg) => ({ alg, under: fingerprintUnder(asked, alg) }))
-    // Made by a build that this one does not know: whatever it is, it may be this.
+    // The algorithm is of another build, so that the request cannot be compared: it may be this record.
     if (made.some(({ under }) => under.kind === 'unknown')) return true
     const fingerprints = made.flatMap(({ alg, under }) => under.kind === 'value' ? [{ alg, value: under.value }] : [])
     return records.mayBeLost({ lost, route, key, fingerprints })

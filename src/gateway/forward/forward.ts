@@ -90,7 +90,7 @@ export function maySend (context: SendContext & { readonly registration: Registr
   const { leaseMs } = execution.keyed.claim
   // CLOCK_MONOTONIC stands still while a machine is suspended. The lease in the database does not.
   const suspended = Math.abs(clock.wallMs() - now - execution.clockOffsetMs) > Math.min(SUSPENDED_MS, leaseMs * SUSPENDED_SHARE)
-  if (!execution.keyed.deferred && context.registration.standing(execution.keyed.route.name) !== execution.registered) return false
+  if (!execution.keyed.deferred && context.registration.current(execution.keyed.route.name) !== execution.registered) return false
   const may = !execution.cancelled && !execution.leaseLost && !suspended && now + leaseMs * MARGIN_SHARE < execution.leaseEndsAtMs
   if (may) execution.sentAtMs = now
   return may

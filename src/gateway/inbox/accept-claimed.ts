@@ -1,5 +1,5 @@
 /** `async: allowed`: a request that has won its claim is accepted instead of sent. */
-import type { Taken, ModeContext } from '../execution/modes.ts'
+import type { ClaimedAcceptance, ModeContext } from '../execution/modes.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { errorText, StoreUnavailable } from '../../ports/errors.ts'
@@ -19,7 +19,7 @@ export async function acceptClaimed (
   context: ModeContext,
   execution: Execution,
   maySend: () => boolean
-): Promise<UpstreamResult | Taken | null> {
+): Promise<UpstreamResult | ClaimedAcceptance | null> {
   const { keyed } = execution
   if (keyed.deferred) return acceptInPlace(context, execution, maySend)
   try {
@@ -35,7 +35,11 @@ export async function acceptClaimed (
  * time for a claim. The lease is held meanwhile, so that nobody sends what may be in the inbox. When the lease has ended, the
  * store gets one last try. It takes nothing under a claim that is over, and the record should say what the inbox says.
  */
-async function acceptInPlace (context: ModeContext, execution: Execution, maySend: () => boolean): Promise<UpstreamResult | Taken> {
+async function acceptInPlace (
+  context: ModeContext,
+  execution: Execution,
+  maySend: () => boolean
+): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
   const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
@@ -43,7 +47,7 @@ async function acceptInPlace (context: ModeContext, execution: Execution, maySen
   let inDoubt = false
   let isLast = false
   try {
-    return await retryUntil<UpstreamResult | Taken>(context.drain, STORE_BACKOFF, async () => {
+    return await retryUntil<UpstreamResult | ClaimedAcceptance>(context.drain, STORE_BACKOFF, async () => {
       if (inDoubt && context.drain.stopped) return IN_DOUBT
       isLast = !maySend()
       if (isLast && !inDoubt) return { kind: 'unsent', code: 'LEASE' }
@@ -66,7 +70,7 @@ async function acceptInPlace (context: ModeContext, execution: Execution, maySen
 /** The store has not said whether there is a message. */
 const IN_DOUBT: UpstreamResult = { kind: 'lost', code: INBOX_UNREACHED, timedOut: true, status: null }
 
-function taken (keyed: KeyedRequest, result: AcceptResult): Taken {
+function taken (keyed: KeyedRequest, result: AcceptResult): ClaimedAcceptance {
   if (result.kind === 'accepted') return { kind: 'accepted', isNew: true }
   if (result.kind !== 'seen') throw new Error(`an acceptance under a claim that was told: ${result.kind}`)
   return compareMessage(keyed, keyed, result.message) === 'same' ? { kind: 'accepted', isNew: false } : { kind: 'taken-by-another' }

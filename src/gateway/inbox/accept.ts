@@ -46,10 +46,10 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
-    await context.recordCounts.hear(keyed)
+    await context.recordCounts.load(keyed)
     if (isFull(context, keyed, parts)) return await acceptedBefore(context, keyed, parts) ?? noRoom(keyed, parts)
-    const beyond = context.recordCounts.beyond(keyed, parts.length)
-    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.refused(beyond)
+    const beyond = context.recordCounts.exceeded(keyed, parts.length)
+    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.shed(beyond)
     return await acceptAll(context, keyed, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
@@ -135,7 +135,7 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
 /** The statement goes on after its waiter's timeout. The body is held until it ends. */
 async function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
   const { clock, claimWithinMs } = context.deps
-  keyed.reservation.share()
+  keyed.reservation.retain()
   const writing = written(context, keyed, made).finally(() => { keyed.reservation.release() })
   return withTimeout(clock, claimWithinMs, writing)
 }
@@ -144,7 +144,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
   const { depths, deps: { inbox } } = context
   const [first] = made
   const size = sizeOf(made.map(({ part }) => part))
-  depths.enter(keyed.route.name, size)
+  depths.reserve(keyed.route.name, size)
   try {
     const results = made.length === 1 && first !== undefined
       ? [await inbox.accept(first.message)]
@@ -152,7 +152,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
     noteAccepted(context, keyed, made, results)
     return results
   } finally {
-    depths.leave(keyed.route.name, size)
+    depths.release(keyed.route.name, size)
   }
 }
 
@@ -216,7 +216,7 @@ function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): R
 }
 
 function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): boolean {
-  return context.depths.full(keyed.route.name, inboxOf(keyed), sizeOf(parts))
+  return context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf(parts))
 }
 
 /** Another request's message has this part's key. For a batch, the answer names the item. */

@@ -39,8 +39,8 @@ export async function findMessage (context: CallerContext, request: CallerReques
 
 /** By the scheme that the message was accepted under, not by the one that claims now. */
 function isOwner (context: CallerContext, caller: CallerScope, scopeHash: Buffer): boolean {
-  return context.ids.keyed.some(({ rules, secret }) => {
-    const scope = caller.under(rules)?.scope
+  return context.ids.schemeKeys.some(({ rules, secret }) => {
+    const scope = caller.byRules(rules)?.scope
     return scope !== undefined && timingSafeEqual(messageScope(scope, secret), scopeHash)
   })
 }

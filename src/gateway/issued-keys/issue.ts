@@ -1,4 +1,4 @@
-/** Giving out keys (core/key/issued-keys.ts). Nothing is kept of them, so that nothing has to be asked but the caller's scope. */
+/** Issues keys (core/key/issued-keys.ts). They are not stored, so that only the caller's scope is needed. */
 import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../../core/key/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import { bodyRefusal } from '../body/read-whole.ts'
@@ -8,9 +8,9 @@ import type { CallerContext, CallerRequest } from '../scope/scope.ts'
 import type { Drain } from '../shared/drain.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { Rejected } from '../shared/outcome.ts'
-import { BodyRoom, holderOf } from '../body/body-room.ts'
+import { BodyBudget, holderOf } from '../body/body-budget.ts'
 
-/** Nobody needs any; what comes all the same is read, so that the connection can be used again. */
+/** The request needs no body. A body is read all the same, so that the connection can be used again. */
 const BODY_BYTES_MAX = 16 * 1024
 
 export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer'>
@@ -25,10 +25,10 @@ export async function issueKey (
   if (context.drain.refusing) return { kind: 'rejected', code: 'draining', close: true }
   const scope = await callerScope(context, request, policy, ISSUED_KEYS_PATH)
   if (scope.kind === 'refused') return scope.outcome
-  const room = new BodyRoom(context.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
-  const read = await request.readBody(BODY_BYTES_MAX, room)
-  room.release()
-  if (read.kind !== 'body') return bodyRefusal(read.kind, room)
+  const budget = new BodyBudget(context.limits, holderOf(scope.caller, request.peer), BODY_BYTES_MAX)
+  const read = await request.readBody(BODY_BYTES_MAX, budget)
+  budget.release()
+  if (read.kind !== 'body') return bodyRefusal(read.kind, budget)
   const { clock, random } = context.deps
   return {
     kind: 'issued',

@@ -1,4 +1,4 @@
-/** Routes that take only keys of the gateway's own: asked when the caller is known and nothing is claimed. */
+/** Checks the key on routes that take only issued keys. It runs when the caller is known and nothing is claimed. */
 import { ISSUED_KEYS_PATH, judgeIssuedKey } from '../../core/key/issued-keys.ts'
 import type { IssuedKeyVerdict } from '../../core/key/issued-keys.ts'
 import type { FoundKey } from '../../core/key/sources.ts'
@@ -6,36 +6,36 @@ import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Deps } from '../shared/deps.ts'
 import type { GuardedRequest } from '../key/guarded-request.ts'
-import { eitherRules } from '../scope/scope.ts'
+import { currentRulesFirst } from '../scope/scope.ts'
 import type { CallerScope } from '../scope/scope.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
-/** null: the route takes any key, or this one is good. */
-export function notIssued (
+/** null: the route takes any key, or this key is good. */
+export function issuedKeyRefusal (
   context: { readonly deps: Deps, readonly ids: Ids },
   { route, steps }: GuardedRequest,
   found: FoundKey,
-  caller: Pick<CallerScope, 'under'>
+  caller: Pick<CallerScope, 'byRules'>
 ): Rejected | null {
   const { issued } = route.idempotency
   if (issued === null) return null
-  const decision = found.kind === 'key' ? verdictOn(context, issued, found.key, caller) : 'forged'
+  const decision = found.kind === 'key' ? verdictForCaller(context, issued, found.key, caller) : 'forged'
   if (decision === 'good') return null
   steps.reason = `KEY_${decision.toUpperCase()}`
   return rejected('key-invalid', DETAILS[decision])
 }
 
-/** A key is good for its caller under the rules that it was issued by, whichever hold now. */
-function verdictOn (
+/** A key is good for its caller under the rules by which it was issued, whatever the current rules are. */
+function verdictForCaller (
   context: { readonly deps: Deps, readonly ids: Ids },
   issued: IssuedKeysPolicy,
   key: string,
-  caller: Pick<CallerScope, 'under'>
+  caller: Pick<CallerScope, 'byRules'>
 ): IssuedKeyVerdict {
   const nowMs = context.deps.clock.wallMs()
-  for (const rules of eitherRules(context.ids)) {
-    const scope = caller.under(rules)?.caller
+  for (const rules of currentRulesFirst(context.ids)) {
+    const scope = caller.byRules(rules)?.caller
     const decision = scope === undefined ? 'forged' : judgeIssuedKey(issued, { key, scope, nowMs })
     if (decision !== 'forged') return decision
   }

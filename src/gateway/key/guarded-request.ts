@@ -1,27 +1,27 @@
-/** A guarded request as the HTTP side hands it over: head read and key looked for, body not yet. */
+/** A guarded request as http/ hands it over: the head is read and searched for the key, the body is unread. */
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { HeadKey } from './head-key.ts'
-import type { Unread } from '../body/read-whole.ts'
+import type { UnreadRequest } from '../body/read-whole.ts'
 
-export interface GuardedRequest extends Unread {
+export interface GuardedRequest extends UnreadRequest {
   readonly route: GuardedRoute
-  /** What the head says of its key: found once, and used on the whole way. */
+  /** What the head says of the key. It is searched once, for all phases. */
   readonly key: Exclude<HeadKey, { kind: 'unguarded' }>
   readonly method: string
   readonly target: string
   readonly rawHeaders: RawHeaders
-  /** SHA-256 of the client certificate that the connection itself showed, as text; null: none. */
+  /** SHA-256 of the client certificate of the connection itself, as text. null: none. */
   readonly clientCertificate: string | null
-  /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
+  /** The connection: the same object for its whole life. Absent: nothing is cached for it. */
   readonly connection?: object
   readonly forwarded: Forwarded
-  /** In whose share it counts (core/limits/limit.ts); null: in nobody's. */
+  /** The peer in whose share the request counts (core/limits/limit.ts). null: in no share. */
   readonly peer: string | null
-  /** What an informational answer of the upstream is told to. */
+  /** Called with each informational (1xx) answer of the upstream. */
   readonly informed: (status: number, headers: RawHeaders) => void
   readonly requestId: string
-  /** Resolves when nobody waits for this request's answer any more. Asked by waiters only; an execution does not care (E1). */
+  /** Resolves when the client has left. Only waiters use it: an execution goes on without its client (E1). */
   readonly gone: () => Promise<void>
 }

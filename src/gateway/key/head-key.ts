@@ -1,6 +1,6 @@
 /**
- * What the head of a request says of its key. Looked for once, when the request is taken from its connection; whatever comes later
- * uses what was found here, so that no two places of the way can disagree.
+ * Finds the key in the head of a request. The head is searched once, when the request is taken from its connection.
+ * All later phases use this result, so that they cannot disagree.
  */
 import { itemHeaders, itemsType } from '../../core/inbox/batch.ts'
 import type { Keyed, KeySource, SourcedKey } from '../../core/policy/key-source.ts'
@@ -14,25 +14,25 @@ import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
 export type HeadKey =
-  /** Not ours: it passes through. */
+  /** Not guarded: it passes through. */
   | { readonly kind: 'unguarded', readonly found: Extract<FoundKey, { kind: 'absent' | 'passes' }> }
-  /** No key, or none that can be used. `isAbsent`: the sender may believe that it has sent one. */
+  /** No usable key. `isAbsent`: there is none at all, though the sender may believe that it sent one. */
   | { readonly kind: 'refused', readonly outcome: Rejected, readonly isAbsent: boolean }
-  /** An inbox takes it without a key: every delivery of its sender, and every wish of a client, is a message of its own. */
+  /** The inbox takes it without a key. Each such request is a message of its own. */
   | { readonly kind: 'keyless' }
   /** The key is in the body. */
   | { readonly kind: 'body' }
   | Extract<FoundKey, { kind: 'key' }>
 
-/** What of a request its head key is found in. */
-export interface Headed {
+/** The parts of a request in which its key is searched for. */
+export interface RequestHead {
   readonly route: GuardedRoute
   readonly target: string
   readonly rawHeaders: RawHeaders
 }
 
 /** `nowMs`: wall clock. */
-export function headKeyOf ({ route, target, rawHeaders }: Headed, nowMs: Keyed['nowMs']): HeadKey {
+export function headKeyOf ({ route, target, rawHeaders }: RequestHead, nowMs: Keyed['nowMs']): HeadKey {
   const policy = route.idempotency
   const found = findKey(policy.key, { rawHeaders: keyHeaders(policy, rawHeaders), target, match: route.match, nowMs }, null)
   switch (found.kind) {
@@ -51,17 +51,17 @@ export function headKeyOf ({ route, target, rawHeaders }: Headed, nowMs: Keyed['
 
 const KEYLESS = { kind: 'keyless' } as const
 
-/** Where the route takes batches apart, whether one of CloudEvents has a key is for its events to say. */
+/** If the route splits batches, the events of a CloudEvents batch have the keys, not its head. */
 function keyHeaders ({ inbox }: IdempotencyPolicy, rawHeaders: RawHeaders): RawHeaders {
   return inbox?.batch === 'split' ? itemHeaders(rawHeaders, itemsType(rawHeaders)) : rawHeaders
 }
 
-/** An inbox takes what has no identity too. */
+/** Whether the route's inbox takes a request without a key. */
 export function takesKeyless ({ key, inbox, inboxFor }: IdempotencyPolicy, rawHeaders: RawHeaders): boolean {
   return inbox !== null && !key.required && (inboxFor === 'all' || prefersAsync(rawHeaders))
 }
 
-/** A key that cannot be had, or not be used. */
+/** The refusal of a request whose key is absent or unusable. */
 export function keyRefusal (sources: readonly KeySource[], found: Exclude<SourcedKey, { kind: 'key' }>): Rejected {
   switch (found.kind) {
     case 'absent': return rejected('key-missing', `${noKeyDetail(sources, found)} ${PROBLEMS['key-missing'].detail}`)

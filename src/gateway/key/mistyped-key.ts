@@ -1,4 +1,3 @@
-/** A request without a key, whose sender may believe that it has one: the log says so. */
 import { spelledName } from '../../core/headers/fields.ts'
 import { headersRead } from '../../core/key/sources.ts'
 import { mistypedKey } from '../../core/key/mistyped-key.ts'
@@ -6,15 +5,15 @@ import type { KeyPolicy } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { Notices } from '../shared/notices.ts'
 
-const BECAME = { passed: 'passed unguarded', refused: 'was refused' } as const
+const TREATMENTS = { passed: 'passed unguarded', refused: 'was refused' } as const
 
-/** `became`: what the gateway did with the request. */
-export function noteMistyped (
+/** Warns about a request without a key that has a header with a similar name. `treatment`: what the gateway did with the request. */
+export function warnMistypedKey (
   notices: Notices,
   route: string,
   { sources, header }: KeyPolicy,
   rawHeaders: RawHeaders,
-  became: keyof typeof BECAME
+  treatment: keyof typeof TREATMENTS
 ): void {
   const read = sources.flatMap(headersRead)
   const sent = read.includes(header) ? mistypedKey(rawHeaders, read) : null
@@ -24,7 +23,7 @@ export function noteMistyped (
       route,
       sent.toLowerCase(),
       { sent, expected: spelledName(header) },
-      `a request ${BECAME[became]}: it has no key, but a header whose name looks like a mistyped one`
+      `a request ${TREATMENTS[treatment]}: it has no key, but a header whose name looks like a mistyped one`
     )
   }
 }

@@ -1,13 +1,14 @@
 /**
- * Bytes of bodies: `limits.bufferedBytes`. Requests and answers share the room, and neither can have all of it: uploads would turn
- * other callers' small answers into tombstones, and answers that nobody reads would refuse every upload.
+ * Bytes of bodies in memory: `limits.bufferedBytes`. Requests and answers share them, and neither can take all.
+ * Otherwise uploads would turn other callers' small answers into tombstones.
+ * And answers that no client reads would refuse every upload.
  */
 import { Limit, NOBODY } from '../../core/limits/limit.ts'
 import type { Holder, Refusal } from '../../core/limits/limit.ts'
 
 export type BufferKind = 'requests' | 'answers'
 
-/** Of the room, for either of the two. */
+/** The share of all bytes that one kind can take. */
 export const KIND_SHARE = 3 / 4
 
 export class Buffers {
@@ -27,23 +28,23 @@ export class Buffers {
     for (const kind of Object.values(this.#kinds)) kind.resize(bytesMax * KIND_SHARE, share)
   }
 
-  /** null: taken. `least`: so much a holder may have whatever its share, while there is room. */
+  /** null: taken. `least`: a holder may have so much beyond its share, while bytes are free. */
   take (kind: BufferKind, bytes: number, by: Holder = NOBODY, least?: number): Refusal | null {
-    // Shares in both: alone in all of it, one could have all that there is for its kind.
+    // The share is checked in both limits. In the total alone, one holder could take all bytes of its kind.
     const asking = least === undefined ? {} : { least }
     const refusal = this.#kinds[kind].refusal(bytes, by, asking) ?? this.#all.refusal(bytes, by, asking)
     if (refusal === null) this.force(kind, bytes, by)
     return refusal
   }
 
-  /** For work of the gateway's own, which has no share: from 0 to all of it, as long as so large a part of the room is free. */
+  /** For the gateway's own work, which has no share. Takes what is free within `part` of all bytes, and returns how much. */
   takeUpTo (kind: BufferKind, bytes: number, part: number): number {
     const taken = this.#all.takeUpTo(Math.min(bytes, this.#kinds[kind].free), part)
     this.#kinds[kind].force(taken)
     return taken
   }
 
-  /** For what is held already and cannot be refused any more. */
+  /** Counts bytes that are held already and cannot be refused any more. */
   force (kind: BufferKind, bytes: number, by: Holder = NOBODY): void {
     this.#kinds[kind].force(bytes, by)
     this.#all.force(bytes, by)

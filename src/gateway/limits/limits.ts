@@ -1,6 +1,6 @@
 /**
- * What one process holds at once, and whose share it is (core/limits/limit.ts): executions, waiters, bytes of bodies, answers that the
- * arbiter has not taken yet, requests of one caller.
+ * The limits of one process, and the shares in them (core/limits/limit.ts).
+ * They bound executions, waiters, bytes of bodies, bytes of unsettled answers, and the requests of one caller.
  */
 import { Limit } from '../../core/limits/limit.ts'
 import type { Holder, Refusal } from '../../core/limits/limit.ts'
@@ -14,9 +14,9 @@ import type { Deps } from '../shared/deps.ts'
 
 export class Limits {
   readonly #deps: () => Pick<Deps, 'limits' | 'meter' | 'log'>
-  /** Executions of both modes, by who began them: limits.executions. */
+  /** Executions of both modes, by the caller that began them: limits.executions. */
   readonly executing: Limit
-  /** Requests that wait for another one's execution: limits.waiters. */
+  /** Requests that wait for another request's execution: limits.waiters. */
   readonly waiting: Limit
   /** Bytes of bodies: limits.bufferedBytes. */
   readonly buffered: Buffers
@@ -33,7 +33,7 @@ export class Limits {
     this.unsettled = new Limit(unsettledBytes)
   }
 
-  /** A reload. */
+  /** For a reload. */
   resize ({ executions, waiters, bufferedBytes, unsettledBytes, share }: Deps['limits']): void {
     this.executing.resize(executions, share)
     this.waiting.resize(waiters, share)
@@ -41,23 +41,23 @@ export class Limits {
     this.unsettled.resize(unsettledBytes)
   }
 
-  /** The share that one holder may have of `limits.bufferedBytes`. */
+  /** The share of `limits.bufferedBytes` that one holder may take. */
   get share (): number { return this.#deps().limits.share }
   get bufferedBytesMax (): number { return this.#deps().limits.bufferedBytes }
 
-  /** A place among a caller's requests under way; null: it has as many as `limits.inFlightPerScope`. Give it back once. */
+  /** Takes a slot among the caller's requests in flight. Returns its release. null: the caller has `limits.inFlightPerScope` already. */
   takeCallerSlot (caller: string): (() => void) | null {
     return this.callerSlots.take(caller, this.#deps().limits.inFlightPerScope)
   }
 
-  /** null: it goes on. Else what is answered; counted. */
-  refused (limit: ShedLimit, refusal: Refusal | null): Rejected | null {
+  /** The answer to a refused request, which is counted as shed. null: no refusal. */
+  shed (limit: ShedLimit, refusal: Refusal | null): Rejected | null {
     if (refusal === null) return null
     this.#deps().meter.shed(limit, refusal)
     return rejected(codeOfRefusal(refusal))
   }
 
-  /** false: all waiters' places, or this holder's share of them, are taken. */
+  /** false: all waiters' slots, or this holder's share of them, are taken. */
   enterWait (holder: Holder): boolean {
     if (this.waiting.take(1, holder) !== null) return false
     this.#deps().meter.waiters(1)
@@ -69,7 +69,7 @@ export class Limits {
     this.#deps().meter.waiters(-1)
   }
 
-  /** E6: an answer's bytes count until the arbiter has taken it. At the bound new requests are refused before any claim. */
+  /** E6: an answer's bytes count until the arbiter has taken it. At the bound, new requests are refused before any claim. */
   holdUnsettled (bytes: number): void {
     const { meter, log, limits } = this.#deps()
     const hadRoom = !this.unsettled.full

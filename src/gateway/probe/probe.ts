@@ -1,7 +1,7 @@
 /**
- * One asking: the upstream is asked what became of a record whose outcome is not known, and the record is settled by what
- * it says, freed, or left for a later turn (`unknown: probe`). Compare-and-set all the way: a late answer of the owner that
- * comes meanwhile wins.
+ * One probe (`unknown: probe`): asks the upstream about a record with an unknown outcome.
+ * By the answer the record is settled, released, or left for a later probe.
+ * All writes are compare-and-set. If a late answer of the owner is settled meanwhile, it wins.
  */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import { afterFinding, questionHeaders, readFinding, readHead, readQuestion } from '../../core/probe/probe.ts'
@@ -19,7 +19,7 @@ interface ProbeContext {
   readonly drain: Drain
 }
 
-/** What a question of another build, or for an upstream that is not the route's any more, waits for: somebody changes it. Doubles. */
+/** The pause for a question of another build, or for an upstream that the route no longer has. It doubles with each try. */
 const UNASKABLE_MS = 60_000
 const UNASKABLE_LONGEST_MS = 3_600_000
 
@@ -42,17 +42,17 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
     return
   }
   const finding = await ask(context, route, question, due)
-  // The stores are going, and whoever asks next has it handed out again.
+  // The stores close. Another gateway takes the question up later.
   if (context.drain.stopped) return
   const step = afterFinding(route.idempotency.probe, due, finding)
-  const told = { record, route: due.route, requestId: due.requestId, attempt: due.token.attempt, asked: due.tries }
+  const fields = { record, route: due.route, requestId: due.requestId, attempt: due.token.attempt, asked: due.tries }
   switch (step.do) {
-    case 'adopt': return settle(context, due, adoption(route, due, step.status, step.answer), 'found', told)
-    case 'release': return settle(context, due, release(route, due), 'released', told)
+    case 'adopt': return settle(context, due, adoption(route, due, step.status, step.answer), 'found', fields)
+    case 'release': return settle(context, due, release(route, due), 'released', fields)
     case 'give-up':
       meter.probed(due.route, 'given-up')
       log.error(
-        { event: 'probe-given-up', ...told, why: whyOf(finding) },
+        { event: 'probe-given-up', ...fields, why: whyOf(finding) },
         'the upstream did not say what became of this record within probe.giveUpAfter: it is held until somebody resolves it'
       )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: null, absent: 'stays' })
@@ -60,7 +60,7 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
     case 'again':
       meter.probed(due.route, finding.kind === 'absent' ? 'absent' : 'nothing')
       log.info(
-        { event: 'probe-undecided', ...told, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) },
+        { event: 'probe-undecided', ...fields, finding: finding.kind, why: whyOf(finding), afterMs: Math.round(step.afterMs) },
         'asked the upstream about an unknown outcome; it will be asked again'
       )
       await records.noteProbe({ token: due.token, tries: due.tries, afterMs: step.afterMs, absent: step.absent })
@@ -87,17 +87,17 @@ async function ask (context: ProbeContext, route: ProbedRoute, question: Questio
     timeoutMs: policy.timeoutMs,
     reserve: () => true
   }, () => !context.drain.stopped)
-  const give = (): void => { sending.cancel('PROBE_TIMEOUT', true) }
-  const cancel = clock.after(policy.timeoutMs, give)
-  context.drain.probes.add(give)
+  const cancelSending = (): void => { sending.cancel('PROBE_TIMEOUT', true) }
+  const cancel = clock.after(policy.timeoutMs, cancelSending)
+  context.drain.probes.add(cancelSending)
   try {
     const result = await sending.result
-    // What has no end is not read to its end: a question, unlike a request, may be broken off.
+    // A stream may have no end. A probe, unlike a request, may be aborted.
     if (result.kind === 'stream') sending.cancel('PROBE_OVER', false)
     return findingOf(route, result)
   } finally {
     cancel()
-    context.drain.probes.delete(give)
+    context.drain.probes.delete(cancelSending)
   }
 }
 
@@ -115,7 +115,7 @@ function whyOf (finding: Finding): string | undefined {
   return finding.kind === 'nothing' ? finding.why : undefined
 }
 
-// ---------------------------------------------------------------- what it comes to
+// ---------------------------------------------------------------- the result
 
 function adoption (route: ProbedRoute, { token }: DueProbe, status: number, answer: Answer | null): Resolution {
   return {
@@ -150,14 +150,14 @@ async function settle (
   { token, route, tries }: DueProbe,
   resolution: Resolution,
   result: ProbeResult,
-  told: object
+  fields: object
 ): Promise<void> {
   const { meter, log, records, locks } = context.deps
   const settled = await records.resolve(resolution)
   if (settled.kind === 'done') {
     meter.probed(route, result)
     log.info(
-      { event: 'probe-settled', ...told, outcome: resolution.outcome, status: resolution.status },
+      { event: 'probe-settled', ...fields, outcome: resolution.outcome, status: resolution.status },
       'the upstream said what became of an unknown outcome: the record is settled'
     )
     locks.wake(token.id)

@@ -1,4 +1,4 @@
-/** Whose request it is: by what its connection said a moment ago, by its head alone, or by a token that has to be verified first. */
+/** The scope of a request: from the cache of its connection, from its head alone, or from a token that is verified first. */
 import type { Caller, ScopeResult } from '../../core/scope/caller.ts'
 import { firstUncounted } from '../../core/headers/carrier-names.ts'
 import { headersRead } from '../../core/key/sources.ts'
@@ -13,10 +13,10 @@ import { faultReason, tokenChallenge, tokenDetail } from '../../core/headers/tok
 import type { TokenFault } from '../../core/headers/token.ts'
 import type { ClaimsResult } from '../../ports/tokens.ts'
 import type { Ids } from '../shared/ids.ts'
-import type { KnownScopes } from './known-scopes.ts'
+import type { ScopeCache } from './scope-cache.ts'
 import type { Notices } from '../shared/notices.ts'
 import type { Deps } from '../shared/deps.ts'
-import { decidingOf } from './known-scopes.ts'
+import { scopeInputsOf } from './scope-cache.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
@@ -24,65 +24,65 @@ export interface CallerContext {
   readonly deps: Deps
   readonly ids: Ids
   readonly notices: Notices
-  readonly knownScopes: KnownScopes
+  readonly scopeCache: ScopeCache
 }
 
 export interface CallerRequest extends Caller {
-  /** What it came on, the same object for as long as that stands. Absent: nothing is remembered of it. */
+  /** The connection: the same object for its whole life. Absent: nothing is cached for it. */
   readonly connection?: object
 }
 
 /**
- * `jwt`: how tokens are verified, where a part of the scope is a claim. `verify`: how a replay to callers who sign is
- * authorised; absent: it is not said.
+ * How the caller of a request is found. `jwt`: how tokens are verified, if a part of the scope is a claim.
+ * `verify`: how signatures are verified, if callers sign.
  */
-export type WhoseKey = Pick<IdempotencyPolicy, 'scope' | 'jwt'> & Partial<Pick<IdempotencyPolicy, 'key' | 'verify'>>
+export type CallerPolicy = Pick<IdempotencyPolicy, 'scope' | 'jwt'> & Partial<Pick<IdempotencyPolicy, 'key' | 'verify'>>
 
-/** `scope`: what the record is found by. `caller`: the same without the host, of which the caller's keys and places know nothing. */
+/** `scope`: part of the record's id. `caller`: the same without the host, for issued keys and for limits per caller. */
 export interface Scoped { readonly scope: string, readonly caller: string }
 
-/** Of the same request and the same claims, by either rules; null: they cannot tell whose it is. */
-interface UnderRules { readonly under: (rules: Rules) => Scoped | null }
+/** The scope of the same request and claims under either rules. null: these rules cannot tell whose it is. */
+interface ByRules { readonly byRules: (rules: Rules) => Scoped | null }
 
 export type CallerScope =
-  | { readonly kind: 'scope' } & Scoped & UnderRules
-  | { readonly kind: 'refused', readonly outcome: Rejected } & UnderRules
+  | { readonly kind: 'scope' } & Scoped & ByRules
+  | { readonly kind: 'refused', readonly outcome: Rejected } & ByRules
 
-/** `place`: for the log. `host`: of the upstream; what it is told of the host decides whether that is part of the record. */
+/** `place`: for the log. `host`: which Host the upstream gets. With `preserve`, the host is part of the scope. */
 export async function callerScope (
   context: CallerContext,
   request: CallerRequest,
-  whose: WhoseKey,
+  policy: CallerPolicy,
   place: string,
   host: UpstreamPolicy['host'] = 'upstream'
 ): Promise<CallerScope> {
   const { rules } = context.ids
   const { connection } = request
-  const deciding = connection === undefined
+  const inputs = connection === undefined
     ? null
-    : decidingOf(request.rawHeaders, whose.scope, { rules, trusted: request.forwarded.trusted, signing: signing(whose) })
-  const known = deciding === null || connection === undefined ? null : context.knownScopes.find(connection, deciding)
-  if (known !== null) return answer({ kind: 'scope', scope: known }, { rules, request, whose, claims: null, host })
-  const token = needsToken(whose) ? await verified(context, request, whose) : null
-  if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), under: nobody }
-  if (token?.kind === 'invalid') return { kind: 'refused', outcome: badToken(token.fault), under: nobody }
+    : scopeInputsOf(request.rawHeaders, policy.scope, { rules, trusted: request.forwarded.trusted, signing: signing(policy) })
+  const known = inputs === null || connection === undefined ? null : context.scopeCache.find(connection, inputs)
+  if (known !== null) return callerScopeOf({ kind: 'scope', scope: known }, { rules, request, policy, claims: null, host })
+  const token = needsToken(policy) ? await verifyToken(context, request, policy) : null
+  if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), byRules: noScope }
+  if (token?.kind === 'invalid') return { kind: 'refused', outcome: tokenRefusal(token.fault), byRules: noScope }
   const claims = token?.claims ?? null
-  const found = scopeOf(request, whose.scope, claims, optionsOf(whose, rules, deciding?.shown))
+  const found = scopeOf(request, policy.scope, claims, optionsOf(policy, rules, inputs?.shown))
   if (found.kind === 'scope') {
-    if (isOfNobody(found.scope, whose)) sayUncounted(context, request, whose, place)
+    if (isAnonymous(found.scope, policy)) warnUncounted(context, request, policy, place)
     if (found.warning !== undefined) context.deps.log.debug({ event: 'scope-warning', route: place }, found.warning)
-    else if (deciding !== null && connection !== undefined) context.knownScopes.keep(connection, deciding, found.scope)
+    else if (inputs !== null && connection !== undefined) context.scopeCache.keep(connection, inputs, found.scope)
   }
-  return answer(found, { rules, request, whose, claims, host })
+  return callerScopeOf(found, { rules, request, policy, claims, host })
 }
 
-function isOfNobody (scope: string, { scope: policy }: WhoseKey): boolean {
-  return policy.kind === 'credential' && policy.anonymous && (scope === 'anonymous' || /^anonymous[,:]/.test(scope))
+function isAnonymous (scope: string, { scope: scopePolicy }: CallerPolicy): boolean {
+  return scopePolicy.kind === 'credential' && scopePolicy.anonymous && (scope === 'anonymous' || /^anonymous[,:]/.test(scope))
 }
 
-/** Two callers that only this field tells apart share their keys. */
-function sayUncounted (context: CallerContext, request: CallerRequest, whose: WhoseKey, route: string): void {
-  const field = firstUncounted(request.rawHeaders, context.ids.rules, whose.key?.sources.flatMap(headersRead) ?? [])
+/** Two callers that differ only in this field share their keys. */
+function warnUncounted (context: CallerContext, request: CallerRequest, policy: CallerPolicy, route: string): void {
+  const field = firstUncounted(request.rawHeaders, context.ids.rules, policy.key?.sources.flatMap(headersRead) ?? [])
   if (field === null) return
   context.notices.warn(
     'scope-field-uncounted',
@@ -93,62 +93,62 @@ function sayUncounted (context: CallerContext, request: CallerRequest, whose: Wh
   )
 }
 
-interface Asked {
+interface ScopeQuery {
   readonly rules: Rules
   readonly request: CallerRequest
-  readonly whose: WhoseKey
+  readonly policy: CallerPolicy
   readonly claims: Claims
   readonly host: UpstreamPolicy['host']
 }
 
-function answer (found: ScopeResult, asked: Asked): CallerScope {
-  const { rules, request, whose, claims } = asked
-  const under = (other: Rules): Scoped | null => {
-    const result = other === rules ? found : scopeOf(request, whose.scope, claims, optionsOf(whose, other))
-    return result.kind === 'scope' ? scoped(result.scope, { ...asked, rules: other }) : null
+function callerScopeOf (found: ScopeResult, asked: ScopeQuery): CallerScope {
+  const { rules, request, policy, claims } = asked
+  const byRules = (other: Rules): Scoped | null => {
+    const result = other === rules ? found : scopeOf(request, policy.scope, claims, optionsOf(policy, other))
+    return result.kind === 'scope' ? withHost(result.scope, { ...asked, rules: other }) : null
   }
-  if (found.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', found.detail), under }
-  return { kind: 'scope', ...scoped(found.scope, asked), under }
+  if (found.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', found.detail), byRules }
+  return { kind: 'scope', ...withHost(found.scope, asked), byRules }
 }
 
-/** Two hosts of an upstream that is told them are two applications: by the second rules they have records of their own. */
-function scoped (caller: string, { rules, request, host }: Pick<Asked, 'rules' | 'request' | 'host'>): Scoped {
+/** With `host: preserve`, two hosts are two applications. Under the second rules each has its own records. */
+function withHost (caller: string, { rules, request, host }: Pick<ScopeQuery, 'rules' | 'request' | 'host'>): Scoped {
   return { scope: rules === 2 && host === 'preserve' ? scopeOnHost(caller, request) : caller, caller }
 }
 
-/** Those that hold now, then the others: what was made before a change of them is its caller's after it. */
-export function eitherRules ({ rules }: Ids): readonly Rules[] {
+/** The current rules, then the others: what a caller made before a change of rules stays its own. */
+export function currentRulesFirst ({ rules }: Ids): readonly Rules[] {
   return rules === 1 ? [1, 2] : [2, 1]
 }
 
-function nobody (): null { return null }
+function noScope (): null { return null }
 
-function optionsOf (whose: WhoseKey, rules: Rules, shown?: Shown): Parameters<typeof scopeOf>[3] {
-  const { key } = whose
+function optionsOf (policy: CallerPolicy, rules: Rules, shown?: Shown): Parameters<typeof scopeOf>[3] {
+  const { key } = policy
   return {
     rules,
-    signing: signing(whose),
+    signing: signing(policy),
     own: () => key === undefined ? [] : [key.header, ...key.sources.flatMap(headersRead)],
     ...(shown !== undefined && { shown })
   }
 }
 
-function signing ({ verify = null }: WhoseKey): Signing {
+function signing ({ verify = null }: CallerPolicy): Signing {
   return signingOf({ verify })
 }
 
-function needsToken ({ scope }: WhoseKey): boolean {
+function needsToken ({ scope }: CallerPolicy): boolean {
   return scope.kind === 'parts' && scope.parts.some((part) => part.kind === 'jwt')
 }
 
-/** null: there is none, which is for the scope to say: another part of it may be what is missing. */
-async function verified (context: CallerContext, { rawHeaders }: CallerRequest, { jwt }: WhoseKey): Promise<ClaimsResult | null> {
+/** null: there is no token. {@link scopeOf} reports what is missing, which may be another part. */
+async function verifyToken (context: CallerContext, { rawHeaders }: CallerRequest, { jwt }: CallerPolicy): Promise<ClaimsResult | null> {
   const token = bearerToken(rawHeaders)
   return token === null || jwt === null ? null : context.deps.tokens.verify(jwt, token)
 }
 
-/** Not "there is none": a client that is told so does not think of renewing the one that it has sent. */
-function badToken (fault: TokenFault): Rejected {
+/** Does not say that the token is missing: the client would not think of renewing the one that it sent. */
+function tokenRefusal (fault: TokenFault): Rejected {
   return {
     kind: 'rejected',
     code: 'token-invalid',

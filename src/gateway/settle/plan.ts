@@ -11,7 +11,7 @@ import type { RecordCounts } from '../authorise/record-counts.ts'
 import type { Execution, ExecutionResult } from '../execution/execution.ts'
 import { noteIndeterminate } from '../execution/indeterminate.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
-import type { Taken } from '../execution/modes.ts'
+import type { ClaimedAcceptance } from '../execution/modes.ts'
 import type { RecordWrites } from '../execution/record-writes.ts'
 import type { Deps } from '../shared/deps.ts'
 import type { Notices } from '../shared/notices.ts'
@@ -33,7 +33,7 @@ export interface Plan {
 }
 
 /** The result of a sending, or of an acceptance into the inbox. */
-export type Result = UpstreamResult | Taken
+export type Result = UpstreamResult | ClaimedAcceptance
 
 export function planOf (context: PlanContext, execution: Execution, result: Result): Plan {
   switch (result.kind) {

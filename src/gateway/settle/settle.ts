@@ -47,7 +47,7 @@ export async function settleSending (context: SettleContext, execution: Executio
     await context.deps.locks.unlock(execution.keyed.id, execution.owner)
   }
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) context.onQuestion()
-  context.executions.leave(execution)
+  context.executions.remove(execution)
   execution.result.resolve(resultOf(context, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
   const swapped = copy !== null && settled.kind === 'stored'

@@ -1,4 +1,4 @@
-/** Both clocks at one moment: the monotonic one stands still while the machine is suspended, the wall clock does not. */
+/** Both clocks at one moment. While the machine is suspended, the monotonic clock stands still and the wall clock runs on. */
 import type { Clock } from '../../ports/clock.ts'
 
 export interface ClockReading {
@@ -7,13 +7,13 @@ export interface ClockReading {
   readonly offsetMs: number
 }
 
-/** Before the first byte of a statement that may grant a lease (P4). */
+/** Read before the first byte of a statement that may grant a lease (P4). */
 export function readClocks (clock: Clock): ClockReading {
   const monotonicMs = clock.monotonicMs()
   return { monotonicMs, offsetMs: clock.wallMs() - monotonicMs }
 }
 
-/** How long ago that was, on whichever clock more time has passed. */
+/** The time since the reading, on the clock on which more time has passed. */
 export function sinceMs (clock: Clock, { monotonicMs, offsetMs }: ClockReading): number {
   return Math.max(clock.monotonicMs() - monotonicMs, clock.wallMs() - monotonicMs - offsetMs)
 }

@@ -1,6 +1,6 @@
 /**
- * What the gateway stands on: the ports and the limits, nothing of its own. Made by app.ts, by the tests and by the
- * simulation; everything in gateway/ takes its time, chance and I/O from here.
+ * The dependencies of the gateway: its ports and limits. Made by app.ts, by the tests and by the simulation.
+ * All code in gateway/ takes time, randomness and I/O from here.
  */
 import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, ProbePolicy, Route } from '../../core/policy/policy.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
@@ -16,24 +16,24 @@ import type { Upstream } from '../../ports/upstream.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 
 export interface GatewayLimits {
-  /** Executions under way in this process; beyond: 503 before any claim. */
+  /** Running executions in this process. Beyond it: 503 before any claim. */
   readonly executions: number
-  /** Requests that wait for somebody else's execution; beyond: the in-flight answer at once. */
+  /** Requests that wait for another request's execution. Beyond it: the in-flight answer at once. */
   readonly waiters: number
-  /** Requests and executions of one caller; beyond: 429 before any claim. 0: no bound. */
+  /** Requests and executions of one caller. Beyond it: 429 before any claim. 0: no bound. */
   readonly inFlightPerScope: number
   /** Bytes of request and answer bodies held at once. */
   readonly bufferedBytes: number
-  /** Bytes of answers that the arbiter has not taken; at the bound new guarded requests get 503 before any claim. */
+  /** Bytes of answers that the arbiter has not taken. At the bound, new guarded requests get 503 before any claim. */
   readonly unsettledBytes: number
-  /** Bytes of settled answers kept in memory; at the bound the one that was asked for longest ago makes room. 0: none. */
+  /** Bytes of settled answers in memory. At the bound, the least recently used one is evicted. 0: none are kept. */
   readonly recentBytes: number
-  /** Of executions, waiters and buffered bytes: how much one caller, or one peer, may have while nobody else has anything; 1: no shares. */
+  /**
+   * The part of executions, waiters and buffered bytes that one caller, or one peer, may have while no other holds any.
+   * 1: no shares.
+   */
   readonly share: number
 }
-
-/** A route that has an inbox. */
-export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
 
 /** A route with `unknown: probe`. */
 export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
@@ -46,40 +46,40 @@ export interface Deps {
   readonly locks: LockStore
   readonly inbox: InboxStore
   readonly wakes: InboxSubscriptions
-  /** What this gateway and the others tell each other of their routes. */
+  /** What the gateways tell each other about their routes. */
   readonly registry: Registry
-  /** Of the routes that bound how many each caller has. */
+  /** Counts of records, for routes that bound them per caller or peer. */
   readonly counts: RecordCounts
-  /** Of the routes with mode drop. */
+  /** Marks of the routes with mode drop. */
   readonly marks: Marks
   readonly upstream: Upstream
   readonly tokens: TokenVerifier
   readonly clock: Clock
-  /** Absent: the gateway's own, over its stores; what they test by time does not know of it then. */
+  /** Absent: the gateway makes its own. The stores' own tests of time then do not use it. */
   readonly arbiterClock?: ArbiterClock
   readonly random: Random
   readonly meter: Meter
   readonly log: Log
-  /** Of an inbox: one line for nearly every delivery. */
+  /** Deliveries of an inbox: one line for nearly every one. */
   readonly deliveryLog: DeliveryLog
   /** Names this process in rows and logs. */
   readonly instance: string
   readonly limits: GatewayLimits
-  /** A claim that is not decided by then is given up: 503, and released unsent if it comes through later (P6). */
+  /** A claim that is undecided after this time is given up: 503. If it commits later, it is released unsent (P6). */
   readonly claimWithinMs: number
-  /** The longest lease of any route: nobody lapses before this long an unbroken contact with the arbiter (E2b). */
+  /** The longest lease of any route. A process lapses nothing before it has had unbroken contact with the arbiter for this long (E2b). */
   readonly longestLeaseMs: number
-  /** The longest that anything of any route is kept. Absent: a year. */
+  /** The longest retention of any route. Absent: a year. */
   readonly longestKeepMs?: number
-  /** The routes that ask the upstream what became of a request, by name. */
+  /** The routes with `unknown: probe`, by name. */
   readonly probed: ReadonlyMap<string, ProbedRoute>
-  /** The routes that have an inbox, by name. */
+  /** The routes with an inbox, by name. */
   readonly inboxes: ReadonlyMap<string, InboxRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
-  /** What ids may be keyed with, the newest first (core/record/schemes.ts). Absent: none. */
+  /** Secrets that ids may be keyed with, the newest first (core/record/schemes.ts). Absent: none. */
   readonly secrets?: readonly Buffer[]
-  /** The longest window of marks that are kept elsewhere than in the database. Absent: there are none. */
+  /** The longest window of marks that are kept outside the database. Absent: there are none. */
   readonly marksKeptMs?: number
 }
 

@@ -1,14 +1,12 @@
-/**
- * How far this process is on its way out, and what must end before it does. The phase only goes forward; app.ts says when.
- */
+/** The drain phase of this process, and the work that must end before the process does. Phases only advance, and app.ts advances them. */
 import type { Clock } from '../../ports/clock.ts'
 
 /**
  * - serving: requests are served and messages are delivered.
- * - draining: not ready any more. Requests are served; no message is taken from the inbox.
- * - refusing: new guarded requests get 503. Those under way go on.
- * - closing: whoever waits for an execution in another process is answered that it is in flight.
- * - stopped: the stores close. What could not be written is left to its lease.
+ * - draining: not ready any more. Requests are served. No message is taken from the inbox.
+ * - refusing: new guarded requests get 503. Running requests go on.
+ * - closing: requests that wait for an execution in another process get the in-flight answer.
+ * - stopped: the stores close. A claim that could not be settled ends with its lease.
  */
 export type DrainPhase = 'serving' | 'draining' | 'refusing' | 'closing' | 'stopped'
 
@@ -18,9 +16,9 @@ export class Drain {
   readonly #clock: () => Clock
   readonly #pauses = new Set<() => void>()
   #phase: DrainPhase = 'serving'
-  /** Deliveries of messages that are under way; each function cancels one. */
+  /** Running deliveries of messages. Each function cancels one. */
   readonly deliveries = new Set<() => void>()
-  /** Probes of upstreams that are under way; each function cancels one. */
+  /** Running probes of upstreams. Each function cancels one. */
   readonly probes = new Set<() => void>()
 
   constructor (clock: () => Clock) {
@@ -33,7 +31,7 @@ export class Drain {
   get closing (): boolean { return this.#reached('closing') }
   get stopped (): boolean { return this.#reached('stopped') }
 
-  /** A phase that has been passed already changes nothing. */
+  /** Does nothing if the phase is already reached. */
   advance (to: DrainPhase): void {
     if (this.#reached(to)) return
     this.#phase = to
@@ -42,7 +40,7 @@ export class Drain {
     for (const cancel of [...this.probes, ...this.deliveries]) cancel()
   }
 
-  /** Between two tries. Ends at once when the gateway stops, so that no try outlives the stores. */
+  /** The pause between two tries. It ends at once when the gateway stops, so that no try outlives the stores. */
   async pause (ms: number): Promise<void> {
     if (this.stopped) return
     const { promise, resolve } = Promise.withResolvers<void>()

@@ -1,6 +1,7 @@
 /**
- * By which ids this gateway knows its requests: those of the scheme that the database names (core/record/schemes.ts), as far as this
- * process has heard of it. Whoever asks the store by another one is told so, and asks again (ports.ts, Moved).
+ * The ids of requests, made by the scheme that the database names (core/record/schemes.ts).
+ * This process may not have heard of a switch. The store then refuses a claim under an old id, and the request is identified
+ * again (ports.ts, Moved).
  */
 import { keyHash, recordId } from '../../core/record/record-id.ts'
 import type { Identity } from '../../core/record/record-id.ts'
@@ -10,10 +11,10 @@ import { keysOf, NEWEST_RULES, schemeNames } from '../../core/record/schemes.ts'
 import type { Scheme, SchemeKeys, Schemes } from '../../core/record/schemes.ts'
 import type { Deps } from './deps.ts'
 
-/** Whose key it is, under given rules; null: under these nobody can tell. */
-export type ScopeUnder = (rules: Rules) => string | null
+/** The scope of a request under the given rules. null: these rules cannot tell whose it is. */
+export type ScopeByRules = (rules: Rules) => string | null
 
-/** A request as the store knows it, and by what. */
+/** The identity of a request, and what it was made of. */
 export interface Identified extends Identity {
   /** `id` as text. */
   readonly name: string
@@ -22,33 +23,33 @@ export interface Identified extends Identity {
   readonly keys: SchemeKeys
 }
 
-/** Its identity is none that is claimed by: it has to be found anew. Nothing was written under it. */
+/** The request's id cannot be claimed any more: it must be identified again. Nothing was written under the id. */
 export class IdentityMoved extends Error {
   constructor () {
     super('another scheme of ids claims, or a record of the one before stands')
   }
 }
 
-/** Of no database: nothing is ever claimed under it. */
-const UNHEARD = 0
+/** The number of no scheme: nothing is ever claimed under it. */
+const UNKNOWN_SCHEME = 0
 
-interface Known { readonly current: SchemeKeys, readonly earlier: SchemeKeys | null }
+interface ActiveKeys { readonly current: SchemeKeys, readonly earlier: SchemeKeys | null }
 
 export class Ids {
   readonly #deps: () => Deps
   #secrets: readonly Buffer[]
-  /** How long marks are kept that are not in the database, which therefore does not know whether any are left. */
+  /** How long marks outside the database are kept. The database cannot know whether any are left. */
   #marksKeptMs: number
   #schemes: Schemes | null = null
-  #known: Known | null = null
+  #activeKeys: ActiveKeys | null = null
   #blocked: string | null = null
-  #looking: Promise<void> | null = null
+  #refreshing: Promise<void> | null = null
   /**
-   * By scheme and route. What is lost becomes less, and its algorithms are no more than they were, unless another scheme claims: a
-   * failover may have undone a switch that was seen here, and the next one loses more.
+   * Cache of the fingerprint algorithms of lost records, by scheme and route. Lost records only become fewer: the cache misses none.
+   * A switch of schemes clears it: a failover may have undone an earlier switch, and the next one loses more.
    */
   readonly lostAlgorithms = new Map<string, readonly number[]>()
-  /** Called when another scheme claims than this process has heard of. */
+  /** Called when this process learns that another scheme claims. */
   onSwitch: () => void = () => {}
 
   constructor (deps: () => Deps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
@@ -57,84 +58,86 @@ export class Ids {
     this.#marksKeptMs = marksKeptMs
   }
 
-  /** A sentence, while this gateway cannot make the ids that its database is asked by. */
+  /** The reason why this gateway cannot make the ids of its database. null: it can. */
   get blocked (): string | null { return this.#blocked }
 
-  /** What it can make ids by, for the others. */
-  get names (): readonly string[] { return schemeNames(this.#secrets) }
+  /** The schemes by which this gateway can make ids. Other gateways read them in the registry. */
+  get supportedSchemes (): readonly string[] { return schemeNames(this.#secrets) }
 
-  /** As far as has been heard. */
+  /** The rules of the scheme that claims, as known here. */
   get rules (): Rules { return this.#keys().rules }
 
-  /** The secrets by which what is stored may have been hashed: that of today, and that of the scheme before. */
-  get keyed (): readonly SchemeKeys[] {
-    const { current, earlier } = this.#known ?? { current: this.#keys(), earlier: null }
+  /** The keys by which stored data may have been hashed: those of the current scheme, then those of the earlier one. */
+  get schemeKeys (): readonly SchemeKeys[] {
+    const { current, earlier } = this.#activeKeys ?? { current: this.#keys(), earlier: null }
     return earlier === null ? [current] : [current, earlier]
   }
 
-  /** It is looked for under the scheme before, too: something of it may be left. */
-  get inTransition (): boolean { return this.#schemes?.earlier?.isOver === false || this.#known?.earlier != null }
+  /** Requests are also looked for under the earlier scheme, because records of it may be left. */
+  get inTransition (): boolean { return this.#schemes?.earlier?.isOver === false || this.#activeKeys?.earlier != null }
 
-  /** The number of the scheme whose secret is lost, while anything of it is left; null: none is. */
+  /** The number of the scheme whose secret is lost, while records of it are left. null: none are. */
   get lost (): number | null {
     const earlier = this.#schemes?.earlier
     return earlier?.isLost === true && !earlier.isOver ? earlier.number : null
   }
 
-  /** Marks that were made so long ago are found by nobody. */
-  losesMarks (windowMs: number): boolean {
+  /** Whether marks of such a window may be under a lost secret, where they cannot be found. */
+  hasLostMarks (windowMs: number): boolean {
     const earlier = this.#schemes?.earlier
     return earlier?.isLost === true && earlier.ageMs < windowMs
   }
 
-  /** A reload. Marks of before it live on. */
+  /** For a reload. Marks that were made before it live on. */
   reconfigure ({ secrets = this.#secrets, marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>): void {
     this.#secrets = secrets
     this.#marksKeptMs = Math.max(this.#marksKeptMs, marksKeptMs)
-    if (this.#schemes !== null) this.#take(this.#schemes)
+    if (this.#schemes !== null) this.#apply(this.#schemes)
   }
 
-  /** The number of the scheme that claims, by somebody's word. */
-  async heard (scheme: number | undefined): Promise<void> {
-    if (scheme !== undefined && scheme !== this.#schemes?.current?.number) await this.look()
+  /** Refreshes if `scheme`, the number of the scheme that claims, is not the known one. */
+  async refreshIfChanged (scheme: number | undefined): Promise<void> {
+    if (scheme !== undefined && scheme !== this.#schemes?.current?.number) await this.refresh()
   }
 
   /**
-   * Asks the database. One at a time: who comes meanwhile may have been told otherwise since it began, and asks once
-   * more. @throws as the store does
+   * Asks the database which schemes it has. One question at a time. A caller that comes during a question asks again after it,
+   * because the answer may be older than what that caller knows. @throws as the store does
    */
-  async look (): Promise<void> {
-    await this.#looking?.catch(() => {})
-    this.#looking ??= this.#deps().records.schemes().then((schemes) => { this.#take(schemes) }).finally(() => { this.#looking = null })
-    await this.#looking
+  async refresh (): Promise<void> {
+    await this.#refreshing?.catch(() => {})
+    this.#refreshing ??= this.#deps().records.schemes()
+      .then((schemes) => { this.#apply(schemes) })
+      .finally(() => { this.#refreshing = null })
+    await this.#refreshing
   }
 
-  /** null: it is blocked. `knows`: something under this name is known in this process. */
-  identify (route: GuardedRoute, scopeUnder: ScopeUnder, key: string, knows: (name: string) => boolean): Identified | null {
+  /** null: blocked. `isInMemory`: this process knows something under that name. */
+  identify (route: GuardedRoute, scopeByRules: ScopeByRules, key: string, isInMemory: (name: string) => boolean): Identified | null {
     if (this.#blocked !== null) return null
-    const [now, before] = this.#both(route, scopeUnder, key)
+    const [now, before] = this.#identities(route, scopeByRules, key)
     if (now === null || before === null) return now
-    return !knows(now.name) && knows(before.name) ? before : now
+    return !isInMemory(now.name) && isInMemory(before.name) ? before : now
   }
 
-  /** The same, once the store has said that it has moved. @throws as the store does */
-  async identifyAnew (route: GuardedRoute, scopeUnder: ScopeUnder, key: string): Promise<Identified | null> {
+  /** The same after the store has said that the id has moved. @throws as the store does */
+  async identifyAnew (route: GuardedRoute, scopeByRules: ScopeByRules, key: string): Promise<Identified | null> {
     if (this.#blocked !== null) return null
-    const [now, before] = this.#both(route, scopeUnder, key)
-    // What is found under its earlier id keeps it.
-    return before !== null && await this.stands(route, before.id) ? before : now
+    const [now, before] = this.#identities(route, scopeByRules, key)
+    // A record under the earlier id keeps that id.
+    return before !== null && await this.exists(route, before.id) ? before : now
   }
 
-  #both (route: GuardedRoute, scopeUnder: ScopeUnder, key: string): [Identified | null, Identified | null] {
-    const { current, earlier } = this.#known ?? { current: this.#keys(), earlier: null }
-    const before = earlier === null ? null : made(earlier, route, scopeUnder, key, null)
-    const now = made(current, route, scopeUnder, key, before?.id ?? null)
-    // Under both rules alike, and without a secret: what stands there is found anyway.
+  #identities (route: GuardedRoute, scopeByRules: ScopeByRules, key: string): [Identified | null, Identified | null] {
+    const { current, earlier } = this.#activeKeys ?? { current: this.#keys(), earlier: null }
+    const before = earlier === null ? null : identityBy(earlier, route, scopeByRules, key, null)
+    const now = identityBy(current, route, scopeByRules, key, before?.id ?? null)
+    // The id is the same under both schemes: the rules agree, and there is no secret.
     return now !== null && before?.id.equals(now.id) === true ? [{ ...now, earlierId: null }, null] : [now, before]
   }
 
-  /** There is a record, a message or a mark. @throws as the store does */
-  async stands ({ name, idempotency: { drop } }: GuardedRoute, id: Buffer): Promise<boolean> {
+  /** Whether there is a record, a message or a mark under the id. @throws as the store does */
+  async exists ({ name, idempotency: { drop } }: GuardedRoute, id: Buffer): Promise<boolean> {
     const { records, inbox, marks } = this.#deps()
     if (drop !== null) return marks.of(name, drop).stands(id)
     const row = await records.look(id)
@@ -142,10 +145,10 @@ export class Ids {
   }
 
   #keys (): SchemeKeys {
-    return this.#known?.current ?? { number: UNHEARD, rules: NEWEST_RULES, secret: this.#secrets[0] ?? null }
+    return this.#activeKeys?.current ?? { number: UNKNOWN_SCHEME, rules: NEWEST_RULES, secret: this.#secrets[0] ?? null }
   }
 
-  #take (schemes: Schemes): void {
+  #apply (schemes: Schemes): void {
     this.#schemes = schemes
     const { current, earlier } = schemes
     if (current === null) return
@@ -157,7 +160,7 @@ export class Ids {
     if (typeof wrong === 'string' && wrong !== this.#blocked) {
       this.#deps().log.error({ event: 'id-scheme-unusable', scheme: current.name }, wrong)
     }
-    if (wrong === null && this.#known?.current.number !== current.number) {
+    if (wrong === null && this.#activeKeys?.current.number !== current.number) {
       this.#deps().log.info(
         { event: 'id-scheme-in-use', scheme: current.name, earlier: earlier?.name ?? null },
         'ids are made by this scheme'
@@ -165,14 +168,14 @@ export class Ids {
     }
     this.#blocked = typeof wrong === 'string' ? wrong : null
     if (typeof keys === 'string' || typeof before === 'string') return
-    const isNew = this.#known?.current.number !== keys.number
-    this.#known = { current: keys, earlier: before }
+    const isNew = this.#activeKeys?.current.number !== keys.number
+    this.#activeKeys = { current: keys, earlier: before }
     if (!isNew) return
     this.lostAlgorithms.clear()
     this.onSwitch()
   }
 
-  /** A sentence, where they cannot be had. */
+  /** The keys of the scheme, or the reason why this gateway cannot have them. */
   #keysOf (scheme: Scheme): SchemeKeys | string {
     const found = keysOf(scheme, this.#secrets)
     switch (found.kind) {
@@ -184,21 +187,21 @@ export class Ids {
   }
 }
 
-/** null: nobody can tell whose key it is, under these rules. */
-function made (
+/** null: these rules cannot tell whose the request is. */
+function identityBy (
   keys: SchemeKeys,
   { name: route }: GuardedRoute,
-  scopeUnder: ScopeUnder,
+  scopeByRules: ScopeByRules,
   key: string,
   earlierId: Buffer | null
 ): Identified | null {
-  const scope = scopeUnder(keys.rules)
+  const scope = scopeByRules(keys.rules)
   if (scope === null) return null
   const id = recordId(route, scope, key, keys.secret)
   return { id, name: id.toString('base64url'), scope, key, scheme: keys.number, earlierId, keys }
 }
 
-/** As the identity's scheme has it. */
+/** Hashed by the scheme of the identity. */
 export function keyHashOf ({ keys: { secret }, key }: Identified): Buffer {
   return keyHash(key, secret)
 }

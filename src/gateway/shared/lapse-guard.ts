@@ -1,60 +1,59 @@
 /**
- * E2b: nobody lapses or takes a lease in the dark. This process may do so only after one full lease of unbroken contact
- * with the arbiter: an outage longer than a lease would otherwise hand the records of the living to whoever reconnects
- * first. Start, any unavailable store and an own stall start the wait anew.
+ * E2b: a process may lapse or take a lease only after one full lease of unbroken contact with the arbiter.
+ * Otherwise, after an outage longer than a lease, the first process to reconnect would take the records of live ones.
+ * A start, an unavailable store and a stall of this process restart the wait.
  */
 import type { Clock } from '../../ports/clock.ts'
 
 export class LapseGuard {
   readonly #clock: Clock
   #leaseMs: number
-  /** Longest silence that still counts as unbroken. */
+  /** The longest silence that does not break contact. */
   readonly #silenceMs: number
-  readonly #mayBelieve: () => boolean
-  #sinceMs: number | null = null
-  #lastMs = 0
-  #lastWallMs = 0
+  readonly #isClockTrusted: () => boolean
+  #contactSinceMs: number | null = null
+  #lastContactMs = 0
+  #lastContactWallMs = 0
 
   /**
-   * `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat, and so short that with a renewal's period it
-   * is less than the shortest lease. `mayBelieve`: the arbiter's clock has not stepped ahead.
+   * `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat. Together with a renewal's period it must be
+   * shorter than the shortest lease. `mayBelieve`: the arbiter's clock has not stepped ahead.
    */
-  constructor (clock: Clock, leaseMs: number, silenceMs: number, mayBelieve: () => boolean = () => true) {
+  constructor (clock: Clock, leaseMs: number, silenceMs: number, isClockTrusted: () => boolean = () => true) {
     this.#clock = clock
     this.#leaseMs = leaseMs
     this.#silenceMs = silenceMs
-    this.#mayBelieve = mayBelieve
+    this.#isClockTrusted = isClockTrusted
   }
 
-  /** A reload: only ever longer, because leases of the old length may still stand. */
+  /** For a reload. It only grows, because leases of the old length may still be held. */
   lengthen (leaseMs: number): void {
     this.#leaseMs = Math.max(this.#leaseMs, leaseMs)
   }
 
   /** The arbiter has acknowledged a write. */
-  kept (): void {
-    if (!this.standing()) this.#sinceMs = this.#clock.monotonicMs()
-    this.#lastMs = this.#clock.monotonicMs()
-    this.#lastWallMs = this.#clock.wallMs()
+  confirmContact (): void {
+    if (!this.hasContact()) this.#contactSinceMs = this.#clock.monotonicMs()
+    this.#lastContactMs = this.#clock.monotonicMs()
+    this.#lastContactWallMs = this.#clock.wallMs()
   }
 
-  /** It does not answer. */
-  broken (): void {
-    this.#sinceMs = null
+  /** The arbiter does not answer. */
+  breakContact (): void {
+    this.#contactSinceMs = null
   }
 
-  /** The last word from the arbiter acknowledged a write, and not long ago. */
-  standing (): boolean {
-    // On both clocks: while the machine was suspended, perhaps together with the arbiter, nobody could renew and the
-    // monotonic one stood still.
-    const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastMs, this.#clock.wallMs() - this.#lastWallMs)
-    return this.#sinceMs !== null && silentMs <= this.#silenceMs
+  /** The arbiter acknowledged a write not long ago, and no call has failed since. */
+  hasContact (): boolean {
+    // Both clocks count. While the machine was suspended, no owner on it could renew, and the monotonic clock stood still.
+    const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastContactMs, this.#clock.wallMs() - this.#lastContactWallMs)
+    return this.#contactSinceMs !== null && silentMs <= this.#silenceMs
   }
 
-  /** It has been so for a lease, and leases are over when the arbiter says so: whoever lives could renew his. */
+  /** Contact has lasted one lease, and the arbiter's clock is trusted. Every live owner could renew its lease in that time. */
   mayLapse (): boolean {
-    if (!this.#mayBelieve()) return false
+    if (!this.#isClockTrusted()) return false
     const now = this.#clock.monotonicMs()
-    return this.standing() && now - (this.#sinceMs ?? now) >= this.#leaseMs
+    return this.hasContact() && now - (this.#contactSinceMs ?? now) >= this.#leaseMs
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Warnings about what callers and upstreams do, which would come with every request: the first of its kind is said, then at most
- * one a minute, with how many there were in between. Bounded: of many kinds the one said longest ago is forgotten, and whoever
- * makes ever new ones fills no log.
+ * Rate limit for warnings about callers and upstreams, which would otherwise be logged with every request.
+ * The first of a kind is logged, then at most one a minute, with the count of suppressed ones (`unsaid`).
+ * Memory is bounded: the least recently used kind is forgotten. A caller that invents new kinds cannot fill the log.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../ports/clock.ts'
@@ -9,45 +9,45 @@ import type { LogEvent } from '../../ports/log-events.ts'
 import type { Log } from '../../ports/telemetry.ts'
 
 const EVERY_MS = 60_000
-/** Names of fields are the clients' text: as many as a log has use for, and no more memory than that. */
+/** Names of fields come from clients. This bounds the memory for them. */
 const KINDS_MAX = 1_000
-/** Lines of one notice about one route in {@link EVERY_MS}: more names than the clients of a route misspell. */
+/** The most lines of one notice about one route in {@link EVERY_MS}. The clients of a route misspell fewer names. */
 const LINES_MAX = 20
 
-interface Said { readonly atMs: number, unsaid: number }
-interface Minute { readonly sinceMs: number, lines: number }
+interface LoggedWarning { readonly atMs: number, unsaid: number }
+interface LineWindow { readonly sinceMs: number, lines: number }
 
 export class Notices {
-  readonly #said = bounded<Said>()
-  readonly #minutes = bounded<Minute>()
-  readonly #where: () => { readonly clock: Clock, readonly log: Log }
+  readonly #logged = bounded<LoggedWarning>()
+  readonly #windows = bounded<LineWindow>()
+  readonly #deps: () => { readonly clock: Clock, readonly log: Log }
 
-  /** `where`: asked every time, since a reload changes it. */
-  constructor (where: () => { readonly clock: Clock, readonly log: Log }) {
-    this.#where = where
+  /** `deps`: read for every warning, because a reload changes it. */
+  constructor (deps: () => { readonly clock: Clock, readonly log: Log }) {
+    this.#deps = deps
   }
 
-  /** `which`: two warnings are the same if their event, route and `which` are the same. */
+  /** Two warnings are of one kind if their event, `route` and `which` are the same. */
   warn (event: LogEvent, route: string, which: string, fields: object, message: string): void {
-    const { clock, log } = this.#where()
+    const { clock, log } = this.#deps()
     const about = `${event}\0${route}`
     const name = `${about}\0${which}`
     const now = clock.monotonicMs()
-    const said = this.#said.get(name)
-    if (said !== undefined && now - said.atMs < EVERY_MS) {
-      said.unsaid++
+    const logged = this.#logged.get(name)
+    if (logged !== undefined && now - logged.atMs < EVERY_MS) {
+      logged.unsaid++
       return
     }
     if (!this.#hasLine(about, now)) return
-    this.#said.set(name, { atMs: now, unsaid: 0 })
-    log.warn({ event, route, ...fields, ...(said !== undefined && said.unsaid > 0 && { unsaid: said.unsaid }) }, message)
+    this.#logged.set(name, { atMs: now, unsaid: 0 })
+    log.warn({ event, route, ...fields, ...(logged !== undefined && logged.unsaid > 0 && { unsaid: logged.unsaid }) }, message)
   }
 
   #hasLine (about: string, now: number): boolean {
-    const known = this.#minutes.get(about)
-    const minute = known !== undefined && now - known.sinceMs < EVERY_MS ? known : { sinceMs: now, lines: 0 }
-    if (minute !== known) this.#minutes.set(about, minute)
-    return ++minute.lines <= LINES_MAX
+    const known = this.#windows.get(about)
+    const window = known !== undefined && now - known.sinceMs < EVERY_MS ? known : { sinceMs: now, lines: 0 }
+    if (window !== known) this.#windows.set(about, window)
+    return ++window.lines <= LINES_MAX
   }
 }
 

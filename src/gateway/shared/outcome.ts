@@ -1,6 +1,6 @@
 /**
- * What handle() answers, as a union. One kind per row of the table in docs/reference/http.md; http/ turns each into status, headers and
- * body and knows nothing else about the protocol.
+ * The result of handling a request. There is one kind for each row of the table in docs/reference/http.md.
+ * http/ turns each into status, headers and body, and knows nothing else about the protocol.
  */
 import type { Refusal } from '../../core/limits/limit.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
@@ -8,10 +8,20 @@ import type { Answer, RawHeaders } from '../../core/record/record.ts'
 
 export type AnswerBody = AsyncIterable<Buffer> & { destroy: (error?: Error) => void }
 
+/** Too large to keep, or a stream. Already settled as consumed (`stored`). Only the first requester gets the body. */
+export interface Streamed {
+  readonly kind: 'streamed'
+  readonly status: number
+  readonly headers: RawHeaders
+  readonly body: AnswerBody
+  readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
+  readonly stored: boolean
+}
+
 export type Outcome =
   /**
-   * Refused before anything was claimed. `close`: the connection must not be used again. `challenge`: what would be an answer to
-   * it, where the code alone does not say. `reason`: for the log line.
+   * Refused before anything was claimed. `close`: the connection must not be used again.
+   * `challenge`: the value of `WWW-Authenticate`, if it depends on the fault. `reason`: for the log line.
    */
   | {
     readonly kind: 'rejected'
@@ -21,46 +31,38 @@ export type Outcome =
     readonly challenge?: string
     readonly reason?: string
   }
-  /** The upstream's answer, of this execution. `stored: false`: the arbiter has not taken it (yet). */
+  /** The upstream's answer to this execution. `stored: false`: the arbiter has not taken it (yet). */
   | { readonly kind: 'executed', readonly answer: Answer, readonly stored: boolean, readonly expiresAtMs: number | null }
-  /** A stored answer: kept headers only. */
+  /** A stored answer, with the kept headers only. */
   | { readonly kind: 'replayed', readonly answer: Answer, readonly expiresAtMs: number }
-  /** Too large to keep, or a stream: already settled as consumed (`stored`), given whole to the first requester only. */
-  | {
-    readonly kind: 'streamed'
-    readonly status: number
-    readonly headers: RawHeaders
-    readonly body: AnswerBody
-    readonly as: 'consumed' | 'released' | 'indeterminate' | 'unprotected'
-    readonly stored: boolean
-  }
-  /** The upstream's answer says that nothing was done (or the route allows a second sending): the key is free again. */
+  | Streamed
+  /** The upstream's answer says that nothing was done, or the route allows a second sending. The key is free again. */
   | { readonly kind: 'released', readonly answer: Answer }
-  /** A hop's answer that does not know: given as it came, the record is indeterminate. */
+  /** The answer of a hop, which does not prove an outcome. It is passed on as it came, and the record is indeterminate. */
   | { readonly kind: 'hop', readonly answer: Answer }
-  /** Sent without protection, because the route says so and the stores are down. */
+  /** Sent without protection: the stores are down and the route has `onStoreDown: forward`. */
   | { readonly kind: 'unprotected', readonly answer: Answer }
   | {
     readonly kind: 'in-flight'
     readonly retryAfterMs: number
     readonly starter: boolean
-    /** In another process. */
+    /** The execution runs in another process. */
     readonly elsewhere: boolean
   }
-  /** `detail`: which event of several it is. */
+  /** `detail`: which event of a batch differs. */
   | { readonly kind: 'mismatch', readonly detail?: string }
   | { readonly kind: 'unknown', readonly timedOut: boolean }
   | { readonly kind: 'not-kept', readonly originalStatus: number }
   /**
-   * Certainly not sent: refused, DNS, TLS; or (`refusal`) there was no place for it among those that the upstream has. `lost`: and a retry
-   * will not be sent either (mode drop, marked before).
+   * Certainly not sent: connection refused, DNS or TLS failed. `refusal`: all connections to the upstream are taken.
+   * `lost`: a retry will not be sent either (mode drop, marked before).
    */
   | { readonly kind: 'unsent', readonly code: string, readonly refusal?: Refusal, readonly lost?: boolean }
-  /** Mode drop: it went through before, and goes no further. */
+  /** Mode drop: the event was forwarded before, and this one is not. */
   | { readonly kind: 'duplicate', readonly status: number }
   /**
-   * The upstream's answer, kept by nobody: mode drop, and (`ignored`) what the route's preset does not guard.
-   * `flagged`: to a duplicate that was forwarded as one.
+   * The upstream's answer, which is not kept: mode drop, or (`ignored`) a request that the route's preset does not guard.
+   * `flagged`: the answer to a duplicate that was forwarded with a flag.
    */
   | {
     readonly kind: 'passed'
@@ -69,21 +71,21 @@ export type Outcome =
     readonly body: Buffer | AnswerBody
     readonly as: 'executed' | 'released' | 'indeterminate' | 'unprotected' | 'flagged' | 'ignored'
   }
-  /** Of the same: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
+  /** The same modes: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
   | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
   /**
-   * In the inbox, durably: it is delivered later. `split`: a request that was taken apart, into as many messages as it
-   * had events. `names`: their ids as text.
+   * Durably in the inbox, and delivered later. `names`: the ids of its messages as text.
+   * `split`: the request was a batch, and each event became a message.
    */
   | {
     readonly kind: 'accepted'
     readonly names: readonly string[]
     readonly split: boolean
     readonly isNew: boolean
-    /** By `Prefer: respond-async`. */
+    /** Accepted because of `Prefer: respond-async`. */
     readonly preferred: boolean
   }
-  /** The arbiter cannot be reached; nothing was sent. `inDoubt`: it may have taken a message all the same. */
+  /** The arbiter cannot be reached, and nothing was sent. `inDoubt`: a message may have been accepted all the same. */
   | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
 /** Refused before anything was claimed. */

@@ -1,7 +1,8 @@
 /**
- * What this gateway has told the others that it executes (ports.ts, Registry), and whether it may believe that they know. Who
- * accepts without a claim beside an execution of the same key cannot see it, nor be seen: so nothing is claimed for a
- * sending before the registration of its route is acknowledged, and nothing is sent once it may be over.
+ * Registers the routes that this gateway executes, so that the other gateways know them (ports.ts, Registry).
+ * An acceptance without a claim and an execution of the same key cannot see each other.
+ * So nothing is claimed for a sending before the registration of its route is acknowledged.
+ * Nothing is sent once the registration may be over.
  */
 import { aspectsOf, BELIEVED_MS, executes } from '../../core/protocol/aspects.ts'
 import type { Aspects } from '../../core/protocol/aspects.ts'
@@ -14,49 +15,49 @@ import type { Ids } from './ids.ts'
 import type { Deps } from './deps.ts'
 
 /**
- * A request that came before a reload may still claim as its route said then. Its body has had a minute by then
- * (http/shared/body.ts); what comes later than this is refused.
+ * How long a removed route stays registered. A request that came before a reload may still claim by its old route.
+ * Its body may take a minute (http/shared/body.ts). A later claim is refused.
  */
 const KEPT_AFTER_RELOAD_MS = 120_000
 /**
- * An acceptance under way is over in milliseconds, and those behind the barrier wait for it; where commits take seconds
- * it is tried again, and longer.
+ * How long a registration waits for running acceptances. They take milliseconds, and new ones wait behind the barrier.
+ * If commits take seconds, the registration is tried again with a longer barrier.
  */
 const BARRIER_FIRST_MS = 250
 const BARRIER_LONGEST_MS = 2_000
-/** Between two tries, for those who come meanwhile: acceptances have their turn. */
-const PAUSE_MS = 100
+/** The pause between two tries, in which waiting acceptances get their turn. */
+const RETRY_PAUSE_MS = 100
 
-/** Which registration stands: 0 where none is needed. A claim made under one sends under the same, or not at all. */
-export type Registered = number
-const NONE_NEEDED: Registered = 0
+/** The number of a registration. 0: none is needed. A claim that is made under one is sent under the same one, or not at all. */
+export type RegistrationNumber = number
+const NONE_NEEDED: RegistrationNumber = 0
 
 export class Registration {
-  /** Of this process, for its signs of life too. */
+  /** The name of this process, in its heartbeats too. */
   readonly gateway: Buffer
   readonly #deps: () => Deps
-  readonly #ids: Pick<Ids, 'names' | 'rules'>
+  readonly #ids: Pick<Ids, 'supportedSchemes' | 'rules'>
   #served: readonly Route[] = []
-  /** As they are to be registered. */
+  /** The routes as they should be registered. */
   #wanted: readonly RegisteredRoute[] = []
   #isDue = false
-  /** Routes that executed before a reload, as they were, until when they are kept so. */
+  /** Routes that executed before a reload, as they were, and until when they stay registered. */
   readonly #leaving = new Map<string, { readonly was: RegisteredRoute, readonly untilMs: number }>()
-  /** Routes of which it is acknowledged that this gateway executes them. */
-  #held: ReadonlySet<string> = new Set()
-  #number: Registered = 1
-  /** Before the last acknowledged sign of life. */
-  #aliveAt: ClockReading | null = null
+  /** Routes whose registration as executing is acknowledged. */
+  #acknowledged: ReadonlySet<string> = new Set()
+  #number: RegistrationNumber = 1
+  /** Both clocks before the last acknowledged heartbeat. null: the registration is over. */
+  #lastHeartbeatAt: ClockReading | null = null
   #running: Promise<void> | null = null
   #barrierMs = BARRIER_FIRST_MS
 
-  constructor (deps: () => Deps, gateway: Buffer, ids: Pick<Ids, 'names' | 'rules'>) {
+  constructor (deps: () => Deps, gateway: Buffer, ids: Pick<Ids, 'supportedSchemes' | 'rules'>) {
     this.#deps = deps
     this.gateway = gateway
     this.#ids = ids
   }
 
-  /** The start, or a reload. */
+  /** Called at the start and at each reload. */
   reconfigure (routes: readonly Route[]): void {
     const nowMs = this.#deps().clock.monotonicMs()
     const before = this.#wanted
@@ -70,8 +71,8 @@ export class Registration {
     this.#isDue = true
   }
 
-  /** Other rules compare otherwise. */
-  comparesAnew (): void {
+  /** Other rules change how fingerprints compare, so the routes are registered again. */
+  rulesChanged (): void {
     this.#wanted = this.#wantedNow()
     this.#isDue = true
   }
@@ -87,20 +88,20 @@ export class Registration {
     return this.#wanted.find((each) => each.route === route)?.policy ?? null
   }
 
-  /** null: nothing may be claimed for a sending, nor sent. */
-  standing (route: string): Registered | null {
+  /** The valid registration of the route. null: nothing may be claimed for a sending, and nothing sent. */
+  current (route: string): RegistrationNumber | null {
     if (this.#deps().registry.name === 'none') return NONE_NEEDED
-    this.#lapse()
-    return this.#held.has(route) ? this.#number : null
+    this.#expireIfSilent()
+    return this.#acknowledged.has(route) ? this.#number : null
   }
 
-  /** @throws StoreUnavailable where the others cannot be told just now. */
-  async of (route: string): Promise<Registered> {
-    const standing = this.standing(route)
-    if (standing !== null) return standing
+  /** The valid registration. Registers the route first if there is none. @throws StoreUnavailable if it cannot be registered now. */
+  async ensure (route: string): Promise<RegistrationNumber> {
+    const current = this.current(route)
+    if (current !== null) return current
     const executing = this.#routes().some((each) => each.executes && each.route === route)
     if (executing) await this.register()
-    const now = this.standing(route)
+    const now = this.current(route)
     if (now === null) {
       throw new StoreUnavailable(
         'postgres',
@@ -113,24 +114,24 @@ export class Registration {
     return now
   }
 
-  /** A sign of life was acknowledged that was given after `at`. One that comes after too long a silence mends nothing. */
-  beaten (at: ClockReading): void {
-    if (this.#aliveAt === null) return
-    this.#lapse()
-    if (this.#aliveAt !== null) this.#aliveAt = at
+  /** A heartbeat was acknowledged that was sent after `at`. After too long a silence it does not revive the registration. */
+  heartbeatAcknowledged (at: ClockReading): void {
+    if (this.#lastHeartbeatAt === null) return
+    this.#expireIfSilent()
+    if (this.#lastHeartbeatAt !== null) this.#lastHeartbeatAt = at
   }
 
-  /** Every now and then. */
-  async look (): Promise<void> {
+  /** Called periodically. Registers again if the registration changed or was lost. */
+  async check (): Promise<void> {
     const { registry, clock } = this.#deps()
     if (registry.name === 'none') return
     const nowMs = clock.monotonicMs()
     for (const [route, { untilMs }] of this.#leaving) if (untilMs <= nowMs) this.#isDue = this.#leaving.delete(route)
-    if (!this.#isDue && !await registry.registered(this.gateway)) this.#end()
-    if (this.#isDue || this.#aliveAt === null) await this.register()
+    if (!this.#isDue && !await registry.registered(this.gateway)) this.#invalidate()
+    if (this.#isDue || this.#lastHeartbeatAt === null) await this.register()
   }
 
-  /** One at a time; who comes meanwhile has what the one under way comes to. */
+  /** One at a time. Concurrent callers share the result of the running one. */
   register (): Promise<void> {
     this.#running ??= this.#registerOnce().finally(() => { this.#running = null })
     return this.#running
@@ -138,52 +139,52 @@ export class Registration {
 
   async #registerOnce (): Promise<void> {
     const { registry, clock, instance } = this.#deps()
-    this.#lapse()
+    this.#expireIfSilent()
     this.#isDue = false
     const routes = this.#routes()
     const executing = new Set(routes.filter((each) => each.executes).map(({ route }) => route))
-    // Before the others know that it does not: whatever is claimed from now on is refused.
-    this.#held = new Set([...this.#held].filter((route) => executing.has(route)))
-    const isNew = [...executing].some((route) => !this.#held.has(route))
+    // Routes that stop executing go before the others know of it: later claims on them are refused.
+    this.#acknowledged = new Set([...this.#acknowledged].filter((route) => executing.has(route)))
+    const isNew = [...executing].some((route) => !this.#acknowledged.has(route))
     const at = readClocks(clock)
     try {
       await registry.register({
         gateway: this.gateway,
         instance,
-        schemes: this.#ids.names,
+        schemes: this.#ids.supportedSchemes,
         routes,
         barrierMs: isNew ? this.#barrierMs : null
       })
-      this.#held = executing
-      this.#aliveAt = at
+      this.#acknowledged = executing
+      this.#lastHeartbeatAt = at
       this.#barrierMs = BARRIER_FIRST_MS
     } catch (error) {
       this.#isDue = true
       this.#barrierMs = Math.min(this.#barrierMs * 2, BARRIER_LONGEST_MS)
-      // The database is there, and says "not yet": no reason to send what nobody protects (onStoreDown).
+      // The database answers "not yet". That is no outage, so onStoreDown must not apply.
       if (error instanceof StoreUnavailable && error.answered) {
-        await new Promise<void>((resolve) => { clock.after(PAUSE_MS, resolve) })
+        await new Promise<void>((resolve) => { clock.after(RETRY_PAUSE_MS, resolve) })
         throw new StoreUnavailable(error.store, 'register', true, error, true)
       }
       throw error
     }
   }
 
-  /** One that is leaving is registered as it is now, or as it was if there is none of its name any more; and executes. */
+  /** A leaving route is registered as executing, in its new form, or in its old form if its name is gone. */
   #routes (): RegisteredRoute[] {
     const routes = new Map([...Array.from(this.#leaving.values(), ({ was }) => was), ...this.#wanted].map((each) => [each.route, each]))
     return Array.from(routes.values(), (each) => ({ ...each, executes: each.executes || this.#leaving.has(each.route) }))
   }
 
-  /** Silent for too long, on either clock: the others may have stopped reckoning with it. */
-  #lapse (): void {
-    if (this.#aliveAt === null) return
-    if (sinceMs(this.#deps().clock, this.#aliveAt) >= BELIEVED_MS) this.#end()
+  /** After too long a silence, on either clock, the others may no longer count on this registration. */
+  #expireIfSilent (): void {
+    if (this.#lastHeartbeatAt === null) return
+    if (sinceMs(this.#deps().clock, this.#lastHeartbeatAt) >= BELIEVED_MS) this.#invalidate()
   }
 
-  #end (): void {
-    this.#held = new Set()
-    this.#aliveAt = null
+  #invalidate (): void {
+    this.#acknowledged = new Set()
+    this.#lastHeartbeatAt = null
     this.#number++
     this.#isDue = true
   }

@@ -1,13 +1,12 @@
-/** What the phases of one request say of themselves, for its line in the log. */
 import type { Holder } from '../../core/limits/limit.ts'
 
-/** Timings and facts of one request's way, for its log line. Milliseconds. */
+/** What the phases of a request record for its log line. Times are in milliseconds. */
 export interface Steps {
   record?: string
-  /** Which source the key came from, where there are several. */
+  /** The source of the key, if the route has several. */
   keyFrom?: string
   attempt?: number
-  /** Until its caller was known: a token may have to be verified first. */
+  /** Time to identify the caller, with the verification of a token. */
   scopeMs?: number
   bodyMs?: number
   fingerprintMs?: number
@@ -17,6 +16,6 @@ export interface Steps {
   waitMs?: number
   requestBytes?: number
   reason?: string
-  /** In whose share it counts; not for the line. */
+  /** Whose share the request counts in. It is not logged. */
   holder?: Holder
 }

@@ -1,9 +1,7 @@
-/**
- * Waiting with an end. Never cancels what it waits for: an execution goes on behind whoever has stopped waiting (E1).
- */
+/** Waiting with a timeout. A timeout never cancels the work: an execution goes on when its waiters have left (E1). */
 import type { Clock } from '../../ports/clock.ts'
 
-export const TIMED_OUT = Symbol('out of patience')
+export const TIMED_OUT = Symbol('timed out')
 
 /** The promise's value, or {@link TIMED_OUT} after `ms`. Rejects only as the promise does. */
 export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
@@ -19,7 +17,7 @@ export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise
   })
 }
 
-/** As {@link withTimeout}, and timed out too when `gone` resolves: nobody is left to be told. */
+/** As {@link withTimeout}. It also times out when `gone` resolves, because then no client waits for the answer. */
 export async function withTimeoutOrGone<T> (
   clock: Clock,
   ms: number,
@@ -34,6 +32,6 @@ export async function pause (clock: Clock, ms: number): Promise<void> {
   await new Promise<void>((resolve) => { clock.after(ms, resolve) })
 }
 
-/** Polling for an execution in another process: quick at first, for most end soon; then once a second. */
+/** Polling for an execution in another process. It starts fast because most end soon, and slows down to once a second. */
 export const POLL_FIRST_MS = 250
 export const POLL_LONGEST_MS = 1_000

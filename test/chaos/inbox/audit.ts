@@ -1,6 +1,6 @@
 /**
- * Who changed which message how, from inside the database: a trigger that this harness installs notes every change in the very
- * transaction that makes it. When a turn is called is left out: it changes no state.
+ * The audit of the messages, inside the database. A trigger of this harness records every change in the same transaction.
+ * Calls of a group's next turn are left out, because they change no state.
  */
 import type { MessageState } from '../../../src/core/inbox/message.ts'
 import { triggersOn, withClient } from '../audit.ts'
@@ -27,7 +27,7 @@ $$;
 ${triggersOn('onceway.messages', 'new.state <> old.state or new.owner is distinct from old.owner or new.attempt <> old.attempt or new.tries <> old.tries')}
 `
 
-/** What a message became. */
+/** The new state of a message. */
 export interface Change {
   readonly atMs: number
   readonly gone: boolean
@@ -43,7 +43,7 @@ export interface Change {
   readonly call: string
 }
 
-/** What an operator changed: the state and the attempt that the message had by then. */
+/** An operator's change: the state and the attempt of the message at that time. */
 export interface ByHand {
   readonly record: string
   readonly atMs: number
@@ -56,7 +56,7 @@ export async function installMessageAudit (url: string): Promise<void> {
   await withClient(url, async (client) => { await client.query(INSTALL) })
 }
 
-/** Everything that was changed and committed, in its order. */
+/** All committed changes, in order. */
 export async function readChanges (url: string): Promise<Change[]> {
   return readChangesOf(
     url,

@@ -1,4 +1,4 @@
-/** The consumer of a run in mode inbox: it takes what is delivered to it, and some messages it never wants. */
+/** The consumer of a run in mode inbox. It takes deliveries, and refuses some messages for good. */
 import { serveMisbehaving } from '../misbehaving.ts'
 import type { ConsumerLine } from './consumer.ts'
 import { GONE } from './routes.ts'
@@ -8,10 +8,7 @@ import type { Poison } from './wishes.ts'
 serveMisbehaving<ConsumerLine>({
   name: 'consumer',
 
-  /**
-   * Mostly quick; `slow`: long enough for others to begin beside it, if they may; `slower`: for as long as it takes to
-   * find a worker dead.
-   */
+  /** Mostly quick. `slow`: others can begin beside it, if allowed. `slower`: as long as the detection of a dead worker. */
   latencyMs: (pace, random) => {
     if (pace === 'slower') return random.between(2_000, 4_000)
     if (pace === 'slow') return random.between(50, 400)

@@ -1,4 +1,4 @@
-/** What the consumer of a run in mode inbox writes down of what it was sent. Shapes. */
+/** What the consumer of a run in mode inbox records of its requests. Types only. */
 import type { Sent } from '../witness.ts'
 
 /** It has the whole request. */

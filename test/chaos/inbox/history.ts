@@ -1,6 +1,6 @@
 /**
- * From what a run in mode inbox left behind to all that is known of each message: who asked for it and was told what, when each
- * delivery left its gateway, what the consumer saw and said, and what became of it in the database. Pure.
+ * The history of each message of a run in mode inbox: requests and answers, when each delivery left its gateway, what the consumer saw
+ * and answered, and the changes in the database. Pure.
  */
 import type { Incarnation } from '../gateways.ts'
 import type { Stamp } from '../stamps.ts'
@@ -31,9 +31,9 @@ export interface Sending {
   readonly call: string
   /** When its first bytes were seen on the network, whatever became of them. */
   readonly atMs: number
-  /** By a process that had just been woken: it may have decided so before. */
+  /** By a process that had just resumed: it may have decided before. */
   readonly isWoken: boolean
-  /** It was executed at once: nobody asked for the inbox. */
+  /** It was executed at once, because the client did not ask for the inbox. */
   readonly isExecution: boolean
   /** The consumer has it. */
   readonly print: string | null
@@ -52,7 +52,7 @@ export interface Message {
   readonly row: Change | null
 }
 
-/** A process that was frozen between its check and its write, writes when it is woken: for so long it is excused. */
+/** A process that was frozen between its check and its write writes when it resumes. It is excused for this long. */
 const WOKEN_MS = 1_000
 export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
   const sendings = Map.groupBy(sendingsOf(evidence), ({ record }) => record)
@@ -74,7 +74,7 @@ export function messagesOf (evidence: InboxEvidence): Map<string, Message> {
   }]))
 }
 
-/** A stamp for each that came by the network; what the consumer saw belongs to one of them. */
+/** A stamp for each that came by the network. What the consumer saw belongs to one of them. */
 function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): Sending[] {
   const answers = new Map(
     consumed.flatMap((line) => 'answeredMs' in line ? [[line.delivery, { atMs: line.answeredMs, status: line.status }] as const] : [])
@@ -95,7 +95,7 @@ function sendingsOf ({ calls, consumed, stamps, incarnations }: InboxEvidence): 
       answer: line === undefined ? null : answers.get(line.delivery) ?? null
     }
   })
-  // Seen by the consumer and by nobody on the way: it came twice out of one sending, or past the network.
+  // Seen by the consumer and not on the network: it arrived twice from one sending, or bypassed the network.
   const unstamped = Array.from(seen.values()).flat().map(({ record, attempt, call, atMs, print, delivery }): Sending =>
     ({ record, attempt, call, atMs, isWoken: false, isExecution: plain.has(call), print, answer: answers.get(delivery) ?? null }))
   return [...sendings, ...unstamped].sort((one, other) => one.atMs - other.atMs)
@@ -115,7 +115,7 @@ export function isExcused (message: Message, { attempt, atMs, isWoken }: Sending
   return isWoken && ended !== undefined && ended.atMs < atMs
 }
 
-/** From when to when a delivery was somebody's. */
+/** The time in which a delivery had an owner. */
 export function possessionOf (
   { changes }: Message,
   attempt: number

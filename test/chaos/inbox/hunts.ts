@@ -1,4 +1,4 @@
-/** What a run in mode inbox leans on so that one particular lie shows within seconds. Used on broken builds only. */
+/** What a run in mode inbox emphasises so that one particular lie shows within seconds. Used on broken builds only. */
 import { SHORT_WORKER_LEASE } from '../../broken/inbox-lies.ts'
 import type { INBOX_LIES } from '../../broken/inbox-lies.ts'
 import type { PlannedFault } from '../plan.ts'
@@ -16,13 +16,13 @@ interface InboxHunt {
   readonly seconds: number
   readonly messages: number
   readonly emphasis: InboxEmphasis
-  /** The sentences that the lie breaks; one of them must be found broken. */
+  /** The rules that the lie breaks. One of them must be reported. */
   readonly breaks: readonly InboxRule[]
-  /** Shown by what comes after the end of a worker's lease. */
+  /** Shows after the end of a worker's lease. */
   readonly shortLease?: boolean
 }
 
-/** Nobody twice, nobody else: what shows is what deliveries do. */
+/** No repeated and no foreign requests: the lie shows in deliveries. */
 const PLAIN = { twinShare: 0, otherShare: 0, leaveShare: 0 }
 
 function faults (kind: FaultKind, atMs: readonly number[], forMs: number): PlannedFault[] {
@@ -78,7 +78,7 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
     emphasis: { plan: [], habits: { ...PLAIN, routes: { wish: 1 } } },
     breaks: ['N2', 'N5']
   },
-  // Woken with answers to deliveries that others have taken over, and have under way: with few messages, so that those go out at once.
+  // Resumed with answers to deliveries that others have taken over and are sending. There are few messages, so they go out at once.
   'settle-any-token': {
     seconds: 19,
     messages: 100,
@@ -88,10 +88,10 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
   }
 }
 
-/** What is wrong with the hunt; null: the lie was found out. */
+/** What is wrong with the hunt. null: the broken build was detected. */
 export async function huntInbox (name: InboxLie): Promise<string | null> {
   const { seconds, messages, emphasis, breaks, shortLease = false } = INBOX_HUNTS[name]
-  // What a liar leaves open need not be waited for.
+  // The run does not wait for what a broken build leaves open.
   const result = await runInbox({
     seed: SEED,
     seconds,

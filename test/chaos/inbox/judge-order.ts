@@ -1,7 +1,8 @@
 /**
- * N4, order in a group: what was accepted before another one was sent goes first. Nothing is handed out while one before it
- * is open (or dead or held, where that stops the group), and nothing is sent while the consumer is still at work on another
- * one of the group, but where nobody heard its answer: a connection was cut, a time-out passed, a process died. Pure.
+ * N4, order in a group. Pure.
+ * - A message that was accepted before another one was sent goes first.
+ * - No message is taken while an earlier one is open (or dead or held, if that stops the group).
+ * - No message is sent while the consumer works on another one of the group. Excused: its answer was lost by a cut, a timeout or a death.
  */
 import type { Change } from './audit.ts'
 import { deliveriesOf, isExcused, possessionOf } from './history.ts'
@@ -10,12 +11,12 @@ import type { InboxFound, Message, Sending } from './history.ts'
 interface Ordered {
   readonly message: Message
   readonly stops: boolean
-  /** The earliest that its sender may have thought of it. */
+  /** The earliest time at which its sender may have sent it. */
   readonly askedMs: number
   /** Within its request. */
   readonly index: number
   readonly firstCall: string
-  /** When somebody knew that it was accepted. */
+  /** When a client knew that it was accepted. */
   readonly toldMs: number
 }
 
@@ -25,7 +26,7 @@ export function groupsOf (messages: ReadonlyMap<string, Message>): Map<string, O
     const [first] = message.calls
     const index = first?.wish.parts.findIndex(({ record }) => record === message.record) ?? -1
     if (first === undefined || message.changes.length === 0) return []
-    // One that is in no order is a group of its own: its deliveries come one after another as well.
+    // A message without an order is a group of its own: its deliveries come one after another as well.
     const group = first.wish.parts[index]?.group ?? message.record
     const told = message.calls.flatMap(({ told, toldMs }) => told?.kind === 'accepted' && toldMs !== null ? [toldMs] : [])
     return [{
@@ -64,7 +65,7 @@ export function judgeOrder (group: readonly Ordered[]): InboxFound[] {
   return [...found, ...judgeOverlaps(group)]
 }
 
-/** A request that is sent after the other one was told 202; or the same one, further behind. */
+/** A request that was sent after the other one got 202, or a later part of the same request. */
 function isBefore (earlier: Ordered, later: Ordered): boolean {
   return earlier.toldMs < later.askedMs || (earlier.firstCall === later.firstCall && earlier.index < later.index)
 }
@@ -79,7 +80,7 @@ function stateAt ({ changes }: Message, atMs: number): Change | undefined {
   return changes.findLast((change) => change.atMs <= atMs)
 }
 
-/** By an operator, who puts it back in front of those that have gone on meanwhile: who took one at that moment did not see it. */
+/** An operator puts it back before messages that have gone on meanwhile. A worker that took one at that moment did not see it. */
 function wasJustAskedFor ({ byHand }: Message, atMs: number): boolean {
   return byHand.some((each) => each.action === 'retry' && Math.abs(atMs - each.atMs) <= AT_ONCE_MS)
 }
@@ -87,10 +88,7 @@ function wasJustAskedFor ({ byHand }: Message, atMs: number): boolean {
 /** A statement of an operator, from its beginning to its commit. */
 const AT_ONCE_MS = 1_000
 
-/**
- * Of a group, and of one message. The gateway took the answer of one only after it was given: what it sent because of
- * that came later still.
- */
+/** For a group, and for one message. The gateway took an answer only after it was given, and the next sending came later. */
 function judgeOverlaps (group: readonly Ordered[]): InboxFound[] {
   const sent = group
     .flatMap(({ message }) => deliveriesOf(message).map((sending) => ({ message, sending })))
@@ -114,7 +112,7 @@ function judgeOverlaps (group: readonly Ordered[]): InboxFound[] {
   return found
 }
 
-/** What the consumer said stands in the database as the end of this delivery. */
+/** Whether the database has the consumer's answer as the end of this delivery. */
 function wasHeard (message: Message, { attempt, answer }: Sending): boolean {
   return answer !== null && possessionOf(message, attempt).ended?.status === answer.status
 }

@@ -1,6 +1,9 @@
 /**
- * N8, the states say what was: delivered means that the consumer said yes to that delivery, dead that it said never or that
- * the route's patience was over, held that nobody knows, again that it was asked for once more with reason. Pure.
+ * N8: the states are true. Pure.
+ * - delivered: the consumer accepted that delivery.
+ * - dead: it refused the message for good, or the route gave up.
+ * - held: the outcome is unknown.
+ * - again: there was a reason for another delivery.
  */
 import { UPSTREAM_TIMEOUT_MS } from '../routes.ts'
 import type { Change } from './audit.ts'
@@ -19,7 +22,7 @@ export function judgeStates (message: Message): InboxFound[] {
   })
 }
 
-/** What a delivery came to. */
+/** The result of a delivery. */
 function endedWrongly (message: Message, route: InboxRoute, { attempt, tries, atMs: takenMs }: Change, ended: Change): string | null {
   const { state, status, error, atMs } = ended
   const sending = message.sendings.find((each) => each.attempt === attempt && !each.isExecution)
@@ -45,14 +48,14 @@ function endedWrongly (message: Message, route: InboxRoute, { attempt, tries, at
   }
 }
 
-/** The gateway's clock and the database's may run apart by so much within one time-out. */
+/** How far the gateway's clock and the database's may drift apart within one timeout. */
 const CLOCKS_MS = 50
 
 function isSaid (sending: Sending | undefined, status: number, atMs: number): boolean {
   return sending?.answer?.status === status && sending.answer.atMs <= atMs + 1
 }
 
-/** Held for an answer that says nothing of what was done (a hop's 502 or 504) is not held without cause. */
+/** An answer that does not prove an outcome (a hop's 502 or 504) is a reason to hold a message. */
 function isHeardAs ({ error }: Change, { answer }: Sending): boolean {
   return error === `HTTP_${answer?.status}` && answer?.status !== 502 && answer?.status !== 504
 }
@@ -74,7 +77,7 @@ function deadWrongly (
   return ageMs + BACKOFF_LONGEST_MS >= route.ageMaxMs ? null : `${said} after ${Math.round(ageMs)} ms`
 }
 
-/** What nobody delivered: accepted, handed out, or changed by hand. */
+/** Changes without a delivery: accepted, taken, or changed by an operator. */
 function changedWrongly ({ byHand }: Message, before: Change | undefined, { state, gone, attempt }: Change): string | null {
   if (gone) return 'it was deleted, long before its time'
   if (before === undefined) return state === 'waiting' ? null : `it began as ${state}`

@@ -1,4 +1,4 @@
-/** The judge of mode inbox sees each kind of wrong, and excuses what a killed process or a lost answer explains, and nothing else. */
+/** The judge of mode inbox reports each kind of error, and excuses only what a killed process or a lost answer explains. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Incarnation } from '../gateways.ts'
@@ -58,7 +58,7 @@ function stamp (wish: Wish, atMs: number, attempt: number, call = 'a'): Stamp {
 
 let deliveries = 0
 
-/** Seen by the consumer, and answered a while later; status null: never. */
+/** Seen by the consumer, and answered a while later. Status null: never. */
 function consumed (
   wish: Wish,
   atMs: number,
@@ -119,7 +119,7 @@ function evidence (...parts: ReadonlyArray<Partial<InboxEvidence>>): InboxEviden
   }
 }
 
-/** Each sentence once. */
+/** Each description once. */
 function found (...parts: ReadonlyArray<Partial<InboxEvidence>>): string[] {
   return Array.from(new Set(judgeInbox(evidence(...parts)).found.map(({ invariant }) => invariant)))
 }

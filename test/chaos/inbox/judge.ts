@@ -1,6 +1,6 @@
 /**
- * What is wrong with what a run in mode inbox left behind: N1 to N9 (docs/concepts/protocol.md) are asked of each
- * message; order (N4) of each group, in judge-order.ts; what the states say (N8) in judge-states.ts. Pure.
+ * Finds the violations of a run in mode inbox: N1 to N9 (docs/concepts/protocol.md) for each message.
+ * judge-order.ts checks the order in groups (N4), and judge-states.ts the states (N8). Pure.
  */
 import { deliveriesOf, isExcused, messagesOf, possessionOf } from './history.ts'
 import type { InboxEvidence, InboxFound, Message, Sending } from './history.ts'
@@ -11,12 +11,12 @@ import { meaningOf } from './routes.ts'
 
 export interface InboxJudgement {
   readonly found: readonly InboxFound[]
-  /** Deliveries that a process which had just been woken sent after its message had been taken from it (protocol §10). */
+  /** Deliveries of a process that had just resumed, after it had lost the message (protocol §10). */
   readonly excused: number
   readonly messages: ReadonlyMap<string, Message>
 }
 
-/** A delivery leaves up to this much before it is seen on the network of a busy machine; a sixth of a worker's lease is twice that. */
+/** A delivery leaves up to this much before it is seen on the network of a busy machine. A sixth of a worker's lease is twice that. */
 const SEEN_LATE_MS = 1_000
 
 export function judgeInbox (evidence: InboxEvidence): InboxJudgement {
@@ -46,7 +46,7 @@ function nameOf (message: Message): string {
 
 // ---------------------------------------------------------------- message by message
 
-/** N1: what was answered with 202 is there, and came to an end that has a name. */
+/** N1: a message that was answered with 202 is there, and has a named end. */
 function judgeKept (message: Message): InboxFound[] {
   const { record, calls, row } = message
   const told = calls.find(({ told }) => told?.kind === 'accepted')
@@ -60,7 +60,7 @@ function judgeKept (message: Message): InboxFound[] {
     : []
 }
 
-/** N2: handed out to whoever sends it, each number once, one after another; sent by nobody from whom it was taken. */
+/** N2: deliveries are numbered, one after another, each number once. A worker that lost the message does not send it. */
 function judgeDeliveries (message: Message): { readonly found: InboxFound[], readonly excused: number } {
   const { record } = message
   const found: InboxFound[] = []
@@ -88,7 +88,7 @@ function judgeDeliveries (message: Message): { readonly found: InboxFound[], rea
   return { found, excused }
 }
 
-/** N3: one key is one message, and nobody else's request is called accepted under it. */
+/** N3: one key is one message, and no other caller's request is called accepted under it. */
 function judgeKey (message: Message): InboxFound[] {
   const { record, calls } = message
   const accepted = calls.filter(({ told }) => told?.kind === 'accepted')
@@ -107,7 +107,7 @@ function judgeKey (message: Message): InboxFound[] {
   return found
 }
 
-/** Of the request that was accepted, whoever was told so. */
+/** Of the accepted request, whichever call got the answer. */
 function acceptedPrint ({ record, calls, changes }: Message): string | null {
   const accepted = calls.find(({ call }) => call === changes[0]?.call)
   return accepted === undefined ? null : printIn(accepted.wish, record)
@@ -117,7 +117,7 @@ function printIn ({ parts }: Call['wish'], record: string): string {
   return parts.find((part) => part.record === record)?.print ?? ''
 }
 
-/** N5: a key is executed or accepted. What was executed and let go (the consumer said "not done") is free for either. */
+/** N5: a key is executed or accepted. After an execution that released it ("not done"), it is free for either. */
 function judgeWays (message: Message): InboxFound[] {
   const { record, sendings, calls } = message
   const route = calls[0]?.wish.route
@@ -137,7 +137,7 @@ function judgeWays (message: Message): InboxFound[] {
     : []
 }
 
-/** N6: where it holds, what the consumer may have is sent again by nobody but an operator. */
+/** N6: on a route that holds, only an operator resends what the consumer may have. */
 function judgeHeld (message: Message): InboxFound[] {
   const { record, calls, byHand } = message
   const route = calls[0]?.wish.route
@@ -171,7 +171,7 @@ function judgeBytes (message: Message): InboxFound[] {
       }]
 }
 
-/** N3: a message has an id that somebody asked for. */
+/** N3: a message has an id that some client asked for. */
 function judgeStrangers ({ changes }: InboxEvidence, messages: ReadonlyMap<string, Message>): InboxFound[] {
   const strangers = new Set(changes.map(({ record }) => record).filter((record) => messages.get(record)?.calls.length === 0))
   return Array.from(strangers, (record) => ({

@@ -1,4 +1,4 @@
-/** What the senders of a run sent and were told, as it happens. Judges nothing. */
+/** Records requests and answers of the senders of a run. Judges nothing. */
 import { pairs } from '../../../src/core/headers/lines.ts'
 import type { ToldKind } from '../../harness/history.ts'
 import type { Ask, Asked } from '../asking.ts'
@@ -19,17 +19,17 @@ export interface Call {
   readonly prefers: boolean
   readonly door: number
   readonly atMs: number
-  /** null: it was cut off, or left. */
+  /** null: the connection was cut, or the client left. */
   told: InboxTold | null
   toldMs: number | null
 }
 
 export class InboxLedger {
   readonly calls: Call[] = []
-  /** By status, and what is no status: cut, left, hung. */
+  /** By status, or cut, left, hung. */
   readonly answers = new Map<string, number>()
   readonly kinds = new Map<string, number>()
-  /** Sentences: answers that should not exist. */
+  /** Descriptions of answers that should not exist. */
   readonly strange: string[] = []
   worstAnswerMs = 0
 
@@ -43,7 +43,7 @@ export class InboxLedger {
     }
   }
 
-  /** Returns what was told, in one word. */
+  /** Returns the kind of answer. */
   answered (call: Call, asked: Asked, tookMs: number): string {
     count(this.answers, typeof asked === 'string' ? asked : String(asked.status))
     if (typeof asked === 'string') {
@@ -56,7 +56,7 @@ export class InboxLedger {
       this.strange.push(`${call.call} was told what nothing allows: ${told}`)
       return 'strange'
     }
-    // The clock tells whole milliseconds, rounded down: what it was told happened before the next one.
+    // The clock has whole milliseconds, rounded down. The answer happened before the next millisecond.
     call.told = told
     call.toldMs = Date.now() + 1
     count(this.kinds, told.kind)
@@ -64,7 +64,7 @@ export class InboxLedger {
   }
 }
 
-/** A sentence: an answer that no row of docs/guides/accept-now-deliver-later.md allows on this route. */
+/** The description of an answer that docs/guides/accept-now-deliver-later.md does not allow on this route. */
 function toldByInbox ({ route, parts }: Wish, answer: WireAnswer): InboxTold | string {
   if (fieldOf(answer, 'idempotency-status') === 'accepted') return acceptance(answer, route.batch)
   const told = toldBy(answer)

@@ -1,13 +1,13 @@
 /**
- * Who looks after what deliveries left behind, by the command line: now and then during the faults, and at the end until
- * nothing waits any more. Messages that are held are asked for again, dead ones too or, at the end, discarded: their groups go on.
+ * An operator on the command line: now and then during the faults, and at the end until no message waits.
+ * Held and dead messages are retried. At the end dead ones are discarded, so that their groups go on.
  */
 import { spawn } from 'node:child_process'
 import { MAIN, ownEnvironment } from '../gateways.ts'
 import { pause } from '../stores.ts'
 import { readOpen } from './audit.ts'
 
-/** A command that finds no database gives up by itself before that. */
+/** A command without a database gives up before that. */
 const COMMAND_MS_MAX = 20_000
 
 export class Operator {
@@ -21,7 +21,7 @@ export class Operator {
     this.#database = database
   }
 
-  /** Every `everyMs`, until `isOver`. What fails under faults is tried again the next time. */
+  /** Runs every `everyMs`, until `isOver`. Commands that fail under faults are tried again the next time. */
   async lookAfter (everyMs: number, isOver: Promise<void>): Promise<void> {
     let over = false
     void isOver.then(() => { over = true })
@@ -32,13 +32,13 @@ export class Operator {
     }
   }
 
-  /** Everything is well again. Resolves when nothing is open, or after `mostMs`: to what still is, by route and state. */
+  /** After the faults. Resolves when nothing is open, or after `mostMs`, to what is still open by route and state. */
   async untilDone (mostMs: number): Promise<ReadonlyMap<string, number>> {
     await this.#say(['retry', '--state', 'held'])
     for (const endsAt = performance.now() + mostMs; ;) {
       const open = await readOpen(this.#database)
       if (open.size === 0 || performance.now() > endsAt) return open
-      // What waits behind a dead one of its group waits for somebody.
+      // A message behind a dead one of its group waits for an operator.
       if (Array.from(open.keys()).every((name) => name === 'stops waiting')) {
         await this.#say(['discard', '--state', 'dead', '--route', 'stops'])
       }

@@ -1,4 +1,4 @@
-/** What a run in mode inbox says when it is over: for a terminal, and as the report that is kept with the sources. Pure text. */
+/** The output of a run in mode inbox: for a terminal, and as the report that is kept with the sources. Pure text. */
 import { versions } from '../../harness/versions.ts'
 import { listed, rowsOf, total } from '../counts.ts'
 import type { Counts } from '../counts.ts'

@@ -1,7 +1,7 @@
 /**
- * The routes of a run in mode inbox and the gateways' configuration: in order or not, held or sent again, taken apart, and one
- * on which clients ask for the inbox beside others that do not. What an answer means to a delivery is told here once more:
- * the checker must not ask the code that it checks.
+ * The routes of a run in mode inbox and the gateways' configuration: ordered or not, held or resent, split, and one on which only some
+ * clients ask for the inbox. The meaning of an answer to a delivery is repeated here, because the checker must not use the code that it
+ * checks.
  */
 import type { Disposition } from '../../../src/core/policy/policy.ts'
 import { configWith, RETENTION_MS, meaningOf as usualMeaningOf } from '../routes.ts'
@@ -10,17 +10,17 @@ import type { GatewayConfig } from '../routes.ts'
 export interface InboxRoute {
   readonly name: string
   readonly weight: number
-  /** Where the value is by which messages are in order; null: in none. */
+  /** Where the order value is. null: no order. */
   readonly order: 'header' | 'body' | null
   /** A dead or held message stops its group. */
   readonly stops: boolean
   /** What may have been sent is not sent again. */
   readonly holds: boolean
-  /** Another body under the same key is another request; elsewhere another target is. */
+  /** Another body under the same key is another request. Elsewhere another target is. */
   readonly comparesBody: boolean
   readonly keyIn: 'header' | 'body'
   readonly batch: boolean
-  /** Accepted only for who asks for it; executed for all others. */
+  /** Accepted only for clients that ask for it. Executed for all others. */
   readonly onWish: boolean
   readonly attemptsMax: number
   readonly ageMaxMs: number
@@ -47,7 +47,7 @@ export const INBOX_ROUTES: readonly InboxRoute[] = [
   { ...USUAL, name: 'wish', weight: 10, holds: true, comparesBody: true, onWish: true }
 ]
 
-/** First and longest pause before a message is delivered again; the longest is what a Retry-After is honoured to. */
+/** The first and the longest pause before a redelivery. Retry-After is honoured up to the longest. */
 export const BACKOFF_FIRST_MS = 50
 export const BACKOFF_LONGEST_MS = 1_000
 /** Shorter than the usual lease: what an execution on the route by wish leaves behind lapses within the run. */
@@ -61,15 +61,15 @@ export function inboxRouteNamed (name: string): InboxRoute {
 }
 
 /**
- * To a delivery, which nobody waits for: what is kept for a client to see is no success, and ends the message where
- * nothing may be done twice.
+ * For a delivery, for which no client waits. An answer that a client would get as a kept error is no success.
+ * It ends the message on a route on which nothing may be done twice.
  */
 export function deliveredBy (status: number, route: Pick<InboxRoute, 'onWish'>): Disposition | 'ends' {
   const meaning = meaningOf(status, route)
   return meaning === 'keep' && (status < 200 || status > 299) && status !== GONE ? 'ends' : meaning
 }
 
-/** To an execution: as elsewhere, and who wants no more of a message has answered it for good. */
+/** For an execution: as elsewhere. A consumer that refuses a message for good has given its final answer. */
 export function meaningOf (status: number, { onWish }: Pick<InboxRoute, 'onWish'>): Disposition {
   return status === GONE ? 'keep' : usualMeaningOf(status, { profile: onWish ? 'api' : 'relay' })
 }

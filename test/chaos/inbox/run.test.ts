@@ -26,7 +26,7 @@ const PLAN: readonly PlannedFault[] = [
 ]
 
 describe('seconds of the inbox under the losses of a gateway, of Redis and of Postgres', needs('own postgres', 'own redis'), () => {
-  // A worker's lease is shorter than it is, or the end of a killed one were all that this waits for.
+  // A worker's lease is shorter than usual. Otherwise the test would mostly wait for a killed worker's lease.
   test('nothing that was accepted is lost, doubled or out of order', { timeout: 300_000 }, async (t) => {
     const result = await runInbox({
       seed: SEED,

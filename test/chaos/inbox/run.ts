@@ -1,6 +1,6 @@
 /**
- * One run in mode inbox: a world, its senders and its operator, the seed's faults for so many seconds; then everything is
- * mended, what waits is delivered, and the whole is judged. Gives back what is printed; prints nothing.
+ * One run in mode inbox: a world, its senders and its operator, and the seed's faults for a given time. Then all faults end, waiting
+ * messages are delivered, and the run is judged. Returns the text to print, and prints nothing.
  */
 import { counted, sorted } from '../counts.ts'
 import type { Counts } from '../counts.ts'
@@ -42,14 +42,14 @@ export interface InboxOptions {
   readonly broken?: string
 }
 
-/** What a run leans on; absent: everything as it comes. */
+/** What a run emphasises. Absent: nothing. */
 export interface InboxEmphasis {
   readonly cards?: Readonly<Partial<Record<FaultKind, number>>>
   readonly plan?: readonly PlannedFault[]
   readonly habits?: Partial<InboxHabits>
   readonly pauseMs?: number
   readonly pace?: Pace
-  /** How long it waits at the end for what is open; a broken worker may never come to one. */
+  /** How long it waits at the end for what is open. A broken worker may never come to one. */
   readonly drainMs?: number
 }
 
@@ -97,14 +97,14 @@ const INBOX_MODE: Mode = {
   configsOf: (config) => [inboxConfigOf(config)],
   installAudit: installMessageAudit
 }
-/** Longer than elsewhere: what a dead worker had comes back only after fifteen seconds of contact, and messages must get on meanwhile. */
+/** Longer than elsewhere: a dead worker's messages return after fifteen seconds of contact, and others must proceed meanwhile. */
 const PAUSE_MS = 3_000
 /** A busy machine takes longer to send so many. */
 const FAULTS_LONGEST = 4
 const OPERATOR_EVERY_MS = 8_000
-/** Senders wait for each other, and some were told to come back later. */
+/** Senders wait for each other, and some must come back later. */
 const ANSWERED_WITHIN_MS = 180_000
-/** A worker's lease, as long a contact, a recovery; and the backlog of a whole run on a machine with two cores for all of it. */
+/** A worker's lease, as long a contact, a recovery, and the backlog of a whole run on a machine with two cores. */
 const DRAINED_WITHIN_MS = 240_000
 
 export async function runInbox (options: InboxOptions): Promise<InboxResult> {
@@ -250,7 +250,7 @@ class InboxRun {
   }
 }
 
-/** What a run deals by itself; `freeze-lease` is the inbox's own. */
+/** What a run deals by itself. `freeze-lease` is the inbox's own. */
 const INBOX_CARDS: Readonly<Partial<Record<FaultKind, number>>> = {
   ...Object.fromEntries(Object.entries(FAULTS).map(([kind, { cards }]) => [kind, cards])),
   'gateway-kill': 4,

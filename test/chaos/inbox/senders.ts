@@ -1,6 +1,6 @@
 /**
- * Senders as relays are: each message is sent until it was accepted, through whichever gateway, some twice on purpose, some
- * keys by somebody who means something else. Those of a group send one after another; of some groups there are two at once.
+ * Senders like relays: each message is sent until it is accepted, through any gateway. Some are sent twice on purpose, and some keys
+ * are used by another request. Messages of a group are sent one after another, and two relays send some groups.
  * They come at a steady rate, whatever the gateways do. Judges nothing.
  */
 import type { Door } from '../asking.ts'
@@ -17,7 +17,7 @@ export interface InboxHabits {
   readonly messages: number
   /** Over so many seconds. */
   readonly seconds: number
-  /** Requests that are not answered for good yet; beyond it new ones wait. */
+  /** The most requests without a final answer. Beyond it new ones wait. */
   readonly openMax: number
   readonly groups: number
   readonly leaveShare: number
@@ -26,7 +26,7 @@ export interface InboxHabits {
   readonly poisonShare: number
   /** In no order, on a route that has one. */
   readonly groupless: number
-  /** Weights of the routes; absent: their own. */
+  /** Weights of the routes. Absent: their own. */
   readonly routes?: Readonly<Record<string, number>>
 }
 
@@ -46,10 +46,10 @@ const FIRST_PAUSE_MS = 40
 const LONGEST_PAUSE_MS = 1_500
 const BATCH_MAX = 6
 const CALLERS = 20
-/** Two relays send these, each in an order of its own. */
+/** Groups that two relays send, each in its own order. */
 const SHARED_GROUPS = 1 / 4
 const UNKNOWNS_MAX = 2
-/** What ends a sender's trying. */
+/** The answers that end a sender's retries. */
 const FINAL: ReadonlySet<string> = new Set(['accepted', 'stored', 'replayed', 'tombstone', 'mismatch'])
 const POISONS: Readonly<Record<Poison, number>> = { gone: 1, refused: 1, later: 2 }
 const ROUTE_WEIGHTS: Readonly<Record<string, number>> = Object.fromEntries(INBOX_ROUTES.map(({ name, weight }) => [name, weight]))
@@ -74,7 +74,7 @@ export class Senders {
 
   get messages (): number { return this.#messages }
 
-  /** Sends until all messages are on their way; resolves then. */
+  /** Resolves when all messages are on their way. */
   async come (): Promise<void> {
     const { messages, seconds, openMax } = this.#habits
     for (const startedAt = performance.now(); this.#messages < messages && !this.#stopped; await pause(20)) {
@@ -83,7 +83,7 @@ export class Senders {
     }
   }
 
-  /** Resolves when everything was sent, and everybody was answered for good; to how many were not within `mostMs`. */
+  /** Resolves when all messages have a final answer, or after `mostMs`. Resolves to the number without one. */
   async closeUp (mostMs: number): Promise<number> {
     const endsAt = performance.now() + mostMs
     const left = (): number => this.#open.size + Math.max(0, this.#habits.messages - this.#messages)
@@ -127,7 +127,7 @@ export class Senders {
     return `account-${this.#random.between(1, groups)}`
   }
 
-  /** Whose turn it is to send it; null: anybody's. */
+  /** The relay that sends it. null: any. */
   #queueOf ({ route, items: [{ group }] }: Draft): string | null {
     if (group === null) return null
     const isShared = Number(group.split('-')[1]) <= this.#habits.groups * SHARED_GROUPS
@@ -143,7 +143,7 @@ export class Senders {
       parts.push(this.#persist(wishOf({ ...draft, isOther: true }), random.between(0, 300)))
     }
     await Promise.all(parts)
-    // Once more, when it was answered long ago.
+    // Once more, long after its answer.
     if (random.chance(twinShare / 4)) await this.#ask(wish)
   }
 

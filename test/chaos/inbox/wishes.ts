@@ -1,6 +1,6 @@
 /**
- * What a sender wants done, and how it stands on the wire: one request, which is one message or (taken apart) several. Knows
- * which id each of them must have, and what a consumer must get of it, to the byte.
+ * What a sender wants, and its form on the wire: one request, which is one message or (if split) several.
+ * Has the expected id of each message, and the expected bytes at the consumer.
  */
 import { createHash } from 'node:crypto'
 import { recordId } from '../../../src/core/record/record-id.ts'
@@ -15,7 +15,7 @@ export interface Part {
   /** Its id, as it stands in `Onceway-Key`. */
   readonly record: string
   readonly key: string
-  /** Of all routes; null: in no order. */
+  /** Unique over all routes. null: in no order. */
   readonly group: string | null
   readonly print: string
 }
@@ -29,18 +29,18 @@ export interface Wish {
   readonly parts: readonly Part[]
 }
 
-/** What a consumer does with a message whatever befalls it: `gone` 410, `refused` always 422, `later` twice 503 first. */
+/** What a consumer does with a message at every delivery: `gone` 410, `refused` always 422, `later` twice 503 first. */
 export type Poison = 'gone' | 'refused' | 'later'
 
 export interface Item { readonly key: string, readonly group: string | null, readonly amount: number }
 
 export interface Draft {
   readonly route: InboxRoute
-  /** Several where the route takes batches apart; else one. */
+  /** Several if the route splits batches, else one. */
   readonly items: readonly [Item, ...Item[]]
   readonly scope: string
   readonly poison: Poison | null
-  /** Somebody else's request under the same key. */
+  /** Another caller's request under the same key. */
   readonly isOther: boolean
 }
 
@@ -85,7 +85,7 @@ function recordOf (route: string, scope: string, key: string): string {
   return recordId(route, found.scope, key).toString('base64url')
 }
 
-/** The sender's own; the rest is the gateway's and the connection's. `prefer`: what asks for the inbox is for the gateway. */
+/** The sender's own. The rest is the gateway's and the connection's. `prefer`: what asks for the inbox is for the gateway. */
 const THEIRS: ReadonlySet<string> = new Set([
   'content-type', 'authorization', 'idempotency-key', 'x-group', 'x-trail', 'x-poison', 'prefer'
 ])

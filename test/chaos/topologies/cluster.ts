@@ -14,7 +14,7 @@ export const CLUSTER: Topology = {
 }
 
 const SLOTS = 16_384
-/** Each in the middle of its move for a while. */
+/** Each slot stays in the middle of its move for a while. */
 const SLOTS_MOVED = 8
 
 async function startRedisPart (): Promise<RedisPart> {

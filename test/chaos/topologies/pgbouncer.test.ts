@@ -1,4 +1,4 @@
-/** Seconds of it; `npm run chaos -- --topology pgbouncer` does more. */
+/** Seconds of it. `npm run chaos -- --topology pgbouncer` does more. */
 import { describe } from 'node:test'
 import { needs } from '../../harness/needs.ts'
 import { seconds } from './seconds.ts'

@@ -3,7 +3,7 @@ import { startPgBouncer } from '../../harness/pgbouncer.ts'
 import { pause, startStores } from '../stores.ts'
 import type { Topology } from './topology.ts'
 
-/** For the connections of two or three gateways: some always wait for one. */
+/** Fewer than the connections of two or three gateways, so that some always wait. */
 const SESSIONS = 10
 
 export const PGBOUNCER: Topology = {

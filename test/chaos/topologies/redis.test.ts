@@ -1,4 +1,4 @@
-/** A few seconds of what is at home behind sentinels and in a cluster, on real processes: `npm run chaos -- --topology NAME` in small. */
+/** A few seconds with sentinels and with a cluster, on real processes: a small `npm run chaos -- --topology NAME`. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { needs } from '../../harness/needs.ts'

@@ -1,4 +1,4 @@
-/** A primary with a synchronous standby, which is promoted when the primary is killed; the run goes on with a new standby. */
+/** A primary with a synchronous standby, which is promoted when the primary is killed. The run goes on with a new standby. */
 import { startPair } from '../../harness/replication.ts'
 import type { Pair } from '../../harness/replication.ts'
 import { query } from '../../harness/postgres.ts'
@@ -47,7 +47,7 @@ export const REPLICA: Topology = {
           await pair.promote()
           await pair.rebuild()
         },
-        // Commits that nobody has acknowledged are seen by everybody, and then the promotion loses them.
+        // Unacknowledged commits are visible to all, and then the promotion loses them.
         'postgres-forget-cancelled': async ({ forMs }) => {
           pair.holdStream()
           for (const endsAt = performance.now() + forMs; performance.now() < endsAt; await pause(CANCEL_EVERY_MS)) {

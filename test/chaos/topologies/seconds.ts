@@ -1,4 +1,4 @@
-/** A short run of one topology, under its own faults and some of everybody's: that it works, and tells no lie meanwhile. */
+/** A short run of one topology, under its own faults and some common ones: it works, and violates nothing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FAULTS } from '../faults.ts'
@@ -10,9 +10,9 @@ import { TOPOLOGIES } from './topologies.ts'
 import type { TopologyName } from './topologies.ts'
 
 const SEED = 1
-/** At least; where there are more faults, for as long as they begin. */
+/** The shortest run. With more faults it lasts until all have begun. */
 const SECONDS_LEAST = 4
-/** Between two faults, of which each is brought once. */
+/** The pause between two faults. Each fault comes once. */
 const PAUSE_MS = 900
 
 function planOf (kinds: readonly FaultKind[]): PlannedFault[] {

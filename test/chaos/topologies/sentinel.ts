@@ -35,10 +35,10 @@ async function startRedisPart (): Promise<RedisPart> {
   }
 }
 
-/** So long, locks are taken that nobody else has. */
+/** How long locks are taken on the isolated master, unseen by others. */
 const LOSSY_MS_MAX = 1_000
 
-/** The next fault finds a master and a replica again, whichever is which by then. */
+/** Waits until there is a master and a replica again for the next fault. */
 async function during (
   world: RedisSentinel,
   ms: number,

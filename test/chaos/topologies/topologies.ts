@@ -1,4 +1,4 @@
-/** `--topology NAME`: every way to put the stores together that a run knows. */
+/** `--topology NAME`: all topologies of stores. */
 import { FAULT_KINDS } from '../faults.ts'
 import type { FaultKind } from '../faults.ts'
 import { startStores } from '../stores.ts'
@@ -30,7 +30,7 @@ export function isTopology (name: string): name is TopologyName {
   return Object.hasOwn(TOPOLOGIES, name)
 }
 
-/** What is not dealt there: the faults of other topologies, and what this one cannot have. */
+/** The faults that are not dealt: those of other topologies, and those that this one cannot have. */
 export function absentFrom (name: TopologyName): Set<FaultKind> {
   const { own, without }: Topology = TOPOLOGIES[name]
   const special = Object.values(TOPOLOGIES).flatMap((topology: Topology) => topology.own)

@@ -1,4 +1,4 @@
-/** What a run's stores are made of, where that is not one server of each. Shapes only; the names are in topologies.ts. */
+/** The types of a topology: stores other than one server of each. topologies.ts has the names. */
 import type { FaultKind } from '../faults.ts'
 import type { ChaosStores } from '../stores.ts'
 
@@ -6,15 +6,15 @@ export interface Topology {
   /** For a report. */
   readonly what: string
   readonly start: (fillsDisk: boolean) => Promise<ChaosStores>
-  /** Kinds that only this one has; `ChaosStores.own` does them. */
+  /** Kinds of faults that only this topology has. `ChaosStores.own` does them. */
   readonly own: readonly FaultKind[]
-  /** Kinds that this one cannot have, and why. */
+  /** Kinds of faults that this topology cannot have, and why. */
   readonly without: Readonly<Partial<Record<FaultKind, string>>>
 }
 
 const NO_ONE_REDIS = 'the nodes of this Redis are reached by the addresses that they announce, past every link'
 
-/** Of topologies with another Redis: what is done to the one server and to its links. */
+/** For topologies with another Redis: faults of the single server and of its links. */
 export const WITHOUT_ONE_REDIS: Topology['without'] = {
   'redis-flush': NO_ONE_REDIS,
   'redis-kill': NO_ONE_REDIS,

@@ -31,7 +31,7 @@ test('a caller\'s request beyond the bound gets 429 before its body is read; oth
   const world = await start(t, 2, { answer, world: { records: records.store } })
   const running = [world.ask('one', ALICE), world.ask('two', ALICE)]
   await world.witness.reached(2)
-  // A body that is announced and never comes: whoever read it would not answer.
+  // The body is announced and never comes. If the gateway read it, no answer would come.
   const refused = await call(world.url, '/things', {
     headers: { ...ALICE.headers, 'Idempotency-Key': 'three', Expect: '100-continue', 'Content-Length': '5' }
   })

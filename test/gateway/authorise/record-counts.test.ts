@@ -1,4 +1,4 @@
-/** One caller, or one address, comes to so many records on a route and no further; what it has is still replayed to it. */
+/** The bound on records per caller, or per address, of a route. Its existing records are still replayed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -19,11 +19,11 @@ import { startWitness } from '../../harness/witness.ts'
 
 const as = (who: string, address = '192.0.2.1') => ({ headers: { Authorization: `Bearer ${who}`, 'X-Forwarded-For': address } })
 const TRUSTED = ['127.0.0.1']
-/** By when a gateway has told the store, and heard of the others: some rounds of a second. */
+/** By when a gateway has reported to the store and knows the others' records: some rounds of a second. */
 const HEARD_WITHIN_MS = 10_000
 
 const BOUND = { recordsPerCaller: 2 }
-/** A replay is looked for in the store, and its caller's count first. */
+/** A replay comes from the store, after its caller's count was loaded. */
 const NOTHING_RECENT = {
   share: 1,
   executions: 10,
@@ -58,7 +58,7 @@ test('beyond the bound 429 and nothing is sent; what it has is replayed; others 
   assert.deepEqual([replayed.status, replayed.headers['idempotent-replayed']], [201, 'true'])
   assert.equal(await statusOf(ask('one', { ...as('alice'), body: 'another' })), '422')
   assert.equal(await statusOf(ask('one', as('bob'))), '201')
-  // Whoever is told what it has already was refused nothing.
+  // A replay at the bound is not counted as refused.
   assert.equal(meter.counts.get('shed'), 1)
   assert.equal(witness.seen.length, 3)
 })
@@ -119,10 +119,10 @@ test('what is past counts no more; under its key another record begins, which do
     world: { clock: { ...SYSTEM_CLOCK, wallMs: now }, limits: NOTHING_RECENT }
   })
   assert.equal(await statusOf(ask('one', as('alice'))), '201')
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   laterMs = 2 * 3_600_000
   assert.equal(await statusOf(ask('two', as('alice'))), REFUSED, 'the store has not been asked since')
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   assert.equal(await statusOf(ask('one', as('alice'))), '201')
   assert.equal(await statusOf(ask('two', as('alice'))), REFUSED)
   assert.equal(witness.seen.length, 2)
@@ -149,12 +149,12 @@ test('an event of mode drop that did not go through is not counted, and its retr
   assert.equal(await statusOf(ask('two', as('alice'))), '503 too-many-records 60')
 })
 
-// It let a second's worth through each time that it had forgotten, or never heard: after a start, and after ten thousand others.
+// It let a second's worth through whenever it had no total: after a start, and after ten thousand other callers.
 test('a process that has not heard of a caller asks the store before it lets anything through', async (t) => {
   const counts = new MemoryCounts(Date.now)
   const first = await start(t, { counts })
   for (const key of ['one', 'two']) assert.equal(await statusOf(first.ask(key, as('alice'))), '201')
-  // The store has been told.
+  // The counts are reported to the store.
   await eventually(
     async () => (await start(t, { counts })).ask('three', as('alice')).then(({ status }) => status === 429),
     'a process that has just started knows of both',
@@ -172,7 +172,7 @@ test('a process that has not heard of a caller asks the store before it lets any
   )
   assert.deepEqual([answers.filter((status) => status === REFUSED).length, answers.filter((status) => status === '201').length], [15, 15])
   assert.equal(witness.seen.length, 15)
-  // Those of a turn were one question.
+  // The loads of one turn went in one statement.
   assert.ok(asked.length < 30, String(asked.length))
   assert.ok(gateway.limits.executing.held === 0)
 })
@@ -187,8 +187,8 @@ test('two gateways with one store come to one bound', async (t) => {
   const counts = new MemoryCounts(Date.now)
   const [one, two] = [await start(t, { counts, background: false }), await start(t, { counts, background: false })]
   for (const key of ['one', 'two']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
-  await one.gateway.recordCounts.tell()
-  // None of them came here: only the store can have said it.
+  await one.gateway.recordCounts.report()
+  // None of them came to this gateway: only the store can know.
   assert.equal(await statusOf(two.ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(two.ask('three', as('bob'))), '201')
   assert.equal(two.witness.seen.length, 1)
@@ -212,7 +212,7 @@ test('what a caller comes to at one gateway the other one, which knows of fewer,
   ]
   assert.equal(await statusOf(two.ask('here', as('alice'))), '201')
   for (const key of ['there', 'there-too']) assert.equal(await statusOf(one.ask(key, as('alice'))), '201')
-  await one.gateway.recordCounts.tell()
+  await one.gateway.recordCounts.report()
   await eventually(
     async () => await statusOf(two.ask('here', as('alice'))) === '201' && heard === 3,
     () => `it has heard of ${heard}`,
@@ -222,7 +222,7 @@ test('what a caller comes to at one gateway the other one, which knows of fewer,
   assert.equal(two.witness.seen.length, 1)
 })
 
-/** Somebody asks for a record, as far as the counts see it. */
+/** A keyed request, as far as the counts read it. */
 function visitOf (caller: string): KeyedRequest {
   return {
     route: guardedRoute('http://127.0.0.1', BOUND),
@@ -247,15 +247,15 @@ test('of ten thousand callers the counts are remembered; of the one that was not
   for (const who of ['alice', 'bob']) {
     for (const key of ['one', 'two']) assert.equal(await statusOf(ask(key, as(who))), '201')
   }
-  await gateway.recordCounts.tell()
+  await gateway.recordCounts.report()
   const bob = asked.at(-1)
-  // She came first, and after him once more.
+  // Her requests came before and after his.
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   const others = Array.from({ length: 9_999 }, (_, number) => visitOf(`invented ${number}`))
-  await Promise.all(others.map(async (visit) => gateway.recordCounts.hear(visit)))
+  await Promise.all(others.map(async (visit) => gateway.recordCounts.load(visit)))
   assert.equal(new Set(asked).size, 10_001)
   const askedSoFar = asked.length
-  assert.deepEqual(others.filter((visit) => gateway.recordCounts.ask(visit) !== null), [], 'they are known')
+  assert.deepEqual(others.filter((visit) => gateway.recordCounts.check(visit) !== null), [], 'they are known')
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.deepEqual(asked.slice(askedSoFar), [], 'so is she')
   assert.equal(await statusOf(ask('three', as('bob'))), REFUSED)
@@ -289,7 +289,7 @@ test('an inbox that has not heard of a caller asks the store before it takes a m
   const options = { policy: BOUND, trustProxies: TRUSTED, shared, world: { counts } }
   const first = await startInbox(t, options)
   for (const key of ['one', 'two']) assert.equal(await statusOf(first.ask(key, as('alice'))), '202')
-  await first.gateway.recordCounts.tell()
+  await first.gateway.recordCounts.report()
   const { ask, messages } = await startInbox(t, options)
   assert.equal(await statusOf(ask('three', as('alice'))), REFUSED)
   assert.equal(await statusOf(ask('two', as('alice'))), '202')
@@ -324,7 +324,7 @@ test('while the store does not answer nothing that was counted is lost, and nobo
   await eventually(() => told.reduce((sum, each) => sum + each, 0) === 2, 'they are told later', HEARD_WITHIN_MS)
 })
 
-/** As a database is asked, so that others come meanwhile. */
+/** Asynchronous like a database, so that other requests come meanwhile. */
 function slowly (records: MemoryStore): MemoryStore {
   const look = records.look.bind(records)
   records.look = async (id) => {
@@ -349,7 +349,7 @@ test('retries of one record at the bound that come at once are one execution, wh
   const retries = [ask('one', as('alice')), ask('one', as('alice'))]
   await witness.reached(2)
   await new Promise((resolve) => setTimeout(resolve, 200))
-  assert.deepEqual([gateway.executions.size, gateway.underWay, gateway.limits.executing.held], [1, 1, 1])
+  assert.deepEqual([gateway.executions.size, gateway.executionsInFlight, gateway.limits.executing.held], [1, 1, 1])
   gate.resolve(null)
   assert.ok((await Promise.all(retries)).every(({ status }) => status === 201 || status === 409))
   assert.equal(witness.seen.length, 2)

@@ -1,4 +1,4 @@
-/** Where callers sign, a good signature is asked of every request with a key before anything that is known under it is looked at. */
+/** With `verify`, every request with a key needs a good signature before any record of the key is looked at. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
@@ -17,7 +17,7 @@ const [SECRET, BEFORE, ANOTHERS] = ['hunter2', 'hunter1', 'hunter3']
 const VERIFY: VerifyPolicy = { scheme: 'stripe', secrets: [SECRET, BEFORE], toleranceMs: 60_000, hmac: null }
 const BODY = '{"amount":100}'
 
-/** As Stripe's libraries do; `agoMs`: how long ago. */
+/** Signs as Stripe's libraries do. `agoMs`: how long ago. */
 function signed ({ secret = SECRET, body = BODY, agoMs = 0 } = {}): Record<string, string> {
   const at = Math.floor((Date.now() - agoMs) / 1_000)
   return { 'Stripe-Signature': `t=${at},v1=${createHmac('sha256', secret).update(`${at}.${body}`).digest('hex')}` }

@@ -57,7 +57,7 @@ test('a body for which there is no room gets 503 before any claim', async (t) =>
   const { answer, open } = slow()
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const world = await startGuarded(t, { answer, world: { records: records.store, limits: { ...LIMITS, bufferedBytes: 1000 } } })
-  // Three quarters are for requests; the rest is kept for answers.
+  // Three quarters are for requests. The rest is kept for answers.
   const first = world.ask('one', { body: 'x'.repeat(700) })
   await world.witness.reached(1)
   assert.equal(world.gateway.limits.buffered.held, 700)
@@ -86,7 +86,7 @@ test('an answer for which there is no room is streamed and leaves a tombstone', 
 })
 
 test('what was buffered of an answer before there was no room is held until its client has read it', async (t) => {
-  // More of it than sockets take of what nobody reads.
+  // More than the sockets take while no one reads.
   const bufferedBytes = 16 * 1024 * 1024
   const large = Buffer.alloc(2 * bufferedBytes, 'x')
   const world = await startGuarded(t, {

@@ -1,4 +1,4 @@
-/** Nobody takes every place: one caller, or one address, leaves room to the others, whatever it holds (docs/concepts/threat-model.md). */
+/** Shares: one caller, or one address, cannot take a whole limit from the others (docs/concepts/threat-model.md). */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -21,7 +21,7 @@ const LIMITS = {
   recentBytes: 1024 * 1024
 }
 const as = (who: string) => ({ headers: { Authorization: `Bearer ${who}` } })
-/** The tests' own process is every client: a proxy that is trusted says who they are. */
+/** The test process is every client. A trusted proxy header names them. */
 const from = (address: string) => ({ headers: { 'X-Forwarded-For': address } })
 const TRUSTED = ['127.0.0.1']
 
@@ -105,7 +105,7 @@ test('uploads that stop hold a share of the buffers, and others\' requests are r
   await eventually(() => gateway.limits.buffered.held === 0, 'they have gone')
 })
 
-// Its share of all the room was as much as there is for requests: nobody else had any.
+// Its share of the total was all that requests may take: other callers had none.
 test('by default, too, others have room for more than a little beside uploads that stop', async (t) => {
   const { url, ask, gateway } = await startGuarded(t, {
     trustProxies: TRUSTED,
@@ -119,7 +119,7 @@ test('by default, too, others have room for more than a little beside uploads th
 })
 
 test('a body that no share would ever hold is read while nobody is in its way, and it is one', async (t) => {
-  // Of what there is for requests, 75,000, a share is half; of all the room a share would hold it.
+  // A share is half of the 75,000 for requests. A share of the total would hold the body.
   const { url, ask, gateway } = await startGuarded(t, {
     trustProxies: TRUSTED,
     policy: { keep: { ...apiPolicy().keep, requestBytesMax: 45_000 } },
@@ -142,7 +142,7 @@ test('a body that no share would ever hold is read while nobody is in its way, a
 })
 
 test('a body that a share would hold has no more than its share, however small that is just now', async (t) => {
-  // Of 30,000 for requests; a share of what is free behind two of others is less than this body.
+  // There are 30,000 for requests. With two bodies of others, a share of the rest is less than this body.
   const { url, ask, gateway } = await startGuarded(t, {
     trustProxies: TRUSTED,
     policy: { keep: { ...apiPolicy().keep, requestBytesMax: 12_000 } },
@@ -163,7 +163,7 @@ test('what passes through has places of its own, and one address a share of them
   const { answer, open } = slow()
   const witness = await startWitness(answer)
   const route = guardedRoute(witness.url, {}, { passThroughMax: 4, connectTimeoutMs: 100 })
-  // The shares of places come with the upstreams.
+  // The shares of connections come with the upstreams.
   const { url, held } = await startGateway(t, {
     routes: [{ ...route, match: { ...route.match, methods: [] }, idempotency: null }],
     trustProxies: TRUSTED,
@@ -200,7 +200,7 @@ test('of an upstream\'s connections one caller has a share, and those who wait f
   assert.equal(order(), 'aab')
   open()
   for (const { status } of await Promise.all([...alices, ...bobs])) assert.equal(status, 201)
-  // Not behind all of hers.
+  // Not queued behind all of hers.
   assert.ok(order().lastIndexOf('b') < 6, order())
 })
 
@@ -208,7 +208,7 @@ test('a request that has waited for a connection has all of its time at the upst
   const meter = countingMeter()
   const clock = new ManualClock()
   const answers: Array<() => void> = []
-  // Two places, of which alice has one.
+  // Two slots, of which alice has one.
   const { ask, witness } = await startGuarded(t, {
     share: 0.6,
     background: false,
@@ -217,11 +217,11 @@ test('a request that has waited for a connection has all of its time at the upst
     world: { clock, meter },
     answer: (_seen, response) => { answers.push(() => { response.writeHead(201).end() }) }
   })
-  /** Waits for a place. */
+  /** Waits for a slot. */
   const waiting = async (key: string): Promise<{ readonly told: Promise<Called> }> => {
     const { pending } = clock
     const told = ask(key, as('alice'))
-    // Of an execution: its time at the upstream, and how long its client waits.
+    // Of an execution: the upstream's timeout, and how long its client waits.
     await eventually(() => clock.pending >= pending + 2, 'its time runs')
     return { told }
   }
@@ -232,7 +232,7 @@ test('a request that has waited for a connection has all of its time at the upst
   answers[0]?.()
   assert.equal((await first).status, 201)
   await witness.reached(2)
-  // Of a time that began when it came it would be cut off here, and nobody would know what became of it.
+  // If the time counted from arrival, it would be cut off here, with an unknown outcome.
   await clock.advance(4_000)
   const third = await waiting('third')
   const fourth = await waiting('fourth')
@@ -269,7 +269,7 @@ test('a stored answer is sent whole or not begun: where there is no room its cli
       : `${answer.status} ${(JSON.parse(body.toString()) as { code: string }).code} ${answer.headers.get('retry-after')}`
   }
   assert.equal(await ask(), `200 ${LARGE.size}`)
-  // All of them read at once; it was what the kernel had not taken yet that counted, and some were cut in the middle.
+  // All of them read at once. Bytes that the kernel had not taken yet counted, and some answers were cut off.
   const answers = await Promise.all(Array.from({ length: 12 }, ask))
   const refused = answers.filter((answer) => answer === '503 overloaded 1').length
   assert.deepEqual(
@@ -319,7 +319,7 @@ test('a small answer for which there is no room while its client does not read i
   })
   await (await fetch(`${url}/things`, { method: 'POST', headers: { authorization: 'Bearer a', 'idempotency-key': 'k' } })).arrayBuffer()
   const sockets = Array.from({ length: 3 }, () => connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}).pause())
-  // Until the kernel takes no more: there is room for one of them.
+  // Until the kernel takes no more: one of them fits.
   const asks = setInterval(() => {
     for (const socket of sockets) {
       socket.write('POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer a\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n')

@@ -1,6 +1,6 @@
 /**
- * What a gateway leaves undone while the arbiter's clock is ahead. What the clocks of several say to each other:
- * test/store/postgres/clock.test.ts.
+ * What a gateway does not do while the arbiter's clock is ahead.
+ * test/store/postgres/clock.test.ts tests how several gateways agree on a step.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -50,7 +50,7 @@ for (const [what, fault] of [['applied, its reply lost', LOST_REPLY], ['not appl
   })
 }
 
-/** How long after the release the claim itself arrives, and by when its key is free again. Leases of 15 s. */
+/** How long after the release the claim arrives, and by when its key is free again. Leases are 15 s. */
 for (const [lateMs, freeMs] of [[0, 100], [2_000, 3_100], [9_900, 10_000]] as const) {
   test(`a claim that arrives ${lateMs} ms after its release is released again, long before its lease ends`, async (t) => {
     const { ask, witness, records, clock } = await start(t)
@@ -102,10 +102,10 @@ test('an own claim that is found indeterminate was never sent: it is released an
   assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['2'])
 })
 
-/** Shorter than a statement may be on its way. */
+/** Shorter than a statement may be in flight. */
 const RETENTION_MS = 3_000
 
-/** A record that was released, and its row; the next claim of it takes attempt 2, and that is in doubt. */
+/** A released record and its row. The next claim takes attempt 2, and that claim is in doubt. */
 async function takeInDoubt (
   t: TestContext,
   operation: 'take' | 'confirm'
@@ -150,7 +150,7 @@ test('a take in doubt whose confirmation comes through after the row was swept i
   await arrive()
   const row = await records.store.look(id)
   assert.deepEqual([row?.state, row?.attempt], ['claimed', 1])
-  // Given back again and again, each time after a longer pause; a lease ends much later.
+  // Released again and again, each time after a longer pause. A lease ends much later.
   await clock.advance(RETENTION_MS)
   assert.equal((await ask('k')).headers['idempotency-status'], 'executed')
   assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['1', '2'])

@@ -1,6 +1,6 @@
 /**
- * Commits hang while everything can be read: a synchronous standby is away for longer than a lease. The living cannot renew, and
- * whoever looks at their records must not take that for their death.
+ * Commits hang while reads work: a synchronous standby is away for longer than a lease. Live owners cannot renew, and other
+ * processes must not take them for dead.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -21,10 +21,10 @@ import { startShared } from '../../regress/world.ts'
 import type { Process, Shared } from '../../regress/world.ts'
 
 const LEASE_MS = 15_000
-/** What ends in a commit; an insert that meets a row writes nothing. */
+/** Calls that commit. An insert that meets a row writes nothing. */
 const WRITES: readonly Operation[] = ['beat', 'renew', 'settle', 'settleLost', 'take', 'confirm', 'lapse', 'sweep']
 
-/** Two processes with their heartbeats, in contact for a lease; the first one's request runs until `release`. */
+/** Two processes with heartbeats, in contact for a lease. The request of the first runs until `release`. */
 async function startRunning (
   t: TestContext
 ): Promise<
@@ -62,7 +62,7 @@ test('while commits hang for longer than a lease nobody takes what the living ha
   const asked: Array<ReturnType<Process['ask']>> = []
   for (let passed = 0; passed < 2 * LEASE_MS; passed += 500) {
     asked.push(two.ask('k'))
-    // Whoever would end a lease now waits for the commit.
+    // A lapse now waits for the commit.
     await Promise.race([asked.at(-1), sleep(50)])
     await clock.advance(500)
   }
@@ -87,9 +87,9 @@ test('a silence that is not noticed is shorter than the shortest lease, whatever
     MODES,
     3_000
   )
-  lapseGuard.kept()
+  lapseGuard.confirmContact()
   clock.stall(heartbeatMs * 2)
-  assert.equal(lapseGuard.standing(), true, 'one heartbeat may be missed')
+  assert.equal(lapseGuard.hasContact(), true, 'one heartbeat may be missed')
   clock.stall(1_000)
-  assert.equal(lapseGuard.standing(), false)
+  assert.equal(lapseGuard.hasContact(), false)
 })

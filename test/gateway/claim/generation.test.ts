@@ -1,4 +1,4 @@
-/** An operator's delete against what stands elsewhere: in the memory of gateways, and in a Redis that has it back (P10). */
+/** An operator's delete against copies elsewhere: in the memory of gateways, and in a Redis that was restored (P10). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -29,7 +29,7 @@ interface World {
   readonly witness: Witness
   /** Another gateway on these stores, whose route has this lease. */
   readonly gateway: (leaseMs?: number) => Promise<TestGateway>
-  /** Until it has taken effect. */
+  /** Waits until the delete has taken effect. */
   readonly deleteIt: () => Promise<void>
 }
 
@@ -63,14 +63,14 @@ const ask = async ({ url }: TestGateway, body = 'one'): Promise<Called> => call(
   body
 })
 
-const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.sign()
+const sign = async ({ gateway }: TestGateway): Promise<void> => gateway.generation.heartbeat()
 
 async function standing (locks: LockStore): Promise<Extract<Awaited<ReturnType<LockStore['lock']>>, { kind: 'copy' }> | null> {
   const found = await locks.lock(ID, { owner: Buffer.alloc(16, 9), fingerprint: { alg: 1, value: Buffer.alloc(32) }, lockedAtMs: 0 }, 1)
   return found.kind === 'copy' ? found : null
 }
 
-/** What Redis does that comes back from a snapshot. */
+/** Restores Redis from a snapshot. */
 async function putBack (locks: LockStore, value: Awaited<ReturnType<typeof standing>>): Promise<void> {
   assert.ok(value)
   const owner = Buffer.alloc(16, 8)
@@ -119,7 +119,7 @@ test('what was read of a row before its delete is copied under no generation of 
   await ask(one)
   await world.locks.forget(ID)
   const { fault, open, reached } = gate()
-  // It has read the row; its answer is on its way for a while.
+  // It has read the row. The reply is in flight for a while.
   world.records.faults.set('insert', async (proceed, args) => {
     const result = await proceed()
     await fault(async () => {}, args)
@@ -147,13 +147,13 @@ test('a gateway whose last sign of life is too old asks the database; while nobo
   await world.deleteIt()
   await sign(one)
   await putBack(world.locks, saved)
-  // It has not heard of the delete: its own last sign is of before it.
+  // It has not heard of the delete: its last heartbeat is older.
   assert.equal((await ask(two)).text, '2')
   await eventually(async () => (await standing(world.locks))?.copy.answer.body.toString() === '2', 'the copy of the new life stands')
   await world.clock.advance(2 * LEASE_MS)
   fail(world.records, DOWN)
   assert.equal((await ask(two)).text, '2')
-  // docs/concepts/guarantees.md says so: it has heard of nothing since before the delete, and cannot ask.
+  // As in docs/concepts/guarantees.md: it has had no heartbeat since before the delete, and cannot send one.
   await putBack(world.locks, saved)
   assert.equal((await ask(deaf)).text, '1')
   assert.equal(world.witness.seen.length, 2)
@@ -177,7 +177,7 @@ test('a copy whose row a failover has lost still replays, also at a gateway that
   const [one, two] = [await world.gateway(), await world.gateway()]
   assert.equal((await ask(one)).text, '1')
   await eventually(async () => await standing(world.locks) !== null, 'its copy stands')
-  // The generation outlives the row: a database that has lost more than that is asked for what it still knows.
+  // The generation outlives the row. If the database lost more than the row, the gateway uses what it still has.
   world.records.faults.set('insert', async () => { throw new Error('the row was asked for') })
   await world.clock.advance(LEASE_MS)
   assert.equal((await ask(two)).text, '1')

@@ -1,4 +1,4 @@
-/** E2, I9: a lease is renewed while its execution may need it and not for ever, whatever holds the execution up. */
+/** E2, I9: a lease is renewed while its execution may need it, but not for ever. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { UpstreamResult } from '../../../src/ports/upstream.ts'
@@ -12,7 +12,7 @@ import { ASYNC, idOf, startAsync } from '../inbox/inbox-world.ts'
 
 const LEASE_MS = 15_000
 const TIMEOUT_MS = 20_000
-/** What settling may take on top of the upstream's time. */
+/** The time for the settle, on top of the upstream's timeout. */
 const SETTLE_TIME_MS = 20_000
 const TICK_MS = 1_000
 
@@ -22,14 +22,14 @@ async function pass ({ clock }: Claimed, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += TICK_MS) await clock.advance(TICK_MS)
 }
 
-/** Renewed as long as its upstream may answer, and no more when the time for settling is over, too. */
+/** Renewed while the upstream may answer, and until the time for the settle is over. */
 async function renewedToItsEnd (claimed: Claimed, id: Buffer): Promise<void> {
   const { records } = claimed
   await pass(claimed, TIMEOUT_MS)
   assert.ok(records.calls('renew') >= TIMEOUT_MS / (LEASE_MS / 3) - 1, 'renewed while the upstream may answer')
   const row = await records.store.look(id)
   assert.deepEqual([row?.state, row?.lapsed], ['claimed', false])
-  // A lease after the last renewal; another one for whatever else an execution may take first.
+  // One lease after the last renewal, and one more for the rest of the execution.
   await pass(claimed, SETTLE_TIME_MS + 2 * LEASE_MS)
   const renewals = records.calls('renew')
   await pass(claimed, 2 * LEASE_MS)
@@ -73,7 +73,7 @@ test('an acceptance that nobody confirms does not stay claimed for ever either',
     upstream: { timeoutMs: TIMEOUT_MS },
     world: { clock, records: records.store }
   })
-  // The inbox's table is locked, say; the records' is not.
+  // As if the inbox's table is locked, and the table of records is not.
   faults.set('accept', LOST_REQUEST)
   const refused = await ask('k', { headers: ASYNC })
   assert.equal(refused.json.code, 'store-unavailable')

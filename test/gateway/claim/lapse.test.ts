@@ -1,4 +1,4 @@
-/** What becomes of the claims of the dead: nobody takes a lease before it is over and before E2b's wait. */
+/** The claims of dead processes: a lease is taken only after it is over, and after E2b's wait. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -31,7 +31,7 @@ async function startWithDeadClaim (t: TestContext, policy: Partial<IdempotencyPo
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const log = recordingLog()
   const started = await startGuarded(t, { background: false, policy, world: { records: records.store, clock, log, locks: NO_LOCKS } })
-  // Learned from a first try that the store turns away: what this request's claim looks like.
+  // The claim of this request, taken from a first try that the store refuses.
   let claim: Claim | null = null
   records.faults.set('insert', firstly(1, async (proceed, args) => { claim = args[0] as Claim; return DOWN(proceed, args) }))
   assert.equal((await started.ask('k')).status, 503)
@@ -40,13 +40,13 @@ async function startWithDeadClaim (t: TestContext, policy: Partial<IdempotencyPo
   return { ...started, records, clock, log, token: { id: dead.id, owner: dead.owner, attempt: 1 } }
 }
 
-/** Time, in unbroken contact with the arbiter. */
+/** Lets time pass in unbroken contact with the arbiter. */
 async function inContact ({ gateway, clock }: Dead, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 1_000) {
-    gateway.lapseGuard.kept()
+    gateway.lapseGuard.confirmContact()
     await clock.advance(1_000)
   }
-  gateway.lapseGuard.kept()
+  gateway.lapseGuard.confirmContact()
 }
 
 test('the claim of a dead process is in flight until its lease is over, then 504 outcome-unknown, and nothing is sent', async (t) => {
@@ -71,7 +71,7 @@ test('nobody takes a lease that is over before one lease of unbroken contact wit
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
-  world.gateway.lapseGuard.broken()
+  world.gateway.lapseGuard.breakContact()
   await inContact(world, LEASE_MS - 1_000)
   assert.equal((await world.ask('k')).json.code, 'in-flight')
   await inContact(world, 2_000)
@@ -109,7 +109,7 @@ test('a process never ends the lease of its own execution, however late its rene
   const call = ask('k')
   await witness.reached(1)
   const { id } = gateway.executions.all()[0]!.keyed
-  // Somebody holds its row: every renewal passes over it.
+  // Its row is locked: every renewal skips it.
   records.faults.set('renew', async (_proceed, [tokens]) => (tokens as Token[]).map(() => 'skipped'))
   const services = [heartbeat(gateway).start(), sweeper(gateway).start()]
   t.after(async () => { for (const service of services) await service.stop() })

@@ -1,6 +1,6 @@
 /**
- * A timer that is late: the process stood still, and what the upstream answered meanwhile lies in the socket. Here server and
- * gateway are one process, so that the answer is certainly there, and certainly not read, when the timer's turn comes.
+ * A late timer: the process stood still, and the upstream's answer of that time is unread in the socket. Server and gateway are one
+ * process here. So the answer is certainly there, and certainly unread, when the timer fires.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -46,7 +46,7 @@ async function start (t: TestContext): Promise<World> {
   return { sending, socket }
 }
 
-/** As a timer does: before the sockets are read. */
+/** Like a timer: before the sockets are read. */
 async function atTimer (work: () => void): Promise<void> {
   await new Promise<void>((resolve) => { setTimeout(() => { work(); resolve() }, 5) })
 }

@@ -1,4 +1,4 @@
-/** Protocol §5, first column: what stands in Redis when a request comes. */
+/** Protocol §5, first column: what Redis holds when a request comes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -23,7 +23,7 @@ interface Shared extends Guarded {
   readonly askSecond: (body?: string) => ReturnType<typeof call>
 }
 
-/** Redis as the gateways see it: can be flushed at any moment. */
+/** The Redis of the gateways. It can be flushed at any moment. */
 class SwappableLocks {
   #inner = new MemoryLocks({ nowMs: Date.now })
   readonly #ids = new Set<string>()
@@ -57,7 +57,7 @@ function fingerprint (body: string): Fingerprint {
   return fingerprintOf({ method: 'POST', target: '/things', rawHeaders: [], body: Buffer.from(body) }, apiPolicy().fingerprint, 1)
 }
 
-/** What Redis holds when the copy or the unlock that should have followed an answer was lost in an outage. */
+/** What Redis holds if the copy, or the unlock, after an answer was lost in an outage. */
 async function leaveLock (world: Shared, ageMs: number): Promise<void> {
   world.locks.flush()
   for (const id of world.locks.ids) {
@@ -119,7 +119,7 @@ test('a lock of another with the same payload is in flight without a word from t
 test('a lock with another payload and no row is in flight for a second, not a mismatch', async (t) => {
   const world = await start(t)
   await world.ask('k')
-  // Of the record that the request will have only Redis knows, and what it knows is another payload.
+  // Only Redis knows the record of the request, and it has another payload.
   const [id] = world.locks.ids
   const fresh = await start(t)
   await fresh.locks.store.lock(

@@ -1,6 +1,5 @@
 /**
- * A claim that takes longer than a sending may (`claimTimeout` is the operator's to set): its lease is renewed while
- * the upstream works.
+ * A claim that takes longer than a sending may take (the operator sets `claimTimeout`). Its lease is renewed while the upstream works.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -30,7 +29,7 @@ test('the hard end counts from where the sending may begin, however long the cla
     world: { clock, records: records.store, claimWithinMs: 2 * CLAIM_MS }
   })
   t.after(async () => { await close(); await witness.close() })
-  // A database that answers the insert late, and with an error; the confirmation under the same token is quick.
+  // The database answers the insert late, with an error. The confirmation under the same token is quick.
   const held = gate()
   records.faults.set('insert', firstly(1, async (proceed, args) => {
     await held.fault(async () => undefined, args)
@@ -41,7 +40,7 @@ test('the hard end counts from where the sending may begin, however long the cla
   await clock.advance(CLAIM_MS)
   held.open()
   await witness.reached(1)
-  // As late as its time-out allows.
+  // As late as its timeout allows.
   for (let passed = 0; passed < UPSTREAM_MS - TICK_MS; passed += TICK_MS) await clock.advance(TICK_MS)
   const [execution] = gateway.executions.all()
   assert.ok(execution !== undefined && execution.leaseEndsAtMs > clock.monotonicMs(), 'the lease holds while the upstream works')

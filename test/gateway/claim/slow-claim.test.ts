@@ -1,6 +1,6 @@
 /**
- * P4: the owner counts its lease from before the statement that granted it. A commit may take longer than a lease (a
- * synchronous standby that is slow, `claimTimeout: 60s` beside `lease: 1s`); its reply is then no reason to believe in one.
+ * P4: the owner counts its lease from before the statement that granted it. A commit may take longer than a lease: a slow synchronous
+ * standby, or `claimTimeout: 60s` with `lease: 1s`. The lease is then over when the reply comes.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -16,7 +16,7 @@ import { CREATED } from '../../harness/witness.ts'
 
 const LEASE_MS = 1_000
 const CLAIM_TIMEOUT_MS = 60_000
-/** So long a commit waits for its acknowledgement: many leases, and far from the end of the claim's time. */
+/** How long a commit waits for its acknowledgement: many leases, and much less than the claim's timeout. */
 const COMMIT_MS = 5_000
 
 interface Slow extends Guarded { readonly records: FaultyStore, readonly clock: ManualClock }
@@ -32,7 +32,7 @@ async function start (t: TestContext): Promise<Slow> {
   return { ...started, records, clock }
 }
 
-/** Granted at once, and acknowledged when it is let go. */
+/** Granted at once, and acknowledged when the test releases it. */
 function slowly (records: FaultyStore, operation: Operation): () => void {
   const acknowledged = Promise.withResolvers<void>()
   const fault: Fault = async (proceed) => {

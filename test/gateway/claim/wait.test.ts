@@ -39,7 +39,7 @@ async function ask (gateway: TestGateway, body = 'same'): Promise<Called> {
   return call(gateway.url, '/things', { headers: { 'Idempotency-Key': 'k' }, body })
 }
 
-/** The moment the first process has its answer, until the waiter of the other has its own. */
+/** The time from the first process's answer to the answer of the waiter in the other process. */
 async function replayDelay (one: Promise<Called>, two: Promise<Called>, open: () => void): Promise<number> {
   const opened = performance.now()
   open()
@@ -57,7 +57,7 @@ test('a waiter in another process is woken up when the answer is settled, long b
   const first = ask(one)
   await witness.reached(1)
   const second = ask(two)
-  // The second look is half a second after the first, the third a second after that: plenty of time between two looks.
+  // The second look comes half a second after the first, the third a second later. That is time enough between two looks.
   await eventually(() => two.gateway.limits.waiting.held === 1, 'the duplicate waits')
   await new Promise((resolve) => { setTimeout(resolve, 260) })
   await eventually(() => two.gateway.limits.waiting.held === 1, 'it has looked once and waits again')

@@ -1,4 +1,4 @@
-/** What a test of mode drop stands on: a route that drops, a witness, and marks in memory that can be made to fail. */
+/** The fixture of tests of mode drop: a route that drops, a witness, and marks in memory that can fail. */
 import type { TestContext } from 'node:test'
 import type { DropPolicy } from '../../../src/core/policy/policy.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
@@ -12,7 +12,7 @@ export const DROP: DropPolicy = { store: { kind: 'database' }, windowMs: 3_600_0
 export type MarkOperation = 'mark' | 'done' | 'remove'
 
 export interface FaultyMarks extends Marks {
-  /** Instead of the call; `proceed` makes it. */
+  /** Replaces the call. `proceed` makes it. */
   readonly faults: Map<MarkOperation, (proceed: () => Promise<unknown>) => Promise<unknown>>
   readonly calls: Map<MarkOperation, number>
 }
@@ -34,9 +34,9 @@ export function faultyMarks (inner: MarkStore = new MemoryMarks({ capacity: 1_00
   return { faults, calls, of: () => store, sweep: async () => 0 }
 }
 
-/** Certainly not applied. */
+/** Fails, and is certainly not applied. */
 export const AWAY = async (): Promise<never> => Promise.reject(new StoreUnavailable('memory', 'mark', false))
-/** In doubt, and in truth applied. */
+/** Fails in doubt, but is applied. */
 export const LOST_REPLY = async (proceed: () => Promise<unknown>): Promise<never> => {
   await proceed()
   throw new StoreUnavailable('memory', 'mark', true)

@@ -1,4 +1,4 @@
-/** Mode drop: the first event of a window goes through, its duplicates do not; what was not done goes through again. */
+/** Mode drop: the first event of a window is forwarded, and its duplicates are not. An event that failed is forwarded again. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { eventually } from '../../harness/eventually.ts'
@@ -14,7 +14,7 @@ const status = (...codes: number[]): Behaviour => (_seen, response, _socket, cou
   response.writeHead(codes[Math.min(count, codes.length) - 1] ?? 200).end(`answer ${count}`)
 }
 
-/** An upstream that answers when it is told to. */
+/** An upstream that answers when the test says so. */
 function held (): { readonly answer: Behaviour, readonly letGo: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { answer: async (_seen, response) => { await promise; response.end('taken') }, letGo: resolve }
@@ -116,7 +116,7 @@ test('a client that leaves changes nothing', async (t) => {
   leaving.abort()
   assert.equal(await gone, 'gone')
   letGo()
-  await eventually(() => gateway.underWay === 0, 'the event is done')
+  await eventually(() => gateway.executionsInFlight === 0, 'the event is done')
   assert.equal((await ask('e')).headers['idempotency-status'], 'duplicate')
   assert.equal(witness.seen.length, 1)
 })
@@ -228,7 +228,7 @@ test('an answer that is too large, or a stream, goes through as it comes, marked
   assert.equal(witness.seen.length, 1)
 })
 
-// ---------------------------------------------------------------- the store is away
+// ---------------------------------------------------------------- the store is down
 
 test('while the store is away nothing is sent, or, if the route says so, all of it unprotected', async (t) => {
   const closed = await startDrop(t)
@@ -257,7 +257,7 @@ test('a store that does not answer in time is one that is away, and its late mar
   await eventually(() => (marks.calls.get('remove') ?? 0) === 1, 'it is taken back')
   assert.equal((await ask('e')).headers['idempotency-status'], 'executed')
   assert.equal(witness.seen.length, 1)
-  // The second taking back has its pause behind it.
+  // The pause before the second removal is over.
   await clock.advance(2_000)
 })
 
@@ -297,7 +297,7 @@ test('a mark that the store does not take after the answer is tried again behind
   assert.equal((await meanwhile).json.code, 'in-flight')
   marks.faults.clear()
   await clock.advance(2_000)
-  await eventually(() => gateway.underWay === 0, 'marked at last')
+  await eventually(() => gateway.executionsInFlight === 0, 'marked at last')
   assert.equal((await ask('e')).headers['idempotency-status'], 'duplicate')
   assert.equal(witness.seen.length, 1)
 })
@@ -311,7 +311,7 @@ test('the store being away for longer than that, the mark is given up and its du
   await clock.advance(3_000)
   assert.equal((await first).headers['idempotency-status'], 'unprotected')
   await clock.advance(60_000)
-  await eventually(() => gateway.underWay === 0, 'given up')
+  await eventually(() => gateway.executionsInFlight === 0, 'given up')
   assert.equal((await ask('e')).json.code, 'in-flight', 'its mark says that it runs, until that ends')
   assert.equal(witness.seen.length, 1)
 })
@@ -373,7 +373,7 @@ test('no longer than answerWithin does anybody wait; the event goes on, and is m
   const { ask, witness, gateway } = await startDrop(t, { answer, policy: { answerWithinMs: 50 } })
   assert.equal((await ask('e')).json.code, 'in-flight')
   letGo()
-  await eventually(() => gateway.underWay === 0, 'done')
+  await eventually(() => gateway.executionsInFlight === 0, 'done')
   assert.equal((await ask('e')).headers['idempotency-status'], 'duplicate')
   assert.equal(witness.seen.length, 1)
 })

@@ -1,4 +1,4 @@
-/** A change of the fingerprint's policy, as two gateways beside each other have it: what was released is free, for the same request. */
+/** Two gateways with different fingerprint policies: a released key is free for the same request on both. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -39,7 +39,7 @@ test('a released key is free under another fingerprint policy too, for the same 
   assert.equal((await call(one.url, '/things', JSON_BODY)).headers['idempotency-status'], 'released')
   const foreign = await call(other.url, '/things', { ...JSON_BODY, body: '{"a":2}' })
   assert.equal(foreign.json.code, 'key-reused')
-  // There and back: each claim has its own route's fingerprint.
+  // In both directions: each claim has the fingerprint of its own route.
   assert.equal((await call(other.url, '/things', JSON_BODY)).headers['idempotency-status'], 'released')
   const last = await call(one.url, '/things', JSON_BODY)
   assert.deepEqual([last.status, last.headers['idempotency-status']], [201, 'executed'])

@@ -1,4 +1,4 @@
-/** What two requests may differ in and be one, and what makes them two, through a whole gateway. */
+/** Which differences keep two requests the same, and which make them two, through a whole gateway. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -11,7 +11,7 @@ import type { Witness } from '../../harness/witness.ts'
 
 interface Started { readonly url: string, readonly witness: Witness }
 
-/** One route, as a file says it. */
+/** One route, as in a configuration file. */
 async function start (t: TestContext, fingerprint: string): Promise<Started> {
   const witness = await startWitness((_seen, response, _socket, count) => { response.writeHead(201).end(`made ${count}`) })
   t.after(async () => { await witness.close() })
@@ -36,7 +36,7 @@ test('a retry with another trace id is replayed where the route ignores it, and 
   assert.equal((await ask('{"amount":2,"trace_id":"a"}')).json.code, 'key-reused')
   assert.equal((await ask('{"amount":1}', '/v1/charges?b=2')).json.code, 'key-reused')
   assert.equal((await ask('{"amount":1}', '/v1/charges?a=1&b=2', { 'X-Tenant': 'x' })).json.code, 'key-reused')
-  // Rules 2 go with such a policy: what would change the meaning of the bytes counts.
+  // Rules 2 go with such a policy: headers that change the meaning of the bytes count.
   assert.equal((await ask('{"amount":1}', '/v1/charges?a=1&b=2', { 'X-HTTP-Method-Override': 'PUT' })).json.code, 'key-reused')
   assert.equal((await ask('{"amount":1}', '/v1/charges?a=1&b=2', { 'Stripe-Account': 'other' })).json.code, 'key-reused')
   assert.equal(witness.seen.length, 1)

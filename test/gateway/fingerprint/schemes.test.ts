@@ -1,4 +1,4 @@
-/** Ids by another scheme from one moment to the next: what is there keeps its id and is found by it, and nothing is executed under two. */
+/** A switch of the scheme of ids: existing records keep their ids and are found by them. Nothing is executed under two ids. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -70,7 +70,7 @@ test('what was executed before the switch is replayed behind it, by whoever has 
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
   const first = await one.ask('k')
   store.records.switchScheme(KEYED)
-  await other.gateway.ids.look()
+  await other.gateway.ids.refresh()
   for (const seat of [other, one, other]) {
     const again = await seat.ask('k')
     assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [first.status, first.text, 'true'])
@@ -84,7 +84,7 @@ test('behind the switch a new key has an id of the new scheme, which a gateway t
   const store = database()
   const [one, other] = [await startSeat(t, witness, store), await startSeat(t, witness, store)]
   store.records.switchScheme(KEYED)
-  await other.gateway.ids.look()
+  await other.gateway.ids.refresh()
   assert.equal(one.gateway.ids.rules, 1)
   const answers = await Promise.all([one, other, one, other].map(async (seat) => seat.ask('k')))
   assert.equal(witness.seen.length, 1)
@@ -108,7 +108,7 @@ test('what runs while the scheme is switched is in flight to both, and its answe
   await eventually(() => witness.seen.length === 1, () => 'it should be sent')
   store.records.switchScheme(KEYED)
   for (const seat of [other, one]) {
-    await seat.gateway.ids.look()
+    await seat.gateway.ids.refresh()
     assert.equal((await seat.ask('k', { body: 'otherwise' })).status, 422)
   }
   assert.equal((await other.ask('k')).status, 409)
@@ -139,7 +139,7 @@ test('what is past is no more in the way: the key has an id of the new scheme fr
   await seat.ask('k')
   store.records.switchScheme(KEYED)
   aheadMs = 120_000
-  // One that remembers nothing.
+  // A gateway with nothing in memory.
   const later = await startSeat(t, witness, store)
   const again = await later.ask('k')
   assert.deepEqual([again.headers['idempotent-replayed'], witness.seen.length], [undefined, 2])
@@ -185,7 +185,7 @@ test('behind the switch a message is told to its own sender, and to nobody whom 
   const store = database()
   const seat = await startSeat(t, witness, store, { policy: { inbox: inboxPolicy(), inboxFor: 'all' } })
   store.records.switchScheme(KEYED)
-  await seat.gateway.ids.look()
+  await seat.gateway.ids.refresh()
   const sender = { authorization: 'Bearer a', 'x-tenant': 'a' }
   const { headers: { location } } = await seat.ask('k', { headers: sender })
   const told = async (headers: Record<string, string>): Promise<number> =>
@@ -204,7 +204,7 @@ test('an event that went through before the switch is a duplicate behind it', as
   const seat = await startSeat(t, witness, store, { policy, marks })
   await seat.ask('k')
   store.records.switchScheme(KEYED)
-  await seat.gateway.ids.look()
+  await seat.gateway.ids.refresh()
   const again = await seat.ask('k')
   assert.deepEqual([again.headers['idempotency-status'], witness.seen.length], ['duplicate', 1])
   await seat.ask('fresh')
@@ -303,12 +303,12 @@ test('what is lost is asked for anew where a failover has undone the switch that
   )
   const lose = async (): Promise<void> => {
     now.records.switchScheme(schemeName(2, OTHER), { isLost: true })
-    await seat.gateway.ids.look()
+    await seat.gateway.ids.refresh()
   }
   await lose()
   assert.equal((await seat.ask('before')).status, 201)
   now = database(KEYED)
-  await seat.gateway.ids.look()
+  await seat.gateway.ids.refresh()
   assert.equal((await seat.ask('k')).status, 201)
   await lose()
   assert.deepEqual([(await seat.ask('k')).status, witness.seen.length], [502, 2])

@@ -16,7 +16,7 @@ import { startWitness } from '../../harness/witness.ts'
 import type { Witness } from '../../harness/witness.ts'
 
 const LEASE_MS = 15_000
-/** The hard limit of what is not patient: less than a renewal would need. */
+/** A hard limit that is shorter than a renewal needs. */
 const TIMEOUT_MS = 12_000
 
 interface Busy extends TestGateway {
@@ -29,7 +29,7 @@ interface Busy extends TestGateway {
   readonly ask: (key: string, path?: string) => Promise<Called>
 }
 
-/** One connection to the upstream, and the first request has it. */
+/** One connection to the upstream, which the first request uses. */
 async function startBusy (t: TestContext): Promise<Busy> {
   const { answer, open } = slow()
   const witness = await startWitness(answer)
@@ -61,7 +61,7 @@ async function queued ({ gateway, records }: Busy): Promise<void> {
   await eventually(() => gateway.executions.all().every(({ sending }) => sending !== null), 'it is in the queue')
 }
 
-/** Whatever was queued has had its chance: the one connection served another request in full. */
+/** Every queued request had its turn: the one connection served another request in full. */
 async function drainQueue (busy: Busy): Promise<void> {
   busy.open()
   assert.equal((await busy.first).status, 201)
@@ -78,7 +78,7 @@ test('a request that upstream.timeout finds in the queue is released, and is nev
   await queued(busy)
   await busy.clock.advance(TIMEOUT_MS)
   const answer = await second
-  // The upstream can be reached: it has as many as it takes.
+  // The upstream can be reached. All its connections are taken.
   assert.equal(answer.status, 503)
   assert.equal(answer.json.code, 'overloaded')
   assert.equal(answer.headers['idempotency-status'], 'released')

@@ -45,7 +45,7 @@ test('an answer too many in the same packet as the right one is dropped', async 
   }
 })
 
-/** Answers the first request late once more: just before it answers the second, if that comes on the same connection. */
+/** Sends a second, late answer to the first request, just before the answer to the second request on the same connection. */
 async function startCrossing (t: TestContext, keepAliveMs: number): Promise<(key: string) => Promise<Called>> {
   const sockets = new Set<Socket>()
   const upstream = await startScripted(t, {

@@ -1,4 +1,4 @@
-/** Answers of hops that do not know, and of applications that do (protocol §8). */
+/** Answers of hops, which do not prove an outcome, and answers of applications, which do (protocol §8). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { recordingLog, startGuarded } from '../../harness/gateway.ts'

@@ -1,4 +1,4 @@
-/** Nothing is sent by a gateway of which the others may not know that it executes: they would accept beside it (ports.ts, Registry). */
+/** A gateway sends nothing while the others may not know that it executes: they could accept the same key (ports.ts, Registry). */
 import { readClocks } from '../../../src/gateway/shared/clock-reading.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -84,8 +84,8 @@ test('a claim from before a silence after which others need not reckon with it i
   const asking = ask('k')
   await claimed.reached
   clock.stall(31 * MINUTE_MS)
-  // A sign of life that is acknowledged now mends nothing.
-  gateway.registration.beaten(readClocks(gateway.deps.clock))
+  // A heartbeat that is acknowledged now does not revive the registration.
+  gateway.registration.heartbeatAcknowledged(readClocks(gateway.deps.clock))
   claimed.open()
   assert.equal((await asking).status, 503)
   assert.equal(witness.seen.length, 1)
@@ -102,13 +102,13 @@ test('with signs of life it lasts; one that is gone from the store is made anew'
   const { ask, clock, orders, gateway, registry } = await start(t)
   for (let minute = 0; minute < 90; minute += 10) {
     await clock.advance(10 * MINUTE_MS)
-    gateway.registration.beaten(readClocks(gateway.deps.clock))
+    gateway.registration.heartbeatAcknowledged(readClocks(gateway.deps.clock))
     assert.equal((await ask(`k${minute}`)).status, 201)
-    await gateway.registration.look()
+    await gateway.registration.check()
   }
   assert.equal(orders.length, 1)
   registry.registered = false
-  await gateway.registration.look()
+  await gateway.registration.check()
   assert.equal(orders.length, 2)
 })
 
@@ -131,12 +131,12 @@ test('a reload: what came before it may claim for two minutes more, and its rout
   }
   await ask('before')
   gateway.registration.reconfigure([{ name: 'things', match, upstream, idempotency: apiPolicy({ inbox: inboxPolicy(), inboxFor: 'all' }) }])
-  await gateway.registration.look()
+  await gateway.registration.check()
   assert.deepEqual(orders.at(-1)?.routes.map(({ executes, policy }) => [executes, policy.mode]), [[true, 'inbox']])
-  // This listener still has the old route: as a visit does whose body comes late.
+  // This listener still has the old route, like a request whose body comes late.
   assert.equal((await ask('late')).status, 201)
   await clock.advance(3 * MINUTE_MS)
-  await gateway.registration.look()
+  await gateway.registration.check()
   assert.deepEqual([orders.at(-1)?.routes[0]?.executes, orders.at(-1)?.barrierMs], [false, null])
   assert.equal((await ask('too-late')).status, 503)
   assert.equal(witness.seen.length, 2)

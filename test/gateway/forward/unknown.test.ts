@@ -1,4 +1,4 @@
-/** E4 "during": some byte may have left and no whole answer came. Never sent again, and every retry hears the same. */
+/** E4 "during": a byte may have left and no whole answer came. It is never sent again, and every retry gets the same answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Socket } from 'node:net'

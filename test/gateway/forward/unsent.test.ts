@@ -1,4 +1,4 @@
-/** E4 "before": what certainly was not sent is released, says so, and the retry executes. */
+/** E4 "before": a request that was certainly not sent is released, and its retry executes. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,7 @@ import { guardedRoute, recordingLog, relayPolicy, startGateway } from '../../har
 import { startScripted } from '../../harness/scripted.ts'
 import { startWitness } from '../../harness/witness.ts'
 
-/** A port on which nobody listens. */
+/** A port on which no process listens. */
 async function freePort (): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -61,7 +61,7 @@ test('an upstream whose name nobody knows: 502, released', async (t) => {
 
 test('an upstream that resets at accept, before the connection stands: 502, released, no byte of the request was read', async (t) => {
   const upstream = await startScripted(t, { onAccept: (socket) => { socket.resetAndDestroy() } })
-  // Over TLS the connection stands only after the handshake, so that the moment of the reset is sure.
+  // Over TLS the connection is open only after the handshake, so that the moment of the reset is certain.
   const url = await startAt(t, `https://127.0.0.1:${upstream.port}`)
   assertUnsent(await ask(url))
   assertUnsent(await ask(url))

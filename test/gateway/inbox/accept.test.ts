@@ -121,13 +121,13 @@ test('beyond its depth an inbox takes nothing new, and answers for what it has',
   assert.equal((await ask('a')).status, 202)
   assert.equal((await ask('a', { body: 'other' })).status, 422)
   assert.equal((await messages()).length, 2)
-  // Delivered, and the store has said so: there is room again.
+  // Delivered, and the poll shows it: there is room again.
   await inbox.alive(OWNER, 60_000)
   for (const { token } of await inbox.take({ routes: [{ route: 'things', places: 2 }], owner: OWNER })) {
     await inbox.settle(token, { kind: 'delivered', answer: null, status: 204 })
   }
-  gateway.depths.asking()
-  gateway.depths.told(await inbox.depths())
+  gateway.depths.pollStarted()
+  gateway.depths.pollFinished(await inbox.depths())
   assert.equal((await ask('c')).status, 202)
 })
 
@@ -141,9 +141,9 @@ test('so it is with its bytes', async (t) => {
 test('what is accepted while the store is asked how much there is, counts', async (t) => {
   const { ask, gateway } = await startInbox(t, { inbox: { depthMax: 2 } })
   await ask('a')
-  gateway.depths.asking()
+  gateway.depths.pollStarted()
   await ask('b')
-  gateway.depths.told([])
+  gateway.depths.pollFinished([])
   assert.equal((await ask('c')).status, 202)
   assert.equal((await ask('d')).json.code, 'overloaded')
 })

@@ -1,4 +1,4 @@
-/** A guarded route with an inbox in memory, and nobody who delivers: what was accepted stays where it is. */
+/** A guarded route with an inbox in memory and no deliverer: accepted messages stay in the inbox. */
 import type { TestContext } from 'node:test'
 import type { IdempotencyPolicy, InboxPolicy } from '../../../src/core/policy/policy.ts'
 import { recordId } from '../../../src/core/record/record-id.ts'
@@ -30,7 +30,7 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
 
 export interface InboxWorld extends Guarded {
   readonly inbox: MemoryInbox
-  /** Instead of a call of the inbox. */
+  /** Replaces a call of the inbox. */
   readonly faults: Map<string, Fault>
   readonly calls: (operation: string) => number
   readonly messages: () => Promise<MessageDetail[]>
@@ -38,7 +38,7 @@ export interface InboxWorld extends Guarded {
 
 interface InboxWorldOptions extends GuardedOptions {
   readonly inbox?: Partial<InboxPolicy>
-  /** One that other gateways have, too. */
+  /** An inbox that other gateways share. */
   readonly shared?: MemoryInbox
 }
 
@@ -72,7 +72,7 @@ export async function startAsync (t: TestContext, { policy = {}, ...options }: I
 
 export const ASYNC = { Prefer: 'respond-async' }
 
-/** Of a request without a credential on the usual route. */
+/** For a request without a credential on the usual route. */
 export function idOf (key: string): Buffer {
   return recordId('things', 'anonymous', key)
 }

@@ -1,4 +1,4 @@
-/** A route whose mode changes while keys of it are remembered: each of them stays one operation. */
+/** A route whose mode changes while its keys are kept: each key stays one operation. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -29,7 +29,7 @@ const MODES = {
 
 interface Shared { readonly shared: MemoryInbox, readonly world: { readonly records: MemoryStore, readonly locks: typeof NO_LOCKS } }
 
-/** One database, and a gateway on it for each of these modes: as if the file had been changed between them. */
+/** One database, and a gateway on it for each of these modes, as if the file had changed in between. */
 async function startModes<Mode extends keyof typeof MODES> (
   t: TestContext,
   modes: readonly Mode[],
@@ -77,7 +77,7 @@ test('an acceptance that comes behind the end of its claim comes to nothing: wha
   const { records } = worlds.enforce.world
   const claimed = await records.look(idOf('k'))
   assert.ok(claimed)
-  // As who finds its lease over does.
+  // As a process does that finds the lease over.
   await records.settle(settlementOf(claimed, 'indeterminate'))
   const executed = await worlds.enforce.ask('k')
   slow.open()
@@ -183,7 +183,7 @@ test('of a batch with an event that was executed alone none is accepted, and the
   }
   assert.deepEqual(await worlds.inbox.messages(), [])
   assert.deepEqual(
-    [woken, depths.full('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })],
+    [woken, depths.isFull('things', { depthMax: 1, bytesMax: 1_000 }, { messages: 1, bytes: 0 })],
     [0, false],
     'and none is counted'
   )

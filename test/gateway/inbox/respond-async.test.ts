@@ -14,7 +14,7 @@ import type { GuardedOptions } from '../../harness/gateway.ts'
 import { ASYNC, idOf, startAsync } from './inbox-world.ts'
 import type { InboxWorld } from './inbox-world.ts'
 
-/** Two processes with one database, and a fast path that neither has. */
+/** Two processes with one database and no Redis. */
 async function startTwo (t: TestContext): Promise<[InboxWorld, InboxWorld, MemoryInbox]> {
   const records = new MemoryStore({ nowMs: Date.now })
   const shared = new MemoryInbox({ nowMs: Date.now })
@@ -152,7 +152,7 @@ test('a preference that is applied is taken out, and one that is not goes on as 
 
 // ---------------------------------------------------------------- what a crash leaves behind
 
-/** What a process left behind that died between the message and the settle of its record. */
+/** The state after a process died between the message and the settle of its record. */
 async function leftBehind (t: TestContext, policy: Pick<GuardedOptions, 'policy'> = {}): Promise<InboxWorld> {
   const inbox = new MemoryInbox({ nowMs: Date.now })
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
@@ -192,7 +192,7 @@ for (const unknown of ['hold', 'retry'] as const) {
 test('a message that has outlived its record is found before anything is sent', async (t) => {
   const { ask, messages, witness, inbox, world } = await startAsync(t)
   await ask('k', { headers: ASYNC })
-  // Another life of the record: nothing is remembered of it.
+  // Another life of the record: nothing is kept of the earlier one.
   const [given] = await messages()
   const fresh = await startAsync(t, { shared: inbox })
   assert.ok(await world.records.look(idOf('k')))
@@ -298,9 +298,9 @@ test('of those that ask at once for the last place one has it', async (t) => {
 test('a full inbox answers for a message that has outlived its record', async (t) => {
   const before = await startAsync(t)
   const first = await before.ask('a', { headers: ASYNC })
-  // The same inbox, and none of its records.
+  // The same inbox without any of its records.
   const { ask, gateway, inbox } = await startAsync(t, { shared: before.inbox, inbox: { depthMax: 1 } })
-  gateway.depths.told(await inbox.depths())
+  gateway.depths.pollFinished(await inbox.depths())
   const again = await ask('a', { headers: ASYNC })
   assert.deepEqual([again.status, again.text, again.headers['preference-applied']], [202, first.text, 'respond-async'])
   assert.equal((await ask('a', { headers: ASYNC, body: 'other' })).json.code, 'overloaded')

@@ -1,4 +1,4 @@
-/** What a sender has to show at the inbox's door, and what becomes of several events in one request. */
+/** Signatures and batches of an inbox. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
@@ -31,7 +31,7 @@ function keyFrom (from: string | readonly string[]): Pick<IdempotencyPolicy, 'ke
   }
 }
 
-/** What consumers would get, oldest first. */
+/** What consumers would receive, oldest first. */
 async function requests ({ inbox }: InboxWorld): Promise<StoredRequest[]> {
   await inbox.alive(OWNER, 60_000)
   return (await inbox.take({ routes: [{ route: 'things', places: 100 }], owner: OWNER })).map(({ request }) => request)
@@ -85,7 +85,7 @@ test('where clients ask for the inbox, a signature is asked of those who do not 
   assert.match((await ask('a')).json.detail, /Nothing was executed\.$/)
   assert.equal((await ask('a', { headers: signed('same') })).status, 201)
   assert.equal((await ask('b', { headers: { ...ASYNC, ...signed('same') } })).status, 202)
-  // A message without a key as well; what is not guarded is not looked at.
+  // The same for a message without a key. A request that is not guarded is not checked.
   assert.equal((await call(url, '/things', { body: 'same', headers: ASYNC })).status, 401)
   assert.equal((await call(url, '/things', { body: 'same' })).status, 201)
   assert.deepEqual([witness.seen.map(({ headers }) => headers['onceway-verified']), (await messages()).length], [['github', undefined], 1])
@@ -152,7 +152,7 @@ for (const sender of SENDERS) {
     const { world, send } = await senderOf(t, sender)
     const accepted = await send(together(event('1'), event('2')))
     assert.deepEqual([accepted.status, accepted.headers['idempotency-status']], [202, 'accepted'])
-    // One of them again in another batch, and again in it: what is new is accepted, what was is there once.
+    // One event comes again in another batch, twice. New events are accepted, and known ones stay single.
     assert.equal((await send(together(event('2'), event('3'), event('3')))).status, 202)
     const messages = await world.messages()
     assert.deepEqual(
@@ -231,7 +231,7 @@ test('an item whose key has another request behind it is named, and none is acce
   const full = await send('[{"id":"2"},{"id":"2"},{"id":"1","n":2}]')
   assert.equal(full.status, 422)
   assert.match(full.json.detail, said)
-  // One alone is told what everybody is told.
+  // A single event gets the same answer.
   assert.doesNotMatch((await send('{"id":"1","n":2}')).json.detail, /Item/)
 })
 

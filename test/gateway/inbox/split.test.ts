@@ -1,4 +1,4 @@
-/** Several events in one request: each a message under the key that it would have alone, or none of them. */
+/** Batches: each event becomes a message under the key that it would have alone, or none does. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loadConfig } from '../../../src/config/load.ts'
@@ -35,7 +35,7 @@ function split (t: TestContext, body: string, asking: Asking): Split {
   return splitAsAdmitted(requestOf(t, asking), body)
 }
 
-/** Asked of those alone whose key is in the body, as the head says. */
+/** Only for requests whose key is in the body by their head. */
 function splitAsAdmitted (request: Asked, body: string): Split {
   return headKeyOf(request, nowMs).kind === 'body' ? splitRequest(request, Buffer.from(body), nowMs, 1) : ONE
 }
@@ -158,7 +158,7 @@ test('a batch is refused as one, not for a key that each of its events has', (t)
     const body = headers === JSON_TYPE ? '{"Records":[{"id":"1"},{"id":"2"}]}' : '[{"id":"1"},{"id":"2"}]'
     assert.match(refusal(split(t, body, { from: 'json:/id', headers, batch: 'refuse' })), /^key-invalid: The request holds 2 events/)
   }
-  // Its media type says so, however many there are; what the others send of one is one event as it always comes.
+  // Its media type says batch, for any number of events. A single event of other types is one event as usual.
   assert.match(
     refusal(split(t, '[{"id":"1"}]', { from: 'json:/id', headers: EVENTS, batch: 'refuse' })),
     /^key-invalid: The request is a batch, though it holds one event\./

@@ -16,9 +16,9 @@ import type { Guarded, GuardedOptions } from '../../harness/gateway.ts'
 import { ManualClock } from '../../harness/manual-clock.ts'
 import { bearing, unsigned } from '../scope/jwt-world.ts'
 
-/** Fewer than a connection may have waiting. */
+/** Fewer than may wait on a connection. */
 const ASKED_AT_ONCE = 32
-/** Until the kernel takes no more of what nobody reads. */
+/** Until the kernel takes no more unread bytes. */
 const UNREAD_WITHIN_MS = 30_000
 const HOUR_MS = 60 * 60 * 1000
 const ALICE = { headers: { Authorization: 'Bearer alice' } }

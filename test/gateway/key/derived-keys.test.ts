@@ -1,4 +1,4 @@
-/** Keys that a sender does not send as such: found in what it sends, kept readable, and refused clearly where they cannot be made. */
+/** Derived keys: found in the request, readable, and refused with a clear detail if they cannot be made. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'

@@ -1,4 +1,4 @@
-/** A method that overrides another one: a request is guarded under either reading. */
+/** Method overrides: a request is guarded under either reading. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'

@@ -1,4 +1,4 @@
-/** Senders' presets through a whole gateway: what passes is marked and counted, whose an event is, and the OASIS way of repeating. */
+/** Presets through a whole gateway: requests that pass are marked and counted, the scope of events, and OASIS repeatable requests. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'

@@ -1,4 +1,4 @@
-/** `unknown: probe`: the gateway asks the upstream what became of a request, and the record is settled by what it says. */
+/** `unknown: probe`: the gateway asks the upstream about an unknown outcome, and settles the record by its answer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -14,11 +14,11 @@ import { startScripted } from '../../harness/scripted.ts'
 import type { Scripted } from '../../harness/scripted.ts'
 import type { ProbePolicy, Template } from '../../../src/core/policy/policy.ts'
 
-/** So short that a test can wait for what takes minutes in earnest; no request of these tests takes as long. */
+/** Short enough for a test to wait, where production takes minutes. No request of these tests takes so long. */
 const TIMEOUT_MS = 400
 const LEASE_MS = 400
 const CONFIRM_MS = 200
-/** The first sending can no longer be under way. */
+/** The first sending can no longer be in flight. */
 const QUARANTINE_MS = TIMEOUT_MS + LEASE_MS
 
 function template (text: string): Template {
@@ -44,12 +44,12 @@ const probeOf = (over: Partial<ProbePolicy> = {}): ProbePolicy => ({
 interface Told { readonly target: string, readonly atMs: number, readonly head: string }
 
 interface Ledger extends Scripted {
-  /** Questions as they came. */
+  /** Questions in order of arrival. */
   readonly asked: Told[]
   readonly posted: () => number
 }
 
-/** Posts are executed and never answered; `answer` says what becomes of a question. */
+/** POSTs are executed and never answered. `answer` answers the questions. */
 async function startLedger (
   t: TestContext,
   answer: (socket: Socket, count: number) => void,
@@ -160,7 +160,7 @@ test('not found twice, after the first sending is certainly over: the key is fre
     (socket) => { if (working) socket.resetAndDestroy(); else reply(socket, '201 Created', '{"id":"ch_2"}') }
   )
   const setting = await start(t, upstream)
-  // Before it can become unknown: how long its client takes to hear of that is the machine's affair.
+  // Taken before the outcome can become unknown. How long the client takes to hear of it depends on the machine.
   const askedAt = performance.now()
   await setting.ask()
   await becomes(setting, 'released')

@@ -1,4 +1,4 @@
-/** Key sets that verify tokens: where they come from, and what becomes of requests while they cannot be had. */
+/** Key sets that verify tokens: their sources, and requests while a key set cannot be had. */
 import assert from 'node:assert/strict'
 import { rm, writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
@@ -8,9 +8,9 @@ import { recordingLog, startGuarded } from '../../harness/gateway.ts'
 import { ManualClock } from '../../harness/manual-clock.ts'
 import { bearing, bySubject, inFile, makeIssuer, serveKeys, serving, sign, tokenOf } from './jwt-world.ts'
 
-/** What has failed is not tried again before. */
+/** The pause after a failed fetch. */
 const FAILED_FOR_MS = 5_000
-/** A key server that does not answer is given up. */
+/** The timeout for a key server. */
 const FETCH_TIMEOUT_MS = 2_000
 const MANY = 20
 
@@ -109,7 +109,7 @@ test('while keys are fetched anew in vain, for a key that is not known, tokens u
     return result.kind === 'invalid' ? result.fault : result.kind
   }
   assert.equal(await verdict(issuer), 'claims')
-  // Within jose's cool-down nobody asks again for what is not there.
+  // Within jose's cool-down an unknown key is not fetched again.
   assert.deepEqual([await verdict(rotated), keys.asked()], ['unknown-key', 1])
   const outMs = 31_000
   t.mock.timers.tick(outMs)
@@ -117,7 +117,7 @@ test('while keys are fetched anew in vain, for a key that is not known, tokens u
   keys.answer = (response) => { response.writeHead(503).end() }
   for (let index = 0; index < MANY; index++) assert.deepEqual([await verdict(rotated), await verdict(issuer)], ['unavailable', 'claims'])
   assert.equal(keys.asked(), 2)
-  // The server is back, with the new key beside the old one.
+  // The server is back, with the new and the old key.
   keys.answer = serving(JSON.stringify({ keys: [issuer, rotated].flatMap(({ jwks }) => (JSON.parse(jwks) as { keys: unknown[] }).keys) }))
   clock.stall(FAILED_FOR_MS)
   assert.deepEqual([await verdict(rotated), await verdict(issuer), keys.asked()], ['claims', 'claims', 3])

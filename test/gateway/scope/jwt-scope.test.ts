@@ -1,4 +1,4 @@
-/** Callers that are told apart by what a verified token says of them (`scope: [jwt:sub]`), and the tokens that are refused. */
+/** Callers that are told apart by claims of a verified token (`scope: [jwt:sub]`), and refused tokens. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -15,7 +15,7 @@ import { bearing, bySubject, inFile, makeIssuer, sign, TOKEN_LIFE_S, tokenOf, un
 import type { Issuer } from './jwt-world.ts'
 
 const SECOND_MS = 1_000
-/** So much later a token is still taken. */
+/** The tolerance for an expired token. */
 const CLOCKS_APART_S = 30
 const nowSeconds = (): number => Math.floor(Date.now() / SECOND_MS)
 
@@ -28,7 +28,7 @@ test('a rotated token of the same subject is the same caller', async (t) => {
   assert.equal(witness.seen.length, 2)
 })
 
-/** Every way in which a token can be bad, and how it is told: in the challenge, in the problem and in the log. */
+/** Every fault of a token, and how it shows in the challenge, the problem and the log. */
 const EXPECTED: JwtPolicy = { jwks: '', issuer: 'https://issuer.example', audience: 'payments' }
 const GOOD = { sub: 'alice', iss: 'https://issuer.example', aud: 'payments' }
 const BAD: ReadonlyArray<readonly [fault: TokenFault, what: string, token: (issuer: Issuer) => Promise<string> | string]> = [
@@ -52,7 +52,7 @@ const BAD: ReadonlyArray<readonly [fault: TokenFault, what: string, token: (issu
   ['malformed', 'one whose head is no JSON', () => 'bm8.bm8.bm8']
 ]
 
-/** A good one but for these; `without`: a claim that it lacks. */
+/** A good token with these changes. `without`: a claim to leave out. */
 function claiming (claims: JWTPayload, without?: keyof typeof GOOD): (issuer: Issuer) => Promise<string> {
   return async (issuer) => tokenOf(issuer, Object.fromEntries(Object.entries({ ...GOOD, ...claims }).filter(([name]) => name !== without)))
 }
@@ -74,7 +74,7 @@ for (const [fault, what, make] of BAD) {
       401,
       `TOKEN_${fault.toUpperCase().replaceAll('-', '_')}`
     ]])
-    // Neither what it says nor what it is.
+    // Neither the token nor its claims.
     const told = JSON.stringify([answer.headers, answer.json, lines])
     for (const part of ['alice', 'other.example', 'refunds', ...token.split('.').filter(({ length }) => length > 3)]) {
       assert.ok(!told.includes(part), part)
@@ -83,7 +83,7 @@ for (const [fault, what, make] of BAD) {
   })
 }
 
-/** A route that takes tokens of one issuer for one audience, and the lines that its requests leave in the log. */
+/** A route that takes tokens of one issuer for one audience, and the log lines of its requests. */
 async function startLogged (
   t: TestContext,
   issuer: Issuer

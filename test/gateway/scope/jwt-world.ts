@@ -1,4 +1,4 @@
-/** Issuers of tokens, and the key sets that verify them: in a file, or served and counted. */
+/** Issuers of tokens, and key sets that verify them: in a file, or on a server that counts requests. */
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -20,7 +20,7 @@ export async function makeIssuer (kid = 'one'): Promise<Issuer> {
 
 export const TOKEN_LIFE_S = 300
 
-/** A token of its own with every call, as a rotating credential is. `claims` over what a good one has. */
+/** A new token with each call, like a rotating credential. `claims` override those of a good token. */
 export async function tokenOf ({ privateKey, kid }: Issuer, claims: JWTPayload): Promise<string> {
   const exp = Math.floor(Date.now() / 1_000) + TOKEN_LIFE_S
   return new SignJWT({ jti: crypto.randomUUID(), exp, ...claims }).setProtectedHeader({ alg: 'ES256', kid }).sign(privateKey)
@@ -46,7 +46,7 @@ export function bySubject (jwks: string, more: Partial<JwtPolicy> = {}): Partial
   return { scope: { kind: 'parts', parts: [{ kind: 'jwt', claim: 'sub' }] }, jwt: { jwks, issuer: null, audience: null, ...more } }
 }
 
-/** What is not parted by dots and has no header says nothing of keys; this does, and is signed by nobody. */
+/** A token with this header and these claims, and a signature of zeros. */
 export function unsigned (header: object, claims: object): string {
   const [head, body] = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
   return `${head}.${body}.${Buffer.alloc(64).toString('base64url')}`
@@ -54,12 +54,12 @@ export function unsigned (header: object, claims: object): string {
 
 export interface KeyServer {
   readonly url: string
-  /** Requests that have reached it. */
+  /** The number of requests that reached it. */
   readonly asked: () => number
-  /** How it answers from now on. */
+  /** Sets its answer from now on. */
   answer: (response: ServerResponse) => void
   readonly stop: () => Promise<void>
-  /** At the same address again. */
+  /** Starts again at the same address. */
   readonly start: () => Promise<void>
 }
 

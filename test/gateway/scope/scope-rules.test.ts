@@ -1,4 +1,4 @@
-/** Whose a request is, over real connections and under either rules; and what stays its caller's when the rules change. */
+/** The scope of requests over real connections, under either rules, and after a change of the rules. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { Agent } from 'node:http'
@@ -8,7 +8,7 @@ import { ISSUED_KEYS_PATH } from '../../../src/core/key/issued-keys.ts'
 import type { IdempotencyPolicy, IssuedKeysPolicy } from '../../../src/core/policy/policy.ts'
 import type { Rules } from '../../../src/core/record/rules.ts'
 import { callerScope } from '../../../src/gateway/scope/scope.ts'
-import { KnownScopes } from '../../../src/gateway/scope/known-scopes.ts'
+import { ScopeCache } from '../../../src/gateway/scope/scope-cache.ts'
 import { clientCertificateOf, PeerTrust } from '../../../src/http/shared/peer.ts'
 import { call } from '../../harness/call.ts'
 import type { Called } from '../../harness/call.ts'
@@ -24,7 +24,7 @@ const BEARER = { Authorization: 'Bearer alice' }
 
 type Headers = Readonly<Record<string, string>>
 
-/** Which execution each of these got, one after the other on one connection. */
+/** The execution that answered each of these, sent in order on one connection. */
 async function ids (t: TestContext, { url }: Guarded, callers: readonly Headers[]): Promise<unknown[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => { agent.destroy() })
@@ -222,31 +222,31 @@ for (const rules of EITHER) {
       callerScope(gateway, callerWith(rawHeaders), { scope, jwt }, 'things')
 
     const byClaim = await of(['Authorization', 'Bearer t'], parts)
-    assert.deepEqual([byClaim.under(1), byClaim.under(2)].map((scoped) => scoped?.scope.startsWith('jwt:sub:')), [true, true])
+    assert.deepEqual([byClaim.byRules(1), byClaim.byRules(2)].map((scoped) => scoped?.scope.startsWith('jwt:sub:')), [true, true])
     assert.equal(verified, 1)
 
     const both = await of(['X-Api-Key', 'k'])
     assert.ok(both.kind === 'scope')
-    assert.equal(both.scope, both.under(rules)?.scope)
-    assert.match(both.under(1)?.scope ?? '', /^api-key:/)
-    assert.match(both.under(2)?.scope ?? '', /^x-api-key:/)
+    assert.equal(both.scope, both.byRules(rules)?.scope)
+    assert.match(both.byRules(1)?.scope ?? '', /^api-key:/)
+    assert.match(both.byRules(2)?.scope ?? '', /^x-api-key:/)
 
     const signed = await of(['Authorization', 'Hawk id="h", mac="m"'])
     assert.equal(signed.kind, rules === 1 ? 'scope' : 'refused')
-    assert.match(signed.under(1)?.scope ?? '', /^hawk:/)
-    assert.equal(signed.under(2), null)
+    assert.match(signed.byRules(1)?.scope ?? '', /^hawk:/)
+    assert.equal(signed.byRules(2), null)
 
     const token = await of(['X-Auth-Token', 't'], CREDENTIAL)
     assert.equal(token.kind, rules === 1 ? 'refused' : 'scope')
-    assert.equal(token.under(1), null)
-    assert.match(token.under(2)?.scope ?? '', /^x-auth-token:/)
+    assert.equal(token.byRules(1), null)
+    assert.match(token.byRules(2)?.scope ?? '', /^x-auth-token:/)
   })
 }
 
 test('what a connection is remembered by is all that decides: the rules, every line, the trust in its peer, the word on signatures', async (t) => {
   const { gateway } = await startGuarded(t)
   const connection = {}
-  const finds = t.mock.method(KnownScopes.prototype, 'find')
+  const finds = t.mock.method(ScopeCache.prototype, 'find')
   const of = async (
     rules: Rules,
     rawHeaders: readonly string[],
@@ -299,7 +299,7 @@ test('the certificate of a connection is read once for all its requests, and onl
 })
 
 test('a peer is trusted by its address', () => {
-  // What decides whether X-Forwarded-User names anybody: pinned here, since scopes hang on it.
+  // This decides whether X-Forwarded-User counts. It is pinned here because scopes depend on it.
   const trust = new PeerTrust(['10.0.0.0/8'])
   const raw = (remoteAddress: string) => ({ socket: { remoteAddress }, headers: {} }) as unknown as Parameters<PeerTrust['forwardedOf']>[0]
   assert.deepEqual(

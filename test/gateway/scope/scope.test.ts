@@ -5,7 +5,7 @@ import { call } from '../../harness/call.ts'
 import { countingMeter, startGuarded } from '../../harness/gateway.ts'
 import type { Guarded } from '../../harness/gateway.ts'
 
-/** As a configuration file has it: nobody asked for an anonymous scope. */
+/** The default of a configuration file, which has no anonymous scope. */
 const AS_IN_A_FILE = { scope: { kind: 'credential', anonymous: false, cookies: 'refuse' } } as const
 
 async function executions ({ ask, witness }: Guarded, callers: ReadonlyArray<Record<string, string>>): Promise<number> {

@@ -1,6 +1,6 @@
 /**
- * A stream is settled as executed by its head (E5). The upstream that breaks it off afterwards has not said that it is done: the
- * owner takes its tombstone back, and retries are told that the outcome is unknown.
+ * A stream is settled as executed by its head (E5). If the upstream breaks it off afterwards, the outcome is unknown.
+ * The owner takes its tombstone back, and retries get `outcome-unknown`.
  */
 import assert from 'node:assert/strict'
 import { request as httpRequest } from 'node:http'
@@ -22,7 +22,7 @@ interface World extends Shared {
   readonly ended: Promise<unknown>
 }
 
-/** A stream whose first event its client has; the test says how it ends. */
+/** A stream whose first event the client has. The test ends it. */
 async function start (t: TestContext, policy: Partial<IdempotencyPolicy> = {}): Promise<World> {
   const { promise, resolve: end } = Promise.withResolvers<'whole' | 'broken'>()
   const shared = await startShared(t, {
@@ -96,7 +96,7 @@ test('the tombstone is taken back however often the store has to be asked, and o
 test('a look from before that comes out afterwards puts the tombstone into Redis again, and not for long', async (t) => {
   const world = await start(t)
   const two = await world.startProcess()
-  // Redis has lost the copy, so that the row is asked; the answer to that question is late.
+  // Redis has lost the copy, so the row is read. The reply to that read is late.
   const [id] = await world.inner.list({ limit: 1 }).then((rows) => rows.map((row) => row.id))
   await world.locks.forget(id as Buffer)
   const [looked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

@@ -30,7 +30,7 @@ async function start (t: TestContext): Promise<Fenced> {
   return { ...started, records, inner, meter, log, open }
 }
 
-/** Somebody else's hand settles the record first, with an answer of its own. */
+/** Another process settles the record first, with its own answer. */
 function overtaken (inner: MemoryStore): Fault {
   return async (proceed, [mine]) => {
     const { token } = mine as Settlement
@@ -51,7 +51,7 @@ test('the waiters of a fenced execution get what is stored', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', async (_proceed, args) => {
     const row = await overtaken(world.inner)(async () => world.inner.look((args[0] as Settlement).token.id), args)
-    // Another owner's row: the token of this settle does not match it.
+    // The row has another owner, so the token of this settle does not match.
     return { kind: 'refused', row: { ...row as object, owner: Buffer.alloc(16, 7) } }
   })
   const call = world.ask('k')

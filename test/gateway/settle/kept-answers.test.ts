@@ -9,7 +9,7 @@ import type { Behaviour } from '../../harness/witness.ts'
 
 const KEEP = apiPolicy().keep
 
-/** Answers one by one; the last again and again. */
+/** Gives the answers in order, and repeats the last one. */
 function inTurn (...answers: ReadonlyArray<readonly [status: number, headers?: Record<string, string>]>): Behaviour {
   return (_seen, response, _socket, count) => {
     const [status, headers = {}] = answers[Math.min(count, answers.length) - 1] ?? [500]
@@ -130,7 +130,7 @@ test('the upstream says how long its answer is kept; after that the key runs aga
   const first = await ask('k')
   assert.equal(Date.parse(first.headers['idempotency-expires'] as string), Math.floor((clock.wallMs() + 60_000) / 1000) * 1000)
   await eventually(() => gateway.executions.size === 0, 'settled')
-  // To its last second: what is told is what holds.
+  // The expiry that was announced is exact.
   await clock.advance(59_000)
   const late = await ask('k')
   assert.deepEqual([late.text, late.headers['idempotency-expires']], ['answer 1', first.headers['idempotency-expires']])

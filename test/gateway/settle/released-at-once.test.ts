@@ -1,4 +1,4 @@
-/** A key that is free again is free at once: its retry neither joins the execution that is over nor meets its lock. */
+/** A released key is free at once: its retry neither joins the finished execution nor meets its lock. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startGuarded } from '../../harness/gateway.ts'

@@ -12,7 +12,7 @@ import type { Behaviour } from '../../harness/witness.ts'
 const KEEP = { ...apiPolicy().keep, responseBytesMax: 1_000 }
 const LARGE = Buffer.alloc(100_000, 'large ')
 
-/** The answer as soon as its head is there. */
+/** Resolves as soon as the head of the answer is there. */
 async function open (url: string): Promise<IncomingMessage> {
   const request = httpRequest(`${url}/things`, { method: 'POST', agent: false, headers: { 'Idempotency-Key': 'k' } })
   request.end('same')

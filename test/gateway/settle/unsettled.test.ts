@@ -12,7 +12,7 @@ import type { Guarded, GuardedOptions } from '../../harness/gateway.ts'
 import { call } from '../../harness/call.ts'
 import { ManualClock } from '../../harness/manual-clock.ts'
 
-/** What waiters wait for the settle at most. */
+/** How long waiters wait for the settle. */
 const PATIENCE_MS = 3_000
 
 interface Unsettled extends Guarded {
@@ -110,7 +110,7 @@ test('answers that wait to be settled stop new requests at their bound, before a
   await call
   let answered = false
   const refusing = world.ask('another').finally(() => { answered = true })
-  // If it is claimed, it waits for its settle, and that for the store.
+  // A claimed request waits for its settle, and the settle waits for the store.
   await eventually(() => answered || world.records.calls('insert') > 1, 'refused, or claimed')
   assert.equal(world.records.calls('insert'), 1)
   const refused = await refusing

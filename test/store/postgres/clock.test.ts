@@ -58,7 +58,7 @@ describe('the clock of a database and its gateways', needs('postgres'), () => {
         shortestLeaseMs: LEASE_MS,
         longestKeepMs: KEEP_MS
       })
-      clock.onAnew = () => { stood++ }
+      clock.onTrustReset = () => { stood++ }
       const store = await connectPostgres(optionsOf(url, { schema, believedMs: clock.believedMs })).open()
       t.after(() => store.close())
       const beat = async (): Promise<void> => { await clock.beat(store) }

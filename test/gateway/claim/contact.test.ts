@@ -1,10 +1,10 @@
-/** What is contact with the arbiter (E2b), call by call: acknowledged writes, and nothing that could be said while none goes through. */
+/** Contact with the arbiter (E2b), call by call: only acknowledged writes. A reply that is possible without writes is none. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeliveryToken, Fate } from '../../../src/core/inbox/message.ts'
 import { StoreOverloaded, StoreUnavailable } from '../../../src/ports/errors.ts'
 import { LapseGuard } from '../../../src/gateway/shared/lapse-guard.ts'
-import { observed, observedInbox } from '../../../src/gateway/shared/observed-store.ts'
+import { trackContact, trackWorkerContact } from '../../../src/gateway/shared/contact-tracking.ts'
 import type { InboxStore } from '../../../src/ports/inbox.ts'
 import type { RecordStore } from '../../../src/ports/records.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
@@ -18,7 +18,7 @@ const FATE: Fate = { kind: 'delivered', status: 200, answer: null }
 const ORDER = { ids: null, running: [], limit: 1, still: () => true }
 const NOTE = { token: TOKEN, tries: 1, afterMs: 1, absent: 'stays' } as const
 
-/** A store whose every call comes to the same. */
+/** A store whose calls all have the same result. */
 function saying<Store extends object> (result: () => Promise<unknown>): Store {
   return new Proxy({}, { get: () => result }) as Store
 }
@@ -71,8 +71,8 @@ for (const [what, call, wrote, wroteNothing] of RECORD_CALLS) {
     for (const [result, isContact] of [[wrote, true], ...wroteNothing.map((each) => [each, false])]) {
       if (result === undefined) continue
       const contact = newContact()
-      await call(observed(saying(async () => result), contact))
-      assert.equal(contact.standing(), isContact, JSON.stringify(result))
+      await call(trackContact(saying(async () => result), contact))
+      assert.equal(contact.hasContact(), isContact, JSON.stringify(result))
     }
   })
 }
@@ -82,19 +82,19 @@ for (const [what, call, wrote, wroteNothing] of INBOX_CALLS) {
     for (const [result, isContact] of [[wrote, true], ...wroteNothing.map((each) => [each, false])]) {
       if (result === undefined) continue
       const contact = newContact()
-      await call(observedInbox(saying(async () => result), contact))
-      assert.equal(contact.standing(), isContact, JSON.stringify(result))
+      await call(trackWorkerContact(saying(async () => result), contact))
+      assert.equal(contact.hasContact(), isContact, JSON.stringify(result))
     }
   })
 }
 
 test('a sign of life is contact, a process\'s and a worker\'s', async () => {
   const contact = newContact()
-  await observed(saying(async () => ({ nowMs: 0 })), contact).beat(SIGN)
-  assert.equal(contact.standing(), true)
+  await trackContact(saying(async () => ({ nowMs: 0 })), contact).beat(SIGN)
+  assert.equal(contact.hasContact(), true)
   const workers = newContact()
-  await observedInbox(saying(async () => undefined), workers).alive(TOKEN.owner, 15_000)
-  assert.equal(workers.standing(), true)
+  await trackWorkerContact(saying(async () => undefined), workers).alive(TOKEN.owner, 15_000)
+  assert.equal(workers.hasContact(), true)
 })
 
 test('what could only be read, or was refused, leaves the contact as it was; silence ends it', async () => {
@@ -106,10 +106,10 @@ test('what could only be read, or was refused, leaves the contact as it was; sil
   ] as const) {
     for (const began of [true, false]) {
       const contact = newContact()
-      if (began) contact.kept()
-      await assert.rejects(observed(saying(async () => Promise.reject(error)), contact).look(TOKEN.id), error)
-      await assert.rejects(observedInbox(saying(async () => Promise.reject(error)), contact).alive(TOKEN.owner, 1), error)
-      assert.equal(contact.standing(), began && stands, error.message)
+      if (began) contact.confirmContact()
+      await assert.rejects(trackContact(saying(async () => Promise.reject(error)), contact).look(TOKEN.id), error)
+      await assert.rejects(trackWorkerContact(saying(async () => Promise.reject(error)), contact).alive(TOKEN.owner, 1), error)
+      assert.equal(contact.hasContact(), began && stands, error.message)
     }
   }
 })

@@ -1,7 +1,7 @@
 /**
- * Whose connection it was a moment ago: the scope that the last lines of a connection made. Most clients send the same lines with
- * every request, and to read and digest them anew is a tenth of a replay. Remembers nothing longer than the connection stands, and
- * decides nothing: all that the scope is made of is compared (core/scope/caller-scope.ts), and the same makes the same.
+ * Cache of the scope per connection. Most clients send the same header lines with every request, and digesting them takes a tenth
+ * of a replay. An entry lives as long as its connection.
+ * All inputs of the scope are compared (core/scope/caller-scope.ts), so the cache never decides.
  */
 import { headerLines } from '../../core/headers/lines.ts'
 import type { ScopePolicy } from '../../core/policy/policy.ts'
@@ -11,50 +11,50 @@ import { shownBy } from '../../core/headers/shown.ts'
 import type { Shown, ShownLine } from '../../core/headers/shown.ts'
 import type { Signing } from '../../core/headers/signature.ts'
 
-/** All that a scope hangs on, but for what stays the same as long as its connection. */
-export interface Deciding {
+/** All inputs of a scope, except those that are fixed for a connection. */
+export interface ScopeInputs {
   readonly rules: Rules
   readonly lines: ReadonlyArray<Pick<ShownLine, 'name' | 'value'>>
   readonly trusted: boolean
   readonly signing: Signing
-  /** Found on the way, for whoever has to make the scope. */
+  /** A by-product, for making the scope if the cache misses. */
   readonly shown?: Shown
 }
 
-interface Known { readonly deciding: Deciding, readonly scope: string }
+interface CachedScope { readonly inputs: ScopeInputs, readonly scope: string }
 
-export class KnownScopes {
-  readonly #last = new WeakMap<object, Known>()
+export class ScopeCache {
+  readonly #last = new WeakMap<object, CachedScope>()
 
-  find (connection: object, deciding: Deciding): string | null {
+  find (connection: object, inputs: ScopeInputs): string | null {
     const known = this.#last.get(connection)
-    return known !== undefined && isSame(known.deciding, deciding) ? known.scope : null
+    return known !== undefined && isSame(known.inputs, inputs) ? known.scope : null
   }
 
-  keep (connection: object, { rules, lines, trusted, signing }: Deciding, scope: string): void {
-    this.#last.set(connection, { deciding: { rules, lines, trusted, signing }, scope })
+  keep (connection: object, { rules, lines, trusted, signing }: ScopeInputs, scope: string): void {
+    this.#last.set(connection, { inputs: { rules, lines, trusted, signing }, scope })
   }
 }
 
-function isSame (known: Deciding, asked: Deciding): boolean {
+function isSame (known: ScopeInputs, asked: ScopeInputs): boolean {
   return known.rules === asked.rules && known.trusted === asked.trusted && known.signing === asked.signing &&
     known.lines.length === asked.lines.length &&
     known.lines.every(({ name, value }, index) => name === asked.lines[index]?.name && value === asked.lines[index].value)
 }
 
-/** The lines that alone make this request's scope, or null: something else has a say in it. */
-export function decidingOf (
+/** The inputs of this request's scope. null: the scope depends on something else too, so it is not cached. */
+export function scopeInputsOf (
   rawHeaders: RawHeaders,
   policy: ScopePolicy,
-  { rules, trusted, signing }: Pick<Deciding, 'rules' | 'trusted' | 'signing'>
-): Deciding | null {
+  { rules, trusted, signing }: Pick<ScopeInputs, 'rules' | 'trusted' | 'signing'>
+): ScopeInputs | null {
   if (policy.kind !== 'credential') return null
   if (rules === 1) {
     const [value, second] = headerLines(rawHeaders, 'authorization')
     return value === undefined || second !== undefined ? null : { rules, lines: [{ name: 'authorization', value }], trusted, signing }
   }
   const shown = shownBy(rawHeaders)
-  // Where nobody is named, the rest of the head is looked at.
+  // If no carrier names a caller, the scope depends on the rest of the head.
   const isNamed = shown.twice === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
   return isNamed ? { rules, lines: shown.lines, trusted, signing, shown } : null
 }

@@ -1,0 +1,82 @@
+/**
+ * Wraps the stores and reports the result of each call to the lapse guards (E2b). The calls themselves are unchanged.
+ * - An acknowledged write is contact. Only a write is: if commits hang, owners cannot renew although reads work.
+ * - A store that does not answer breaks contact.
+ * - A read, a refusal or a write that changed nothing does neither.
+ */
+import { StoreUnavailable } from '../../ports/errors.ts'
+import type { InboxStore } from '../../ports/inbox.ts'
+import type { RecordStore } from '../../ports/records.ts'
+import type { LapseGuard } from './lapse-guard.ts'
+
+/** `wrote`: whether a result proves that the call has written. Absent: no result proves it. */
+type Track = <T> (call: Promise<T>, wrote?: (result: T) => boolean) => Promise<T>
+
+function trackerOf (guards: readonly LapseGuard[]): Track {
+  return async (call, wrote = () => false) => {
+    try {
+      const result = await call
+      if (wrote(result)) for (const lapseGuard of guards) lapseGuard.confirmContact()
+      return result
+    } catch (error) {
+      // A refusal is an answer: a lock on one row says nothing about the database.
+      if (error instanceof StoreUnavailable && !error.answered) for (const lapseGuard of guards) lapseGuard.breakContact()
+      throw error
+    }
+  }
+}
+
+const isWon = ({ kind }: { readonly kind: string }): boolean => kind === 'won'
+const isSettled = ({ kind }: { readonly kind: string }): boolean => kind === 'settled'
+const isAny = (changed: readonly unknown[]): boolean => changed.length > 0
+const always = (): boolean => true
+
+export function trackContact (records: RecordStore, ...guards: readonly LapseGuard[]): RecordStore {
+  const track = trackerOf(guards)
+  return {
+    name: records.name,
+    get installation () { return records.installation },
+    insert: async (claim) => track(records.insert(claim), isWon),
+    take: async (seen, claim, mayRetry) => track(records.take(seen, claim, mayRetry), isWon),
+    confirm: async (claim) => track(records.confirm(claim), isWon),
+    look: async (id) => track(records.look(id)),
+    schemes: async () => track(records.schemes()),
+    endEarlierScheme: async () => track(records.endEarlierScheme()),
+    lostAlgorithms: async (lost, route) => track(records.lostAlgorithms(lost, route)),
+    mayBeLost: async (question) => track(records.mayBeLost(question)),
+    renew: async (tokens) => track(records.renew(tokens), (results) => results.includes('renewed')),
+    settle: async (settlement) => track(records.settle(settlement), isSettled),
+    settleLost: async (settlement, claim, ageMs) => track(records.settleLost(settlement, claim, ageMs), isSettled),
+    lapse: async (order) => track(records.lapse(order), isAny),
+    sweep: async (limit) => track(records.sweep(limit), isAny),
+    takeProbes: async (order) => track(records.takeProbes(order), isAny),
+    noteProbe: async (note) => track(records.noteProbe(note), (noted) => noted),
+    unresolved: async () => track(records.unresolved()),
+    list: async (filter) => records.list(filter),
+    resolve: async (resolution) => records.resolve(resolution),
+    expire: async (token, audit) => records.expire(token, audit),
+    beat: async (sign) => track(records.beat(sign), always),
+    close: async () => records.close()
+  }
+}
+
+/** The same for writes of the inbox's workers. Acceptances and operators' changes are neither contact nor its end. */
+export function trackWorkerContact (inbox: InboxStore, ...guards: readonly LapseGuard[]): InboxStore {
+  const track = trackerOf(guards)
+  return {
+    accept: async (message) => inbox.accept(message),
+    acceptAll: async (messages) => inbox.acceptAll(messages),
+    look: async (id) => inbox.look(id),
+    alive: async (owner, leaseMs) => track(inbox.alive(owner, leaseMs), always),
+    gone: async (owner) => inbox.gone(owner),
+    take: async (order) => track(inbox.take(order), isAny),
+    settle: async (token, fate) => track(inbox.settle(token, fate), (settled) => settled),
+    recover: async (limit) => inbox.recover(limit),
+    dueInMs: async (routes) => inbox.dueInMs(routes),
+    depths: async () => inbox.depths(),
+    list: async (filter) => inbox.list(filter),
+    retry: async (filter, audit) => inbox.retry(filter, audit),
+    discard: async (filter, audit) => inbox.discard(filter, audit),
+    sweep: async (limit) => inbox.sweep(limit)
+  }
+}
