@@ -6,6 +6,7 @@
 import { plainName } from '../headers/fields.ts'
 import { forwardedHosts, isForwardedHost } from '../headers/host.ts'
 import { OVERRIDE_FIELDS } from '../headers/method-override.ts'
+import { nameFilter } from '../headers/name-filter.ts'
 import { lastingPreferences } from '../headers/prefer.ts'
 import type { RawHeaders } from '../record/record.ts'
 
@@ -115,7 +116,7 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
     const value = raw[at + 1] ?? ''
-    if (!mayBeSought(name)) continue
+    if (!mayBeCompared(name)) continue
     const lower = name.toLowerCase()
     if (lower === 'content-type') contentType ??= value
     else if (lower === 'host') host ??= value
@@ -164,27 +165,4 @@ function codings (value: string): string[] {
     .map((coding) => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
 }
 
-// ---------------------------------------------------------------- most names are told by their length and ends
-
-const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded']
-const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
-/** By length: a bit for the first character of each name that is looked for, and one for the last. */
-const FIRST = endsOf((name) => name.charCodeAt(0))
-const LAST = endsOf((name) => name.charCodeAt(name.length - 1))
-
-function endsOf (codeOf: (name: string) => number): Int32Array {
-  const bits = new Int32Array(CHARS_MAX + 1)
-  for (const name of SOUGHT) bits[name.length] = (bits[name.length] ?? 0) | bitOf(codeOf(name))
-  return bits
-}
-
-/** The same for a letter and its capital. */
-function bitOf (code: number): number {
-  return 1 << (code & 31)
-}
-
-function mayBeSought (name: string): boolean {
-  const { length } = name
-  if (length === 0 || length > CHARS_MAX) return false
-  return ((FIRST[length] ?? 0) & bitOf(name.charCodeAt(0))) !== 0 && ((LAST[length] ?? 0) & bitOf(name.charCodeAt(length - 1))) !== 0
-}
+const mayBeCompared = nameFilter([...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded'])

@@ -3,7 +3,7 @@
  * make the scope together, so that one more is never equal to one less. What changes between retries never joins it, and alone
  * it names nobody.
  */
-import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER, SIGNATURE } from '../headers/carriers.ts'
+import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER, SIGNATURE } from '../headers/carrier-kinds.ts'
 import type { Carrier } from '../headers/carriers.ts'
 import { firstLookAlike } from '../headers/carrier-names.ts'
 import { readCredentialLine } from './credential-line.ts'
