@@ -35,7 +35,7 @@ export function filterBytes (size: { readonly capacity: number, readonly errorRa
 const NUMBER_BYTES = 6
 
 /** Double hashing: the id is a SHA-256 already, and two of its parts give all the places there are. */
-export function placesOf (id: Buffer, { bits, probes }: Geometry): number[] {
+export function bitPositions (id: Buffer, { bits, probes }: Geometry): number[] {
   const first = id.readUIntBE(0, NUMBER_BYTES) % bits
   const step = Math.max(1, id.readUIntBE(NUMBER_BYTES, NUMBER_BYTES) % bits)
   return Array.from({ length: probes }, (_, probe) => (first + probe * step) % bits)

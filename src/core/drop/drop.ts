@@ -5,7 +5,7 @@
 import type { Disposition, DropPolicy } from '../policy/policy.ts'
 
 /** How a sending ended: as the route's table judges the answer, or that no byte left. */
-export type Sent = Disposition | 'unsent'
+export type SendOutcome = Disposition | 'unsent'
 
 /**
  * done: marked for the window before anybody is answered. remove: taken back, the sender's retry goes through. stays: it
@@ -13,7 +13,7 @@ export type Sent = Disposition | 'unsent'
  */
 export type MarkFate = 'done' | 'remove' | 'stays'
 
-export function fateOf (sent: Sent, { mark }: Pick<DropPolicy, 'mark'>): MarkFate {
+export function fateOf (sent: SendOutcome, { mark }: Pick<DropPolicy, 'mark'>): MarkFate {
   if (sent === 'unsent') return 'remove'
   if (mark === 'before') return 'stays'
   return sent === 'keep' ? 'done' : 'remove'

@@ -7,7 +7,7 @@ import { plainName } from '../headers/fields.ts'
 import { forwardedHosts, isForwardedHost } from '../headers/host.ts'
 import { OVERRIDE_FIELDS } from '../headers/method-override.ts'
 import { nameFilter } from '../headers/name-filter.ts'
-import { lastingPreferences } from '../headers/prefer.ts'
+import { operationPreferences } from '../headers/prefer.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 export interface ComparedFields {
@@ -84,7 +84,7 @@ export const COMPARED_FIELDS: readonly ComparedFields[] = [
 /** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */
 const MEMBERS: ReadonlyMap<string, (value: string) => readonly string[]> = new Map([
   ['content-encoding', codings],
-  ['prefer', lastingPreferences]
+  ['prefer', operationPreferences]
 ])
 
 /** A line of a compared field. */
@@ -123,8 +123,8 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
     else if (lower === ':authority') authority ??= value
     else if (isForwardedHost(lower)) (forwarded ??= []).push(...forwardedHosts(lower, value))
     else {
-      const place = PLACES.get(plainName(lower))
-      if (place !== undefined) (found ??= []).push(...linesOf(place, lower, value))
+      const entry = ENTRIES.get(plainName(lower))
+      if (entry !== undefined) (found ??= []).push(...linesOf(entry, lower, value))
     }
   }
   return {
@@ -136,24 +136,24 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
   }
 }
 
-interface Place { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
-interface FoundLine extends ComparedLine { readonly place: Place }
+interface TableEntry { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
+interface FoundLine extends ComparedLine { readonly entry: TableEntry }
 
-const PLACES: ReadonlyMap<string, Place> = new Map(COMPARED_FIELDS
+const ENTRIES: ReadonlyMap<string, TableEntry> = new Map(COMPARED_FIELDS
   .flatMap(({ part, names }) => names.map((plain) => ({ plain, part })))
-  .map((place, order) => [place.plain, { ...place, order }]))
+  .map((entry, order) => [entry.plain, { ...entry, order }]))
 
 const NO_HOSTS: readonly string[] = []
 const NO_LINES: readonly ComparedLine[] = []
 
-function linesOf (place: Place, name: string, value: string): FoundLine[] {
-  const members = MEMBERS.get(place.plain)?.(value) ?? [value]
-  return members.map((member) => ({ place, name, value: member }))
+function linesOf (entry: TableEntry, name: string, value: string): FoundLine[] {
+  const members = MEMBERS.get(entry.plain)?.(value) ?? [value]
+  return members.map((member) => ({ entry, name, value: member }))
 }
 
-function ofPart (found: readonly FoundLine[] | null, part: Place['part']): readonly ComparedLine[] {
+function ofPart (found: readonly FoundLine[] | null, part: TableEntry['part']): readonly ComparedLine[] {
   if (found === null) return NO_LINES
-  return found.filter(({ place }) => place.part === part).sort((one, other) => one.place.order - other.place.order)
+  return found.filter(({ entry }) => entry.part === part).sort((one, other) => one.entry.order - other.entry.order)
 }
 
 /** A list, spelled one way (RFC 9110 8.4.1): `identity` is none, and the old names are the new ones. */
@@ -165,4 +165,6 @@ function codings (value: string): string[] {
     .map((coding) => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
 }
 
-const mayBeCompared = nameFilter([...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded'])
+const mayBeCompared = nameFilter([
+  ...ENTRIES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded'
+])

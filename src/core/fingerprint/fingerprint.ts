@@ -19,7 +19,7 @@ import type { Fingerprint, RawHeaders } from '../record/record.ts'
 import type { Rules } from '../record/rules.ts'
 
 /** The request as it came. */
-export interface Asked {
+export interface ComparedRequest {
   readonly method: string
   /** Raw, with its query. */
   readonly target: string
@@ -28,22 +28,22 @@ export interface Asked {
 }
 
 /** Makes the fingerprint of a request under a route's policy. */
-export function fingerprintOf (asked: Asked, policy: FingerprintPolicy, rules: Rules): Fingerprint {
+export function fingerprintOf (request: ComparedRequest, policy: FingerprintPolicy, rules: Rules): Fingerprint {
   const plan = planOf(policy, rules)
-  const head = headOf(asked, plan.version)
-  const reading = readBody({ contentType: head.contentType, body: asked.body }, plan.body, plan.parameters?.members ?? null)
+  const head = headOf(request, plan.version)
+  const reading = readBody({ contentType: head.contentType, body: request.body }, plan.body, plan.parameters?.members ?? null)
   if (plan.parameters === null) {
     const alg = encodeAlg(plan, reading.mode)
-    return { alg, value: digest(asked, alg, head, plan.bits, reading) }
+    return { alg, value: digest(request, alg, head, plan.bits, reading) }
   }
   const { alg, text, headers } = plan.parameters
   const framed: Framed = [DOMAIN, text]
-  pushParts(framed, asked, head, plan.bits, reading.mode)
-  pushHeaders(framed, asked.rawHeaders, headers)
+  pushParts(framed, request, head, plan.bits, reading.mode)
+  pushHeaders(framed, request.rawHeaders, headers)
   return { alg, value: framedDigest([...framed, reading.mode, ...reading.parts]) }
 }
 
-export type FingerprintUnder =
+export type RecomputedFingerprint =
   | { readonly kind: 'value', readonly value: Buffer }
   /** This request cannot have been fingerprinted so: it is another one. */
   | { readonly kind: 'different' }
@@ -51,18 +51,18 @@ export type FingerprintUnder =
   | { readonly kind: 'unknown' }
 
 /** Makes the fingerprint again, under the algorithm that a row was written with. */
-export function fingerprintUnder (asked: Asked, alg: number): FingerprintUnder {
+export function recomputeFingerprint (request: ComparedRequest, alg: number): RecomputedFingerprint {
   const known = decodeAlg(alg)
   if (known === null) return { kind: 'unknown' }
-  const head = headOf(asked, known.version)
-  const reading = readAs({ contentType: head.contentType, body: asked.body }, known.mode)
-  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(asked, alg, head, known.bits, reading) }
+  const head = headOf(request, known.version)
+  const reading = readAs({ contentType: head.contentType, body: request.body }, known.mode)
+  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(request, alg, head, known.bits, reading) }
 }
 
 /** `mine` is this request's fingerprint, `theirs` the one that stands in the row or copy. */
-export function sameRequest (asked: Asked, mine: Fingerprint, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
+export function sameRequest (request: ComparedRequest, mine: Fingerprint, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
   if (mine.alg === theirs.alg) return mine.value.equals(theirs.value) ? 'same' : 'different'
-  const again = fingerprintUnder(asked, theirs.alg)
+  const again = recomputeFingerprint(request, theirs.alg)
   if (again.kind !== 'value') return again.kind
   return again.value.equals(theirs.value) ? 'same' : 'different'
 }
@@ -157,26 +157,26 @@ type Framed = Array<string | Buffer>
 /** What is looked at in the head. `fields` null: version 1, which looks at nothing but the media type. */
 interface Head { readonly contentType: string | null, readonly fields: ComparedHead | null }
 
-function headOf ({ rawHeaders }: Asked, version: Version): Head {
+function headOf ({ rawHeaders }: ComparedRequest, version: Version): Head {
   if (version === 1) return { contentType: headerValue(rawHeaders, 'content-type'), fields: null }
   const fields = comparedHead(rawHeaders)
   return { contentType: fields.contentType, fields }
 }
 
-function digest (asked: Asked, alg: number, head: Head, bits: number, reading: Reading): Buffer {
+function digest (request: ComparedRequest, alg: number, head: Head, bits: number, reading: Reading): Buffer {
   const framed: Framed = [DOMAIN, String(alg)]
-  pushParts(framed, asked, head, bits, reading.mode)
+  pushParts(framed, request, head, bits, reading.mode)
   framed.push(...reading.parts)
   return framedDigest(framed)
 }
 
-function pushParts (framed: Framed, asked: Asked, { contentType, fields }: Head, bits: number, mode: Mode): void {
-  if (fields === null) pushPartsOfOne(framed, asked, contentType, bits)
-  else pushPartsOfTwo(framed, asked, fields, bits, mode)
+function pushParts (framed: Framed, request: ComparedRequest, { contentType, fields }: Head, bits: number, mode: Mode): void {
+  if (fields === null) pushPartsOfOne(framed, request, contentType, bits)
+  else pushPartsOfTwo(framed, request, fields, bits, mode)
 }
 
 /** Version 1. Rows of it are compared for as long as there are any. */
-function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType: string | null, bits: number): void {
+function pushPartsOfOne (framed: Framed, { method, target }: ComparedRequest, contentType: string | null, bits: number): void {
   if ((bits & BITS.method) !== 0) framed.push(method)
   if ((bits & BITS.target) !== 0) framed.push(originForm(target))
   if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
@@ -184,7 +184,7 @@ function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType:
 
 function pushPartsOfTwo (
   framed: Framed,
-  { method, target }: Asked,
+  { method, target }: ComparedRequest,
   { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead,
   bits: number,
   mode: Mode
@@ -220,9 +220,9 @@ function pushTarget (framed: Framed, target: string, unordered: boolean): void {
 
 /** (RFC 9112 3.2.2: the target's own host wins over Host.) */
 function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
-  const asked = host === null ? '' : comparedHost(host)
-  if (forwarded.length === 0) framed.push(asked)
-  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
+  const own = host === null ? '' : comparedHost(host)
+  if (forwarded.length === 0) framed.push(own)
+  else framed.push(Array.from(new Set([own, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
 }
 
 /** Each field's lines behind their number: none differs from an empty one. */

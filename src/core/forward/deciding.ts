@@ -18,13 +18,13 @@ export interface FieldRules {
    */
   readonly kept: ReadonlySet<string>
   /** Plain names ({@link plainName}) that have a meaning in one spelling alone. */
-  readonly taken: ReadonlySet<string>
+  readonly reserved: ReadonlySet<string>
   /** Of those, the ones that a route spells otherwise (`header:X_User`): there the plain spelling is the look-alike. */
-  readonly respelt: ReadonlySet<string>
+  readonly respelled: ReadonlySet<string>
   /** A second line of one of these is two answers to one question, and whoever reads the first line would not see it. */
-  readonly once: readonly string[]
+  readonly single: readonly string[]
   /** Decide, and are believed from trusted proxies alone. */
-  readonly vouched: readonly string[]
+  readonly trustedOnly: readonly string[]
 }
 
 /** Of what passes through: of every route to the same upstream, which reads a field the same wherever it comes from. */
@@ -33,30 +33,30 @@ export function rulesOfAll (policies: readonly IdempotencyPolicy[]): FieldRules 
     own: policies.flatMap(namesOf),
     // Who reads a carrier by its usual name means that one, whatever a header of the configuration is called.
     usual: policies.some(({ scope }) => scope.kind === 'credential') ? CARRIERS_DECIDE : [],
-    once: policies.flatMap(({ key }) => key.sources.flatMap(headersPassing))
+    single: policies.flatMap(({ key }) => key.sources.flatMap(headersPassing))
   })
 }
 
 /** Where nothing else is known of a route. */
 export function rulesOfKey (header: string): FieldRules {
-  return rulesFor({ own: [header], usual: [], once: [] })
+  return rulesFor({ own: [header], usual: [], single: [] })
 }
 
-function rulesFor ({ own: names, usual, once }: {
+function rulesFor ({ own: names, usual, single }: {
   readonly own: readonly string[]
   readonly usual: Iterable<string>
-  readonly once: readonly string[]
+  readonly single: readonly string[]
 }): FieldRules {
   const own = new Set([...names.filter(isCopied), ...usual])
-  const respelt = new Set([...own].map(plainName).filter((plain) => !own.has(plain)))
-  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter((name) => !respelt.has(name))
+  const respelled = new Set([...own].map(plainName).filter((plain) => !own.has(plain)))
+  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter((name) => !respelled.has(name))
   const kept = new Set([...known, ...own])
   return {
     kept,
-    taken: new Set([...[...kept].map(plainName), ...FRAMING, ...HOP_BY_HOP]),
-    respelt,
-    once: [...new Set([...COMPARED, ...once])],
-    vouched: names.filter((name) => isForwarded(plainName(name)))
+    reserved: new Set([...[...kept].map(plainName), ...FRAMING, ...HOP_BY_HOP]),
+    respelled,
+    single: [...new Set([...COMPARED, ...single])],
+    trustedOnly: names.filter((name) => isForwarded(plainName(name)))
   }
 }
 
@@ -96,16 +96,16 @@ function isCopied (name: string): boolean {
  * Would a server that folds names take this one for another that has a meaning? Nothing is looked up for a name without
  * an odd character.
  */
-export function isLookAlike (lower: string, plain: string, { kept, taken, respelt }: FieldRules): boolean {
-  if (plain === lower) return respelt.size > 0 && respelt.has(lower)
-  return taken.has(plain) && !kept.has(lower)
+export function isLookAlike (lower: string, plain: string, { kept, reserved, respelled }: FieldRules): boolean {
+  if (plain === lower) return respelled.size > 0 && respelled.has(lower)
+  return reserved.has(plain) && !kept.has(lower)
 }
 
 /** Why a guarded request cannot be decided on by its fields as they will reach the upstream, or null. Never echoes a value. */
-export function decidingRefusal (rawHeaders: RawHeaders, { once, vouched }: FieldRules, trusted: boolean): string | null {
-  const twice = once.find((name) => headerLines(rawHeaders, name).length > 1)
+export function decidingRefusal (rawHeaders: RawHeaders, { single, trustedOnly }: FieldRules, trusted: boolean): string | null {
+  const twice = single.find((name) => headerLines(rawHeaders, name).length > 1)
   if (twice !== undefined) return `The request has more than one ${twice} header line.`
-  const unbelieved = trusted ? undefined : vouched.find((name) => headerLines(rawHeaders, name).length > 0)
+  const unbelieved = trusted ? undefined : trustedOnly.find((name) => headerLines(rawHeaders, name).length > 0)
   return unbelieved === undefined
     ? null
     : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`

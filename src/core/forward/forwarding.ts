@@ -4,7 +4,9 @@
  */
 import { isLookAlike, rulesOfKey } from './deciding.ts'
 import type { FieldRules } from './deciding.ts'
-import { CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isOurs, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
+import {
+  CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isGatewayField, plainName, USUAL_KEY_HEADER
+} from '../headers/fields.ts'
 import type { VerifyPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import { verifiedField } from '../headers/signature.ts'
@@ -80,10 +82,10 @@ export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditio
   return sent
 }
 
-interface Copying { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
+interface CopyOptions { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
 
 /** The client's own fields that go on, in their order and as they were written. */
-function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: Copying): string[] {
+function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: CopyOptions): string[] {
   const listed = connectionListed(raw)
   const sent: string[] = []
   for (let at = 0; at + 1 < raw.length; at += 2) {
@@ -100,7 +102,7 @@ function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules
 
 /** On every path: connection fields, what claims to be ours, look-alikes. */
 function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
-  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
+  if (isGatewayField(plain) || isLookAlike(lower, plain, rules)) return true
   return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
 }
 
@@ -165,7 +167,7 @@ interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: R
 const NO_FIELDS: StaticFields = { plain: new Set(), fields: [] }
 
 function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
-  const sent = extra.filter(([name]) => !isOurs(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
+  const sent = extra.filter(([name]) => !isGatewayField(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
   const fields = [...new Map(sent.map((field) => [field[0].toLowerCase(), field])).values()]
   return { plain: new Set(fields.map(([name]) => plainName(name))), fields }
 }

@@ -8,11 +8,11 @@ import type { RawHeaders } from '../record/record.ts'
 import type { Rules } from '../record/rules.ts'
 
 /** Wherever in the name they stand: `X-Accesstoken`, `My-Api-Key`. */
-const TELLING = /token|secret|api-?key|passw|passcode|credential|session|jwt|assertion|signature|hmac|auth(?!or(?!i[sz]))|bearer/
+const CALLER_PART = /token|secret|api-?key|passw|passcode|credential|session|jwt|assertion|signature|hmac|auth(?!or(?!i[sz]))|bearer/
 /** Words between dashes. */
-const TELLING_WORD = /(?:^|-)(?:user|userid|username|uid|member|caller|email|account|accountid|tenant|tenantid|principal|login|identity|subject|sub|actor|guest|visitor|cert|certificate|dn|cn|signed|sign|sig|otp|ticket)(?:-|$)/
+const CALLER_WORD = /(?:^|-)(?:user|userid|username|uid|member|caller|email|account|accountid|tenant|tenantid|principal|login|identity|subject|sub|actor|guest|visitor|cert|certificate|dn|cn|signed|sign|sig|otp|ticket)(?:-|$)/
 /** `X-Acme-Key`, but not `X-Key-Version`; `X-Device-Id`, but not `X-Device-Type`. */
-const TELLING_END = /(?:^|-)(?:key|(?:device|installation|anonymous)-?id)$/
+const CALLER_END = /(?:^|-)(?:key|(?:device|installation|anonymous)-?id)$/
 
 /**
  * Fields of HTTP itself, of browsers, traces and hops, the protocol's own, and those that a telling word stands in by chance.
@@ -29,7 +29,7 @@ const NOT_A_CARRIER = new RegExp([
 
 /** `plain`: in lower case, with `-`. */
 export function looksLikeCarrier (plain: string): boolean {
-  return (TELLING.test(plain) || TELLING_WORD.test(plain) || TELLING_END.test(plain)) && !NOT_A_CARRIER.test(plain)
+  return (CALLER_PART.test(plain) || CALLER_WORD.test(plain) || CALLER_END.test(plain)) && !NOT_A_CARRIER.test(plain)
 }
 
 /** The first field in no table that does, as it was sent. `own`: fields with a meaning of their own on this route, in lower case. */
@@ -43,7 +43,7 @@ export function firstLookAlike (raw: RawHeaders, own: readonly string[]): string
 }
 
 /** Names that often tell callers apart and often mean something else (`X-Client: ios`): too little to refuse a request for. */
-const MAY_TELL = /(?:^|-)(?:customer|client|buyer|seller|vendor|merchant|partner|person|employee|owner|party|player|patient|company|org|organi[sz]ation|team|device)(?:-?id)?$/
+const MAY_NAME_CALLER = /(?:^|-)(?:customer|client|buyer|seller|vendor|merchant|partner|person|employee|owner|party|player|patient|company|org|organi[sz]ation|team|device)(?:-?id)?$/
 
 /**
  * Of a request that counts as one of nobody: the first field that may name its caller all the same, cut, as it was sent; null:
@@ -54,13 +54,13 @@ export function firstUncounted (raw: RawHeaders, rules: Rules, own: readonly str
     const name = raw[at] ?? ''
     const plain = plainName(name)
     const carrier = carrierOf(plain)
-    const tells = carrier === undefined
-      ? (MAY_TELL.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain)
+    const mayName = carrier === undefined
+      ? (MAY_NAME_CALLER.test(plain) || looksLikeCarrier(plain)) && !NOT_A_CARRIER.test(plain)
       : rules === 1 && carrier.class !== 'rotating'
-    if (tells && !own.includes(name.toLowerCase())) return name.slice(0, SHOWN_MAX)
+    if (mayName && !own.includes(name.toLowerCase())) return name.slice(0, NAME_CHARS_MAX)
   }
   return null
 }
 
 /** A header's name is the client's text. */
-const SHOWN_MAX = 64
+const NAME_CHARS_MAX = 64

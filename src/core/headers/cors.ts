@@ -14,7 +14,7 @@ export interface CorsPolicy {
 }
 
 /** Who asks for a replay. */
-export interface Asking {
+export interface CorsRequest {
   /** {@link originOf}. */
   readonly origin: string | null
   /** {@link isPreflighted}. */
@@ -68,9 +68,9 @@ export function isPreflighted (method: string, rawHeaders: RawHeaders, keyHeader
  * The kept fields for whoever asks. A kept answer names the origin of the first request. Another one is named in its place if
  * its own preflight went to the upstream, which has allowed it, with the credentials that it sends; or if the operator lists it.
  */
-export function replayedCors (kept: string[], { origin, preflighted, cors }: Asking): string[] {
+export function replayedCors (kept: string[], { origin, preflighted, cors }: CorsRequest): string[] {
   const lines = headerLines(kept, ALLOW_ORIGIN)
-  const listed = origin !== null && names(cors, origin)
+  const listed = origin !== null && isListed(cors, origin)
   if (lines.length === 0) {
     return listed && cors !== null ? [...withoutPermission(kept), ...permission(kept, origin, cors.credentials)] : kept
   }
@@ -84,7 +84,7 @@ export function replayedCors (kept: string[], { origin, preflighted, cors }: Ask
 }
 
 /** By its name: `*` is a word on the gateway's own answers alone. */
-function names (cors: CorsPolicy | null, origin: string): boolean {
+function isListed (cors: CorsPolicy | null, origin: string): boolean {
   return cors !== null && cors.origins !== '*' && cors.origins.has(origin)
 }
 
@@ -93,15 +93,15 @@ function permission (kept: RawHeaders, origin: string, credentials: boolean): st
 }
 
 function withoutPermission (raw: RawHeaders): string[] {
-  return mapped(raw, (name, value) => name === ALLOW_ORIGIN || name === ALLOW_CREDENTIALS ? null : value)
+  return mapFields(raw, (name, value) => name === ALLOW_ORIGIN || name === ALLOW_CREDENTIALS ? null : value)
 }
 
 function replaced (raw: RawHeaders, origin: string): string[] {
-  return mapped(raw, (name, value) => name === ALLOW_ORIGIN ? origin : value)
+  return mapFields(raw, (name, value) => name === ALLOW_ORIGIN ? origin : value)
 }
 
 /** null: it goes. */
-function mapped (raw: RawHeaders, change: (lowerName: string, value: string) => string | null): string[] {
+function mapFields (raw: RawHeaders, change: (lowerName: string, value: string) => string | null): string[] {
   const fields: string[] = []
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const [name = '', value = ''] = [raw[at], raw[at + 1]]
@@ -154,12 +154,12 @@ export function exposedFields (cors: CorsPolicy | null, headers: RawHeaders): st
 export function preflightAnswer (cors: CorsPolicy | null, rawHeaders: RawHeaders, methods: readonly string[]): string[] | null {
   const allowed = cors === null ? null : allowedOf(cors, originOf(rawHeaders))
   if (cors === null || allowed === null) return null
-  const asked = headerLines(rawHeaders, 'access-control-request-headers').join(',')
-  if (asked.length > ASKED_CHARS_MAX || !FIELD_NAMES.test(asked)) return null
+  const requested = headerLines(rawHeaders, 'access-control-request-headers').join(',')
+  if (requested.length > ASKED_CHARS_MAX || !FIELD_NAMES.test(requested)) return null
   return [
     ...allowed,
     'Access-Control-Allow-Methods', methods.join(', '),
-    ...(asked === '' ? [] : ['Access-Control-Allow-Headers', asked]),
+    ...(requested === '' ? [] : ['Access-Control-Allow-Headers', requested]),
     'Access-Control-Max-Age', String(cors.maxAgeSeconds),
     'Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'
   ]

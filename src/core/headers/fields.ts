@@ -56,7 +56,7 @@ export function spelledName (lower: string): string {
 }
 
 /** Fields that are written here alone: the upstream must be able to believe them. `plain` from {@link plainName}. */
-export function isOurs (plain: string): boolean {
+export function isGatewayField (plain: string): boolean {
   return plain.startsWith('onceway-') || plain === 'idempotency-attempt'
 }
 
@@ -121,5 +121,5 @@ const NEVER_LISTED: ReadonlySet<string> = new Set([USUAL_KEY_HEADER, 'authorizat
  * next hop. `keyHeader`: one more.
  */
 export function isNeverListed (plain: string, keyHeader: string): boolean {
-  return plain === keyHeader || NEVER_LISTED.has(plain) || isOurs(plain) || isForwarded(plain)
+  return plain === keyHeader || NEVER_LISTED.has(plain) || isGatewayField(plain) || isForwarded(plain)
 }

@@ -4,7 +4,7 @@
  * Never parses a body and never decides a disposition.
  */
 import { replayedCors } from './cors.ts'
-import type { Asking } from './cors.ts'
+import type { CorsRequest } from './cors.ts'
 import { connectionListed, HOP_BY_HOP, isNeverListed, plainName } from './fields.ts'
 import { headerLines } from './lines.ts'
 import type { KeepPolicy } from '../policy/policy.ts'
@@ -15,7 +15,7 @@ const ONE_LINE = ['host', 'authorization', 'content-length', 'content-type', 'tr
 
 /** Why this request is a 400 `bad-request` for its header fields, or null. Never echoes a value. */
 export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string, httpVersion = '1.1'): string | null {
-  const twice = firstTwice(rawHeaders)
+  const twice = firstRepeated(rawHeaders)
   if (twice !== null) return `The request has more than one ${twice} header line.`
   for (const name of connectionListed(rawHeaders)) {
     if (isNeverListed(plainName(name), keyHeader)) return 'The Connection header names a field that may not be removed on the way.'
@@ -24,7 +24,7 @@ export function requestRefusal (rawHeaders: RawHeaders, keyHeader: string, httpV
 }
 
 /** One pass: this is asked of every request. */
-function firstTwice (rawHeaders: RawHeaders): string | null {
+function firstRepeated (rawHeaders: RawHeaders): string | null {
   let seen = 0
   let twice = 0
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -51,7 +51,7 @@ function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | 
 }
 
 /** What the gateway says itself about every guarded answer: the upstream's own would be taken for ours. */
-const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
+const GATEWAY_ANSWER_FIELDS: ReadonlySet<string> = new Set([
   'idempotency-status', 'idempotency-expires', 'idempotency-stored', 'idempotency-policy',
   'idempotency-original-status', 'idempotent-replayed',
   // The upstream was given ours; if it names the request otherwise, that is its own affair.
@@ -64,7 +64,7 @@ const OUR_ANSWER_FIELDS: ReadonlySet<string> = new Set([
  */
 export function answerHeaders (raw: RawHeaders): string[] {
   const listed = connectionListed(raw)
-  return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || name === 'content-length' || OUR_ANSWER_FIELDS.has(name))
+  return without(raw, (name) => HOP_BY_HOP.has(name) || listed.has(name) || name === 'content-length' || GATEWAY_ANSWER_FIELDS.has(name))
 }
 
 /** The fields of an answer that passes through: the upstream's connection is not the client's (RFC 9110 7.6.1). */
@@ -98,9 +98,9 @@ export function keptHeaders (answerHeaders: RawHeaders, keep: Pick<KeepPolicy, '
 }
 
 /** The kept fields for one replay. What a browser may read of it is said for whoever asks now (cors.ts). */
-export function replayedHeaders (kept: RawHeaders, asking: Asking): string[] {
+export function replayedHeaders (kept: RawHeaders, request: CorsRequest): string[] {
   // Framing is the sender's; a row that an operator wrote may hold anything.
-  return replayedCors(without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' || name === 'x-request-id'), asking)
+  return replayedCors(without(kept, (name) => HOP_BY_HOP.has(name) || name === 'content-length' || name === 'x-request-id'), request)
 }
 
 /**

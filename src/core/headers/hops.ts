@@ -14,13 +14,13 @@ import { headerValue } from './lines.ts'
 import type { HopsPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 
-interface Written { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
+interface HopAnswer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
 /** `unreached`: a hop's, and the request was never sent on. `perhaps`: a hop's, or nobody can tell whose. */
 export type Writer = 'application' | 'unreached' | 'perhaps'
 
 /** Of a status that hops make up answers with. */
-export function writerOf (answer: Written, hops: HopsPolicy): Writer {
+export function writerOf (answer: HopAnswer, hops: HopsPolicy): Writer {
   if (hops.none || (hops.header !== null && headerValue(answer.headers, hops.header) !== null)) return 'application'
   const code = CODES.get(answer.status)
   if (code !== undefined) return code.means === 'unreached' && isFrom(code.hop, answer.headers) ? 'unreached' : 'perhaps'
@@ -134,7 +134,7 @@ const CLOUDFLARE_TEXT = /^error code: 1\d{3}$/
 const PAGE_BYTES_MAX = 16 * 1024
 
 /** null: no page of a hop that is known here. */
-function pageOf ({ status, headers, body }: Written): Means | null {
+function pageOf ({ status, headers, body }: HopAnswer): Means | null {
   if (isAlb(headers)) return status === 503 ? 'unreached' : 'perhaps'
   if (ANSWERS_AFTER_SENDING.has(serverOf(headers)) || ERROR_FIELDS.some((name) => headerValue(headers, name) !== null)) return 'perhaps'
   const text = body.subarray(0, PAGE_BYTES_MAX).toString('latin1').toLowerCase().replace(/\s+/g, ' ').trim()
@@ -150,7 +150,7 @@ const MARK_BYTES_MAX = 64 * 1024
 const JSON_TYPE = /^application\/(?:[a-z0-9!#$&^_.+-]+\+)?json\s*(?:;|$)/i
 
 /** No hop that is not named above gives a Retry-After, or an object of JSON, with an error of its own. */
-function isMarked ({ headers, body }: Written): boolean {
+function isMarked ({ headers, body }: HopAnswer): boolean {
   if (headerValue(headers, 'retry-after') !== null) return true
   return JSON_TYPE.test(headerValue(headers, 'content-type')?.trim() ?? '') && !isEnvoysOwn(headers) && isObject(body)
 }

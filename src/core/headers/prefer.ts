@@ -24,11 +24,11 @@ export function withoutAsync (rawHeaders: RawHeaders): RawHeaders {
 }
 
 /** How and when the answer is to come; what is done is the same. */
-const OF_THE_ANSWER: ReadonlySet<string> = new Set([...APPLIED, 'return'])
+const ABOUT_THE_ANSWER: ReadonlySet<string> = new Set([...APPLIED, 'return'])
 
 /** The preferences of one line that say how a request is to be done. */
-export function lastingPreferences (line: string): string[] {
-  return preferences(line).filter((text) => !OF_THE_ANSWER.has(tokenOf(text)))
+export function operationPreferences (line: string): string[] {
+  return preferences(line).filter((text) => !ABOUT_THE_ANSWER.has(tokenOf(text)))
 }
 
 function othersOf (value: string): string | null {

@@ -23,8 +23,8 @@ export type SignatureFault = 'missing' | 'malformed' | 'untimely' | 'wrong'
 export const SIGNATURES_MAX = 16
 
 /** What the request claims: which signatures, over which bytes before the body. */
-interface Claimed {
-  readonly kind: 'claimed'
+interface SignedContent {
+  readonly kind: 'signed'
   /** Before the body, in what is signed. */
   readonly before: Buffer
   readonly algorithm: 'sha256' | 'sha512' | 'sha1'
@@ -34,11 +34,11 @@ interface Claimed {
 }
 
 export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, body: Buffer, nowMs: number): Verified {
-  const claimed = claimOf(policy, rawHeaders)
-  if (claimed.kind === 'bad') return claimed
-  const untimely = claimed.time === null ? null : timeRefusal(claimed.time * 1_000, policy.toleranceMs, nowMs)
+  const content = readSignature(policy, rawHeaders)
+  if (content.kind === 'bad') return content
+  const untimely = content.time === null ? null : timeRefusal(content.time * 1_000, policy.toleranceMs, nowMs)
   if (untimely !== null) return bad('untimely', untimely)
-  const index = policy.secrets.findIndex((secret) => isSigned(claimed, keyOf(policy, secret), body))
+  const index = policy.secrets.findIndex((secret) => isSigned(content, keyOf(policy, secret), body))
   if (index === -1) return bad('wrong', 'The signature is not that of this body under a secret that is known here.')
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
 }
@@ -70,7 +70,7 @@ function timeRefusal (atMs: number, toleranceMs: number, nowMs: number): string 
   return atMs > nowMs + toleranceMs ? 'The signature is from the future.' : null
 }
 
-function isSigned ({ algorithm, before, signatures }: Claimed, key: Buffer, body: Buffer): boolean {
+function isSigned ({ algorithm, before, signatures }: SignedContent, key: Buffer, body: Buffer): boolean {
   const expected = createHmac(algorithm, key).update(before).update(body).digest()
   return signatures.some((signature) => signature.length === expected.length && timingSafeEqual(signature, expected))
 }
@@ -116,7 +116,7 @@ export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
 
 // ---------------------------------------------------------------- the schemes
 
-function claimOf (policy: VerifyPolicy, rawHeaders: RawHeaders): Claimed | Bad {
+function readSignature (policy: VerifyPolicy, rawHeaders: RawHeaders): SignedContent | Bad {
   switch (policy.scheme) {
     case 'standard-webhooks': return standardWebhooks(rawHeaders)
     case 'stripe': return stripe(rawHeaders)
@@ -132,7 +132,7 @@ const FAMILIES = ['webhook', 'svix'] as const
 const MEMBERS = ['id', 'timestamp', 'signature'] as const
 
 /** Standard Webhooks 1.0.0, and the same under Svix's names. */
-function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
+function standardWebhooks (rawHeaders: RawHeaders): SignedContent | Bad {
   const [standard, svix] = FAMILIES.map((family) => MEMBERS.map((member) => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
   // One set is signed: a consumer, or the key of this route, may read the other.
   if (
@@ -149,11 +149,11 @@ function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
   const time = timeOf(timestamp)
   if (id === '' || time === null) return bad('malformed', 'The headers that the signature is made of are malformed.')
   const signatures = header.split(' ').filter((part) => part.startsWith('v1,')).map((part) => part.slice('v1,'.length))
-  return claim(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
+  return signedContent(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
 }
 
 /** https://docs.stripe.com/webhooks#verify-manually */
-function stripe (rawHeaders: RawHeaders): Claimed | Bad {
+function stripe (rawHeaders: RawHeaders): SignedContent | Bad {
   const line = oneLine(rawHeaders, 'stripe-signature')
   if (line.kind === 'bad') return line
   const members = line.value.split(',').map((part) => part.trim())
@@ -163,21 +163,21 @@ function stripe (rawHeaders: RawHeaders): Claimed | Bad {
   const [timestamp = '', ...others] = valuesOf('t')
   const time = timeOf(timestamp)
   if (time === null || others.length > 0) return bad('malformed', 'The Stripe-Signature header is malformed.')
-  return claim(`${timestamp}.`, valuesOf('v1'), { algorithm: 'sha256', encoding: 'hex', time })
+  return signedContent(`${timestamp}.`, valuesOf('v1'), { algorithm: 'sha256', encoding: 'hex', time })
 }
 
-function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }: NonNullable<VerifyPolicy['hmac']>): Claimed | Bad {
+function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }: NonNullable<VerifyPolicy['hmac']>): SignedContent | Bad {
   const line = oneLine(rawHeaders, header)
   if (line.kind === 'bad') return line
   if (!line.value.startsWith(prefix)) return bad('malformed', `The ${header} header is malformed.`)
-  return claim('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
+  return signedContent('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
 }
 
-function claim (
+function signedContent (
   before: string,
   written: readonly string[],
-  { algorithm, encoding, time }: Pick<Claimed, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }
-): Claimed | Bad {
+  { algorithm, encoding, time }: Pick<SignedContent, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }
+): SignedContent | Bad {
   if (written.length === 0) return bad('malformed', 'The request has no signature of a version that is known here.')
   if (written.length > SIGNATURES_MAX) return bad('malformed', `The request has more than ${SIGNATURES_MAX} signatures.`)
   const signatures = written.filter((text) => (encoding === 'hex' ? HEX : BASE64).test(text)).map((text) => Buffer.from(text, encoding))
@@ -185,7 +185,7 @@ function claim (
     return bad('malformed', `The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
   }
   // As the wire had it: Node reads fields as latin1.
-  return { kind: 'claimed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
+  return { kind: 'signed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
 }
 
 const HEX = /^(?:[0-9a-fA-F]{2})+$/

@@ -10,14 +10,14 @@ import type { Answer } from '../record/record.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
 
 /** How a sending ended, in the words of the upstream's port. */
-export type Sent =
+export type SendOutcome =
   | { readonly kind: 'answer', readonly answer: Answer }
   /** Only its head: the rest is too large to keep, or never ends. */
   | { readonly kind: 'head', readonly answer: Answer }
   | { readonly kind: 'lost', readonly code: string }
   | { readonly kind: 'unsent', readonly code: string }
 
-export interface Tried {
+export interface DeliveryTry {
   readonly tries: number
   readonly ageMs: number
   /** From 0 to 1, drawn anew. */
@@ -39,29 +39,29 @@ export function fateBefore (
   return spent ? { kind: 'dead', status: null, error: `ATTEMPTS_SPENT ${WORKER_LOST}`, answer: null, counts: false } : null
 }
 
-export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
-  if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)
+export function fateOf (sent: SendOutcome, delivery: DeliveryTry, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
+  if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, delivery, inbox)
   if (sent.kind === 'lost') {
-    return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
+    return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, delivery, inbox)
   }
   const { answer } = sent
   const { status } = answer
   const { disposition, keepBody } = judge(answer, policy)
   const kept = sent.kind === 'answer' && keepBody ? answer : { ...answer, body: Buffer.alloc(0) }
-  if (tookIt(answer, policy)) {
+  if (isTaken(answer, policy)) {
     return status === GONE ? { kind: 'dead', status, error: 'GONE', answer: kept } : { kind: 'delivered', answer: kept, status }
   }
   if (policy.unknown !== 'retry' && disposition === 'unknown') return { kind: 'held', error: `HTTP_${status}` }
   // Work may have been done before it, and may not be done twice.
   if (policy.unknown !== 'retry' && disposition === 'keep') return { kind: 'dead', status, error: `HTTP_${status}`, answer: kept }
-  return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
+  return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, delivery.nowMs), delivery, inbox)
 }
 
 /**
  * Whatever the profile: a refusal that is kept for a client to see is no delivery. What the route lists, or the
  * upstream itself says, is.
  */
-function tookIt (answer: Answer, policy: IdempotencyPolicy): boolean {
+function isTaken (answer: Answer, policy: IdempotencyPolicy): boolean {
   return judge(answer, { ...policy, profile: 'relay' }).disposition === 'keep'
 }
 
@@ -75,18 +75,18 @@ function againOrDead (
   error: string,
   answer: Answer | null,
   afterMs: number | null,
-  tried: Tried,
+  delivery: DeliveryTry,
   inbox: InboxPolicy
 ): Fate {
-  if (tried.tries >= inbox.attemptsMax) return { kind: 'dead', status, error: `ATTEMPTS_SPENT ${error}`, answer }
-  const inMs = Math.max(backoffMs(tried, inbox), Math.min(afterMs ?? 0, inbox.backoff.longestMs))
+  if (delivery.tries >= inbox.attemptsMax) return { kind: 'dead', status, error: `ATTEMPTS_SPENT ${error}`, answer }
+  const inMs = Math.max(backoffMs(delivery, inbox), Math.min(afterMs ?? 0, inbox.backoff.longestMs))
   // The next one would come too late; nobody is asked once more for nothing.
-  if (tried.ageMs + inMs > inbox.ageMaxMs) return { kind: 'dead', status, error: `TOO_OLD ${error}`, answer }
+  if (delivery.ageMs + inMs > inbox.ageMaxMs) return { kind: 'dead', status, error: `TOO_OLD ${error}`, answer }
   return { kind: 'again', inMs, status, error }
 }
 
 /** Full jitter: anywhere between now and a bound that doubles, so that what failed together does not come back together. */
-export function backoffMs ({ tries, chance }: Pick<Tried, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
+export function backoffMs ({ tries, chance }: Pick<DeliveryTry, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
   const bound = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.min(tries - 1, DOUBLINGS_MAX))
   return Math.round(Math.max(LEAST_MS, bound * chance))
 }

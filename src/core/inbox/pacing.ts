@@ -4,7 +4,7 @@
  * So an outage spends few attempts, and its end is no stampede.
  */
 import { isFinal } from './delivery.ts'
-import type { Sent } from './delivery.ts'
+import type { SendOutcome } from './delivery.ts'
 import type { Fate } from './message.ts'
 import type { InboxPolicy } from '../policy/policy.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
@@ -27,17 +27,17 @@ export interface Pace {
  * took: the consumer had the message, or said that it never wants it. refused: an answer that means "again", from somebody
  * who is there. down: no answer, or one of those that speak of trouble and not of the message.
  */
-export type Sign = 'took' | 'refused' | 'down'
+export type ConsumerSignal = 'took' | 'refused' | 'down'
 
-export interface Ended {
-  readonly sign: Sign
+export interface ConsumerFeedback {
+  readonly signal: ConsumerSignal
   /** The consumer's own word (Retry-After); null: none. */
   readonly pauseMs: number | null
 }
 
-export interface Room {
+export interface FreeSlots {
   /** So many may begin now. */
-  readonly places: number
+  readonly slots: number
   /** After this there may be more; null: only when one has ended. */
   readonly inMs: number | null
 }
@@ -65,35 +65,35 @@ export function startPace (inbox: Paced, nowMs: number): Pace {
   return { limit: inbox.concurrency, successes: 0, pauses: 0, pausedUntilMs: nowMs, tokens: burstOf(inbox), filledAtMs: nowMs }
 }
 
-export function roomOf (pace: Pace, underWay: number, inbox: Paced, nowMs: number): Room {
-  if (nowMs < pace.pausedUntilMs) return { places: 0, inMs: pace.pausedUntilMs - nowMs }
+export function freeSlots (pace: Pace, underWay: number, inbox: Paced, nowMs: number): FreeSlots {
+  if (nowMs < pace.pausedUntilMs) return { slots: 0, inMs: pace.pausedUntilMs - nowMs }
   const free = Math.max(0, limitOf(pace, inbox) - underWay)
-  if (inbox.ratePerSecond === null || free === 0) return { places: free, inMs: null }
+  if (inbox.ratePerSecond === null || free === 0) return { slots: free, inMs: null }
   const tokens = tokensAt(pace, inbox, nowMs)
   // Never below nothing: whoever hands out places counts up to it.
-  const places = Math.max(0, Math.min(free, Math.floor(tokens + WHOLE)))
-  return places > 0 ? { places, inMs: null } : { places, inMs: Math.ceil((1 - tokens) / inbox.ratePerSecond * MS_PER_SECOND) }
+  const slots = Math.max(0, Math.min(free, Math.floor(tokens + WHOLE)))
+  return slots > 0 ? { slots, inMs: null } : { slots, inMs: Math.ceil((1 - tokens) / inbox.ratePerSecond * MS_PER_SECOND) }
 }
 
-export function begun (pace: Pace, count: number, inbox: Paced, nowMs: number): Pace {
+export function afterStart (pace: Pace, count: number, inbox: Paced, nowMs: number): Pace {
   // Without a rate nothing is spent: a rate that a reload gives finds no debt.
   const spent = inbox.ratePerSecond === null ? 0 : count
   return { ...pace, tokens: tokensAt(pace, inbox, nowMs) - spent, filledAtMs: nowMs }
 }
 
-export function ended (pace: Pace, { sign, pauseMs }: Ended, inbox: Paced, nowMs: number): Pace {
-  const next = sign === 'took' ? grown(pace, inbox) : shrunk(pace, sign, inbox, nowMs)
+export function afterEnd (pace: Pace, { signal, pauseMs }: ConsumerFeedback, inbox: Paced, nowMs: number): Pace {
+  const next = signal === 'took' ? grown(pace, inbox) : shrunk(pace, signal, inbox, nowMs)
   if (pauseMs === null) return next
   return { ...next, pausedUntilMs: Math.max(next.pausedUntilMs, nowMs + Math.min(pauseMs, inbox.backoff.longestMs)) }
 }
 
 /** What a delivery says of its consumer. */
-export function endedAs (sent: Sent, fate: Fate, nowMs: number): Ended {
-  if (sent.kind === 'unsent' || sent.kind === 'lost') return { sign: 'down', pauseMs: null }
+export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number): ConsumerFeedback {
+  if (sent.kind === 'unsent' || sent.kind === 'lost') return { signal: 'down', pauseMs: null }
   const { answer } = sent
-  if (isFinal(fate) && answer.status < SERVER_ERROR) return { sign: 'took', pauseMs: null }
+  if (isFinal(fate) && answer.status < SERVER_ERROR) return { signal: 'took', pauseMs: null }
   const asks = answer.status === TOO_MANY || answer.status === UNAVAILABLE
-  return { sign: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
+  return { signal: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
 }
 
 /** One more for as many successes as there were places: by one in the time of one delivery, whatever the limit is. */
@@ -104,10 +104,10 @@ function grown (pace: Pace, inbox: Paced): Pace {
   return { ...pace, limit: grows ? limit + 1 : limit, successes: grows ? 0 : successes, pauses: 0 }
 }
 
-function shrunk (pace: Pace, sign: 'refused' | 'down', inbox: Paced, nowMs: number): Pace {
+function shrunk (pace: Pace, signal: 'refused' | 'down', inbox: Paced, nowMs: number): Pace {
   const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))
   const next = { ...pace, limit, successes: 0 }
-  if (sign === 'refused') return { ...next, pauses: 0 }
+  if (signal === 'refused') return { ...next, pauses: 0 }
   // Those that began together fail together, and count as one.
   if (limit > 1 || nowMs < pace.pausedUntilMs) return next
   const pauseMs = Math.min(PAUSE_LONGEST_MS, inbox.backoff.longestMs, PAUSE_FIRST_MS * 2 ** Math.min(pace.pauses, DOUBLINGS_MAX))

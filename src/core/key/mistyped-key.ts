@@ -8,7 +8,7 @@ import { pairs } from '../headers/lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 /** Longer is nobody's slip. */
-const SHOWN_MAX = 64
+const NAME_CHARS_MAX = 64
 /** Another word for it, of letters and digits alone. */
 const MEANT = /^(?:http)?idempot[ea]n(?:cy|(?:t|cy|ce|c)?(?:request)?(?:key|token|id|identifier)s?)$/
 /** So many letters of a name allow for one slip: two in Idempotency-Key, and none where another word is as near. */
@@ -25,7 +25,7 @@ export function mistypedKey (raw: RawHeaders, read: readonly string[]): string |
     const lower = name.toLowerCase()
     if (read.includes(lower)) continue
     const letters = lettersOf(lower)
-    if (MEANT.test(letters) || wanted.some((word) => isSlip(letters, word))) return name.slice(0, SHOWN_MAX).replaceAll(NO_TOKEN, '?')
+    if (MEANT.test(letters) || wanted.some((word) => isSlip(letters, word))) return name.slice(0, NAME_CHARS_MAX).replaceAll(NO_TOKEN, '?')
   }
   return null
 }

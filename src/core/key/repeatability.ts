@@ -2,7 +2,7 @@
  * OASIS Repeatable Requests 1.0: the client says when it first sent what it may be repeating. What is older than all that is
  * remembered is refused, since nobody could tell whether it was done; what is younger has its record still, or never had one.
  */
-import type { Keyed, KeySource, OwnKey, SourcedKey } from '../policy/key-source.ts'
+import type { KeyInput, KeySource, CustomKey, SourcedKey } from '../policy/key-source.ts'
 import { headerText, invalidKey, keyOfParts } from './values.ts'
 import { headerLines } from '../headers/lines.ts'
 import type { RawHeaders } from '../record/record.ts'
@@ -14,13 +14,13 @@ const REQUEST_ID = 'repeatability-request-id'
 const FIRST_SENT = 'repeatability-first-sent'
 const CLIENT_ID = 'repeatability-client-id'
 
-export function repeatabilityKey (): OwnKey {
+export function repeatabilityKey (): CustomKey {
   return {
-    kind: 'own',
+    kind: 'custom',
     headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID],
     pointers: [],
-    asksBody: () => false,
-    find: (keyed, _values, windowMs) => find(keyed, windowMs)
+    needsBody: () => false,
+    find: (input, _values, windowMs) => find(input, windowMs)
   }
 }
 
@@ -30,7 +30,7 @@ export function isRepeatable (sources: readonly KeySource[], rawHeaders: RawHead
     [REQUEST_ID, FIRST_SENT].some((name) => headerLines(rawHeaders, name).length > 0)
 }
 
-function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
+function find ({ rawHeaders, nowMs }: KeyInput, windowMs: number): SourcedKey {
   const [id, sent, client] = [headerText(REQUEST_ID, rawHeaders), headerText(FIRST_SENT, rawHeaders), headerText(CLIENT_ID, rawHeaders)]
   if (id.kind === 'none' && sent.kind === 'none') return { kind: 'absent' }
   if (sent.kind === 'none') return { kind: 'missing', detail: `A request with ${REQUEST_ID} needs ${FIRST_SENT} too.` }

@@ -8,7 +8,7 @@ import { spelledName } from '../headers/fields.ts'
 import { findValues } from '../json/pointer.ts'
 import type { Pointer } from '../json/pointer.ts'
 import { parseKey } from './key.ts'
-import type { Keyed, KeyPart, KeySource, MissingKey, OwnKey, Preset, SourcedKey, Value, Values } from '../policy/key-source.ts'
+import type { KeyInput, KeyPart, KeySource, MissingKey, CustomKey, Preset, SourcedKey, Value, Values } from '../policy/key-source.ts'
 import { bodyValue, headerText, keyOfParts, keyOfValue, pathValue, queryValue } from './values.ts'
 import type { KeyPolicy } from '../policy/policy.ts'
 
@@ -20,26 +20,26 @@ export type FoundKey =
   | { readonly kind: 'passes', readonly preset: string, readonly why: string }
 
 /** `body` null: it has not been read yet. */
-export function findKey (policy: KeyPolicy, keyed: Keyed, body: Buffer | null): FoundKey {
+export function findKey (policy: KeyPolicy, input: KeyInput, body: Buffer | null): FoundKey {
   // Nearly every route has one header; nothing is made for it.
-  if (policy.sources.length === 1 && policy.sources[0]?.kind === 'header') return parseKey(keyed.rawHeaders, policy)
+  if (policy.sources.length === 1 && policy.sources[0]?.kind === 'header') return parseKey(input.rawHeaders, policy)
   let missing: MissingKey | null = null
   const values = lazily(() => valuesOf(policy, body))
   for (const source of policy.sources) {
-    const why = source.kind === 'preset' ? passing(source.preset, keyed, body === null ? null : values) : null
+    const why = source.kind === 'preset' ? passReason(source.preset, input, body === null ? null : values) : null
     if (why !== null) return { kind: 'passes', preset: keySourceText(source), why }
     for (const key of source.kind === 'preset' ? source.preset.keys : [source]) {
-      if (body === null && asksBody(key, keyed)) return { kind: 'body' }
-      const found = fromSource(key, policy, keyed, body, values)
+      if (body === null && needsBody(key, input)) return { kind: 'body' }
+      const found = fromSource(key, policy, input, body, values)
       if (found.kind === 'missing') missing ??= found
-      else if (found.kind !== 'absent') return found.kind === 'key' ? { kind: 'key', key: keyIn(source, found.key), source } : found
+      else if (found.kind !== 'absent') return found.kind === 'key' ? { kind: 'key', key: qualifiedKey(source, found.key), source } : found
     }
   }
   return missing ?? { kind: 'absent' }
 }
 
 /** An event's id is its sender's: another sender on the same route may draw the same one. */
-function keyIn (source: KeySource, key: string): string {
+function qualifiedKey (source: KeySource, key: string): string {
   return isClientsKey(source) || source.kind !== 'preset' ? key : `${source.preset.name}:${key}`
 }
 
@@ -49,10 +49,10 @@ export function isClientsKey (source: KeySource): boolean {
 }
 
 /** Every header field that a key is made of, in lower case: none of them may be taken away on the way. */
-export function headersRead (source: KeySource | OwnKey): readonly string[] {
+export function headersRead (source: KeySource | CustomKey): readonly string[] {
   switch (source.kind) {
     case 'header': return [source.name]
-    case 'own': return source.headers
+    case 'custom': return source.headers
     case 'preset': return source.preset.keys.flatMap(headersRead)
     case 'template': return source.parts.flatMap((part) => part.kind === 'header' ? [part.name] : [])
     case 'json':
@@ -71,8 +71,8 @@ export function readsBody (source: KeySource): boolean {
   return source.kind === 'hash' || pointersOf(source).length > 0
 }
 
-function passing ({ passes }: Preset, keyed: Keyed, values: (() => Values) | null): string | null {
-  return passes?.ofHead?.(keyed) ?? (values === null ? null : passes?.ofBody?.why(values(), keyed) ?? null)
+function passReason ({ passes }: Preset, input: KeyInput, values: (() => Values) | null): string | null {
+  return passes?.ofHead?.(input) ?? (values === null ? null : passes?.ofBody?.why(values(), input) ?? null)
 }
 
 function valuesOf ({ sources }: KeyPolicy, body: Buffer | null): Values {
@@ -81,39 +81,39 @@ function valuesOf ({ sources }: KeyPolicy, body: Buffer | null): Values {
   return new Map(pointers.map((pointer, index) => [pointer, found[index] ?? { kind: 'none' }]))
 }
 
-function pointersOf (source: KeySource | OwnKey): readonly Pointer[] {
+function pointersOf (source: KeySource | CustomKey): readonly Pointer[] {
   switch (source.kind) {
     case 'json': return [source.pointer]
     case 'hash': return source.of === 'body' ? [] : source.of.map(({ pointer }) => pointer)
     case 'template': return source.parts.flatMap((part) => part.kind === 'json' ? [part.pointer] : [])
-    case 'own': return source.pointers
+    case 'custom': return source.pointers
     case 'preset': return [...source.preset.keys.flatMap(pointersOf), ...source.preset.passes?.ofBody?.pointers ?? []]
     case 'header':
     case 'query': return []
   }
 }
 
-type PlainSource = Exclude<KeySource, { kind: 'preset' }> | OwnKey
+type PlainSource = Exclude<KeySource, { kind: 'preset' }> | CustomKey
 
-function asksBody (source: PlainSource, keyed: Keyed): boolean {
+function needsBody (source: PlainSource, input: KeyInput): boolean {
   switch (source.kind) {
     case 'json':
     case 'hash': return true
     case 'template': return source.parts.some(({ kind }) => kind === 'json')
-    case 'own': return source.asksBody(keyed)
+    case 'custom': return source.needsBody(input)
     case 'header':
     case 'query': return false
   }
 }
 
-function fromSource (source: PlainSource, policy: KeyPolicy, keyed: Keyed, body: Buffer | null, values: () => Values): SourcedKey {
+function fromSource (source: PlainSource, policy: KeyPolicy, input: KeyInput, body: Buffer | null, values: () => Values): SourcedKey {
   switch (source.kind) {
-    case 'header': return parseKey(keyed.rawHeaders, { header: source.name, syntax: policy.syntax })
-    case 'query': return fromQuery(source.name, keyed.target)
+    case 'header': return parseKey(input.rawHeaders, { header: source.name, syntax: policy.syntax })
+    case 'query': return fromQuery(source.name, input.target)
     case 'json': return keyOfValue(bodyValue(values(), source.pointer), `the body's value at ${source.written}`)
-    case 'template': return fromTemplate(source.parts, keyed, values)
+    case 'template': return fromTemplate(source.parts, input, values)
     case 'hash': return fromContent(source.of, body ?? Buffer.alloc(0), values)
-    case 'own': return source.find(keyed, values, policy.windowMs)
+    case 'custom': return source.find(input, values, policy.windowMs)
   }
 }
 
@@ -124,20 +124,20 @@ function fromQuery (name: string, target: string): SourcedKey {
 
 // ---------------------------------------------------------------- several
 
-function fromTemplate (parts: readonly KeyPart[], keyed: Keyed, values: () => Values): SourcedKey {
-  return keyOfParts(parts.map((part) => part.kind === 'text' ? part.text : { value: partValue(part, keyed, values), what: partText(part) }))
+function fromTemplate (parts: readonly KeyPart[], input: KeyInput, values: () => Values): SourcedKey {
+  return keyOfParts(parts.map((part) => part.kind === 'text' ? part.text : { value: partValue(part, input, values), what: partText(part) }))
 }
 
-function partValue (part: Exclude<KeyPart, { kind: 'text' }>, keyed: Keyed, values: () => Values): Value {
+function partValue (part: Exclude<KeyPart, { kind: 'text' }>, input: KeyInput, values: () => Values): Value {
   switch (part.kind) {
-    case 'header': return headerText(part.name, keyed.rawHeaders)
-    case 'query': return queryValue(part.name, keyed.target)
-    case 'path': return pathValue(part.name, keyed)
+    case 'header': return headerText(part.name, input.rawHeaders)
+    case 'query': return queryValue(part.name, input.target)
+    case 'path': return pathValue(part.name, input)
     case 'json': return bodyValue(values(), part.pointer)
     case 'date':
       return {
         kind: 'value',
-        text: new Date(keyed.nowMs()).toISOString().slice(0, part.by === 'day' ? 'yyyy-mm-dd'.length : 'yyyy-mm-ddThh'.length)
+        text: new Date(input.nowMs()).toISOString().slice(0, part.by === 'day' ? 'yyyy-mm-dd'.length : 'yyyy-mm-ddThh'.length)
       }
   }
 }

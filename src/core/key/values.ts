@@ -5,7 +5,7 @@
 import { scalarText } from '../json/pointer.ts'
 import type { Pointer } from '../json/pointer.ts'
 import { KEY_CHARS_MAX } from './key.ts'
-import type { InvalidKey, Keyed, MadeKey, MissingKey, Value, Values } from '../policy/key-source.ts'
+import type { InvalidKey, KeyInput, MadeKey, MissingKey, Value, Values } from '../policy/key-source.ts'
 import { headerLines, originForm } from '../headers/lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
@@ -93,7 +93,7 @@ export function headerText (name: string, rawHeaders: RawHeaders, decode: (line:
 }
 
 /** The segment of the target where the route's path has `:name`. */
-export function pathValue (name: string, { target, match }: Keyed): Value {
+export function pathValue (name: string, { target, match }: KeyInput): Value {
   const at = match.path.split('/').indexOf(`:${name}`)
   const segment = at === -1
     ? undefined

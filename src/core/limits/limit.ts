@@ -18,20 +18,20 @@ export const NOBODY: Holder = { caller: null, peer: null }
 /** What is in the way: the bound itself, or the share that this caller, or this peer, may have of it. */
 export type Refusal = 'full' | 'caller' | 'peer'
 
-export interface Asking {
+export interface TakeOptions {
   /** So much a holder may have whatever its share is, while there is room: the smallest thing that is of use. Absent: 1. */
   readonly least?: number
 }
 
-const ALL: Asking = {}
+const NO_OPTIONS: TakeOptions = {}
 
 export class Limit {
   #max: number
   /** How many times what is free one holder may have. */
   #pull: number
   #held = 0
-  readonly #callers = new Held()
-  readonly #peers = new Held()
+  readonly #callers = new Holdings()
+  readonly #peers = new Holdings()
 
   /** `alone`: the share of one holder while nobody else has anything, 0 < alone <= 1; 1: no shares. */
   constructor (max: number, alone = 1) {
@@ -55,14 +55,14 @@ export class Limit {
   }
 
   /** null: taken. Else nothing was. */
-  take (amount: number, by: Holder = NOBODY, asking: Asking = ALL): Refusal | null {
-    const refusal = this.refusal(amount, by, asking)
+  take (amount: number, by: Holder = NOBODY, options: TakeOptions = NO_OPTIONS): Refusal | null {
+    const refusal = this.refusal(amount, by, options)
     if (refusal === null) this.force(amount, by)
     return refusal
   }
 
   /** What {@link take} would say now. */
-  refusal (amount: number, { caller, peer }: Holder = NOBODY, { least = 1 }: Asking = ALL): Refusal | null {
+  refusal (amount: number, { caller, peer }: Holder = NOBODY, { least = 1 }: TakeOptions = NO_OPTIONS): Refusal | null {
     const free = this.#max - this.#held - amount
     if (free < 0) return 'full'
     if (this.#pull === Infinity) return null
@@ -98,7 +98,7 @@ export class Limit {
  * What each holds. Who has let go of everything stays in it for a while: to come and go in a Map with every request costs more
  * than all else here (1.2 of 75 µs of a replay, Node 24.21).
  */
-class Held {
+class Holdings {
   readonly #accounts = new Map<string, { held: number }>()
   #sweepsAt = EMPTY_MAX
 

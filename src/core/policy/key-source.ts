@@ -29,21 +29,21 @@ export interface Preset {
   readonly passes?: {
     /** Header fields that `ofHead` reads, in lower case. */
     readonly headers: readonly string[]
-    readonly ofHead?: (keyed: Keyed) => string | null
-    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, keyed: Keyed) => string | null }
+    readonly ofHead?: (input: KeyInput) => string | null
+    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, input: KeyInput) => string | null }
   }
 }
 
-export type PresetKey = Extract<KeySource, { kind: 'header' | 'json' | 'template' }> | OwnKey
+export type PresetKey = Extract<KeySource, { kind: 'header' | 'json' | 'template' }> | CustomKey
 
 /** A sender's own way of writing an identity. */
-export interface OwnKey {
-  readonly kind: 'own'
+export interface CustomKey {
+  readonly kind: 'custom'
   readonly pointers: readonly Pointer[]
-  readonly asksBody: (keyed: Keyed) => boolean
+  readonly needsBody: (input: KeyInput) => boolean
   /** Header fields that it reads, in lower case. */
   readonly headers: readonly string[]
-  readonly find: (keyed: Keyed, values: () => Values, windowMs: number) => SourcedKey
+  readonly find: (input: KeyInput, values: () => Values, windowMs: number) => SourcedKey
 }
 
 export type KeyPart =
@@ -67,7 +67,7 @@ export type SourcedKey =
   | { readonly kind: 'too-old', readonly detail: string }
 
 /** What a key is looked for in, besides the body. */
-export interface Keyed {
+export interface KeyInput {
   readonly rawHeaders: RawHeaders
   readonly target: string
   /** For `{path:…}`. */

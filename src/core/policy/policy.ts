@@ -161,7 +161,7 @@ export interface ProbePolicy {
   }
   readonly notFound: readonly number[]
   /** What must all be in a "not found" for it to be the application's: a hop that has no such path says 404 too. */
-  readonly notFoundMarks: readonly Mark[]
+  readonly notFoundMarks: readonly AnswerMark[]
   /** Between the two "not found" that free the key, at least. */
   readonly confirmAfterMs: number
   /** Between two askings at first; doubles. */
@@ -171,7 +171,7 @@ export interface ProbePolicy {
 }
 
 /** A field of the answer, or a value of its JSON body. `name` in lower case. */
-export type Mark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
+export type AnswerMark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
 
 /** What a sender is told of an answer that freed its key. */
 export interface ReleasePolicy {

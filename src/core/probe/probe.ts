@@ -8,11 +8,11 @@ import { answerHeaders, keptHeaders, mayHaveBody } from '../headers/headers.ts'
 import { headerValue } from '../headers/lines.ts'
 import { findValue, findValues, scalarText } from '../json/pointer.ts'
 import type { Found, Pointer } from '../json/pointer.ts'
-import type { KeepPolicy, Mark, ProbePolicy, Template, TemplatePart } from '../policy/policy.ts'
+import type { KeepPolicy, AnswerMark, ProbePolicy, Template, TemplatePart } from '../policy/policy.ts'
 import type { Answer, RawHeaders, Token } from '../record/record.ts'
 
 /** What a request has that a question may need. `host`: the one that goes to the upstream, where it is not the upstream's own. */
-export interface Askable { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
+export interface ProbedRequest { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
 
 /** A question as it is kept with its record. Holds the key, where the template does; no credential ever. */
 export interface Question {
@@ -37,12 +37,12 @@ const QUESTION_VERSION = 1
 export function renderQuestion (
   policy: Pick<ProbePolicy, 'method' | 'path' | 'headers'>,
   upstream: string,
-  askable: Askable
+  request: ProbedRequest
 ): Buffer | null {
   const templates = policy.headers.filter(([, template]) => !isStatic(template))
-  const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], askable.body)
-  const target = filled(policy.path, askable, values, pathSegment)
-  const headers = templates.map(([name, template]) => [name, filled(template, askable, values, fieldValue)] as const)
+  const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], request.body)
+  const target = filled(policy.path, request, values, pathSegment)
+  const headers = templates.map(([name, template]) => [name, filled(template, request, values, fieldValue)] as const)
   if (target === null || headers.some(([, value]) => value === null)) return null
   const bytes = Buffer.from(JSON.stringify({
     version: QUESTION_VERSION,
@@ -50,7 +50,7 @@ export function renderQuestion (
     method: policy.method,
     target,
     headers,
-    host: askable.host
+    host: request.host
   }))
   return bytes.length > QUESTION_BYTES_MAX ? null : bytes
 }
@@ -93,10 +93,10 @@ function isStatic (template: Template): boolean {
   return template.every(({ kind }) => kind === 'text')
 }
 
-function filled (template: Template, askable: Askable, values: BodyValues, encode: (value: string) => string | null): string | null {
+function filled (template: Template, request: ProbedRequest, values: BodyValues, encode: (value: string) => string | null): string | null {
   let text = ''
   for (const part of template) {
-    const value = part.kind === 'text' ? part.text : encodedValue(part, askable, values, encode)
+    const value = part.kind === 'text' ? part.text : encodedValue(part, request, values, encode)
     if (value === null) return null
     text += value
   }
@@ -105,7 +105,7 @@ function filled (template: Template, askable: Askable, values: BodyValues, encod
 
 function encodedValue (
   part: Exclude<TemplatePart, { kind: 'text' }>,
-  { key, recordId }: Askable,
+  { key, recordId }: ProbedRequest,
   values: BodyValues,
   encode: (value: string) => string | null
 ): string | null {
@@ -172,7 +172,7 @@ function absentIf (marked: boolean): Finding {
   return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }
 }
 
-function isMarked (mark: Mark, { headers, body }: Answer): boolean {
+function isMarked (mark: AnswerMark, { headers, body }: Answer): boolean {
   if (mark.kind === 'header') return headerValue(headers, mark.name) !== null
   return headerValue(headers, 'content-encoding') === null && findValue(body, mark.pointer).kind === 'value'
 }
@@ -195,7 +195,7 @@ function pointedAt (answer: Answer, pointer: Pointer, status: number): Answer | 
 // ---------------------------------------------------------------- when to ask, and what it comes to
 
 /** How a record stands that is to be asked about; milliseconds by the store's clock, when it was taken up. */
-export interface Asking {
+export interface ProbeProgress {
   /** How often it has been asked, this time included. */
   readonly tries: number
   /** Since the outcome became unknown. */
@@ -233,20 +233,20 @@ const LONGEST_MS = 5 * 60_000
  */
 export function afterFinding (
   policy: Pick<ProbePolicy, 'confirmAfterMs' | 'intervalMs' | 'giveUpAfterMs'>,
-  asking: Asking,
+  progress: ProbeProgress,
   finding: Finding
 ): ProbeStep {
   if (finding.kind === 'found') return { do: 'adopt', status: finding.status, answer: finding.answer }
-  const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(asking.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
+  const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(progress.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
   if (finding.kind === 'absent') {
-    if (asking.quarantineLeftMs > 0) {
-      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), asking.quarantineLeftMs + 1), absent: 'forget' }
+    if (progress.quarantineLeftMs > 0) {
+      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), progress.quarantineLeftMs + 1), absent: 'forget' }
     }
-    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
-    if (asking.absentMs >= policy.confirmAfterMs) return { do: 'release' }
-    return { do: 'again', afterMs: policy.confirmAfterMs - asking.absentMs, absent: 'stays' }
+    if (progress.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
+    if (progress.absentMs >= policy.confirmAfterMs) return { do: 'release' }
+    return { do: 'again', afterMs: policy.confirmAfterMs - progress.absentMs, absent: 'stays' }
   }
-  if (asking.unknownMs >= policy.giveUpAfterMs) return { do: 'give-up' }
+  if (progress.unknownMs >= policy.giveUpAfterMs) return { do: 'give-up' }
   // Found, and of no use: what said "not found" before cannot be right.
   return { do: 'again', afterMs: backedOffMs, absent: finding.why === 'ADOPT' ? 'forget' : 'stays' }
 }

@@ -34,7 +34,7 @@ export interface TrustedTime {
 export interface JudgedTime { readonly trusted: TrustedTime, readonly aheadMs: number }
 
 /** What a gateway says of the store's time; all in that time. */
-export interface TimeWord {
+export interface TimeReport {
   /** The operators' confirmations that it knows of. */
   readonly confirmations: number
   /** It trusts the time since then, and judged this one of it last: `aheadMs` says how. null: it trusts none yet. */
@@ -81,7 +81,7 @@ export function trustConfirmed (confirmedMs: number, before: TimeReading): Trust
 }
 
 /** By somebody else's word: ahead by `aheadMs`, and right at `afterMs`, its own time, for the last time. */
-export function trustTold ({ beforeMs, afterMs: readMs, storeMs }: TimeReading, aheadMs: number, afterMs: number): TrustedTime {
+export function trustReported ({ beforeMs, afterMs: readMs, storeMs }: TimeReading, aheadMs: number, afterMs: number): TrustedTime {
   // The word is as exact as the store keeps it: what is handed on is not later than what was said.
   const saidMs = Math.floor(afterMs)
   return { offsetMs: storeMs - aheadMs - beforeMs, readMs, sinceMs: saidMs, rightMs: saidMs }

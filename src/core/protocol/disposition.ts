@@ -47,7 +47,7 @@ const CONFLICT = 409
 
 /** Profile `api`: at most once. What may have been processed is kept, errors included; what a hop says of it counts by what it means. */
 function judgeOnce (answer: Judged, hops: HopsPolicy): Disposition {
-  if (NOT_PROCESSED.has(answer.status) || isForNow(answer)) return 'release'
+  if (NOT_PROCESSED.has(answer.status) || isTransientConflict(answer)) return 'release'
   if (answer.status === 502 || answer.status === 504) return 'unknown'
   if (SHARED.has(answer.status)) return writerOf(answer, hops) === 'perhaps' ? 'unknown' : 'release'
   return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'
@@ -57,7 +57,7 @@ function judgeOnce (answer: Judged, hops: HopsPolicy): Disposition {
  * A conflict that passes by itself (a lock, another request under way), as opposed to one with what is there. No hint frees another
  * status: `Stripe-Should-Retry: true` beside a 500 says that a retry is safe, not that nothing was done.
  */
-function isForNow (answer: Judged): boolean {
+function isTransientConflict (answer: Judged): boolean {
   return answer.status === CONFLICT && retryAfterMs(answer, 0) !== null
 }
 
@@ -69,15 +69,18 @@ function judgeRelay (status: number): Disposition {
 }
 
 /** What every relay that ever sends again sends again after. Others among the 5xx end a delivery at some: a 502 at Flink. */
-const SENT_AGAIN: ReadonlySet<number> = new Set([500, 503, 504])
+const RETRIED_BY_ALL: ReadonlySet<number> = new Set([500, 503, 504])
 
 /**
  * The status that the sender is told of an answer that freed its key. To many relays a 4xx is the last word about a message,
  * and to some a 3xx is success; here it says that the message did not get through, and comes again. A challenge asks
  * something of the sender itself, who must see it to answer (SNS with Digest, EventBridge with OAuth).
  */
-export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'headers'>, { action, status: instead }: ReleasePolicy): number {
-  if (action === 'pass' || status < 300 || SENT_AGAIN.has(status)) return status
+export function releasedStatus (
+  { status, headers }: Pick<Judged, 'status' | 'headers'>,
+  { action, status: instead }: ReleasePolicy
+): number {
+  if (action === 'pass' || status < 300 || RETRIED_BY_ALL.has(status)) return status
   const challenges = status === 401 && headerValue(headers, 'www-authenticate') !== null
   return challenges ? status : instead
 }

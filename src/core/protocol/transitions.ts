@@ -5,11 +5,11 @@
  * Pure: no clock, no chance, no I/O. Never decides by anything that is not an argument.
  */
 import type { IdempotencyPolicy } from '../policy/policy.ts'
-import { claimedRow, isPast, leaseIsOver, type Stored } from './row.ts'
+import { claimedRow, isPast, leaseIsOver, type RecordRow } from './row.ts'
 import type { Claim, Fingerprint, Row, Seen, SettledState, Settlement, Token } from '../record/record.ts'
 
 /** What an operator or a probe says became of an indeterminate record. */
-export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
+export interface ResolveWrite extends Omit<Settlement, 'outcome' | 'reason'> {
   readonly outcome: Exclude<SettledState, 'indeterminate'>
   readonly by: 'operator' | 'probe'
   /** Which asking of a probe; null: somebody's own word. */
@@ -24,12 +24,12 @@ export type Event =
   | { readonly kind: 'lapse', readonly running: readonly Buffer[] }
   | { readonly kind: 'settle', readonly settlement: Settlement }
   | { readonly kind: 'settleLost', readonly settlement: Settlement, readonly claim: Claim }
-  | { readonly kind: 'resolve', readonly resolution: Resolving }
+  | { readonly kind: 'resolve', readonly resolution: ResolveWrite }
   | { readonly kind: 'expire', readonly token: Token }
   | { readonly kind: 'sweep' }
 
 export type Change =
-  | { readonly kind: 'written', readonly row: Stored }
+  | { readonly kind: 'written', readonly row: RecordRow }
   | { readonly kind: 'removed' }
   | { readonly kind: 'refused', readonly why: Refusal }
 
@@ -47,7 +47,7 @@ export type Cell = '·' | 'begin' | 'again' | 'prolong' | 'settle' | 'shorten' |
 
 export type EventName =
   | Exclude<Event['kind'], 'take' | 'settle' | 'settleLost' | 'resolve'>
-  | 'take' | 'takeRetry' | `settle:${SettledState}` | `settleLost:${SettledState}` | `resolve:${Resolving['outcome']}`
+  | 'take' | 'takeRetry' | `settle:${SettledState}` | `settleLost:${SettledState}` | `resolve:${ResolveWrite['outcome']}`
 
 /** One cell per column, in the order of {@link COLUMNS}: a missing one does not compile. */
 type PerColumn<Names> = { readonly [Index in keyof Names]: Cell }
@@ -93,7 +93,7 @@ export const LAPSED_REASON = { stage: 'lease', code: 'LEASE_OVER' } as const
  * What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is
  * over, where less is believed.
  */
-export function transition (row: Stored | null, event: Event, nowMs: number, overMs = nowMs): Change {
+export function transition (row: RecordRow | null, event: Event, nowMs: number, overMs = nowMs): Change {
   const cell = cellOf(row, TRANSITIONS[nameOf(event)], overMs)
   if (cell === '·') return { kind: 'refused', why: 'state' }
   const why = row === null ? null : refusal(row, event, cell, overMs)
@@ -112,7 +112,7 @@ function nameOf (event: Event): EventName {
   }
 }
 
-function cellOf (row: Stored | null, line: Line, nowMs: number): Cell {
+function cellOf (row: RecordRow | null, line: Line, nowMs: number): Cell {
   const column = row === null ? 'none' : columnOf(row, nowMs)
   const past = row !== null && column !== 'undecodable' && isPast(row, nowMs) ? cellAt(line, 'past') : 'asState'
   return past === 'asState' ? cellAt(line, column) : past
@@ -122,13 +122,13 @@ function cellAt (line: Line, column: Column): Cell {
   return line[COLUMNS.indexOf(column)] ?? '·'
 }
 
-function columnOf (row: Stored, nowMs: number): Exclude<Column, 'none' | 'past'> {
+function columnOf (row: RecordRow, nowMs: number): Exclude<Column, 'none' | 'past'> {
   if (row.state === 'claimed') return leaseIsOver(row, nowMs) ? 'over' : 'live'
   if (row.state === 'released') return row.settledBy === 'owner' ? 'released' : 'releasedByHand'
   return row.state
 }
 
-function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal | null {
+function refusal (row: RecordRow, event: Event, cell: Cell, nowMs: number): Refusal | null {
   switch (event.kind) {
     case 'take':
       if (!holds(event.seen, row)) return 'token'
@@ -148,11 +148,11 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
 }
 
 /** A "not found" that was asked for before somebody else asked, or that no other one confirms any more, frees nothing. */
-function isStale ({ outcome, tries }: Resolving, row: Stored): boolean {
-  return tries !== null && outcome === 'released' && (row.asked !== tries || row.absentAtMs === null)
+function isStale ({ outcome, tries }: ResolveWrite, row: RecordRow): boolean {
+  return tries !== null && outcome === 'released' && (row.probeTries !== tries || row.absentAtMs === null)
 }
 
-function holds (token: Token, row: Stored): boolean {
+function holds (token: Token, row: RecordRow): boolean {
   return token.attempt === row.attempt && token.owner.equals(row.owner)
 }
 
@@ -161,12 +161,12 @@ function sameFingerprint (a: Fingerprint, b: Fingerprint): boolean {
 }
 
 /** Milliseconds until a release by hand is allowed: until then the first sending may still be on its way. */
-export function quarantineLeftMs (row: Stored, nowMs: number): number {
+export function quarantineLeftMs (row: RecordRow, nowMs: number): number {
   return row.settledAtMs === null ? 0 : row.settledAtMs + row.quarantineMs - nowMs
 }
 
 /** null: the row is removed. A cell that acts on a row is never reached without one. */
-function rowAfter (row: Stored | null, event: Event, cell: Cell, nowMs: number): Stored | null {
+function rowAfter (row: RecordRow | null, event: Event, cell: Cell, nowMs: number): RecordRow | null {
   switch (event.kind) {
     case 'insert': return claimedRow(event.claim, 1, nowMs)
     case 'take': return claimedRow(event.claim, cell === 'again' ? existing(row).attempt + 1 : 1, nowMs)
@@ -181,22 +181,22 @@ function rowAfter (row: Stored | null, event: Event, cell: Cell, nowMs: number):
   }
 }
 
-function existing (row: Stored | null): Stored {
+function existing (row: RecordRow | null): RecordRow {
   if (row === null) throw new TypeError('the table has no such cell for a record that does not exist')
   return row
 }
 
 /** Never shorter than it was: a renewal may overtake a younger one. */
-function prolonged (row: Stored, nowMs: number): Stored {
+function prolonged (row: RecordRow, nowMs: number): RecordRow {
   return { ...row, leaseUntilMs: Math.max(row.leaseUntilMs ?? 0, nowMs + row.leaseMs) }
 }
 
 function settledRow (
-  row: Stored,
+  row: RecordRow,
   settlement: Omit<Settlement, 'token'>,
-  settledBy: NonNullable<Stored['settledBy']>,
+  settledBy: NonNullable<RecordRow['settledBy']>,
   nowMs: number
-): Stored {
+): RecordRow {
   const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
   return {
     ...row,
@@ -213,7 +213,7 @@ function settledRow (
   }
 }
 
-function lapsedRow (row: Stored, nowMs: number): Stored {
+function lapsedRow (row: RecordRow, nowMs: number): RecordRow {
   return settledRow(
     row,
     { outcome: 'indeterminate', keepMs: row.unknownKeepMs, status: null, headers: null, body: null, reason: LAPSED_REASON },
@@ -223,7 +223,7 @@ function lapsedRow (row: Stored, nowMs: number): Stored {
 }
 
 /** Two leases: every copy of the answer outside the store ends at least one lease before its row (P10). Never longer than it had. */
-function shortened (row: Stored, nowMs: number): Stored {
+function shortened (row: RecordRow, nowMs: number): RecordRow {
   return { ...row, expiresAtMs: Math.min(row.expiresAtMs ?? Infinity, nowMs + 2 * row.leaseMs) }
 }
 
@@ -244,7 +244,7 @@ export function decide (
   row: Row | null,
   mine: { readonly owner: Buffer },
   sameRequest: SameRequest,
-  policy: Deciding,
+  policy: DecidePolicy,
   mayLapse: boolean
 ): Step {
   if (row === null) return { do: 'insert' }
@@ -266,13 +266,13 @@ export function decide (
   }
 }
 
-type Deciding = Pick<IdempotencyPolicy, 'unknown'> & Partial<Pick<IdempotencyPolicy, 'profile' | 'inboxFor'>>
+type DecidePolicy = Pick<IdempotencyPolicy, 'unknown'> & Partial<Pick<IdempotencyPolicy, 'profile' | 'inboxFor'>>
 
 /**
  * Where all goes to the inbox, `unknown` speaks of deliveries, and says `retry` by default. What was executed before that was
  * promised what its profile says: of `api` that nobody sends it again.
  */
-function mayRepeat ({ unknown, profile, inboxFor }: Deciding): boolean {
+function mayRepeat ({ unknown, profile, inboxFor }: DecidePolicy): boolean {
   return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')
 }
 

@@ -106,7 +106,7 @@ export interface Row {
 }
 
 /** How it stands with asking the upstream about a record (`unknown: probe`). Milliseconds since the Unix epoch, by the store's clock. */
-export interface AskingDetail {
+export interface ProbeDetail {
   readonly tries: number
   /** null: nobody asks any more. */
   readonly againAtMs: number | null
@@ -123,5 +123,5 @@ export interface RecordDetail extends Row {
   readonly expiresAtMs: number | null
   readonly quarantineMs: number
   /** null: nobody will ask the upstream about it. */
-  readonly asking: AskingDetail | null
+  readonly probe: ProbeDetail | null
 }

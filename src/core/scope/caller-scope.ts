@@ -12,16 +12,16 @@ import { framedDigest } from '../record/digest.ts'
 import { isForwarded, plainName } from '../headers/fields.ts'
 import type { CredentialPolicy } from '../policy/policy.ts'
 import type { Caller, ScopeResult } from './caller.ts'
-import { shownBy } from '../headers/shown.ts'
-import type { Shown } from '../headers/shown.ts'
+import { findCarriers } from '../headers/found-carriers.ts'
+import type { FoundCarriers } from '../headers/found-carriers.ts'
 import type { Signing } from '../headers/signature.ts'
 
 export interface CallerOptions {
   readonly signing: Signing
   /** Lower-case names of fields with a meaning of their own on this route: its key's, and those that its scope names. */
   readonly own?: () => readonly string[]
-  /** What {@link shownBy} has found, where it was asked already. */
-  readonly shown?: Shown
+  /** What {@link findCarriers} has found, where it was asked already. */
+  readonly carriers?: FoundCarriers
 }
 
 /** Keeps these digests apart from all others. */
@@ -36,10 +36,10 @@ const NAME_MAX = 64
 export function callerScope (
   caller: Caller,
   { anonymous }: CredentialPolicy,
-  { signing, own = nothing, shown = shownBy(caller.rawHeaders) }: CallerOptions
+  { signing, own = nothing, carriers = findCarriers(caller.rawHeaders) }: CallerOptions
 ): ScopeResult {
-  if (shown.twice !== null) return missing(twoOf(shown.twice))
-  const read = readLines(shown, signing)
+  if (carriers.repeated !== null) return missing(twoOf(carriers.repeated))
+  const read = readLines(carriers, signing)
   if ('detail' in read) return missing(read.detail)
   const { selecting, warning } = read
   const naming = caller.clientCertificate === null
@@ -59,7 +59,7 @@ export function callerScope (
       `The request names its caller by ${titled(unbelieved.name)} alone, and it does not come from one of trustProxies: ${CONFIGURE_PROXY}`
     )
   }
-  const rotating = shown.rotating.find(({ name }) => !own().includes(name))
+  const rotating = carriers.rotating.find(({ name }) => !own().includes(name))
   if (rotating !== undefined) return missing(rotatingAlone(rotating, signing))
   const lookAlike = firstLookAlike(caller.rawHeaders, own())
   if (lookAlike !== null) return missing(`The request may name its caller by ${lookAlike.length <= NAME_MAX ? lookAlike : 'a header'}, which the gateway does not know. ${CONFIGURE_PART}`)
@@ -74,10 +74,10 @@ export function callerScope (
  */
 export function scopeForSelected (
   found: Extract<ScopeResult, { kind: 'scope' }>,
-  { lines, twice }: Shown,
+  { lines, repeated }: FoundCarriers,
   named: readonly string[]
 ): ScopeResult {
-  if (twice !== null) return missing(twoOf(twice))
+  if (repeated !== null) return missing(twoOf(repeated))
   const selecting = lines.filter(({ name, carrier }) => carrier.class === 'selector' && !named.includes(name))
   if (selecting.length === 0) return found
   const sorted = inOrder(selecting)
@@ -99,7 +99,7 @@ type Read =
   | { readonly naming: readonly Named[], readonly selecting: readonly Named[], readonly warning: string | undefined }
   | { readonly detail: string }
 
-function readLines ({ lines }: Shown, signing: Signing): Read {
+function readLines ({ lines }: FoundCarriers, signing: Signing): Read {
   const naming: Named[] = []
   const selecting: Named[] = []
   let warning: string | undefined

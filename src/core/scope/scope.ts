@@ -15,7 +15,7 @@ import { SHARED } from '../policy/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import type { Rules } from '../record/rules.ts'
-import { shownBy } from '../headers/shown.ts'
+import { findCarriers } from '../headers/found-carriers.ts'
 
 export interface ScopeOptions extends CallerOptions {
   readonly rules: Rules
@@ -33,7 +33,7 @@ export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, op
         : laterPartsScope(caller, policy.parts, claims, options)
       return options.rules === 1 || found.kind === 'missing' || !countsSelected(policy.parts)
         ? found
-        : scopeForSelected(found, options.shown ?? shownBy(caller.rawHeaders), policy.parts.flatMap(fieldOf))
+        : scopeForSelected(found, options.carriers ?? findCarriers(caller.rawHeaders), policy.parts.flatMap(fieldOf))
     }
   }
 }
@@ -138,10 +138,10 @@ function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: C
   let warning: string | undefined
   for (const part of parts) {
     if (part.kind === 'credential') {
-      const whose = credentialScope(caller, part, { ...options, own: () => [...options.own?.() ?? [], ...parts.flatMap(fieldOf)] })
-      if (whose.kind === 'missing') return whose
-      warning ??= whose.warning
-      framed.push(part.kind, 'value', whose.scope)
+      const credential = credentialScope(caller, part, { ...options, own: () => [...options.own?.() ?? [], ...parts.flatMap(fieldOf)] })
+      if (credential.kind === 'missing') return credential
+      warning ??= credential.warning
+      framed.push(part.kind, 'value', credential.scope)
       continue
     }
     const found = part.kind === 'host' ? hostValue(caller) : partValue(caller.rawHeaders, part, claims, options.rules)

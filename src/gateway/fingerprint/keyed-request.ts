@@ -1,6 +1,6 @@
 /** A request that is identified: by whom, under which key, and what exactly is asked. */
 import { fingerprintOf } from '../../core/fingerprint/fingerprint.ts'
-import type { Asked } from '../../core/fingerprint/fingerprint.ts'
+import type { ComparedRequest } from '../../core/fingerprint/fingerprint.ts'
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import { headerValue } from '../../core/headers/lines.ts'
 import { prefersAsync } from '../../core/headers/prefer.ts'
@@ -24,7 +24,7 @@ export interface KeyedRequest {
   readonly name: string
   /** Whose key it is, and by which scheme the id says so. */
   readonly identified: Identified
-  readonly asked: Asked
+  readonly asked: ComparedRequest
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
   /** How long what is settled is remembered, unless the upstream says otherwise. */
   readonly retentionMs: number
@@ -74,7 +74,7 @@ export function keyedRequest (
 ): KeyedRequest {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
-  const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
+  const asked: ComparedRequest = { method: request.method, target: request.target, rawHeaders, body }
   const startedAt = clock.monotonicMs()
   const fingerprint = fingerprintOf(asked, policy.fingerprint, identified.keys.rules)
   steps.fingerprintMs = clock.monotonicMs() - startedAt

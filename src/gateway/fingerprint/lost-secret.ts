@@ -2,7 +2,7 @@
  * Where a secret was lost (core/record/schemes.ts), what stands under the ids that it made can be found by nobody. So what asks the same
  * as one of those is not executed: its outcome is not known, and an operator says what it was.
  */
-import { fingerprintUnder } from '../../core/fingerprint/fingerprint.ts'
+import { recomputeFingerprint } from '../../core/fingerprint/fingerprint.ts'
 import type { KeyedRequest, Part } from './keyed-request.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Deps } from '../shared/deps.ts'
@@ -22,7 +22,7 @@ export async function mayBeLost (
   context.ids.lostAlgorithms.set(place, algorithms)
   if (algorithms.length === 0) return false
   const found = await Promise.all((parts ?? [keyed]).map(async ({ asked, identified: { key } }) => {
-    const made = algorithms.map((alg) => ({ alg, under: fingerprintUnder(asked, alg) }))
+    const made = algorithms.map((alg) => ({ alg, under: recomputeFingerprint(asked, alg) }))
     // Made by a build that this one does not know: whatever it is, it may be this.
     if (made.some(({ under }) => under.kind === 'unknown')) return true
     const fingerprints = made.flatMap(({ alg, under }) => under.kind === 'value' ? [{ alg, value: under.value }] : [])

@@ -7,18 +7,18 @@ import { headerLines } from '../../core/headers/lines.ts'
 import type { ScopePolicy } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { Rules } from '../../core/record/rules.ts'
-import { shownBy } from '../../core/headers/shown.ts'
-import type { Shown, ShownLine } from '../../core/headers/shown.ts'
+import { findCarriers } from '../../core/headers/found-carriers.ts'
+import type { FoundCarriers, CarrierLine } from '../../core/headers/found-carriers.ts'
 import type { Signing } from '../../core/headers/signature.ts'
 
 /** All that a scope hangs on, but for what stays the same as long as its connection. */
 export interface Deciding {
   readonly rules: Rules
-  readonly lines: ReadonlyArray<Pick<ShownLine, 'name' | 'value'>>
+  readonly lines: ReadonlyArray<Pick<CarrierLine, 'name' | 'value'>>
   readonly trusted: boolean
   readonly signing: Signing
   /** Found on the way, for whoever has to make the scope. */
-  readonly shown?: Shown
+  readonly shown?: FoundCarriers
 }
 
 interface Known { readonly deciding: Deciding, readonly scope: string }
@@ -53,8 +53,8 @@ export function decidingOf (
     const [value, second] = headerLines(rawHeaders, 'authorization')
     return value === undefined || second !== undefined ? null : { rules, lines: [{ name: 'authorization', value }], trusted, signing }
   }
-  const shown = shownBy(rawHeaders)
+  const shown = findCarriers(rawHeaders)
   // Where nobody is named, the rest of the head is looked at.
-  const isNamed = shown.twice === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
+  const isNamed = shown.repeated === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
   return isNamed ? { rules, lines: shown.lines, trusted, signing, shown } : null
 }

@@ -4,7 +4,7 @@
  * and finds nothing wrong with it since says so by its own signs of life; where nobody does, the finding is everybody's, until
  * an operator confirms the time or whatever was kept before the step is over.
  */
-import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom, trustTold } from '../../core/protocol/arbiter-time.ts'
+import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom, trustReported } from '../../core/protocol/arbiter-time.ts'
 import type { TimeReading, TrustedTime } from '../../core/protocol/arbiter-time.ts'
 import { OWNER_BYTES } from '../../core/record/record.ts'
 import type { Beaten, RecordStore, SignOfLife } from '../../ports/records.ts'
@@ -136,7 +136,7 @@ export class ArbiterClock {
     if (this.#isSetBack(reading)) return
     const toldMs = Math.max(aheadMs, suspectedMs)
     if (toldMs === 0) this.#told = null
-    else if (aheadMs > 0 && aheadAfterMs !== null) this.#told ??= trustTold(reading, aheadMs, aheadAfterMs)
+    else if (aheadMs > 0 && aheadAfterMs !== null) this.#told ??= trustReported(reading, aheadMs, aheadAfterMs)
     if (toldMs > 0 && this.#toldAheadMs === 0) this.#tellAhead(toldMs, 'as another gateway has found')
     if (toldMs === 0 && this.#toldAheadMs > 0) {
       this.#options.log.warn({}, 'nobody finds the clock of the store ahead any more: its time is believed as it is')

@@ -7,17 +7,17 @@ import fc from 'fast-check'
 import { FINGERPRINT_DEFAULTS } from '../../../src/config/routes/schema.ts'
 import { comparedHead, COMPARED_FIELDS } from '../../../src/core/fingerprint/compared-fields.ts'
 import { fingerprintOf, sameRequest } from '../../../src/core/fingerprint/fingerprint.ts'
-import type { Asked } from '../../../src/core/fingerprint/fingerprint.ts'
+import type { ComparedRequest } from '../../../src/core/fingerprint/fingerprint.ts'
 import type { FingerprintPolicy } from '../../../src/core/policy/policy.ts'
 import type { Rules } from '../../../src/core/record/rules.ts'
 
 const { api, relay } = FINGERPRINT_DEFAULTS
 
-function asked (rawHeaders: readonly string[] = [], over: Partial<Asked> = {}): Asked {
+function asked (rawHeaders: readonly string[] = [], over: Partial<ComparedRequest> = {}): ComparedRequest {
   return { method: 'POST', target: '/v1/charges?a=1', rawHeaders, body: Buffer.from('{"a":1}'), ...over }
 }
 
-function compare (one: Asked, other: Asked, policy: FingerprintPolicy = api, rules: Rules = 2): string {
+function compare (one: ComparedRequest, other: ComparedRequest, policy: FingerprintPolicy = api, rules: Rules = 2): string {
   return sameRequest(other, fingerprintOf(other, policy, rules), fingerprintOf(one, policy, rules))
 }
 
@@ -152,7 +152,7 @@ test('a fingerprint of version 2 is the same for ever', () => {
 // ---------------------------------------------------------------- host
 
 test('the host counts by its name, without case, final dot and port; an address is none', () => {
-  const at = (host: string | null, over: Partial<Asked> = {}) => asked(host === null ? [] : ['Host', host], over)
+  const at = (host: string | null, over: Partial<ComparedRequest> = {}) => asked(host === null ? [] : ['Host', host], over)
   for (const host of [
     'API.example', 'api.example.', 'api.example:443', 'api.example:80', 'api.example.:443', 'api.example:',
     ' api.example ', 'api.example:8080'
@@ -175,7 +175,7 @@ test('the host counts by its name, without case, final dot and port; an address 
 
 // ---------------------------------------------------------------- media type
 
-const typed = (contentType: string, over: Partial<Asked> = {}) => asked(['Content-Type', contentType], over)
+const typed = (contentType: string, over: Partial<ComparedRequest> = {}) => asked(['Content-Type', contentType], over)
 
 test('parameters of the media type count by their meaning', () => {
   const same: ReadonlyArray<readonly [string, string]> = [

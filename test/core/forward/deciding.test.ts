@@ -30,7 +30,7 @@ test('everything that the configuration reads decides: key, scope, order, signat
     inbox: inboxPolicy({ order: { kind: 'header', name: 'x-order' } }),
     verify: { scheme: 'hmac', secrets: ['s'], toleranceMs: 1, hmac: { header: 'x-sum', algorithm: 'sha256', encoding: 'hex', prefix: '' } }
   })
-  const { kept, once } = rulesOf(policy)
+  const { kept, single: once } = rulesOf(policy)
   for (const name of [
     'x-event', 'x-a', 'x-b', 'x-amz-sns-message-id', 'x-amz-sns-message-type', 'ce-source', 'ce-id', 'x-tenant-code',
     'x-order', 'x-sum', 'idempotency-key', ...CARRIERS_DECIDE, ...COMPARED

@@ -13,7 +13,7 @@ import {
   type SameRequest,
   type Step
 } from '../../../src/core/protocol/transitions.ts'
-import { claimedRow, rowOf, violation, type Stored } from '../../../src/core/protocol/row.ts'
+import { claimedRow, rowOf, violation, type RecordRow } from '../../../src/core/protocol/row.ts'
 import { RECORD_STATES, type Claim, type Seen, type SettledState } from '../../../src/core/record/record.ts'
 import { claimOf, resolutionOf, seenOf, settlementOf } from '../../conformance/record-world.ts'
 
@@ -24,7 +24,11 @@ const theirs: Claim = { ...mine, owner: Buffer.alloc(16, 2) }
 const token: Seen = seenOf(mine, 2)
 
 const live = claimedRow(mine, 2, NOW_MS - 900)
-const settled = (state: SettledState | 'undecodable', settledBy: Stored['settledBy'] = 'owner', over: Partial<Stored> = {}): Stored => ({
+const settled = (
+  state: SettledState | 'undecodable',
+  settledBy: RecordRow['settledBy'] = 'owner',
+  over: Partial<RecordRow> = {}
+): RecordRow => ({
   ...live,
   state,
   settledBy,
@@ -54,7 +58,7 @@ const ROWS = {
   pastByOperator: settled('released', 'operator', past),
   pastIndeterm: settled('indeterminate', 'owner', past),
   pastUndecod: settled('undecodable', 'owner', past)
-} as const satisfies Record<string, Stored | null>
+} as const satisfies Record<string, RecordRow | null>
 type RowName = keyof typeof ROWS
 const ROW_NAMES = Object.keys(ROWS) as RowName[]
 
@@ -108,7 +112,7 @@ expire                   ·    ·    ·    soon      soon     soon     soon    s
 sweep                    ·    ·    ·    ·         ·        ·        ·       ·          ·             ·           gone          gone         gone         gone           gone         gone
 `.trim().split('\n').map((line) => line.trim().split(/\s+/))
 
-function outcomeOf (row: Stored | null, event: Event): string {
+function outcomeOf (row: RecordRow | null, event: Event): string {
   const change = transition(row, event, NOW_MS)
   if (change.kind === 'refused') return '·'
   if (change.kind === 'removed') return 'gone'
@@ -151,7 +155,7 @@ describe('the transition table', () => {
 })
 
 describe('conditions on top of the table', () => {
-  const take = (row: Stored, fingerprint: Claim['fingerprint'], claim = theirs) =>
+  const take = (row: RecordRow, fingerprint: Claim['fingerprint'], claim = theirs) =>
     transition(row, { kind: 'take', seen: { ...token, fingerprint }, claim, mayRetry: true }, NOW_MS)
   const different = { ...mine.fingerprint, value: Buffer.alloc(32, 9) }
 
@@ -203,13 +207,13 @@ describe('conditions on top of the table', () => {
       waitMs: fc.constantFrom(0, 400, 1_100, 4_000, 20_000)
     })
     fc.assert(fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      let row: Stored | null = null
+      let row: RecordRow | null = null
       let nowMs = NOW_MS
       for (const { name, owner, stale, waitMs } of steps) {
         nowMs += waitMs
         const claim: Claim = { ...mine, owner: Buffer.alloc(16, owner) }
         const named = seenOf(row === null || stale ? claim : { ...claim, owner: row.owner }, row?.attempt ?? 1)
-        const before: Stored | null = row
+        const before: RecordRow | null = row
         const change = transition(before, EVENTS[name](named, claim), nowMs)
         if (change.kind === 'removed') row = null
         if (change.kind !== 'written') continue

@@ -6,7 +6,7 @@
 /** Asked before memory is taken; false: there is none, or none for this one, and nothing was taken. */
 export type Reserve = (bytes: number) => boolean
 
-export class Gathering {
+export class BodyBuffer {
   readonly #bytesMax: number
   readonly #reserve: Reserve
   #buffer: Buffer = Buffer.alloc(0)
@@ -43,12 +43,12 @@ export class Gathering {
   }
 
   /** All of it, and no more of it here; what it has reserved is the receiver's to give back. */
-  give (): Buffer {
-    const given = this.whole()
+  detach (): Buffer {
+    const detached = this.whole()
     this.#buffer = Buffer.alloc(0)
     this.#length = 0
     this.#held = 0
-    return given
+    return detached
   }
 
   #grow (capacity: number): boolean {
