@@ -1,6 +1,6 @@
 /**
- * For what comes and goes with every request: a list that gives up what leaves it at once. A Set would keep it, and what
- * it leads to, in old copies of its table (gateway/execution/executions.ts says how). In no order.
+ * A list for items that come and go with every request. It releases a removed item at once. A Set would keep it, and everything it
+ * references, in old copies of its table (see gateway/execution/executions.ts). Items are in no order.
  */
 export interface Slot<Item> { readonly item: Item, index: number }
 
@@ -17,7 +17,7 @@ export class UnorderedList<Item> {
     return slot
   }
 
-  /** Once it has left, nothing happens. */
+  /** A second call does nothing. */
   remove (slot: Slot<Item>): void {
     if (slot.index === LEFT) return
     const last = this.#slots.pop()
@@ -28,7 +28,7 @@ export class UnorderedList<Item> {
     slot.index = LEFT
   }
 
-  /** One of them, which leaves. */
+  /** Removes and returns any item. */
   take (): Item | undefined {
     const slot = this.#slots.pop()
     if (slot === undefined) return undefined

@@ -1,7 +1,7 @@
 /**
- * Header fields that change what a request means though its method, target and body are the same, and how they are read from
- * its head in one pass. Fields that say who asks, what answer is wanted (Accept) or which try it is are none of these: they
- * change between retries, or change nothing that is done.
+ * Header fields that change the meaning of a request with the same method, target and body, and how they are read in one pass. Other fields
+ * are not compared. Those that name the caller, the wanted answer (Accept) or the try change between retries, or do not change what is
+ * done.
  */
 import { plainName } from '../headers/fields.ts'
 import { forwardedHosts, isForwardedHost } from '../headers/host.ts'
@@ -13,15 +13,15 @@ import type { RawHeaders } from '../record/record.ts'
 export interface ComparedFields {
   /** The part of `fingerprint.of` that they belong to. */
   readonly part: 'method' | 'semantics'
-  /** What another value would make of the same bytes. */
+  /** Why another value changes the meaning of the same bytes. */
   readonly why: string
   /** Lower case. */
   readonly names: readonly string[]
 }
 
 /**
- * Fixed with version 2 of the rules: one field more or less makes other fingerprints, and so another version. A version
- * selector that an upgraded client sends otherwise in its retry costs it a 422, and nothing is executed twice.
+ * Fixed with version 2 of the rules: one field more or less makes other fingerprints, and so needs another version. If an upgraded client
+ * sends another version selector in its retry, it gets a 422, and nothing is executed twice.
  */
 export const COMPARED_FIELDS: readonly ComparedFields[] = [
   { part: 'method', why: 'Frameworks read it in place of the method.', names: OVERRIDE_FIELDS },
@@ -81,7 +81,7 @@ export const COMPARED_FIELDS: readonly ComparedFields[] = [
   }
 ]
 
-/** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */
+/** The parts of a value that are compared. A field without any part counts as absent. For other fields the value counts as it came. */
 const MEMBERS: ReadonlyMap<string, (value: string) => readonly string[]> = new Map([
   ['content-encoding', codings],
   ['prefer', operationPreferences]
@@ -89,7 +89,7 @@ const MEMBERS: ReadonlyMap<string, (value: string) => readonly string[]> = new M
 
 /** A line of a compared field. */
 export interface ComparedLine {
-  /** In lower case, as it came otherwise: servers differ in whether `X_Name` is one. */
+  /** In lower case, otherwise as it came. Servers differ in whether they accept `X_Name`. */
   readonly name: string
   readonly value: string
 }
@@ -97,16 +97,16 @@ export interface ComparedLine {
 export interface ComparedHead {
   /** The first line; null: none. */
   readonly contentType: string | null
-  /** The authority that the client asked, as it came: `:authority` (HTTP/2), else Host. */
+  /** The authority that the client requested, as it came: `:authority` (HTTP/2), else Host. */
   readonly host: string | null
-  /** What proxies say that it was, as it came: frameworks believe them. */
+  /** The hosts that proxies report, as they came: frameworks believe them. */
   readonly forwardedHosts: readonly string[]
-  /** In the order of the table; lines of one field in theirs. */
+  /** In the order of the table. Lines of one field keep their order. */
   readonly overriding: readonly ComparedLine[]
   readonly semantics: readonly ComparedLine[]
 }
 
-/** One pass. Nothing is made for fields that are not there. */
+/** One pass. Nothing is allocated for fields that are absent. */
 export function comparedHead (raw: RawHeaders): ComparedHead {
   let contentType: string | null = null
   let host: string | null = null
@@ -156,7 +156,7 @@ function ofPart (found: readonly FoundLine[] | null, part: TableEntry['part']): 
   return found.filter(({ entry }) => entry.part === part).sort((one, other) => one.entry.order - other.entry.order)
 }
 
-/** A list, spelled one way (RFC 9110 8.4.1): `identity` is none, and the old names are the new ones. */
+/** The codings in one spelling (RFC 9110 8.4.1): `identity` is left out, and old names become the new ones. */
 function codings (value: string): string[] {
   return value
     .split(',')

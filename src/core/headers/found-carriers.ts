@@ -1,11 +1,11 @@
-/** What a request shows of its caller: every line of a known name, found in one pass, since this is asked of every guarded request. */
+/** The carriers of a request: every line with a known name. One pass, because this runs on every guarded request. */
 import { carrierOf, mayBeCarrier } from './carriers.ts'
 import type { Carrier } from './carriers.ts'
 import { trimOws } from './lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 export interface CarrierLine {
-  /** As it was sent, in lower case: `x_api_key` is another field than `x-api-key`, though some servers take it for the same. */
+  /** As it was sent, in lower case. `x_api_key` and `x-api-key` are two fields, though some servers take them as one. */
   readonly name: string
   /** Without spaces around it. */
   readonly value: string
@@ -15,7 +15,7 @@ export interface CarrierLine {
 export interface FoundCarriers {
   /** Stable carriers and selectors, in the order in which they came. */
   readonly lines: readonly CarrierLine[]
-  /** One of them that comes on two lines, in either spelling: servers differ in which of them they believe. */
+  /** A stable carrier or selector that comes on two lines, in either spelling. Servers differ in which line they believe. null: none. */
   readonly repeated: Carrier | null
   readonly rotating: readonly Carrier[]
 }
