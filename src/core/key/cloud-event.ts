@@ -1,6 +1,6 @@
 /**
- * The identity of a CloudEvent: its source and its id together (CloudEvents 1.0.2, 3.1), however it is put into HTTP
- * (HTTP protocol binding 1.0.2, 3). In structured mode the body says it, whatever ce- headers stand beside it.
+ * The identity of a CloudEvent: its source and its id together (CloudEvents 1.0.2, 3.1), in any HTTP mode (HTTP protocol binding 1.0.2, 3).
+ * In structured mode the body has the identity, even if there are ce- headers.
  */
 import { readPointer } from '../json/pointer.ts'
 import type { KeyInput, CustomKey, SourcedKey, Value, Values } from '../policy/key-source.ts'
@@ -34,7 +34,7 @@ type Mode = 'binary' | 'structured' | 'batch' | 'unreadable'
 const SOURCE = readPointer('/source') ?? []
 const ID = readPointer('/id') ?? []
 
-/** By the media type's beginning, without case, as the binding says. */
+/** By the beginning of the media type, without case, as the binding says. */
 function modeOf ({ rawHeaders }: KeyInput): Mode {
   const media = headerValue(rawHeaders, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (media.startsWith('application/cloudevents-batch')) return 'batch'
@@ -57,8 +57,8 @@ function together (source: Value, id: Value, what: (name: string) => string): So
 }
 
 /**
- * Quotation marks first, then one round of percent-decoding (binding, 3.1.3.2). Anything else than printable ASCII
- * should have been encoded.
+ * Quotation marks first, then one round of percent-decoding (binding, 3.1.3.2). Characters outside printable ASCII should have been
+ * encoded.
  */
 function decoded (line: string): Value {
   if (!PRINTABLE.test(line)) return { kind: 'unfit', why: 'is not percent-encoded UTF-8' }

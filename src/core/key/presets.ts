@@ -1,6 +1,6 @@
 /**
- * What well-known senders call the identity of what they send: a row of four each - where the key is, whose it is, what is
- * compared, and what is none of ours. Sources: the senders' own documentation, as told in docs/guides/receive-webhooks.md.
+ * How well-known senders identify what they send. Each row has four facts: where the key is, its scope, what is compared, and what is not
+ * guarded. Sources: the senders' own documentation, see docs/guides/receive-webhooks.md.
  */
 import { cloudEventKey } from './cloud-event.ts'
 import { readPointer } from '../json/pointer.ts'
@@ -11,11 +11,11 @@ import { headerValue } from '../headers/lines.ts'
 import { repeatabilityKey } from './repeatability.ts'
 
 /**
- * An event's identity is drawn by its sender and is the same to whoever delivers it, while the credential of a delivery
- * (a signature, a token of an hour) changes from one to the next.
+ * The sender draws an event's identity, and it is the same for every delivery. The credential of a delivery (a signature, a short-lived
+ * token) changes between deliveries.
  */
 const EVENT = { scope: 'shared', fingerprint: 'target' } as const
-/** A client's own key, on an API. */
+/** A client's own key, for an API. */
 const CLIENT = { scope: 'credential', fingerprint: 'profile' } as const
 
 const ROWS: readonly Preset[] = [
@@ -24,7 +24,7 @@ const ROWS: readonly Preset[] = [
   { name: 'svix', keys: [ofHeaders('svix-id')], ...EVENT },
   { name: 'github', keys: [ofHeaders('x-github-delivery')], ...EVENT },
   { name: 'gitlab', keys: [{ kind: 'header', name: 'idempotency-key' }], ...EVENT },
-  // With more than one subscription the same event comes once for each topic.
+  // With several subscriptions the same event comes once for each topic.
   { name: 'shopify', keys: [ofHeaders('x-shopify-event-id', 'x-shopify-topic')], ...EVENT },
   {
     name: 'sns',
@@ -59,7 +59,7 @@ const ROWS: readonly Preset[] = [
 
 export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map((row) => [row.name, row]))
 
-/** Without the first of them it is none of this sender's; the others belong to it. */
+/** Without the first field the request is not from this sender. The others belong to the key. */
 function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
   return ofHead([first, ...others], (input) => {
     const values = [first, ...others].map((name) => ({ value: headerText(name, input.rawHeaders), what: `the ${name} header` }))
@@ -84,7 +84,7 @@ function ofBody (...written: readonly string[]): CustomKey {
   }
 }
 
-/** `is`: by its head; else it is none of this sender's, whatever its body looks like. */
+/** `is`: recognizes the sender by the head. Any other request is not from this sender, whatever its body looks like. */
 function onlyIf (is: (input: KeyInput) => boolean, key: CustomKey): CustomKey {
   return { ...key, needsBody: is, find: (input, ...rest) => is(input) ? key.find(input, ...rest) : { kind: 'absent' } }
 }
@@ -112,24 +112,24 @@ function base64Text (line: string): Value {
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Confirmations are answered by the upstream each time anew; a type that is not known may be one. */
+/** The upstream answers every confirmation anew. A type that is not known may be a confirmation. */
 function snsControl ({ rawHeaders }: KeyInput): string | null {
   const type = headerValue(rawHeaders, 'x-amz-sns-message-type')?.trim()
   return type === undefined || type === 'Notification' ? null : 'control-message'
 }
 
-/** Event Grid says on every delivery what it is. */
+/** Event Grid marks every delivery with this field. */
 function isEventGrid ({ rawHeaders }: KeyInput): boolean {
   return headerValue(rawHeaders, 'aeg-event-type') !== null
 }
 
-/** Handshakes, and whatever else is no event. */
+/** Handshakes, and everything else that is not an event. */
 function eventGridControl ({ rawHeaders }: KeyInput): string | null {
   const type = headerValue(rawHeaders, 'aeg-event-type')?.trim().toLowerCase() ?? 'notification'
   return type === 'notification' ? null : 'control-message'
 }
 
-/** Several events in one request have no identity together: what they are made up of differs between attempts. */
+/** Several events in one request have no common identity, because a retry may combine others. */
 function eventGridBody (): NonNullable<NonNullable<Preset['passes']>['ofBody']> {
   const second = pointerOf('/1')
   return { pointers: [second], why: (values, input) => isEventGrid(input) && values.get(second)?.kind === 'value' ? 'batch' : null }

@@ -1,6 +1,6 @@
 /**
- * Where the key of a request is: a header, the query, a value of its body, several of them put together, or its content. The
- * sources of a route are tried in their order; the first that yields wins. Pure; never echoes a value.
+ * Finds the key of a request: in a header, the query, a value of the body, a combination of values, or the content. The sources of a route
+ * are tried in order, and the first key wins. Pure. It never repeats a value.
  */
 import { canonicalJson } from '../json/canonical.ts'
 import { framedDigest } from '../record/digest.ts'
@@ -14,14 +14,14 @@ import type { KeyPolicy } from '../policy/policy.ts'
 
 export type FoundKey =
   | (SourcedKey & { readonly source?: KeySource })
-  /** None of the head's: one of the body's is next, and the body has not been read. */
+  /** No key in the head. The next source needs the body, which has not been read. */
   | { readonly kind: 'body' }
-  /** Not to be guarded, because its preset says so. */
+  /** Not guarded, because the preset says so. */
   | { readonly kind: 'passes', readonly preset: string, readonly why: string }
 
 /** `body` null: it has not been read yet. */
 export function findKey (policy: KeyPolicy, input: KeyInput, body: Buffer | null): FoundKey {
-  // Nearly every route has one header; nothing is made for it.
+  // Nearly every route has one header source. This path allocates nothing.
   if (policy.sources.length === 1 && policy.sources[0]?.kind === 'header') return parseKey(input.rawHeaders, policy)
   let missing: MissingKey | null = null
   const values = lazily(() => valuesOf(policy, body))
@@ -38,17 +38,17 @@ export function findKey (policy: KeyPolicy, input: KeyInput, body: Buffer | null
   return missing ?? { kind: 'absent' }
 }
 
-/** An event's id is its sender's: another sender on the same route may draw the same one. */
+/** An event's id belongs to its sender: another sender on the same route may draw the same one. */
 function qualifiedKey (source: KeySource, key: string): string {
   return isClientsKey(source) || source.kind !== 'preset' ? key : `${source.preset.name}:${key}`
 }
 
-/** What every retry sends anew: the client's own, as opposed to what is derived from what it sends. */
+/** Whether the key is the client's own, sent anew with every retry. Other keys are derived from the request. */
 export function isClientsKey (source: KeySource): boolean {
   return source.kind === 'header' || (source.kind === 'preset' && source.preset.scope === 'credential')
 }
 
-/** Every header field that a key is made of, in lower case: none of them may be taken away on the way. */
+/** Every header field that the key is made of, in lower case. None of them may be removed on the way. */
 export function headersRead (source: KeySource | CustomKey): readonly string[] {
   switch (source.kind) {
     case 'header': return [source.name]
@@ -61,12 +61,12 @@ export function headersRead (source: KeySource | CustomKey): readonly string[] {
   }
 }
 
-/** Header fields that say whether a request is guarded at all, in lower case. */
+/** Header fields that decide whether a request is guarded at all, in lower case. */
 export function headersPassing (source: KeySource): readonly string[] {
   return source.kind === 'preset' ? source.preset.passes?.headers ?? [] : []
 }
 
-/** Some of its keys are in bodies, so that each of several events in one request may have its own. */
+/** Some of its keys are in bodies, so each of several events in one request may have its own. */
 export function readsBody (source: KeySource): boolean {
   return source.kind === 'hash' || pointersOf(source).length > 0
 }
@@ -154,7 +154,7 @@ function partText (part: Exclude<KeyPart, { kind: 'text' }>): string {
 
 // ---------------------------------------------------------------- the content
 
-/** Values are compared as JSON is (RFC 8785), bodies byte for byte, as SQS FIFO does. */
+/** Values are compared as JSON (RFC 8785), bodies byte for byte, as SQS FIFO does. */
 function fromContent (of: Extract<KeySource, { kind: 'hash' }>['of'], body: Buffer, values: () => Values): SourcedKey {
   if (of === 'body') return { kind: 'key', key: `sha256:${framedDigest([body]).toString('base64url')}` }
   const texts: string[] = []
@@ -177,10 +177,10 @@ function lazily<Value> (make: () => Value): () => Value {
   return () => (made ??= { value: make() }).value
 }
 
-/** For the client of a route that requires a key: where it has looked for one, by the names that the route gives, and never a value. */
+/** For the client of a route that requires a key: where the route looked for it. It has names of the route, never a value. */
 export function noKeyDetail (sources: readonly KeySource[], found: Extract<SourcedKey, { kind: 'absent' | 'missing' }>): string {
   if (found.kind === 'absent') return `The request has no ${sources.flatMap(placesOf).join(' and no ')}.`
-  // Whoever left out what the key is made of may have meant to send it otherwise.
+  // A client that left out a part of the key may have meant to send it in a header or the query.
   const places = sources.filter(({ kind }) => kind === 'header' || kind === 'query').flatMap(placesOf)
   return places.length === 0 ? found.detail : `${found.detail} The request has no ${places.join(' and no ')} either.`
 }
@@ -196,13 +196,13 @@ function placesOf (source: KeySource): readonly string[] {
   }
 }
 
-/** The first field of each of its keys is the one without which it is none of this sender's. */
+/** The first field of each key: without it the request is not from this sender. */
 function presetPlaces ({ name, keys }: Preset): readonly string[] {
   const headers = keys.flatMap((key) => headersRead(key).slice(0, 1))
   return headers.length === 0 ? [`key from ${name}`] : headers.map((header) => `${spelledName(header)} header (${name})`)
 }
 
-/** As it is written in the configuration. */
+/** As the configuration spells it. */
 export function keySourceText (source: KeySource): string {
   switch (source.kind) {
     case 'header':

@@ -1,6 +1,6 @@
 /**
- * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that execute the machine
- * (transitions.ts) themselves hold rows in this shape. Never reads a clock: `nowMs` is the store's, given by the driver.
+ * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that run the state machine (transitions.ts) hold
+ * rows in this shape. It never reads a clock: `nowMs` is the store's time, from the driver.
  */
 import type { ProbeNote } from '../probe/probe.ts'
 import type { About, ProbeDetail, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from '../record/record.ts'
@@ -9,7 +9,7 @@ export type SettledBy = NonNullable<Row['settledBy']>
 
 export interface RecordRow {
   readonly id: Buffer
-  /** Of the id. */
+  /** The scheme of the id. */
   readonly scheme: number
   readonly state: RecordState | 'undecodable'
   readonly owner: Buffer
@@ -27,17 +27,17 @@ export interface RecordRow {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
-  /** Kept until it is settled as known. */
+  /** The probe's question. Kept until the record is settled with a known outcome. */
   readonly question: Buffer | null
-  /** null: nobody has asked yet. While somebody asks, the end of his time for it; {@link NEVER_MS}: nobody asks any more. */
+  /** null: no probe yet. During a probe: when its time is over. {@link NEVER_MS}: no more probes. */
   readonly probeAtMs: number | null
   readonly probeTries: number
-  /** Of the first "not found" that counts. */
+  /** When the first "not found" that counts came. */
   readonly absentAtMs: number | null
   readonly about: About
 }
 
-/** `overMs`: the time by which anything is over, where less is believed than the store's. */
+/** `overMs`: the time that decides whether anything is over, if the store's time is not fully believed. */
 export function rowOf (row: RecordRow, nowMs: number, overMs = nowMs): Row {
   return {
     id: row.id,
@@ -77,7 +77,7 @@ function probeDetailOf ({ state, question, probeTries, probeAtMs, absentAtMs, se
   return { tries: probeTries, againAtMs: againAtMs === NEVER_MS ? null : againAtMs, absentSinceMs: absentAtMs }
 }
 
-/** A freshly claimed row: everything a claim writes, and nothing left of what stood there. */
+/** A newly claimed row: everything that a claim writes, and nothing of the row before. */
 export function claimedRow (claim: Claim, attempt: number, nowMs: number): RecordRow {
   return {
     id: claim.id,
@@ -106,10 +106,10 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Recor
   }
 }
 
-/** The largest date: an integer that every store can hold. */
+/** The largest date. An integer that every store can hold. */
 export const NEVER_MS = 8_640_000_000_000_000
 
-/** May somebody ask the upstream about it now? */
+/** Whether a probe may start now. */
 export function isDue (row: RecordRow, nowMs: number, overMs = nowMs): boolean {
   return row.state === 'indeterminate' &&
     row.question !== null &&
@@ -117,12 +117,12 @@ export function isDue (row: RecordRow, nowMs: number, overMs = nowMs): boolean {
     (row.probeAtMs ?? row.settledAtMs ?? 0) <= nowMs
 }
 
-/** Somebody asks, and nobody else until `withinMs` are over. */
+/** A probe starts. No other may start within `withinMs`. */
 export function probedRow (row: RecordRow, withinMs: number, nowMs: number): RecordRow {
   return { ...row, probeAtMs: nowMs + withinMs, probeTries: row.probeTries + 1 }
 }
 
-/** What an asking came to that settles nothing. null: the row has moved on since. */
+/** The row after a probe that settles nothing. null: the row has changed since. */
 export function notedRow (row: RecordRow, { token, tries, afterMs, absent }: ProbeNote, nowMs: number): RecordRow | null {
   const mine = row.state === 'indeterminate' &&
     row.attempt === token.attempt &&
@@ -141,7 +141,7 @@ export function isPast (row: RecordRow, nowMs: number): boolean {
   return row.expiresAtMs !== null && row.expiresAtMs <= nowMs
 }
 
-/** The CHECK constraints of the databases, for rows that no database checks. The sentence names what is violated. */
+/** The CHECK constraints of the databases, for rows that no database checks. Returns the constraint that is violated. */
 export function violation (row: RecordRow): string | null {
   const claimed = row.state === 'claimed'
   if (claimed !== (row.leaseUntilMs !== null)) return 'claimed must have a lease, and nothing else may'
