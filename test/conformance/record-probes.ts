@@ -1,4 +1,4 @@
-/** What every RecordStore driver is held to: who asks the upstream about which record of unknown outcome, and when again. */
+/** The suite for every RecordStore driver: which record of unknown outcome is probed by which gateway, and when the next probe is. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

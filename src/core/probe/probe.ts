@@ -192,7 +192,7 @@ function pointedAt (answer: Answer, pointer: Pointer, status: number): Answer | 
   return { status, headers: ['Content-Type', 'application/json'], body: mayHaveBody(status) ? Buffer.from(value.source) : Buffer.alloc(0) }
 }
 
-// ---------------------------------------------------------------- when to ask, and what it comes to
+// ---------------------------------------------------------------- when to probe, and what follows
 
 /** The state of a record that is being probed. Milliseconds by the store's clock, when the record was taken. */
 export interface ProbeProgress {

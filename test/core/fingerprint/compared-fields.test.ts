@@ -1,4 +1,4 @@
-/** What version 2 of the rules compares beside method, target, media type and body. */
+/** The parts that version 2 compares beside method, target, media type and body. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -233,7 +233,7 @@ test('unordered: parameters in any order are one query, values of one name are n
   for (const [one, other] of same) assert.equal(compare(of(one), of(other), UNORDERED), 'same', `${one} ${other}`)
   for (const [one, other] of different) assert.equal(compare(of(one), of(other), UNORDERED), 'different', `${one} ${other}`)
   assert.equal(compare(of('/a?x=1&y=2'), of('/a?y=2&x=1')), 'different')
-  // Whoever names it means it, whatever the rules: no gateway of an earlier release reads such a file.
+  // A policy with one of these parts uses version 2 under any rules: no gateway of an earlier release reads such a file.
   assert.equal(compare(of('/a?x=1&y=2'), of('/a?y=2&x=1'), UNORDERED, 1), 'same')
 })
 
@@ -346,7 +346,7 @@ test('only: the members that are named count, and nothing else of the body', () 
   ]) {
     assert.equal(compare(base, json(text), policy), 'different', text)
   }
-  // Nothing and null are two things.
+  // An absent member and null differ.
   assert.equal(compare(json('{"order":{"id":null},"items":[1]}'), json('{"items":[1]}'), policy), 'different')
 })
 

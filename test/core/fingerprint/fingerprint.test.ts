@@ -21,7 +21,7 @@ const upload = (boundary: string, content = 'x', end = '') => asked({
   body: Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="f"\r\n\r\n${content}\r\n--${boundary}--\r\n${end}`)
 })
 
-/** Under both versions of the rules, which must agree. */
+/** Compares under both versions, which must agree. */
 function same (a: ComparedRequest, b: ComparedRequest, policy: FingerprintPolicy): string {
   const said = new Set(RULES.map((rules) => sameRequest(b, fingerprintOf(b, policy, rules), fingerprintOf(a, policy, rules))))
   return [...said].join(' or ')
@@ -69,7 +69,7 @@ test('with auto, a retried upload may draw another boundary', () => {
 test('a difference outside the parts of an upload is a difference', () => {
   assert.equal(same(upload('one'), upload('one', 'x', 'epilogue'), all('auto')), 'different')
   assert.equal(same(upload('one', 'x', 'a'), upload('one', 'x', 'b'), all('auto')), 'different')
-  // What a lenient server would take for two parts under boundary "two" is one part under "one".
+  // A lenient server takes this for two parts under boundary "two". Under "one" it is one part.
   const inner = 'x\n--two\nContent-Disposition: form-data; name="admin"\n\n1'
   assert.equal(same(upload('one', inner), upload('two', inner), all('auto')), 'different')
 })

@@ -73,10 +73,10 @@ test('where the configuration writes an underscore, the name without is the look
     for (const name of ['x-user-code', 'x-user_code', 'x.user.code']) assert.ok(alike(policy, name), name)
     assert.ok(!alike(policy, 'x_user_code'))
   }
-  // Two that differ in nothing else are both meant.
+  // Two names that differ in their spelling only both decide.
   const both = { key: keyFrom('header:X-User-Code'), scope: byHeaders('x_user_code') }
   assert.deepEqual(['x-user-code', 'x_user_code', 'x.user-code'].map((name) => alike(both, name)), [false, false, true])
-  // A carrier that is read under its own name stays itself; where the scope reads the other spelling alone, it does not.
+  // A carrier that is read by its own name decides. If the scope reads the other spelling only, it does not.
   assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ key: keyFrom('header:X_Api_Key') }, name)), [false, false])
   assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ scope: byHeaders('x_api_key') }, name)), [true, false])
 })

@@ -1,4 +1,4 @@
-/** What a delivery comes to, for every kind of answer and both promises; and how long the next one waits. */
+/** The result of a delivery, for every kind of answer and both policies, and the pause before the next one. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { backoffMs, fateBefore, fateOf, isFinal } from '../../../src/core/inbox/delivery.ts'
@@ -35,7 +35,7 @@ test('a message is delivered by an answer that takes it, and by nothing else, wh
     [answer(200), 'delivered', 'delivered', 'delivered', 'delivered'],
     [answer(204), 'delivered', 'delivered', 'delivered', 'delivered'],
     [answer(410), 'dead', 'dead', 'dead', 'dead'],
-    // Kept by profile api, because work may have been done before it: no delivery, and with `hold` nothing to do again by itself.
+    // Kept by profile api, because work may have been done before it. It is no delivery, and with `hold` there is no retry.
     [answer(302), 'again', 'again', 'dead', 'again'],
     [answer(400), 'again', 'again', 'dead', 'again'],
     [answer(422), 'again', 'again', 'dead', 'again'],
@@ -45,7 +45,7 @@ test('a message is delivered by an answer that takes it, and by nothing else, wh
     [answer(429), 'again', 'again', 'again', 'again'],
     [answer(503, ['Retry-After', '1']), 'again', 'again', 'again', 'again'],
     [answer(521, ['Server', 'cloudflare']), 'again', 'again', 'again', 'again'],
-    // A hop's, or nobody can tell whose: nobody knows.
+    // A hop's answer, or one whose writer is not known: the outcome is not known.
     [answer(408), 'again', 'again', 'held', 'again'],
     [answer(503), 'again', 'again', 'held', 'again'],
     [answer(520, ['Server', 'cloudflare']), 'again', 'again', 'held', 'again'],

@@ -45,7 +45,7 @@ test('a consumer that is down is asked by one at a time, after pauses that doubl
     const { slots, inMs } = freeSlots(pace, 0, INBOX, now)
     assert.equal(slots, 0)
     pauses.push(inMs ?? 0)
-    // What began before the pause and fails within it makes it no longer.
+    // A delivery that began before the pause and fails within it does not make it longer.
     pace = afterEnd(pace, { signal: 'down', pauseMs: null }, INBOX, now)
     now += inMs ?? 0
     assert.equal(freeSlots(pace, 0, INBOX, now).slots, 1)

@@ -1,4 +1,4 @@
-/** Questions to the upstream: what is rendered, what an answer to them means, when they are asked again. */
+/** Probes: how a question is rendered, what an answer means, and when to probe again. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { readTemplate } from '../../../src/config/routes/probe.ts'

@@ -25,7 +25,7 @@ const every = Array.from({ length: 500 }, (_, index) => 100 + index)
 
 test('profile api keeps all but what says "not processed" and what a hop does not know', () => {
   const released = [401, 403, 407, 423, 425, 429]
-  // Codes of hops, from nobody who shows that he is one; and what an application may have said, or a hop in its place.
+  // Codes of hops in answers that do not show the hop, and statuses that both applications and hops use.
   const unknown = [408, 460, 463, 464, 499, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 527, 530, 561, 598, 599]
   const table = new Map<number, Disposition>([
     ...released.map((status) => [status, 'release'] as const),

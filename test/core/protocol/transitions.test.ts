@@ -1,4 +1,4 @@
-/** The machine against the protocol's tables, written out here once more and independently: total over their unions. */
+/** The state machine against the protocol's tables, which are written here again, independently. They cover all values. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -20,7 +20,7 @@ import { claimOf, resolutionOf, seenOf, settlementOf } from '../../conformance/r
 const NOW_MS = 1_000_000
 const mine = claimOf({ owner: Buffer.alloc(16, 1), leaseMs: 1_000, unknownKeepMs: 5_000, quarantineMs: 500 })
 const theirs: Claim = { ...mine, owner: Buffer.alloc(16, 2) }
-/** Rows stand at attempt 2, so that a new life and a next attempt can be told apart. */
+/** Rows are at attempt 2, so that a new life and a next attempt differ. */
 const token: Seen = seenOf(mine, 2)
 
 const live = claimedRow(mine, 2, NOW_MS - 900)
@@ -86,8 +86,8 @@ const EVENTS: Readonly<Record<EventName, (token: Seen, claim: Claim) => Event>> 
 const EVENT_NAMES = Object.keys(EVENTS) as EventName[]
 
 /**
- * `·` nothing · `c1 c2 c3` claimed at that attempt · `comp cons rel ind` settled so at attempt 2 · `soon` expires in two
- * leases or before · `gone` removed. Rows stand at attempt 2.
+ * `·` nothing · `c1 c2 c3` claimed at that attempt · `comp cons rel ind` settled so at attempt 2 · `soon` expires in two leases or before ·
+ * `gone` removed. Rows are at attempt 2.
  */
 const EXPECTED = `
                          none live over completed consumed released byProbe byOperator indeterminate undecodable pastCompleted pastConsumed pastReleased pastByOperator pastIndeterm pastUndecod
@@ -142,7 +142,7 @@ describe('the transition table', () => {
     for (const line of Object.values(TRANSITIONS)) assert.equal(line.length, COLUMNS.length)
   })
 
-  /** insert and settleLost meet no row that they change; lapse and sweep act for nobody. */
+  /** insert and settleLost change no existing row. lapse and sweep have no owner. */
   const fenced = EVENT_NAMES.filter((name) => !/^(insert|lapse|sweep|settleLost)/.test(name))
   for (const event of fenced) {
     test(`${event}: a token that is not the row's changes nothing`, () => {
@@ -245,7 +245,7 @@ interface Look {
 const fresh = (row: RowName) => !row.startsWith('past')
 const is = (...rows: RowName[]) => ({ row }: Look) => rows.includes(row)
 
-/** Protocol §5's row column as rules of which exactly one fits any look. */
+/** Protocol §5's row column as rules. Exactly one fits any row. */
 const RULES: ReadonlyArray<readonly [step: string, fits: (look: Look) => boolean]> = [
   ['insert', is('none')],
   ['take', is('pastCompleted', 'pastConsumed', 'pastReleased', 'pastByOperator', 'pastIndeterm')],
