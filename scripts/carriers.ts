@@ -1,6 +1,6 @@
 /** The table of carriers (src/core/headers/carriers.ts) as docs/concepts/identity.md shows it. */
 import { CARRIERS } from '../src/core/headers/carriers.ts'
-import type { CarrierClass } from '../src/core/headers/carriers.ts'
+import type { CarrierClass } from '../src/core/headers/carrier-kinds.ts'
 
 const BEGIN = '<!-- carriers: npm run generate -->'
 const END = '<!-- /carriers -->'

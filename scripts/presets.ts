@@ -89,7 +89,7 @@ function rowOf (preset: Preset): string {
 function placeOf (key: PresetKey): string {
   switch (key.kind) {
     case 'header': return `\`${spelledName(key.name)}\``
-    case 'own': return [
+    case 'custom': return [
       key.headers.map((name) => `\`${spelledName(name)}\``).join(' and '),
       key.pointers.length === 0 ? '' : `${key.pointers.map((pointer) => `\`/${pointer.join('/')}\``).join(' and ')} of the body`
     ].filter((text) => text !== '').join('; else ')

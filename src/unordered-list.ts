@@ -1,42 +1,42 @@
 /**
- * For what comes and goes with every request: a list that gives up what leaves it at once. A Set would keep it, and what
- * it leads to, in old copies of its table (gateway/execution/executions.ts says how). In no order.
+ * A list for items that come and go with every request. It releases a removed item at once. A Set would keep it, and everything it
+ * references, in old copies of its table (see gateway/execution/executions.ts). Items are in no order.
  */
 export interface Slot<Item> { readonly item: Item, index: number }
 
 const LEFT = -1
 
 export class UnorderedList<Item> {
-  readonly #places: Array<Slot<Item>> = []
+  readonly #slots: Array<Slot<Item>> = []
 
-  get size (): number { return this.#places.length }
+  get size (): number { return this.#slots.length }
 
   add (item: Item): Slot<Item> {
-    const place = { item, index: this.#places.length }
-    this.#places.push(place)
-    return place
+    const slot = { item, index: this.#slots.length }
+    this.#slots.push(slot)
+    return slot
   }
 
-  /** Once it has left, nothing happens. */
-  remove (place: Slot<Item>): void {
-    if (place.index === LEFT) return
-    const last = this.#places.pop()
-    if (last !== undefined && last !== place) {
-      this.#places[place.index] = last
-      last.index = place.index
+  /** A second call does nothing. */
+  remove (slot: Slot<Item>): void {
+    if (slot.index === LEFT) return
+    const last = this.#slots.pop()
+    if (last !== undefined && last !== slot) {
+      this.#slots[slot.index] = last
+      last.index = slot.index
     }
-    place.index = LEFT
+    slot.index = LEFT
   }
 
-  /** One of them, which leaves. */
+  /** Removes and returns any item. */
   take (): Item | undefined {
-    const place = this.#places.pop()
-    if (place === undefined) return undefined
-    place.index = LEFT
-    return place.item
+    const slot = this.#slots.pop()
+    if (slot === undefined) return undefined
+    slot.index = LEFT
+    return slot.item
   }
 
   all (): Item[] {
-    return this.#places.map(({ item }) => item)
+    return this.#slots.map(({ item }) => item)
   }
 }

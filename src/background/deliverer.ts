@@ -3,7 +3,7 @@
  * long as this process lives and the store says that it does. What a dead process had is taken back by any other.
  */
 import type { Delivery } from '../core/inbox/message.ts'
-import { begun, ended, roomOf, startPace } from '../core/inbox/pacing.ts'
+import { afterStart, afterEnd, freeSlots, startPace } from '../core/inbox/pacing.ts'
 import type { Pace } from '../core/inbox/pacing.ts'
 import { StoreOverloaded, StoreUnavailable } from '../ports/errors.ts'
 import { deliver, reportRecovered } from '../gateway/inbox/deliver.ts'
@@ -152,7 +152,7 @@ export class Deliverer {
 
   /** Places that are free now. */
   #orders (): Order[] {
-    return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#roomOf(route).places }))
+    return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#roomOf(route).slots }))
       .filter(({ places }) => places > 0)
   }
 
@@ -172,7 +172,7 @@ export class Deliverer {
   }
 
   #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {
-    return roomOf(this.#paceOf(name, inbox), this.#underWay.get(name) ?? 0, inbox, this.#nowMs())
+    return freeSlots(this.#paceOf(name, inbox), this.#underWay.get(name) ?? 0, inbox, this.#nowMs())
   }
 
   #paceOf (name: string, inbox: InboxRoute['idempotency']['inbox']): Pace {
@@ -183,7 +183,7 @@ export class Deliverer {
 
   /** Some route has no place left, whatever it may have waiting. */
   #isFull (): boolean {
-    return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#roomOf(route).places === 0)
+    return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#roomOf(route).slots === 0)
   }
 
   // -------------------------------------------------------------- deliveries
@@ -191,7 +191,7 @@ export class Deliverer {
   #begin (lease: WorkerLease, route: InboxRoute, taken: readonly Delivery[]): void {
     const { name, idempotency: { inbox } } = route
     if (taken.length === 0) return
-    this.#paces.set(name, begun(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
+    this.#paces.set(name, afterStart(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
     this.#underWay.set(name, (this.#underWay.get(name) ?? 0) + taken.length)
     for (const delivery of taken) {
       this.#leases.enter(lease)
@@ -227,7 +227,7 @@ export class Deliverer {
   }
 
   #noteEnd ({ name, idempotency: { inbox } }: InboxRoute, { ended: end, againInMs }: DeliveryEnd): void {
-    if (end !== null) this.#paces.set(name, ended(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
+    if (end !== null) this.#paces.set(name, afterEnd(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
     // The next one of its group need not wait for the rest of a long answer.
     this.#looks.soon()
     // What is due later is found by the next look that asks.
@@ -239,7 +239,7 @@ export class Deliverer {
   /** Until something is due, a pause or the rate allows more, somebody says so; or until the next poll. */
   async #sleep (): Promise<void> {
     const rooms = Array.from(this.#gateway.deps.inboxes.values()).map((route) => ({ name: route.name, ...this.#roomOf(route) }))
-    const free = rooms.filter(({ places }) => places > 0).map(({ name }) => name)
+    const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
     const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]

@@ -1,6 +1,6 @@
 /** Records as an operator reads and names them. Never a body, never a key that the route did not ask to keep. */
 import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record/record.ts'
-import type { AskingDetail, RecordDetail, RecordState, Row } from '../core/record/record.ts'
+import type { ProbeDetail, RecordDetail, RecordState, Row } from '../core/record/record.ts'
 import { StartError } from '../ports/errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
@@ -72,7 +72,7 @@ export function recordLines (record: RecordDetail, store: string): string[] {
     ['status', record.status],
     ['body', record.body === null ? null : `${record.body.length} bytes`],
     ['unknown because', reason === null ? null : `${reason.stage}/${reason.code}`],
-    ['upstream asked', record.asking === null ? null : askingText(record.asking)]
+    ['upstream asked', record.probe === null ? null : askingText(record.probe)]
   ]
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(17)}${value}`])
 }
@@ -101,9 +101,9 @@ export function recordJson (record: RecordDetail): string {
     status: record.status,
     bodyBytes: record.body?.length ?? null,
     reason,
-    asking: record.asking === null
+    asking: record.probe === null
       ? null
-      : { tries: record.asking.tries, againAt: textOrNull(record.asking.againAtMs), absentSince: textOrNull(record.asking.absentSinceMs) }
+      : { tries: record.probe.tries, againAt: textOrNull(record.probe.againAtMs), absentSince: textOrNull(record.probe.absentSinceMs) }
   })
 }
 
@@ -112,7 +112,7 @@ export function rowText (row: Row): string {
   return `state ${row.state}, owner ${ownerText(row.owner)}, attempt ${row.attempt}`
 }
 
-function askingText ({ tries, againAtMs, absentSinceMs }: AskingDetail): string {
+function askingText ({ tries, againAtMs, absentSinceMs }: ProbeDetail): string {
   const absent = absentSinceMs === null ? '' : `, not found since ${timeText(absentSinceMs)}`
   return `${tries} times${absent}, ${againAtMs === null ? 'given up' : `again at ${timeText(againAtMs)}`}`
 }

@@ -144,7 +144,7 @@ export class GuardedRequests {
     const key = headKeyOf({ route, target: raw.url ?? '/', rawHeaders: raw.rawHeaders }, this.#options.gateway.deps.clock.wallMs)
     if (key.kind === 'unguarded') return this.#unguarded(raw, route, key)
     const rules = rulesOf(route.idempotency)
-    const trusted = rules.vouched.length === 0 || this.#options.peers.forwardedOf(raw).trusted
+    const trusted = rules.trustedOnly.length === 0 || this.#options.peers.forwardedOf(raw).trusted
     const detail = takenAwayRefusal(raw.rawHeaders, route.idempotency.key) ?? decidingRefusal(raw.rawHeaders, rules, trusted)
     return detail === null ? { kind: 'guarded', route, key, alike } : { kind: 'malformed', detail }
   }

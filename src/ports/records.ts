@@ -1,7 +1,7 @@
 /** The arbiter: the database that decides about records. */
 import type { MessageDetail } from '../core/inbox/message.ts'
-import type { Asking, ProbeNote } from '../core/probe/probe.ts'
-import type { TimeWord } from '../core/protocol/arbiter-time.ts'
+import type { ProbeProgress, ProbeNote } from '../core/probe/probe.ts'
+import type { TimeReport } from '../core/protocol/arbiter-time.ts'
 import type { Claim, Fingerprint, RecordDetail, RecordState, Row, Seen, SettledState, Settlement, Token } from '../core/record/record.ts'
 import type { Schemes } from '../core/record/schemes.ts'
 import type { Unresolved } from './telemetry.ts'
@@ -99,7 +99,7 @@ export interface ProbeOrder {
 }
 
 /** A record of unknown outcome that the upstream is to be asked about, by whom it was handed to. */
-export interface DueProbe extends Asking {
+export interface DueProbe extends ProbeProgress {
   readonly token: Token
   readonly route: string
   readonly requestId: string
@@ -116,7 +116,7 @@ export interface SignOfLife {
   /** How far this gateway finds the store's clock ahead. */
   readonly aheadMs: number
   /** Absent: it does not judge the store's time. */
-  readonly time?: TimeWord
+  readonly time?: TimeReport
   /** Gateways whose beats are asked for with it. */
   readonly others?: readonly Buffer[]
 }

@@ -12,7 +12,7 @@ import { headerValue, originForm } from '../core/headers/lines.ts'
 import { NOBODY } from '../core/limits/limit.ts'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports/upstream.ts'
-import { Gathering } from '../core/limits/gathering.ts'
+import { BodyBuffer } from '../core/limits/body-buffer.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { AnswerStream } from './answer-stream.ts'
 import { Pools } from './pools.ts'
@@ -103,7 +103,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #heard = 0
   #status: number | null = null
   #headers: RawHeaders = []
-  readonly #body: Gathering
+  readonly #body: BodyBuffer
   #stream: AnswerStream | null = null
 
   /** `whenOver`: called once, when undici has let go of it; that may be long after `result`. */
@@ -111,7 +111,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#request = request
     this.#maySend = maySend
     this.#whenOver = whenOver
-    this.#body = new Gathering(request.responseBytesMax, request.reserve)
+    this.#body = new BodyBuffer(request.responseBytesMax, request.reserve)
   }
 
   cancel (code: string, timedOut: boolean): void {
@@ -215,7 +215,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** The head is given away before the rest is read: whoever settles it first may then read on. */
   #beginStream (controller: Dispatcher.DispatchController): void {
-    const stream = new AnswerStream(controller, this.#body.give())
+    const stream = new AnswerStream(controller, this.#body.detach())
     this.#stream = stream
     this.result.resolve({
       kind: 'stream',

@@ -49,7 +49,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     breaks: ['fields'],
     patches: [{
       file: 'core/forward/deciding.ts',
-      find: 'return taken.has(plain) && !kept.has(lower)',
+      find: 'return reserved.has(plain) && !kept.has(lower)',
       replace: 'return taken.has(lower) && !kept.has(lower)'
     }]
   },

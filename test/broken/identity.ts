@@ -42,7 +42,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'counts what changes between retries',
     breaks: ['same'],
     patches: [{
-      file: 'core/headers/shown.ts',
+      file: 'core/headers/found-carriers.ts',
       find: "if (carrier.class === 'rotating') rotating.push(carrier)",
       replace: 'if (carrier === null) rotating.push(carrier)'
     }]
@@ -61,7 +61,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     name: 'first-of-two-lines',
     does: 'takes the first line of a carrier that comes twice',
     breaks: ['refused'],
-    patches: [{ file: 'core/headers/shown.ts', find: 'twice ??= carrier', replace: 'twice ??= null' }]
+    patches: [{ file: 'core/headers/found-carriers.ts', find: 'repeated ??= carrier', replace: 'repeated ??= null' }]
   },
   {
     name: 'empty-is-absent',
@@ -170,8 +170,8 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     breaks: ['request'],
     patches: [{
       file: 'core/fingerprint/fingerprint.ts',
-      find: "const asked = host === null ? '' : comparedHost(host)",
-      replace: "const asked = host === null ? '' : comparedHost('')"
+      find: "const own = host === null ? '' : comparedHost(host)",
+      replace: "const own = host === null ? '' : comparedHost('')"
     }]
   },
   {
@@ -180,8 +180,8 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     breaks: ['same'],
     patches: [{
       file: 'core/fingerprint/fingerprint.ts',
-      find: "const asked = host === null ? '' : comparedHost(host)",
-      replace: "const asked = host ?? ''"
+      find: "const own = host === null ? '' : comparedHost(host)",
+      replace: "const own = host ?? ''"
     }]
   },
   {

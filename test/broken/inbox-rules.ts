@@ -158,7 +158,7 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     name: 'signatures-for-ever',
     does: 'takes a good signature of any time',
     breaks: ['verify'],
-    patches: [{ file: SIGNATURE, find: 'const untimely = claimed.time === null ?', replace: 'const untimely = claimed.time !== -1 ?' }]
+    patches: [{ file: SIGNATURE, find: 'const untimely = content.time === null ?', replace: 'const untimely = content.time !== -1 ?' }]
   },
   {
     name: 'previous-secret-unknown',

@@ -11,10 +11,14 @@ export const PROBES: readonly Break[] = [
     patches: [
       {
         file: PROBE,
-        find: "    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }\n",
-        replace: "    if (asking.absentMs === null) return { do: 'release' }\n"
+        find: "    if (progress.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }\n",
+        replace: "    if (progress.absentMs === null) return { do: 'release' }\n"
       },
-      { file: 'core/protocol/transitions.ts', find: '(row.asked !== tries || row.absentAtMs === null)', replace: 'row.asked !== tries' }
+      {
+        file: 'core/protocol/transitions.ts',
+        find: '(row.probeTries !== tries || row.absentAtMs === null)',
+        replace: 'row.probeTries !== tries'
+      },
     ]
   },
   {
@@ -24,8 +28,8 @@ export const PROBES: readonly Break[] = [
     patches: [
       {
         file: PROBE,
-        find: '    if (asking.quarantineLeftMs > 0) {\n      return',
-        replace: '    if (asking.quarantineLeftMs > Infinity) {\n      return'
+        find: '    if (progress.quarantineLeftMs > 0) {\n      return',
+        replace: '    if (progress.quarantineLeftMs > Infinity) {\n      return'
       },
       {
         file: 'core/protocol/transitions.ts',

@@ -1,7 +1,7 @@
 /**
- * The table of the inbox as literals, cell by cell, and how each event goes through the port. Independent of
- * core/inbox/transitions.ts: every driver is held to this page, and the table too. What a cell writes beside the state is
- * compared with the table's own row, so that two drivers cannot differ in it.
+ * The table of the inbox as literals, cell by cell, and how each event goes through the port. It is independent of
+ * core/inbox/transitions.ts. Every driver is checked against it, and the table too. Other fields that a cell writes are compared with the
+ * table's own row, so that two drivers cannot differ in them.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'

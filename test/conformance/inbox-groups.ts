@@ -1,4 +1,4 @@
-/** The order of a group: one at a time, the next behind a retry, whatever ends in between. */
+/** The order of a group: one at a time, and the next one waits behind a retry, whatever ends in between. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NewMessage } from '../../src/core/inbox/message.ts'

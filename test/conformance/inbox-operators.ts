@@ -1,4 +1,4 @@
-/** What people ask of an inbox, and what the sweeper and the bounds of a route do. */
+/** What operators do with an inbox, and what the sweeper and the bounds of a route do. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'

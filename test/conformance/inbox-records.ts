@@ -1,4 +1,4 @@
-/** A key is one operation: a message is not taken in beside a record of the same key, but under its claim. */
+/** A key is one operation: a message is accepted beside a record of the same key only under the record's claim. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NewMessage } from '../../src/core/inbox/message.ts'

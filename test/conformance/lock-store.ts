@@ -1,7 +1,7 @@
 /**
- * The one suite that every LockStore driver passes. A driver's test calls
- * `lockStoreConformance('redis', async t => ({ store, … }))`; `open` registers its closing with `t.after`.
- * Time passes for real unless the world can move the store's clock; the suite waits by looking, never for a number.
+ * The suite that every LockStore driver passes. A driver's test calls `lockStoreConformance('redis', async t => ({ store, … }))`, and
+ * `open` registers its closing with `t.after`. Real time passes unless the world can move the store's clock. The suite polls, and never
+ * waits for a fixed time.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -272,7 +272,7 @@ function unsettledOf (owner: Buffer): UnsettledCopy {
   return { owner, attempt, fingerprint, keepMs: 86_400_000, answer }
 }
 
-/** Until whatever stood there has ended. Looks with a lock of a moment, so that it never keeps the place taken. */
+/** Waits until the lock has ended. It polls with a very short lock, so that it never holds the id itself. */
 async function untilFree (world: LockWorld, id: Buffer): Promise<void> {
   await world.advance?.(SHORT_MS)
   await until(async () => {

@@ -1,7 +1,7 @@
 /**
- * The one suite that every MarkStore driver passes: `markStoreConformance` those that keep a mark for each event,
- * `filterConformance` the Bloom filters. A driver's test gives `open`, which registers the store's closing with `t.after`. Time
- * passes for real unless the world can move the store's clock; the suite waits by looking, never for a number.
+ * The suite that every MarkStore driver passes: `markStoreConformance` for stores with a mark per event, `filterConformance` for Bloom
+ * filters. A driver's test gives `open`, which registers the store's closing with `t.after`. Real time passes unless the world can move the
+ * store's clock. The suite polls, and never waits for a fixed time.
  */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'

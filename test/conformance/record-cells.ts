@@ -1,6 +1,6 @@
 /**
- * Protocol §3 as literals, cell by cell, and the way each event goes through the port. Independent of the machine in
- * core/protocol/transitions.ts: every driver is held to this page.
+ * Protocol §3 as literals, cell by cell, and how each event goes through the port. It is independent of core/protocol/transitions.ts. Every
+ * driver is checked against it.
  */
 import { isDeepStrictEqual } from 'node:util'
 import {

@@ -1,4 +1,4 @@
-/** What every RecordStore driver is held to: claiming, taking, confirming, renewing, lapsing. */
+/** The suite for every RecordStore driver: claim, take, confirm, renew, lapse. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bring, claimOf, detailAt, pass, rivalOf, rowAt, seenOf, settlementOf, SHORT_MS, tokenOf, untilLapsed } from './record-world.ts'

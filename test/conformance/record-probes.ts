@@ -1,4 +1,4 @@
-/** What every RecordStore driver is held to: who asks the upstream about which record of unknown outcome, and when again. */
+/** The suite for every RecordStore driver: which record of unknown outcome is probed by which gateway, and when the next probe is. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
@@ -134,13 +134,13 @@ export function probing (open: OpenStore): void {
     const { store } = world
     const claim = await unknown(world)
     const before = await detailAt(store, claim.id)
-    assert.deepEqual([before.asking?.tries, before.asking?.againAtMs, before.asking?.absentSinceMs], [0, before.settledAtMs, null])
+    assert.deepEqual([before.probe?.tries, before.probe?.againAtMs, before.probe?.absentSinceMs], [0, before.settledAtMs, null])
     await store.noteProbe(noteOf(await takeOne(world), { afterMs: LONG_MS, absent: 'first' }))
-    const { asking } = await detailAt(store, claim.id)
+    const { probe: asking } = await detailAt(store, claim.id)
     assert.equal(asking?.tries, 1)
     assert.ok(Math.abs((asking.againAtMs ?? 0) - (asking.absentSinceMs ?? 0) - LONG_MS) < 1_000)
     await store.resolve(resolutionOf(tokenOf(claim), 'completed'))
-    assert.equal((await detailAt(store, claim.id)).asking, null)
+    assert.equal((await detailAt(store, claim.id)).probe, null)
   })
 
   test('given up: nobody is handed it any more, and an operator still may resolve it', async (t) => {
@@ -150,7 +150,7 @@ export function probing (open: OpenStore): void {
     assert.equal(await store.noteProbe(noteOf(await takeOne(world), { afterMs: null })), true)
     await pass(world, SHORT_MS)
     assert.deepEqual(await store.takeProbes(order()), [])
-    assert.deepEqual((await detailAt(store, claim.id)).asking, { tries: 1, againAtMs: null, absentSinceMs: null })
+    assert.deepEqual((await detailAt(store, claim.id)).probe, { tries: 1, againAtMs: null, absentSinceMs: null })
     assert.equal((await store.resolve(resolutionOf(tokenOf(claim), 'completed'))).kind, 'done')
   })
 

@@ -1,4 +1,4 @@
-/** What every RecordStore driver is held to while one scheme of ids follows another: one request is never claimed under two ids. */
+/** The suite for every RecordStore driver while one scheme of ids follows another: one request is never claimed under two ids. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** What every RecordStore driver is held to: settling, by the owner and by hand. */
+/** The suite for every RecordStore driver: settle, by the owner and by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StoreRejected } from '../../src/ports/errors.ts'

@@ -1,6 +1,7 @@
 /** A request before it is written down: what its caller shows, what it asks for, and how it is spelled. */
 import { createHmac } from 'node:crypto'
-import { CARRIERS, CLIENT_CERTIFICATE, CREDENTIAL, PROXY_USER } from '../../src/core/headers/carriers.ts'
+import { CLIENT_CERTIFICATE, CREDENTIAL, PROXY_USER } from '../../src/core/headers/carrier-kinds.ts'
+import { CARRIERS } from '../../src/core/headers/carriers.ts'
 import type { Carrier } from '../../src/core/headers/carriers.ts'
 import { COMPARED_FIELDS } from '../../src/core/fingerprint/compared-fields.ts'
 import type { Random } from '../chaos/random.ts'

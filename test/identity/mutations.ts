@@ -2,7 +2,8 @@
  * What a second request has otherwise than the first one, and what follows from it: it is the same caller's retry, another
  * caller's, another request, one of somewhere else, or one that is refused. Known from what is changed, and from nothing else.
  */
-import { CARRIERS, CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER } from '../../src/core/headers/carriers.ts'
+import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER } from '../../src/core/headers/carrier-kinds.ts'
+import { CARRIERS } from '../../src/core/headers/carriers.ts'
 import type { Carrier } from '../../src/core/headers/carriers.ts'
 import { comparedHost } from '../../src/core/headers/host.ts'
 import {

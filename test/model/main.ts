@@ -1,6 +1,6 @@
 /**
- * `npm run model`: every search, the wide ones too, one after another. Ends with 1 if one of them does not come out as it
- * must. `--only TEXT`: those whose name contains it; `--trail`: then also the schedule that led to what is wrong.
+ * `npm run model`: runs every search, the wide ones too, one after another. Exits with 1 if a result is not as expected. `--only TEXT`:
+ * only searches whose name contains it. `--trail`: also prints the schedule that leads to the error.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -1,6 +1,6 @@
 /**
- * The model of the protocol, searched to its end: with the faults one or two at a time nothing is wrong, and every rule that
- * is left out is missed. More faults at once: `npm run model`.
+ * A complete search of the model. With one or two faults at a time nothing is wrong, and every rule that is left out is missed. `npm run
+ * model` searches more faults at once.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import type { Limits } from './pan.ts'
 import { OUTSIDE, SEARCHES } from './searches.ts'
 import type { Caught } from './searches.ts'
 
-/** Many times what they take on two busy cores. */
+/** Many times what the searches take on two busy cores. */
 const LIMITS: Limits = { seconds: 100, megabytes: 2_048 }
 const concurrency = Math.min(2, availableParallelism())
 const text = readFileSync(MODEL, 'utf8')

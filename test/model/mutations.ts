@@ -1,4 +1,4 @@
-/** The rules, each left out alone, with the smallest faults that show what it is for. */
+/** The rules, each left out alone, with the smallest faults that show its purpose. */
 import { STUCK } from './searches.ts'
 import type { Caught } from './searches.ts'
 

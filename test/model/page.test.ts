@@ -1,4 +1,4 @@
-/** docs/internals/model.md maps every step of the model to the code: to files and names that are there. */
+/** docs/internals/model.md maps every step of the model to files and names in the code. They must exist. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

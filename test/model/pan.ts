@@ -1,6 +1,6 @@
 /**
- * One search of the model: spin writes pan's source, a compiler makes a program of it, pan searches. Says what pan said,
- * and whether it searched everything: a search that was cut short and found nothing has shown nothing.
+ * One search of the model: spin writes pan's source, a compiler builds it, and pan searches. It reports pan's result, and whether the
+ * search was complete. An incomplete search that finds nothing proves nothing.
  */
 import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
@@ -14,41 +14,41 @@ import type { Search } from './searches.ts'
 export const MODEL = fileURLToPath(new URL('onceway.pml', import.meta.url))
 
 export interface Limits {
-  /** Of the search alone, without compiling it. */
+  /** Of the search alone, without compiling. */
   readonly seconds: number
   readonly megabytes: number
 }
 
 export interface Verdict {
-  /** Nothing is wrong, and everything was searched. */
+  /** The search was complete and found nothing wrong. */
   readonly holds: boolean
-  /** The property that is violated; null: none, or it is not said. */
+  /** The property that is violated. null: none, or pan does not name it. */
   readonly violated: string | null
   readonly states: number
   readonly depth: number
-  /** Of the search; what compiling takes is the same for all. */
+  /** Of the search alone: compiling takes the same time for all. */
   readonly seconds: number
   /** Everything that pan said. */
   readonly output: string
 }
 
-/** The longest path of any search is a hundredth of it; pan says so if one is longer, and then nothing holds. */
+/** The longest path of any search is a hundredth of it. If one is longer, pan says so, and the search does not hold. */
 const DEPTH_MAX = 50_000
-/** Places in the hash table, as a power of two: what is zeroed before a small search begins. More states only take longer. */
+/** Slots in the hash table, as a power of two: the memory that is zeroed before the search. More states only take longer. */
 const PLACES = { small: 18, counterexample: 18, wide: 25 } as const
 const COMPILE_MS = 120_000
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 /** Room for every process of the model under weak fairness. */
 const FAIRNESS = '-DNFAIR=5'
 
-/** What a search is for: every state of a small one or of a wide one, or the shortest way to what is wrong. */
+/** The purpose of a search: all states of a small or a wide one, or the shortest schedule to an error. */
 export type Aim = 'small' | 'wide' | 'counterexample'
 
 export async function search (one: Search, aim: Aim, limits: Limits): Promise<Verdict> {
   return inDirectory(one, async (cwd) => searchIn(cwd, one, aim, limits))
 }
 
-/** The shortest schedule to what is wrong, step by step. */
+/** The shortest schedule to the error, step by step. */
 export async function trail (one: Search, limits: Limits): Promise<string> {
   return inDirectory(one, async (cwd) => {
     await searchIn(cwd, one, 'counterexample', limits)
@@ -90,12 +90,12 @@ async function inDirectory<Result> ({ name }: Search, work: (cwd: string) => Pro
   }
 }
 
-/** A small search is over long before gcc is. What tcc makes of it goes through the same states in the same order. */
+/** A small search takes less time than gcc. A build by tcc goes through the same states in the same order. */
 function compilerFor (aim: Aim): 'gcc' | 'tcc' {
   return aim !== 'wide' && findTool('tcc').kind === 'binaries' ? 'tcc' : 'gcc'
 }
 
-/** A small search is over before anything is optimised, and has room for its states as they are. */
+/** A small search ends sooner than an optimised build would, and its states fit into memory uncompressed. */
 function compilerOptions (live: boolean, aim: Aim): string[] {
   const shortest = aim === 'counterexample' && !live
   return [
@@ -120,7 +120,7 @@ export function verdictOf (output: string, seconds: number): Verdict {
   }
 }
 
-/** The first name in an assertion is the property that it holds. */
+/** The first name in an assertion is the property that it checks. */
 function violationIn (output: string): string | null {
   const said = /^pan:\d+: (.*)$/m.exec(output)?.[1]
   if (said === undefined) return null
@@ -130,7 +130,7 @@ function violationIn (output: string): string | null {
 
 async function must (cwd: string, tool: 'spin' | 'gcc' | 'tcc', args: readonly string[]): Promise<void> {
   const { output, code } = await run(cwd, toolPath(tool), args, COMPILE_MS)
-  // spin ends with 0 on some errors of syntax, and says so.
+  // spin exits with 0 on some syntax errors, and prints them.
   if (code !== 0 || /^spin: .*Error/m.test(output)) throw new Error(`${tool}: ${output}`)
 }
 

@@ -1,27 +1,27 @@
 /**
- * What the model is searched with. Every one of SEARCHES is small enough for every run of the tests; WIDE is what
- * `npm run model` takes its time for; OUTSIDE shows why the promise ends where docs/concepts/protocol.md §10 says.
+ * The searches of the model. SEARCHES are small enough for every run of the tests. WIDE are the long ones of `npm run model`. OUTSIDE shows
+ * why the guarantee ends where docs/concepts/protocol.md §10 says.
  */
 
 export interface Search {
   readonly name: string
-  /** Preprocessor definitions; onceway.pml says what each is. */
+  /** Preprocessor definitions. onceway.pml explains each. */
   readonly define: Readonly<Record<string, string | number>>
 }
 
-/** A search that must end with an error, and with this one. */
+/** A search that must end with exactly this error. */
 export interface Caught extends Search {
   readonly what: string
   /** A property of onceway.pml, or STUCK. */
   readonly by: string
 }
 
-/** What pan says where a record stays as it is for ever. */
+/** What pan reports if a record never changes again. */
 export const STUCK = 'nothing_is_stuck'
 
 const [HOLD, RETRY, PROBE] = ['HOLD', 'RETRY', 'PROBE']
 
-/** The faults one or two at a time, for each policy: who has room for all of them at once runs the wide ones. */
+/** One or two faults at a time, for each policy. On a machine with room for all faults at once, run the wide ones. */
 export const SEARCHES: readonly Search[] = [
   { name: 'hold, a process dies, another is stopped', define: { POLICY: HOLD, CRASHES: 1, STALLS: 1 } },
   { name: 'hold, replies are lost and statements come late', define: { POLICY: HOLD, LOST: 2, GHOSTS: 1 } },
@@ -52,7 +52,7 @@ export const SEARCHES: readonly Search[] = [
   { name: 'probe, nothing is stuck: the upstream is silent at first', define: { LIVE: 1, POLICY: PROBE, MUTE: 1 } }
 ]
 
-/** All faults at once, and as many of a kind as fit into some gigabytes. */
+/** All faults at once, as many of each kind as fit into some gigabytes. */
 export const WIDE: readonly Search[] = [
   {
     name: 'hold, wide: a process dies, another is stopped, a reply and Redis are lost',

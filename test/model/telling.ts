@@ -1,10 +1,10 @@
-/** What is told of the searches, as text. */
+/** The results of the searches as text. */
 import type { Verdict } from './pan.ts'
 import type { Caught, Search } from './searches.ts'
 
 export interface Told { readonly search: Search | Caught, readonly verdict: Verdict }
 
-/** Did it come out as it must: nothing wrong, or the very property that is to catch it. */
+/** Whether the result is as expected: nothing wrong, or exactly the property that must catch it. */
 export function isAsItMust ({ search, verdict }: Told): boolean {
   return 'by' in search ? verdict.violated === search.by : verdict.holds
 }

@@ -1,7 +1,6 @@
 /**
- * The arbiter of a simulated world: the memory store of src/, and what can befall it. Its clock steps; its commits hang while
- * its reads go on, and are lost if another takes over meanwhile; somebody holds a row locked; it forgets. Whatever else can
- * go wrong with it goes wrong on the way (network.ts).
+ * The arbiter of a simulated world: the memory store of src/, and its faults. Its clock steps. Its commits hang while its reads go on, and
+ * are lost if another takes over meanwhile. Rows can be locked, and it can forget. Other faults are those of the network (network.ts).
  */
 import { StoreUnavailable } from '../../src/ports/errors.ts'
 import type { Token } from '../../src/core/record/record.ts'

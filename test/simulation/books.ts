@@ -1,6 +1,6 @@
 /**
- * The books of a simulated upstream, and who asks about them: what it has really done, and from when on it knows. A question
- * is answered from a copy that lags behind, as replicas and search indexes do, and now and then not at all.
+ * The books of a simulated upstream: what it has really done, and since when it knows. A probe is answered from a copy that lags behind, as
+ * with replicas and search indexes, and sometimes not at all.
  */
 import type { Answer } from '../../src/core/record/record.ts'
 import type { UpstreamResult } from '../../src/ports/upstream.ts'

@@ -1,6 +1,6 @@
 /**
- * The simulation sees what it is for: each build that was broken on purpose (test/broken) is caught within ten thousand
- * schedules, by an invariant that it breaks, and the command that it prints plays the failure again.
+ * Each deliberately broken build (test/broken) is caught within ten thousand schedules, by an invariant that it breaks. The command that
+ * the simulation prints reproduces the failure.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

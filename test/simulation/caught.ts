@@ -1,6 +1,5 @@
 /**
- * The builds, broken on purpose (test/broken), that the simulation catches: broken.test.ts runs each, and
- * docs/reference/rules.md names it.
+ * The deliberately broken builds (test/broken) that the simulation catches. broken.test.ts runs each, and docs/reference/rules.md names it.
  */
 import { LIES } from '../broken/breaks.ts'
 import { PROBES } from '../broken/probes.ts'

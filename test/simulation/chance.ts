@@ -1,6 +1,6 @@
 /**
- * Chance that can be told again: the same seed draws the same numbers on every machine (sfc32, by Chris Doty-Humphrey,
- * public domain; seeded through an integer hash, so that neighbouring seeds have nothing in common). Never for secrets.
+ * Reproducible chance: the same seed draws the same numbers on every machine (sfc32, by Chris Doty-Humphrey, public domain). The seed goes
+ * through an integer hash, so that neighbouring seeds have nothing in common. Never for secrets.
  */
 export class Chance {
   #a: number

@@ -1,6 +1,6 @@
 /**
- * The clients of a simulated world: they ask, ask again with the same key until they have something final or are tired of
- * it, hang up, and ask elsewhere. Everything that they see goes into the history.
+ * The clients of a simulated world. They send, retry with the same key until they have a final answer or give up, hang up, and try another
+ * gateway. Everything that they see goes into the history.
  */
 import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
 import type { GuardedRoute } from '../../src/core/policy/policy.ts'

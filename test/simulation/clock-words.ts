@@ -1,6 +1,6 @@
 /**
- * What the gateways of a simulated world have told the arbiter of its time, as its driver keeps it (store/postgres/sign-of-life.ts):
- * a row for each gateway, and one for what all of them are to believe. Reads no clock.
+ * What the gateways of a simulated world have reported to the arbiter about its time, as its driver stores it
+ * (store/postgres/sign-of-life.ts): a row for each gateway, and one that all of them believe. It reads no clock.
  */
 import type { Beaten, SignOfLife } from '../../src/ports/records.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Which fault comes when: counts the calls and steps of every gateway and carries out what the schedule says at each. A
- * fault comes once. Knows nothing of what a fault does.
+ * Which fault comes when. It counts the calls and steps of every gateway, and carries out what the schedule says at each. A fault comes
+ * once. It does not know what a fault does.
  */
 import type { Action, Fault, MessageFault, Moment } from './schedule.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Draws a whole schedule from one seed. Each schedule has a theme that leans its draws towards one kind of trouble (faults
- * strewn evenly over a run mostly hit nothing); every theme still draws everything else. Small on purpose: few keys, few
- * clients, few faults, so that many schedules can be played and a failure can be read.
+ * Draws a whole schedule from one seed. Each schedule has a theme that favours one kind of trouble, because faults spread evenly over a run
+ * mostly hit nothing. Every theme still draws all other kinds. Schedules are small on purpose: few keys, clients and faults, so that many
+ * can be run and a failure can be read.
  */
 import type { IdempotencyPolicy, ProbePolicy } from '../../src/core/policy/policy.ts'
 import { scriptOf, scriptUnder } from './behaviours.ts'

@@ -1,6 +1,6 @@
 /**
- * What must hold of one caller's request whatever its id is: a switch of schemes gives it another one, and rules that tell callers
- * apart give it one of its own. Beside the invariants, which are judged record by record (harness/checker.ts). Pure.
+ * What must hold for one caller's request whatever its id is. A switch of schemes gives it another id, and so do rules that tell callers
+ * apart. The invariants of single records are judged elsewhere (harness/checker.ts). Pure.
  */
 import type { Rules } from '../../src/core/record/rules.ts'
 import { livesOf } from '../harness/history.ts'

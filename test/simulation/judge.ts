@@ -1,6 +1,6 @@
 /**
- * What is wrong with a run: the invariants of the protocol, and what this simulation can see beyond them because it knows
- * what happened to whom. Pure; runs nothing.
+ * What is wrong with a run: the invariants of the protocol, and what only this simulation can see, because it knows what happened to each
+ * client. Pure. It runs nothing.
  */
 import { livesOf } from '../harness/history.ts'
 import type { EventOf, History, Life } from '../harness/history.ts'
@@ -11,12 +11,12 @@ import type { Run } from './run.ts'
 import type { Schedule } from './schedule.ts'
 
 export interface Wrong {
-  /** An invariant's number, or the name of a rule beyond them. */
+  /** An invariant's number, or the name of a further rule. */
   readonly rule: string
   readonly detail: string
 }
 
-/** `done`: executions that the upstream has really done. `wronged`: who lived and lost his lease. */
+/** `done`: executions that the upstream has really done. `wronged`: owners that lived and lost their lease. */
 export function wrongsOf (schedule: Schedule, run: Run): Wrong[] {
   const { history, done, accepted, cutOff, wronged, trouble, reach, identities } = run
   // Whoever starts behind a step of the arbiter's clock that nobody who lives has found yet takes the time as it is.

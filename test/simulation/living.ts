@@ -1,7 +1,7 @@
 /**
- * E2b, as only a simulation can judge it, which knows who lives: nobody's lease is lapsed whose process runs, has not been
- * stopped or cut off from the arbiter, and could have renewed it. A clock that steps, commits that hang and rows that are
- * locked are no reasons. Watches; changes nothing.
+ * E2b, as only a simulation can judge it, because it knows which processes live. A lease must not lapse if its owner's process runs, was
+ * not stopped, was not cut off from the arbiter, and could have renewed it. Clock steps, hanging commits and locked rows are no excuse. It
+ * watches and changes nothing.
  */
 import type { Lapsed } from '../../src/ports/records.ts'
 import type { Timeline } from '../harness/timeline.ts'

@@ -1,6 +1,6 @@
 /**
- * `npm run simulate -- --schedules N --seed S`: plays schedules S, S+1, … and says what they reached. Ends with 1 if anything
- * is wrong with any of them, and with the command that plays that one again.
+ * `npm run simulate -- --schedules N --seed S`: runs schedules S, S+1, … and reports what they reached. If anything is wrong with one, it
+ * exits with 1 and prints the command that runs this one again.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * The ways between processes and stores: how long a message takes, and whether it gets through at all. Drawn from the
- * schedule's chance, one draw after another, so that the same run asks for the same draws.
+ * The network between processes and stores: how long a message takes, and whether it arrives. Each draw comes from the schedule's chance,
+ * so the same run makes the same draws.
  */
 import type { Port } from '../harness/crashing.ts'
 import type { Timeline } from '../harness/timeline.ts'

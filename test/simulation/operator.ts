@@ -1,6 +1,6 @@
 /**
- * The operator of a simulated world: looks for records of unknown outcome, learns from the upstream what became of them
- * and says so, releases what may be released, deletes what is settled. Keeps to what the commands of the product allow.
+ * The operator of a simulated world. It looks for records of unknown outcome, learns from the upstream what became of them, and resolves
+ * them. It also releases and deletes records, as far as the product's commands allow.
  */
 import { encodeHeaders } from '../../src/core/protocol/codec.ts'
 import { keptHeaders } from '../../src/core/headers/headers.ts'
@@ -17,7 +17,7 @@ export interface OperatorOptions {
   readonly timeline: Timeline
   readonly records: RecordStore
   readonly locks: LockStore
-  /** His command waits as any other; he comes again. */
+  /** Its command waits like any other, and it tries again later. */
   readonly hampered: () => boolean
   readonly route: GuardedRoute
   readonly keeper: HistoryKeeper

@@ -1,4 +1,4 @@
-/** How long anybody waits in a simulated world: the drivers for a reply, a client at most for its answer. Pure. */
+/** Timeouts in a simulated world: of drivers for a reply, and of a client for its answer. Pure. */
 import type { GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Port } from '../harness/crashing.ts'
 import type { Rules } from '../harness/history.ts'

@@ -1,7 +1,7 @@
 /**
- * One gateway process in virtual time: its own clocks, a pool in front of the upstream, a wire to every port. It can die,
- * be stopped and go on, be suspended with its machine. A dead process is told nothing more and calls nothing more; what it
- * had sent goes on without it. A stopped one finds everything waiting.
+ * One gateway process in virtual time: its own clocks, a pool in front of the upstream, a connection to every port. It can die, be stopped
+ * and continued, or be suspended with its machine. A dead process gets nothing and calls nothing, but what it had sent goes on. A stopped
+ * one finds everything waiting.
  */
 import type { Cancel, Clock, Random } from '../../src/ports/clock.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'

@@ -1,6 +1,6 @@
 /**
- * What a schedule reached: the states and turns that a simulation must come to before its silence means anything. Most are
- * read from the history; what the history does not show is told by the wires and by the gateway's own meter and log.
+ * What a schedule reached: the states and turns that a simulation must cover before its silence proves anything. Most are read from the
+ * history. The rest comes from the wires, and from the gateway's meter and log.
  */
 import type { Log, Meter, ProbeResult } from '../../src/ports/telemetry.ts'
 import type { AcceptResult } from '../../src/ports/inbox.ts'

@@ -1,7 +1,6 @@
 /**
- * Plays one schedule: gateways on simulated machines, clients, an operator, faults as they come; then a calm in which
- * everything must come to its end. Gives back the history and what it reached; judging is judge.ts. The same schedule
- * gives the same run, event by event.
+ * Runs one schedule: gateways on simulated machines, clients, an operator, and faults. Then comes a calm in which everything must end. It
+ * returns the history and what it reached. judge.ts judges it. The same schedule gives the same run, event by event.
  */
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { reconciler } from '../../src/background/reconciler.ts'

@@ -1,5 +1,5 @@
 /** What makes two requests of a route the same: as the file says it, checked, and with its defaults. */
-import { HOP_BY_HOP, isOurs, plainName } from '../../core/headers/fields.ts'
+import { HOP_BY_HOP, isGatewayField, plainName } from '../../core/headers/fields.ts'
 import { readPointer } from '../../core/json/pointer.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { headersRead } from '../../core/key/sources.ts'
@@ -95,6 +95,6 @@ function wrongHeader (name: string, ofKey: ReadonlySet<string>): string | null {
   if (CREDENTIALS.has(name)) return `cannot be ${name}: a credential may be renewed between two tries; scope says whose key it is`
   if (ofKey.has(name)) return `cannot be ${name}: the key is made of it, and another one is another record`
   if (HOP_BY_HOP.has(name)) return `cannot be ${name}: it belongs to one connection`
-  if (isOurs(plainName(name))) return `cannot be ${name}: only the gateway sends it on`
+  if (isGatewayField(plainName(name))) return `cannot be ${name}: only the gateway sends it on`
   return isLost(name) ? `cannot be ${name}: the upstream does not get that field as it came` : null
 }

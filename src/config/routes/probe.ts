@@ -1,7 +1,7 @@
 /** `probe` as it is written, checked against its surroundings and read into its policy. */
 import { readPointer } from '../../core/json/pointer.ts'
-import type { HopsPolicy, Mark, ProbePolicy, Template, TemplatePart, UpstreamPolicy } from '../../core/policy/policy.ts'
-import { isOurs, plainName } from '../../core/headers/fields.ts'
+import type { HopsPolicy, AnswerMark, ProbePolicy, Template, TemplatePart, UpstreamPolicy } from '../../core/policy/policy.ts'
+import { isGatewayField, plainName } from '../../core/headers/fields.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path, Read } from '../read/problem.ts'
 import type { IdempotencyFile, ProbeFile } from './schema.ts'
@@ -108,7 +108,7 @@ function wrongTemplate (text: string, path: Path): Mistake[] {
 
 function wrongHeader (name: string, value: string, path: Path): Mistake[] {
   const plain = plainName(name)
-  if (NO_FIELD.test(plain) || isOurs(plain)) {
+  if (NO_FIELD.test(plain) || isGatewayField(plain)) {
     return [mistake(path, 'is set by the gateway or by HTTP itself and cannot be overridden', 'key')]
   }
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return [mistake(path, 'has characters that no header may have')]
@@ -119,13 +119,13 @@ function wrongHeader (name: string, value: string, path: Path): Mistake[] {
 }
 
 /** null: a pointer that is none. */
-function readMark (written: string): Mark | null {
+function readMark (written: string): AnswerMark | null {
   if (written.startsWith('header:')) return { kind: 'header', name: written.slice('header:'.length).toLowerCase() }
   const pointer = readPointer(written.slice('json:'.length))
   return pointer === null ? null : { kind: 'json', pointer }
 }
 
-function marksOf ({ notFoundMark }: ProbeFile, { header }: HopsPolicy): Mark[] {
+function marksOf ({ notFoundMark }: ProbeFile, { header }: HopsPolicy): AnswerMark[] {
   const mark = notFoundMark === undefined ? null : readMark(notFoundMark)
   return [...(header === null ? [] : [{ kind: 'header', name: header } as const]), ...(mark === null ? [] : [mark])]
 }

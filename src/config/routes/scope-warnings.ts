@@ -2,7 +2,8 @@
  * What is right in a file, and worth a word at the start and from `onceway check`: scopes that hang on what changes, or
  * on what is not believed.
  */
-import { carrierOf, SIGNATURE } from '../../core/headers/carriers.ts'
+import { SIGNATURE } from '../../core/headers/carrier-kinds.ts'
+import { carrierOf } from '../../core/headers/carriers.ts'
 import { isForwarded, plainName, spelledName } from '../../core/headers/fields.ts'
 import type { ScopePolicy } from '../../core/policy/policy.ts'
 

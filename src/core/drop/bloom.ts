@@ -1,25 +1,24 @@
 /**
- * A Bloom filter's arithmetic: how many bits and probes a capacity and an error rate take, and which bits an id has. And
- * its window: two filters in turn, each for one window's time, looked at together; so an entry is remembered for at
- * least one window and at most two. Pure.
+ * The arithmetic of a Bloom filter: how many bits and probes a capacity and an error rate take, and which bits an id has. Two filters take
+ * turns, one window each, and both are read. So an entry is remembered for one to two windows. Pure.
  */
 
 export interface Geometry {
-  /** Of each of the two filters; a multiple of eight. */
+  /** In each of the two filters. A multiple of eight. */
   readonly bits: number
-  /** Bits of one entry. */
+  /** Bits per entry. */
   readonly probes: number
 }
 
-/** Of one filter: Redis makes one in one go, and serves nobody else meanwhile. */
+/** Of one filter. Redis allocates it in one command, and serves no other client meanwhile. */
 export const FILTER_BYTES_MAX = 64 * 1024 * 1024
 const FILTERS = 2
 const LN2 = Math.log(2)
 const BYTE_BITS = 8
 
 /**
- * An id that never came is taken for one that did with at most the probability `errorRate`, while no window has had more
- * than `capacity` entries: both filters are asked, so each one has half of it.
+ * A new id is taken for a known one with at most the probability `errorRate`, as long as no window has more than `capacity` entries. Both
+ * filters are read, so each one has half of it.
  */
 export function geometryOf ({ capacity, errorRate }: { readonly capacity: number, readonly errorRate: number }): Geometry {
   const bitsPerEntry = -Math.log(errorRate / FILTERS) / (LN2 * LN2)
@@ -31,17 +30,17 @@ export function filterBytes (size: { readonly capacity: number, readonly errorRa
   return geometryOf(size).bits / BYTE_BITS
 }
 
-/** Two independent numbers of so many bytes each: their sum, times the most probes there can be, is exact (2^53). */
+/** Two independent numbers of this many bytes. Their sum, times the largest number of probes, is exact (2^53). */
 const NUMBER_BYTES = 6
 
-/** Double hashing: the id is a SHA-256 already, and two of its parts give all the places there are. */
-export function placesOf (id: Buffer, { bits, probes }: Geometry): number[] {
+/** Double hashing: the id is already a SHA-256, and two parts of it give all bits. */
+export function bitPositions (id: Buffer, { bits, probes }: Geometry): number[] {
   const first = id.readUIntBE(0, NUMBER_BYTES) % bits
   const step = Math.max(1, id.readUIntBE(NUMBER_BYTES, NUMBER_BYTES) % bits)
   return Array.from({ length: probes }, (_, probe) => (first + probe * step) % bits)
 }
 
-/** Windows are counted from the clock's origin; a filter is that of every second one. */
+/** Windows are counted from the clock's origin. A filter serves every second window. */
 export function windowOf (nowMs: number, windowMs: number): number {
   return Math.floor(nowMs / windowMs)
 }

@@ -1,4 +1,4 @@
-/** How a body is read to be compared. What cannot be read as the policy wishes is read as bytes: always right, and only less forgiving. */
+/** How a body is read for comparison. If it cannot be read as the policy says, it is read as bytes: always right, but less tolerant. */
 import { canonicalJson, canonicalText, JSON_BYTES_MAX } from '../json/canonical.ts'
 import { lookInto } from '../json/pointer.ts'
 import type { Pointer, PointerTree } from '../json/pointer.ts'
@@ -6,7 +6,7 @@ import { isJson, mediaType } from '../headers/media-type.ts'
 import { multipartParts } from './multipart.ts'
 import type { FingerprintBody } from '../policy/policy.ts'
 
-/** Their order is part of an algorithm's number: append only. */
+/** Their order is part of an algorithm's number. Append only. */
 export const MODES = ['none', 'bytes', 'multipart', 'json'] as const
 export type Mode = typeof MODES[number]
 
@@ -18,7 +18,7 @@ export type Members =
   | { readonly kind: 'only', readonly pointers: readonly Pointer[] }
   | null
 
-/** A body with what it is said to be. */
+/** A body with its declared type. */
 export interface Content { readonly contentType: string | null, readonly body: Buffer }
 
 export function readBody (content: Content, wished: FingerprintBody, members: Members): Reading {
@@ -29,7 +29,7 @@ export function readBody (content: Content, wished: FingerprintBody, members: Me
 
 const NO_BODY: Reading = { mode: 'none', parts: [] }
 
-/** null: it cannot be read so. */
+/** null: it cannot be read in this mode. */
 export function readAs (content: Content, mode: Mode): Reading | null {
   switch (mode) {
     case 'none': return NO_BODY
@@ -53,8 +53,8 @@ function readDocument (body: Buffer, without: PointerTree | null): Reading | nul
 }
 
 /**
- * For each pointer whether it leads to something, and what that is: two parts, where a whole document is one. If none of them
- * does, the document is another one than the policy was written for, and all of it is compared.
+ * For each pointer two parts: whether it leads to a value, and that value. A whole document has one part. If no pointer leads to a value,
+ * the policy was written for another document, and the whole document is compared.
  */
 function readOnly (body: Buffer, pointers: readonly Pointer[]): Reading | null {
   if (body.length > JSON_BYTES_MAX) return null

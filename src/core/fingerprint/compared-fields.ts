@@ -1,26 +1,27 @@
 /**
- * Header fields that change what a request means though its method, target and body are the same, and how they are read from
- * its head in one pass. Fields that say who asks, what answer is wanted (Accept) or which try it is are none of these: they
- * change between retries, or change nothing that is done.
+ * Header fields that change the meaning of a request with the same method, target and body, and how they are read in one pass. Other fields
+ * are not compared. Those that name the caller, the wanted answer (Accept) or the try change between retries, or do not change what is
+ * done.
  */
 import { plainName } from '../headers/fields.ts'
 import { forwardedHosts, isForwardedHost } from '../headers/host.ts'
 import { OVERRIDE_FIELDS } from '../headers/method-override.ts'
-import { lastingPreferences } from '../headers/prefer.ts'
+import { nameFilter } from '../headers/name-filter.ts'
+import { operationPreferences } from '../headers/prefer.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 export interface ComparedFields {
   /** The part of `fingerprint.of` that they belong to. */
   readonly part: 'method' | 'semantics'
-  /** What another value would make of the same bytes. */
+  /** Why another value changes the meaning of the same bytes. */
   readonly why: string
   /** Lower case. */
   readonly names: readonly string[]
 }
 
 /**
- * Fixed with version 2 of the rules: one field more or less makes other fingerprints, and so another version. A version
- * selector that an upgraded client sends otherwise in its retry costs it a 422, and nothing is executed twice.
+ * Fixed with version 2 of the rules: one field more or less makes other fingerprints, and so needs another version. If an upgraded client
+ * sends another version selector in its retry, it gets a 422, and nothing is executed twice.
  */
 export const COMPARED_FIELDS: readonly ComparedFields[] = [
   { part: 'method', why: 'Frameworks read it in place of the method.', names: OVERRIDE_FIELDS },
@@ -80,15 +81,15 @@ export const COMPARED_FIELDS: readonly ComparedFields[] = [
   }
 ]
 
-/** What of a value is compared; a field of which nothing is left is not there. Others: the value as it came. */
+/** The parts of a value that are compared. A field without any part counts as absent. For other fields the value counts as it came. */
 const MEMBERS: ReadonlyMap<string, (value: string) => readonly string[]> = new Map([
   ['content-encoding', codings],
-  ['prefer', lastingPreferences]
+  ['prefer', operationPreferences]
 ])
 
 /** A line of a compared field. */
 export interface ComparedLine {
-  /** In lower case, as it came otherwise: servers differ in whether `X_Name` is one. */
+  /** In lower case, otherwise as it came. Servers differ in whether they accept `X_Name`. */
   readonly name: string
   readonly value: string
 }
@@ -96,16 +97,16 @@ export interface ComparedLine {
 export interface ComparedHead {
   /** The first line; null: none. */
   readonly contentType: string | null
-  /** The authority that the client asked, as it came: `:authority` (HTTP/2), else Host. */
+  /** The authority that the client requested, as it came: `:authority` (HTTP/2), else Host. */
   readonly host: string | null
-  /** What proxies say that it was, as it came: frameworks believe them. */
+  /** The hosts that proxies report, as they came: frameworks believe them. */
   readonly forwardedHosts: readonly string[]
-  /** In the order of the table; lines of one field in theirs. */
+  /** In the order of the table. Lines of one field keep their order. */
   readonly overriding: readonly ComparedLine[]
   readonly semantics: readonly ComparedLine[]
 }
 
-/** One pass. Nothing is made for fields that are not there. */
+/** One pass. Nothing is allocated for fields that are absent. */
 export function comparedHead (raw: RawHeaders): ComparedHead {
   let contentType: string | null = null
   let host: string | null = null
@@ -115,15 +116,15 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
     const value = raw[at + 1] ?? ''
-    if (!mayBeSought(name)) continue
+    if (!mayBeCompared(name)) continue
     const lower = name.toLowerCase()
     if (lower === 'content-type') contentType ??= value
     else if (lower === 'host') host ??= value
     else if (lower === ':authority') authority ??= value
     else if (isForwardedHost(lower)) (forwarded ??= []).push(...forwardedHosts(lower, value))
     else {
-      const place = PLACES.get(plainName(lower))
-      if (place !== undefined) (found ??= []).push(...linesOf(place, lower, value))
+      const entry = ENTRIES.get(plainName(lower))
+      if (entry !== undefined) (found ??= []).push(...linesOf(entry, lower, value))
     }
   }
   return {
@@ -135,27 +136,27 @@ export function comparedHead (raw: RawHeaders): ComparedHead {
   }
 }
 
-interface Place { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
-interface FoundLine extends ComparedLine { readonly place: Place }
+interface TableEntry { readonly plain: string, readonly order: number, readonly part: ComparedFields['part'] }
+interface FoundLine extends ComparedLine { readonly entry: TableEntry }
 
-const PLACES: ReadonlyMap<string, Place> = new Map(COMPARED_FIELDS
+const ENTRIES: ReadonlyMap<string, TableEntry> = new Map(COMPARED_FIELDS
   .flatMap(({ part, names }) => names.map((plain) => ({ plain, part })))
-  .map((place, order) => [place.plain, { ...place, order }]))
+  .map((entry, order) => [entry.plain, { ...entry, order }]))
 
 const NO_HOSTS: readonly string[] = []
 const NO_LINES: readonly ComparedLine[] = []
 
-function linesOf (place: Place, name: string, value: string): FoundLine[] {
-  const members = MEMBERS.get(place.plain)?.(value) ?? [value]
-  return members.map((member) => ({ place, name, value: member }))
+function linesOf (entry: TableEntry, name: string, value: string): FoundLine[] {
+  const members = MEMBERS.get(entry.plain)?.(value) ?? [value]
+  return members.map((member) => ({ entry, name, value: member }))
 }
 
-function ofPart (found: readonly FoundLine[] | null, part: Place['part']): readonly ComparedLine[] {
+function ofPart (found: readonly FoundLine[] | null, part: TableEntry['part']): readonly ComparedLine[] {
   if (found === null) return NO_LINES
-  return found.filter(({ place }) => place.part === part).sort((one, other) => one.place.order - other.place.order)
+  return found.filter(({ entry }) => entry.part === part).sort((one, other) => one.entry.order - other.entry.order)
 }
 
-/** A list, spelled one way (RFC 9110 8.4.1): `identity` is none, and the old names are the new ones. */
+/** The codings in one spelling (RFC 9110 8.4.1): `identity` is left out, and old names become the new ones. */
 function codings (value: string): string[] {
   return value
     .split(',')
@@ -164,27 +165,6 @@ function codings (value: string): string[] {
     .map((coding) => coding === 'x-gzip' ? 'gzip' : coding === 'x-compress' ? 'compress' : coding)
 }
 
-// ---------------------------------------------------------------- most names are told by their length and ends
-
-const SOUGHT = [...PLACES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded']
-const CHARS_MAX = Math.max(...SOUGHT.map(({ length }) => length))
-/** By length: a bit for the first character of each name that is looked for, and one for the last. */
-const FIRST = endsOf((name) => name.charCodeAt(0))
-const LAST = endsOf((name) => name.charCodeAt(name.length - 1))
-
-function endsOf (codeOf: (name: string) => number): Int32Array {
-  const bits = new Int32Array(CHARS_MAX + 1)
-  for (const name of SOUGHT) bits[name.length] = (bits[name.length] ?? 0) | bitOf(codeOf(name))
-  return bits
-}
-
-/** The same for a letter and its capital. */
-function bitOf (code: number): number {
-  return 1 << (code & 31)
-}
-
-function mayBeSought (name: string): boolean {
-  const { length } = name
-  if (length === 0 || length > CHARS_MAX) return false
-  return ((FIRST[length] ?? 0) & bitOf(name.charCodeAt(0))) !== 0 && ((LAST[length] ?? 0) & bitOf(name.charCodeAt(length - 1))) !== 0
-}
+const mayBeCompared = nameFilter([
+  ...ENTRIES.keys(), 'content-type', 'host', ':authority', 'x-forwarded-host', 'x-original-host', 'forwarded'
+])

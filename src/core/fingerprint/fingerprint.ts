@@ -1,7 +1,6 @@
 /**
- * What exactly was asked, as one SHA-256 over length-framed parts. Equal fingerprints mean the same request; `alg` says
- * how a fingerprint was made, so that a row written under another policy or by another build is compared under its own
- * algorithm (P9).
+ * What exactly was requested, as one SHA-256 over length-framed parts. Equal fingerprints mean the same request. `alg` says how a
+ * fingerprint was made, so a row written under another policy or by another build is compared under its own algorithm (P9).
  */
 import { hash } from 'node:crypto'
 import { comparedHead } from './compared-fields.ts'
@@ -19,7 +18,7 @@ import type { Fingerprint, RawHeaders } from '../record/record.ts'
 import type { Rules } from '../record/rules.ts'
 
 /** The request as it came. */
-export interface Asked {
+export interface ComparedRequest {
   readonly method: string
   /** Raw, with its query. */
   readonly target: string
@@ -28,61 +27,63 @@ export interface Asked {
 }
 
 /** Makes the fingerprint of a request under a route's policy. */
-export function fingerprintOf (asked: Asked, policy: FingerprintPolicy, rules: Rules): Fingerprint {
+export function fingerprintOf (request: ComparedRequest, policy: FingerprintPolicy, rules: Rules): Fingerprint {
   const plan = planOf(policy, rules)
-  const head = headOf(asked, plan.version)
-  const reading = readBody({ contentType: head.contentType, body: asked.body }, plan.body, plan.parameters?.members ?? null)
+  const head = headOf(request, plan.version)
+  const reading = readBody({ contentType: head.contentType, body: request.body }, plan.body, plan.parameters?.members ?? null)
   if (plan.parameters === null) {
     const alg = encodeAlg(plan, reading.mode)
-    return { alg, value: digest(asked, alg, head, plan.bits, reading) }
+    return { alg, value: digest(request, alg, head, plan.bits, reading) }
   }
   const { alg, text, headers } = plan.parameters
   const framed: Framed = [DOMAIN, text]
-  pushParts(framed, asked, head, plan.bits, reading.mode)
-  pushHeaders(framed, asked.rawHeaders, headers)
+  pushParts(framed, request, head, plan.bits, reading.mode)
+  pushHeaders(framed, request.rawHeaders, headers)
   return { alg, value: framedDigest([...framed, reading.mode, ...reading.parts]) }
 }
 
-export type FingerprintUnder =
+export type RecomputedFingerprint =
   | { readonly kind: 'value', readonly value: Buffer }
-  /** This request cannot have been fingerprinted so: it is another one. */
+  /** A request with this fingerprint cannot be read like this one, so it is another request. */
   | { readonly kind: 'different' }
-  /** An algorithm of another build, or with the parameters of another policy: cannot be compared, so never executed and never replayed. */
+  /**
+   * An algorithm of another build, or with parameters of another policy. It cannot be compared, so it is never executed and never replayed.
+   */
   | { readonly kind: 'unknown' }
 
-/** Makes the fingerprint again, under the algorithm that a row was written with. */
-export function fingerprintUnder (asked: Asked, alg: number): FingerprintUnder {
+/** Makes the fingerprint again, with the algorithm of a row. */
+export function recomputeFingerprint (request: ComparedRequest, alg: number): RecomputedFingerprint {
   const known = decodeAlg(alg)
   if (known === null) return { kind: 'unknown' }
-  const head = headOf(asked, known.version)
-  const reading = readAs({ contentType: head.contentType, body: asked.body }, known.mode)
-  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(asked, alg, head, known.bits, reading) }
+  const head = headOf(request, known.version)
+  const reading = readAs({ contentType: head.contentType, body: request.body }, known.mode)
+  return reading === null ? { kind: 'different' } : { kind: 'value', value: digest(request, alg, head, known.bits, reading) }
 }
 
-/** `mine` is this request's fingerprint, `theirs` the one that stands in the row or copy. */
-export function sameRequest (asked: Asked, mine: Fingerprint, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
+/** `mine` is this request's fingerprint, `theirs` the one in the row or copy. */
+export function sameRequest (request: ComparedRequest, mine: Fingerprint, theirs: Fingerprint): 'same' | 'different' | 'unknown' {
   if (mine.alg === theirs.alg) return mine.value.equals(theirs.value) ? 'same' : 'different'
-  const again = fingerprintUnder(asked, theirs.alg)
+  const again = recomputeFingerprint(request, theirs.alg)
   if (again.kind !== 'value') return again.kind
   return again.value.equals(theirs.value) ? 'same' : 'different'
 }
 
-/** What is compared under these rules: version 1 knows neither `host` nor `semantics`. */
+/** The parts that are compared under these rules. Version 1 knows neither `host` nor `semantics`. */
 export function comparedParts (policy: FingerprintPolicy, rules: Rules): readonly FingerprintPart[] {
   return versionOf(policy, rules) === 1 ? policy.of.filter((part) => part !== 'host' && part !== 'semantics') : policy.of
 }
 
 // ---------------------------------------------------------------- the algorithm's number
 
-/** How the same words are hashed: raised when they would be hashed to something else. */
+/** Version of the hashing. It is raised if the same words would get another hash. */
 type Version = 1 | 2
 
-/** Of the parts, the body apart; and that the query's order does not count. */
+/** One bit for each part but the body, and one for "the query's order does not count". */
 const BITS = { method: 1, target: 2, mediaType: 4, host: 8, semantics: 16, unordered: 32 } as const
 const BITS_OF: Readonly<Record<Version, number>> = { 1: 0b111, 2: 0b111111 }
-/** The version stands in the high byte, and the body's mode above the parts: at most 32767, a smallint. */
+/** The version is in the high byte, and the body's mode above the parts. The largest value is 32767, a smallint. */
 const MODE_SHIFT: Readonly<Record<Version, number>> = { 1: 4, 2: 6 }
-/** Of two bits for the mode; all are taken. */
+/** Two bits for the mode. All are used. */
 const MODE_MASK = 0b11
 
 interface Algorithm { readonly version: Version, readonly mode: Mode, readonly bits: number }
@@ -91,7 +92,7 @@ function encodeAlg ({ version, bits }: Omit<Algorithm, 'mode'>, mode: Mode): num
   return version << 8 | MODES.indexOf(mode) << MODE_SHIFT[version] | bits
 }
 
-/** null: not a number that this build writes for a policy without parameters. */
+/** null: this build does not write this number for a policy without parameters. */
 function decodeAlg (alg: number): Algorithm | null {
   const version = alg >> 8
   if (!Number.isInteger(alg) || (version !== 1 && version !== 2)) return null
@@ -103,12 +104,12 @@ function decodeAlg (alg: number): Algorithm | null {
 // ---------------------------------------------------------------- the policy
 
 /**
- * What no number says: members, fields. `alg` is one of a range of its own, and says only that it is probably the same policy;
- * `text`, which is part of what is hashed, says that it is.
+ * Members and fields, which no number can express. `alg` is from a range of its own, and only says that the policy is probably the same.
+ * `text` is part of the hashed bytes, and proves it.
  */
 interface Parameters { readonly alg: number, readonly text: string, readonly members: Members, readonly headers: readonly string[] }
 
-/** A policy as it is applied. */
+/** A policy in the form in which it is applied. */
 interface Plan { readonly version: Version, readonly bits: number, readonly body: FingerprintBody, readonly parameters: Parameters | null }
 
 const PARAMETERS_FROM = 0x4000
@@ -116,7 +117,7 @@ const PARAMETERS_DIGEST_MASK = 0x3fff
 
 const PLANS: Readonly<Record<Version, WeakMap<FingerprintPolicy, Plan>>> = { 1: new WeakMap(), 2: new WeakMap() }
 
-/** Once for each policy. */
+/** Made once per policy. */
 function planOf (policy: FingerprintPolicy, rules: Rules): Plan {
   const version = versionOf(policy, rules)
   const known = PLANS[version].get(policy)
@@ -126,7 +127,7 @@ function planOf (policy: FingerprintPolicy, rules: Rules): Plan {
   return plan
 }
 
-/** No gateway of an earlier release serves a policy that says one of these: its file would not be read. */
+/** No gateway of an earlier release serves a policy with one of these: it would not accept the file. */
 function versionOf ({ query, ignore, only, headers }: FingerprintPolicy, rules: Rules): Version {
   return query === undefined && ignore === undefined && only === undefined && headers === undefined ? rules : 2
 }
@@ -154,29 +155,29 @@ function membersOf (ignored: readonly string[] = [], compared: readonly string[]
 const DOMAIN = 'onceway:fingerprint'
 type Framed = Array<string | Buffer>
 
-/** What is looked at in the head. `fields` null: version 1, which looks at nothing but the media type. */
+/** What is read from the head. `fields` null: version 1, which reads only the media type. */
 interface Head { readonly contentType: string | null, readonly fields: ComparedHead | null }
 
-function headOf ({ rawHeaders }: Asked, version: Version): Head {
+function headOf ({ rawHeaders }: ComparedRequest, version: Version): Head {
   if (version === 1) return { contentType: headerValue(rawHeaders, 'content-type'), fields: null }
   const fields = comparedHead(rawHeaders)
   return { contentType: fields.contentType, fields }
 }
 
-function digest (asked: Asked, alg: number, head: Head, bits: number, reading: Reading): Buffer {
+function digest (request: ComparedRequest, alg: number, head: Head, bits: number, reading: Reading): Buffer {
   const framed: Framed = [DOMAIN, String(alg)]
-  pushParts(framed, asked, head, bits, reading.mode)
+  pushParts(framed, request, head, bits, reading.mode)
   framed.push(...reading.parts)
   return framedDigest(framed)
 }
 
-function pushParts (framed: Framed, asked: Asked, { contentType, fields }: Head, bits: number, mode: Mode): void {
-  if (fields === null) pushPartsOfOne(framed, asked, contentType, bits)
-  else pushPartsOfTwo(framed, asked, fields, bits, mode)
+function pushParts (framed: Framed, request: ComparedRequest, { contentType, fields }: Head, bits: number, mode: Mode): void {
+  if (fields === null) pushPartsOfOne(framed, request, contentType, bits)
+  else pushPartsOfTwo(framed, request, fields, bits, mode)
 }
 
-/** Version 1. Rows of it are compared for as long as there are any. */
-function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType: string | null, bits: number): void {
+/** Version 1. It stays for as long as there are rows of it. */
+function pushPartsOfOne (framed: Framed, { method, target }: ComparedRequest, contentType: string | null, bits: number): void {
   if ((bits & BITS.method) !== 0) framed.push(method)
   if ((bits & BITS.target) !== 0) framed.push(originForm(target))
   if ((bits & BITS.mediaType) !== 0) framed.push(contentType === null ? 'absent' : 'present', mediaType(contentType))
@@ -184,7 +185,7 @@ function pushPartsOfOne (framed: Framed, { method, target }: Asked, contentType:
 
 function pushPartsOfTwo (
   framed: Framed,
-  { method, target }: Asked,
+  { method, target }: ComparedRequest,
   { contentType, host, forwardedHosts, overriding, semantics }: ComparedHead,
   bits: number,
   mode: Mode
@@ -194,7 +195,7 @@ function pushPartsOfTwo (
     pushLines(framed, overriding)
   }
   if ((bits & BITS.target) !== 0) pushTarget(framed, originForm(target), (bits & BITS.unordered) !== 0)
-  // Compared byte for byte, a body with the same bytes has another meaning under another boundary.
+  // If a body is compared byte for byte, another boundary gives the same bytes another meaning.
   if ((bits & BITS.mediaType) !== 0) {
     framed.push(contentType === null ? 'absent' : 'present', contentType === null ? '' : comparedMediaType(contentType, mode === 'bytes'))
   }
@@ -202,7 +203,7 @@ function pushPartsOfTwo (
   if ((bits & BITS.semantics) !== 0) pushLines(framed, semantics)
 }
 
-/** Behind their number, so that no line can be taken for what follows. */
+/** The number of lines comes first, so that no line can be taken for what follows. */
 function pushLines (framed: Framed, lines: readonly ComparedLine[]): void {
   framed.push(String(lines.length))
   for (const { name, value } of lines) framed.push(name, value)
@@ -218,14 +219,14 @@ function pushTarget (framed: Framed, target: string, unordered: boolean): void {
   framed.push(target.slice(0, target.length - query.length), String(pairs.length), ...pairs)
 }
 
-/** (RFC 9112 3.2.2: the target's own host wins over Host.) */
+/** The target's own host wins over Host (RFC 9112 3.2.2). */
 function pushHost (framed: Framed, host: string | null, forwarded: readonly string[]): void {
-  const asked = host === null ? '' : comparedHost(host)
-  if (forwarded.length === 0) framed.push(asked)
-  else framed.push(Array.from(new Set([asked, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
+  const own = host === null ? '' : comparedHost(host)
+  if (forwarded.length === 0) framed.push(own)
+  else framed.push(Array.from(new Set([own, ...forwarded.map(comparedHost)].filter((name) => name !== ''))).join(','))
 }
 
-/** Each field's lines behind their number: none differs from an empty one. */
+/** The number of lines of each field comes first: an absent field differs from an empty one. */
 function pushHeaders (framed: Framed, rawHeaders: RawHeaders, names: readonly string[]): void {
   for (const name of names) {
     const lines = headerLines(rawHeaders, name)

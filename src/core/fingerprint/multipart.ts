@@ -1,18 +1,18 @@
 /**
- * A multipart/form-data body as its parts, so that two sendings that differ only in the boundary they drew are one
- * request. Strict on purpose: a body with anything outside its parts, or with a boundary that another reader could find
- * elsewhere, has no parts here and is compared byte for byte. Never decodes a part.
+ * A multipart/form-data body as its parts, so that two sendings that differ only in the boundary are one request. It is strict: a body with
+ * anything outside its parts has no parts here. The same holds for a boundary that another reader could find elsewhere. Such a body is
+ * compared byte for byte. Parts are never decoded.
  */
 import { parametersOf } from '../headers/media-type.ts'
 
 /** RFC 2046 5.1.1. */
 const BOUNDARY_CHARS_MAX = 70
-/** Forms have dozens of fields; beyond this the body is compared as bytes. */
+/** Forms have dozens of fields. A body with more parts is compared as bytes. */
 export const PARTS_MAX = 1000
 
 /**
- * The parts, each its header block and content as they came; null unless the body is exactly
- * `--boundary CRLF part (CRLF --boundary CRLF part)* CRLF --boundary--` with an optional last CRLF.
+ * The parts, each with its header block and content as they came. null unless the body is exactly `--boundary CRLF part (CRLF --boundary
+ * CRLF part)* CRLF --boundary--` with an optional last CRLF.
  */
 export function multipartParts (contentType: string | null, body: Buffer): Buffer[] | null {
   const boundary = contentType === null ? null : boundaryOf(contentType)
@@ -24,7 +24,7 @@ export function multipartParts (contentType: string | null, body: Buffer): Buffe
   while (startsWith(body, CRLF, at)) {
     const start = at + CRLF.length
     const next = body.indexOf(delimiter, start)
-    // Every occurrence must be a delimiter on a line of its own: a lenient reader would end the part there.
+    // Every occurrence must be a delimiter on a line of its own. A lenient reader would end the part there.
     if (next < start + CRLF.length || !startsWith(body, CRLF, next - CRLF.length) || parts.length === PARTS_MAX) return null
     parts.push(body.subarray(start, next - CRLF.length))
     at = next + delimiter.length
@@ -47,7 +47,7 @@ function endsAt (body: Buffer, at: number): boolean {
 }
 
 const FORM_DATA = /^\s*multipart\/form-data\s*(?=;|$)/i
-/** bchars of RFC 2046, where a space may not be the last. */
+/** bchars of RFC 2046. The last one must not be a space. */
 const BOUNDARY = /^[A-Za-z0-9'()+_,./:=? -]*[A-Za-z0-9'()+_,./:=?-]$/
 
 /** The one boundary of a multipart/form-data media type, or null. */

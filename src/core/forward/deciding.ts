@@ -1,7 +1,7 @@
 /**
- * Which fields decide something of a request: its key, whose it is, what is compared, who signed it, in which order it
- * stands. The upstream receives these as they were read, or it would act on another request than the one that was looked
- * up. Names only, all lower case; made once for a policy, never for a request.
+ * Which fields decide about a request: its key, its scope, what is compared, who signed it, and its order. The upstream must receive them
+ * as they were read. Otherwise it would act on another request than the one that was looked up. Names only, in lower case. Made once per
+ * policy, never per request.
  */
 import { COMPARED_FIELDS } from '../fingerprint/compared-fields.ts'
 import { CARRIERS_DECIDE, COMPARED, FRAMING, HOP_BY_HOP, isForwarded, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
@@ -13,50 +13,50 @@ import { signatureHeaders, verifierOf } from '../headers/signature.ts'
 
 export interface FieldRules {
   /**
-   * Go on whatever Connection lists. An intermediary removes what is listed (RFC 9110 7.6.1), but then a client would say
-   * which fields the upstream gets to see behind the decision that rests on them.
+   * Forwarded even if Connection lists them. An intermediary removes listed fields (RFC 9110 7.6.1). But then a client could hide the
+   * deciding fields from the upstream.
    */
   readonly kept: ReadonlySet<string>
-  /** Plain names ({@link plainName}) that have a meaning in one spelling alone. */
-  readonly taken: ReadonlySet<string>
-  /** Of those, the ones that a route spells otherwise (`header:X_User`): there the plain spelling is the look-alike. */
-  readonly respelt: ReadonlySet<string>
-  /** A second line of one of these is two answers to one question, and whoever reads the first line would not see it. */
-  readonly once: readonly string[]
-  /** Decide, and are believed from trusted proxies alone. */
-  readonly vouched: readonly string[]
+  /** Plain names ({@link plainName}) that have a meaning in one spelling only. */
+  readonly reserved: ReadonlySet<string>
+  /** Names among them that a route spells otherwise (`header:X_User`). There the plain spelling is the look-alike. */
+  readonly respelled: ReadonlySet<string>
+  /** Fields that may have one line only. A reader of the first line would not see a second one. */
+  readonly single: readonly string[]
+  /** Deciding fields that are believed only from trusted proxies. */
+  readonly trustedOnly: readonly string[]
 }
 
-/** Of what passes through: of every route to the same upstream, which reads a field the same wherever it comes from. */
+/** The rules for unguarded requests: those of every route to the same upstream, which reads a field the same on each of them. */
 export function rulesOfAll (policies: readonly IdempotencyPolicy[]): FieldRules {
   return rulesFor({
     own: policies.flatMap(namesOf),
-    // Who reads a carrier by its usual name means that one, whatever a header of the configuration is called.
+    // A reader of a carrier by its usual name means the carrier, even if the configuration has a header of that name.
     usual: policies.some(({ scope }) => scope.kind === 'credential') ? CARRIERS_DECIDE : [],
-    once: policies.flatMap(({ key }) => key.sources.flatMap(headersPassing))
+    single: policies.flatMap(({ key }) => key.sources.flatMap(headersPassing))
   })
 }
 
-/** Where nothing else is known of a route. */
+/** The rules if only the key header is known. */
 export function rulesOfKey (header: string): FieldRules {
-  return rulesFor({ own: [header], usual: [], once: [] })
+  return rulesFor({ own: [header], usual: [], single: [] })
 }
 
-function rulesFor ({ own: names, usual, once }: {
+function rulesFor ({ own: names, usual, single }: {
   readonly own: readonly string[]
   readonly usual: Iterable<string>
-  readonly once: readonly string[]
+  readonly single: readonly string[]
 }): FieldRules {
   const own = new Set([...names.filter(isCopied), ...usual])
-  const respelt = new Set([...own].map(plainName).filter((plain) => !own.has(plain)))
-  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter((name) => !respelt.has(name))
+  const respelled = new Set([...own].map(plainName).filter((plain) => !own.has(plain)))
+  const known = [USUAL_KEY_HEADER, ...CARRIERS_DECIDE, ...COMPARED, ...ALL_COMPARED].filter((name) => !respelled.has(name))
   const kept = new Set([...known, ...own])
   return {
     kept,
-    taken: new Set([...[...kept].map(plainName), ...FRAMING, ...HOP_BY_HOP]),
-    respelt,
-    once: [...new Set([...COMPARED, ...once])],
-    vouched: names.filter((name) => isForwarded(plainName(name)))
+    reserved: new Set([...[...kept].map(plainName), ...FRAMING, ...HOP_BY_HOP]),
+    respelled,
+    single: [...new Set([...COMPARED, ...single])],
+    trustedOnly: names.filter((name) => isForwarded(plainName(name)))
   }
 }
 
@@ -64,7 +64,7 @@ const ALL_COMPARED = COMPARED_FIELDS.flatMap(({ names }) => names)
 
 const RULES = new WeakMap<IdempotencyPolicy, FieldRules>()
 
-/** Of one route. */
+/** The rules of one route. */
 export function rulesOf (policy: IdempotencyPolicy): FieldRules {
   const made = RULES.get(policy)
   if (made !== undefined) return made
@@ -73,7 +73,7 @@ export function rulesOf (policy: IdempotencyPolicy): FieldRules {
   return rules
 }
 
-/** Every name that the configuration makes decisive. */
+/** Every name that the configuration makes deciding. */
 function namesOf (policy: IdempotencyPolicy): readonly string[] {
   const { key, scope, fingerprint, inbox } = policy
   const verify = verifierOf(policy)
@@ -87,25 +87,24 @@ function namesOf (policy: IdempotencyPolicy): readonly string[] {
   ]
 }
 
-/** Framing is written anew and a connection's fields end here, whoever reads them. */
+/** Framing is written anew, and a connection's fields end here. This does not depend on the reader. */
 function isCopied (name: string): boolean {
   return !(FRAMING as readonly string[]).includes(name) && (!HOP_BY_HOP.has(name) || CARRIERS_DECIDE.has(name))
 }
 
 /**
- * Would a server that folds names take this one for another that has a meaning? Nothing is looked up for a name without
- * an odd character.
+ * Whether a server that folds names would take this field for another with a meaning. A name without unusual characters needs no look-up.
  */
-export function isLookAlike (lower: string, plain: string, { kept, taken, respelt }: FieldRules): boolean {
-  if (plain === lower) return respelt.size > 0 && respelt.has(lower)
-  return taken.has(plain) && !kept.has(lower)
+export function isLookAlike (lower: string, plain: string, { kept, reserved, respelled }: FieldRules): boolean {
+  if (plain === lower) return respelled.size > 0 && respelled.has(lower)
+  return reserved.has(plain) && !kept.has(lower)
 }
 
-/** Why a guarded request cannot be decided on by its fields as they will reach the upstream, or null. Never echoes a value. */
-export function decidingRefusal (rawHeaders: RawHeaders, { once, vouched }: FieldRules, trusted: boolean): string | null {
-  const twice = once.find((name) => headerLines(rawHeaders, name).length > 1)
+/** Why a guarded request cannot be decided by its fields, as they will reach the upstream. null: it can. Never repeats a value. */
+export function decidingRefusal (rawHeaders: RawHeaders, { single, trustedOnly }: FieldRules, trusted: boolean): string | null {
+  const twice = single.find((name) => headerLines(rawHeaders, name).length > 1)
   if (twice !== undefined) return `The request has more than one ${twice} header line.`
-  const unbelieved = trusted ? undefined : vouched.find((name) => headerLines(rawHeaders, name).length > 0)
+  const unbelieved = trusted ? undefined : trustedOnly.find((name) => headerLines(rawHeaders, name).length > 0)
   return unbelieved === undefined
     ? null
     : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`

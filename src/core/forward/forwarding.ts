@@ -1,10 +1,12 @@
 /**
- * A request's header fields on their way to the upstream, guarded or passed through: what is removed on every path, what
- * the gateway adds. Never lets a field through that claims to be the gateway's, and never changes another's value.
+ * A request's header fields on their way to the upstream, guarded or not: which are removed on every path, and which the gateway adds. A
+ * field that claims to be the gateway's is never forwarded. The values of other fields never change.
  */
 import { isLookAlike, rulesOfKey } from './deciding.ts'
 import type { FieldRules } from './deciding.ts'
-import { CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isOurs, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
+import {
+  CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isGatewayField, plainName, USUAL_KEY_HEADER
+} from '../headers/fields.ts'
 import type { VerifyPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import { verifiedField } from '../headers/signature.ts'
@@ -14,9 +16,9 @@ export interface Forwarded {
   /** The peer's address. */
   readonly for: string
   readonly proto: string
-  /** The Host that the client asked for; null: none. */
+  /** The Host that the client requested. null: none. */
   readonly host: string | null
-  /** The peer is one of `trustProxies`: what it forwarded is kept and added to; otherwise it is removed. */
+  /** Whether the peer is one of `trustProxies`. If it is, its forwarded fields are kept and extended. Otherwise they are removed. */
   readonly trusted: boolean
 }
 
@@ -24,29 +26,29 @@ export interface PassthroughAdditions {
   readonly requestId: string
   readonly forwarded: Forwarded
   readonly host: 'upstream' | 'preserve'
-  /** What decides where this request goes. Absent: what everybody knows to decide. */
+  /** Which fields decide about this request. Absent: those that always decide. */
   readonly rules?: FieldRules
-  /** Static fields of the upstream; replace the client's of the same name. */
+  /** Static fields of the upstream. They replace the client's fields of the same name. */
   readonly extra: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 export interface GuardedAdditions extends PassthroughAdditions {
-  /** Its id in base64url; null: there is none. `attempt` null: nobody counts them. */
+  /** The record's id in base64url. null: there is no record. `attempt` null: attempts are not counted. */
   readonly record: { readonly id: string, readonly attempt: number | null } | null
-  /** Mode drop: it went through before. */
+  /** Mode drop: the event went through before. */
   readonly duplicate?: boolean
-  /** Its signature was good: under this scheme. */
+  /** The scheme under which the signature was verified. */
   readonly verified?: VerifyPolicy | null
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
-  /** Not written: undici frames the body by its Buffer, and sends `Content-Length: 0` where a method expects content. */
+  /** Not written. undici frames the body by its Buffer, and sends `Content-Length: 0` if a method expects content. */
   readonly bodyBytes?: number
 }
 
-/** A streamed request: framed as it came. */
+/** A streamed request, framed as it came. */
 export interface StreamedAdditions extends PassthroughAdditions {
-  /** The client's own Content-Length; null: its body has none, or there is no body. */
+  /** The client's own Content-Length. null: the body has none, or there is no body. */
   readonly contentLength: string | null
 }
 
@@ -55,7 +57,7 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length'])
 const NOTHING: ReadonlySet<string> = new Set()
 const ACCEPT_ENCODING: ReadonlySet<string> = new Set(['accept-encoding'])
 
-/** A guarded request's fields as a flat list for undici: the client's in their order, then the gateway's. */
+/** The fields of a guarded request as a flat list for undici: the client's in order, then the gateway's. */
 export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
   const { keyHeader, forwardKey, rules = rulesOfKey(keyHeader) } = add
   const trail = new Trail(add, rules)
@@ -64,13 +66,13 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
   if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
   if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')
   if (add.verified != null) sent.push(...verifiedField(add.verified))
-  // What comes is kept and replayed as it is, to clients that may not know the coding the first one asked for.
+  // The answer is stored and replayed as it is. Later clients may not know the coding that the first one requested.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
   for (const [name, value] of trail.fields()) sent.push(name, value)
   return sent
 }
 
-/** The same for a streamed request, which the client frames and whose answer nobody keeps. */
+/** The same for a streamed request, which the client frames and whose answer is not stored. */
 export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditions): string[] {
   const { rules = rulesOfKey(USUAL_KEY_HEADER) } = add
   const trail = new Trail(add, rules)
@@ -80,10 +82,10 @@ export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditio
   return sent
 }
 
-interface Copying { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
+interface CopyOptions { readonly trail: Trail, readonly rules: FieldRules, readonly without: ReadonlySet<string> }
 
-/** The client's own fields that go on, in their order and as they were written. */
-function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: Copying): string[] {
+/** The client's own fields that go on, in order and as they were written. */
+function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules, without }: CopyOptions): string[] {
   const listed = connectionListed(raw)
   const sent: string[] = []
   for (let at = 0; at + 1 < raw.length; at += 2) {
@@ -98,19 +100,19 @@ function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules
   return sent
 }
 
-/** On every path: connection fields, what claims to be ours, look-alikes. */
+/** Removed on every path: connection fields, fields that claim to be the gateway's, look-alikes. */
 function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
-  if (isOurs(plain) || isLookAlike(lower, plain, rules)) return true
+  if (isGatewayField(plain) || isLookAlike(lower, plain, rules)) return true
   return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
 }
 
-/** Via, X-Forwarded-*, X-Request-Id and the static fields: what was there is taken in, what is to be sent comes out. */
+/** Via, X-Forwarded-*, X-Request-Id and the static fields. It collects the fields that came, and yields the fields to send. */
 class Trail {
   readonly #add: PassthroughAdditions
   readonly #rules: FieldRules
   readonly #static: StaticFields
   readonly #came = new Map<string, string>()
-  /** Of the client's, which decided: passed on by the copying. */
+  /** Whether the client's X-Request-Id decides on this route. Then it is copied. */
   #hasRequestId = false
 
   constructor (add: PassthroughAdditions, rules: FieldRules) {
@@ -123,9 +125,9 @@ class Trail {
     return this.#static.plain.has(lower)
   }
 
-  /** true: the field is not to be copied; it is replaced, dropped, or comes back in {@link fields}. */
+  /** true: the field is not copied. It is replaced, dropped, or returned by {@link fields}. */
   takes (lower: string, plain: string, value: string): boolean {
-    // Beside a field of the operator's a look-alike of it would be the client's word for his.
+    // Beside a static field, a look-alike would let the client override the operator's value.
     if (this.#static.plain.size > 0 && this.#static.plain.has(plain)) return true
     if (plain === 'x-request-id') {
       if (lower !== plain) return !this.#rules.kept.has(lower)
@@ -165,7 +167,7 @@ interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: R
 const NO_FIELDS: StaticFields = { plain: new Set(), fields: [] }
 
 function staticFields (extra: PassthroughAdditions['extra']): StaticFields {
-  const sent = extra.filter(([name]) => !isOurs(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
+  const sent = extra.filter(([name]) => !isGatewayField(plainName(name)) && !NEVER_STATIC.has(name.toLowerCase()))
   const fields = [...new Map(sent.map((field) => [field[0].toLowerCase(), field])).values()]
   return { plain: new Set(fields.map(([name]) => plainName(name))), fields }
 }

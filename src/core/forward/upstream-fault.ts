@@ -1,9 +1,6 @@
-/**
- * Why no connection to an upstream came to be, as the log says it: the code, and behind it what helps, where the code
- * alone does not say.
- */
+/** Explains in the log why a connection to an upstream failed: the code, and advice if the code alone is not clear. */
 
-/** Node's codes (OpenSSL's X509_V_ERR_…); of several words the last one. Others say enough. */
+/** Node's codes (OpenSSL's X509_V_ERR_…). Of several words the last one counts. Other codes are clear by themselves. */
 export function explained (code: string, upstream: string): string {
   const help = helpWith(code.slice(code.lastIndexOf(' ') + 1), upstream)
   return help === null ? code : `${code}: ${help}`

@@ -1,12 +1,12 @@
 /**
- * A Host, or what a proxy says of it: whether it is one, and read in two ways: as one of several applications, and as
- * what was asked of the one. Both without case and final dot.
+ * Checks a Host, or the host that a proxy reports, and reads it in two ways. One tells applications apart, the other is part of a
+ * fingerprint. Both ignore case and a final dot.
  */
 
-/** 80 and 443: the gateway cannot know which of the two schemes the client used in front of what ends its TLS. */
+/** 80 and 443: the gateway cannot know which scheme the client used in front of the hop that ends TLS. */
 const DEFAULT_PORT = /:(?:80|443)?$/
 
-/** The application's: with its port, but for the one that its scheme has by itself. */
+/** The host that tells applications apart: with its port, unless it is the default port of a scheme. */
 export function plainHost (host: string): string {
   const name = host.trim().toLowerCase().replace(DEFAULT_PORT, '')
   const port = /:[0-9]+$/.exec(name)?.[0] ?? ''
@@ -15,12 +15,12 @@ export function plainHost (host: string): string {
 
 const PORT = /:[0-9]*$/
 const FINAL_DOT = /\.$/
-/** In brackets, as IPv6 has them, or four numbers: no name ends in one (RFC 1123 2.1). */
+/** In brackets (IPv6), or four numbers. No name ends in a number (RFC 1123 2.1). */
 const ADDRESS = /^\[|^[0-9.]+$/
 
 /**
- * What was asked: a name, without its port. An address names the gateway, of which there may be several, and clients that choose
- * among them themselves try again at another one; so it counts as no name. '': there is none.
+ * The host for a fingerprint: a name without its port. '': there is none. An address counts as no name. It names one of several gateways,
+ * and a client that chooses among them retries at another one.
  */
 export function comparedHost (host: string): string {
   if (host === last.host) return last.compared
@@ -28,7 +28,7 @@ export function comparedHost (host: string): string {
   return last.compared
 }
 
-/** Almost every request asks for the one before's. */
+/** Cache of one entry: almost every request has the host of the request before. */
 let last = { host: '', compared: '' }
 
 function readHost (host: string): string {
@@ -36,25 +36,22 @@ function readHost (host: string): string {
   return ADDRESS.test(name) || name === 'localhost' ? '' : name
 }
 
-/**
- * What proxies say that the client asked for, where they ask for something else themselves: X-Forwarded-Host,
- * X-Original-Host, or Forwarded (RFC 7239 5.3).
- */
+/** Fields in which a proxy reports the host that the client requested: X-Forwarded-Host, X-Original-Host, or Forwarded (RFC 7239 5.3). */
 export function isForwardedHost (lowerName: string): boolean {
   return lowerName === 'x-forwarded-host' || lowerName === 'x-original-host' || lowerName === 'forwarded'
 }
 
-/** Of one line of such a field, in their order; each hop adds one. */
+/** The hosts of one line of such a field, in order. Each hop adds one. */
 export function forwardedHosts (lowerName: string, value: string): string[] {
   return lowerName === 'forwarded' ? Array.from(value.matchAll(HOST_PAIR), ([, quoted, token]) => quoted ?? token ?? '') : value.split(',')
 }
 
-/** With blanks around `=`, as nobody should write it and some read it. */
+/** Blanks around `=` are not allowed, but some servers accept them. */
 const HOST_PAIR = /(?:^|[;,])[ \t]*host[ \t]*=[ \t]*(?:"([^"]*)"|([^;,\s]+))/gi
 
 /**
- * An IPv6 address without brackets, in its one spelling (WHATWG URL 3.5); of one that stands for an IPv4 address (RFC
- * 4291 2.5.5.2) that one. Else as it came.
+ * An IPv6 address without brackets, in its canonical spelling (WHATWG URL 3.5). An IPv4-mapped address (RFC 4291 2.5.5.2) becomes the IPv4
+ * address. Anything else stays as it came.
  */
 export function plainAddress (address: string): string {
   if (!address.includes(':')) return address
@@ -67,8 +64,9 @@ export function plainAddress (address: string): string {
 const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/
 
 /**
- * Whether it is one (RFC 9110 7.2): a name or an address, and perhaps a port. Of names those that the DNS has, and underscores; what
- * else RFC 3986 permits (escapes, user names, sub-delimiters) is read by every server in its own way. Empty is one: there is none to name.
+ * Whether this is a valid host (RFC 9110 7.2): a name or an address, and optionally a port. Names may have the characters of the DNS, and
+ * underscores. RFC 3986 permits more (escapes, user names, sub-delimiters), but every server reads those in its own way. An empty host is
+ * valid: there is no name.
  */
 export function isHost (host: string): boolean {
   if (host === known) return true
@@ -78,7 +76,7 @@ export function isHost (host: string): boolean {
   return good
 }
 
-/** Almost every request asks for the one before's. */
+/** Cache of one entry: almost every request has the host of the request before. */
 let known = ''
 
 const PARTS = /^(\[[0-9A-Fa-f:.]*\]|[^:]*)(?::([0-9]*))?$/

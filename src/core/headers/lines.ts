@@ -1,6 +1,6 @@
 /**
- * Reading Node's flat raw header list [name, value, name, value, …]. The flat list is the only honest view of what came:
- * the mapped views join, drop or overwrite repeated lines. Never changes a value.
+ * Reads Node's flat raw header list [name, value, name, value, …]. Only the flat list shows what came: the mapped views join, drop or
+ * overwrite repeated lines. Never changes a value.
  */
 import type { RawHeaders } from '../record/record.ts'
 
@@ -21,7 +21,7 @@ export function headerValue (raw: RawHeaders, lowerName: string): string | null 
   return null
 }
 
-/** Most names differ in length already: this is asked of every line, several times a request. */
+/** Compares lengths first: this runs on every line, several times a request, and most names differ in length. */
 function isNamed (name: string | undefined, lowerName: string): boolean {
   return name?.length === lowerName.length && name.toLowerCase() === lowerName
 }
@@ -32,8 +32,8 @@ export function * pairs (raw: RawHeaders): Generator<[name: string, value: strin
 }
 
 /**
- * Optional whitespace around a field value is a space or a tab (RFC 9110 5.6.3), nothing else that trim() would take: a byte
- * 0xA0 is half of a letter, and part of whatever secret it stands in.
+ * Optional whitespace around a field value is a space or a tab (RFC 9110 5.6.3). trim() would remove more: a byte 0xA0 is half of a letter,
+ * and part of a secret.
  */
 export function trimOws (value: string): string {
   let start = 0
@@ -55,7 +55,7 @@ export function withoutFields (raw: RawHeaders, names: readonly string[]): strin
   return left
 }
 
-/** Path and query of a request target, which a client of a proxy writes with scheme and host before it (RFC 9112 3.2.2). */
+/** Path and query of a request target. A client of a proxy writes scheme and host before them (RFC 9112 3.2.2). */
 export function originForm (target: string): string {
   if (target.startsWith('/')) return target
   const from = ABSOLUTE.exec(target)?.[0].length
@@ -64,7 +64,7 @@ export function originForm (target: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
-/** The host that such a target is written with; null: it has none. */
+/** The host in such a target. null: it has none. */
 export function authorityOf (target: string): string | null {
   return target.startsWith('/') ? null : ABSOLUTE.exec(target)?.[1] ?? null
 }

@@ -1,8 +1,8 @@
-/** A Content-Type as it is compared: what it says of a body, whatever its spelling. */
+/** A Content-Type in one spelling, for comparison. */
 
 /** One parameter with its separator. Each alternative is read in one pass. */
 const PARAMETER = /[ \t]*;[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)=(?:"((?:[^"\\]|\\.)*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*/y
-/** The commonest parameter of all, alone. */
+/** The most frequent parameter, alone. */
 const UTF8_ALONE = /^([^;]*);[ \t]*charset=(?:utf-?8|"utf-?8")[ \t]*$/i
 
 export type Parameter = readonly [lowerName: string, value: string]
@@ -16,7 +16,7 @@ export function isJson (type: string): boolean {
   return type === 'application/json' || type.endsWith('+json')
 }
 
-/** The parameters from `from` on, in their order and unquoted; null: something there is none. */
+/** The parameters from `from` on, in order and unquoted. null: there is text that is no parameter. */
 export function parametersOf (contentType: string, from: number): Parameter[] | null {
   const found: Parameter[] = []
   for (let at = from; at < contentType.length; at = PARAMETER.lastIndex) {
@@ -29,9 +29,9 @@ export function parametersOf (contentType: string, from: number): Parameter[] | 
 }
 
 /**
- * The media type with its parameters, spelled one way: a `charset` or a `version` changes what the same bytes mean. UTF-8 is
- * what is meant where nothing is said. Parameters that cannot be read stand as they came. `boundary` is one of them only
- * where the body is compared byte for byte: elsewhere a retry may draw another one.
+ * The media type with its parameters, in one spelling. A `charset` or a `version` changes what the same bytes mean. UTF-8 is the default.
+ * Parameters that cannot be read stay as they came. `boundary` counts only if the body is compared byte for byte. Otherwise a retry may
+ * draw another boundary.
  */
 export function comparedMediaType (contentType: string, boundary: boolean): string {
   if (contentType === last.contentType && boundary === last.boundary) return last.compared
@@ -39,7 +39,7 @@ export function comparedMediaType (contentType: string, boundary: boolean): stri
   return last.compared
 }
 
-/** Almost every request has the one before's. */
+/** Cache of one entry: almost every request has the type of the request before. */
 let last = { contentType: '', boundary: false, compared: '' }
 
 function readMediaType (contentType: string, boundary: boolean): string {

@@ -1,18 +1,15 @@
-/**
- * `Prefer: respond-async` (RFC 7240): a client that need not wait for the answer. Other preferences are the upstream's to
- * read and go on to it as they came.
- */
+/** `Prefer: respond-async` (RFC 7240): the client need not wait for the answer. Other preferences go on to the upstream as they came. */
 import { headerLines } from './lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
-/** Applied here, and no wish to the upstream any more: not to wait, and how long to wait before not waiting. */
+/** The gateway applies these itself, so they do not go to the upstream: whether to wait, and for how long. */
 const APPLIED: ReadonlySet<string> = new Set(['respond-async', 'wait'])
 
 export function prefersAsync (rawHeaders: RawHeaders): boolean {
   return headerLines(rawHeaders, 'prefer').flatMap(preferences).some((text) => RESPOND_ASYNC.test(text))
 }
 
-/** The fields without what {@link APPLIED} names; a Prefer of which nothing is left goes. */
+/** The fields without the preferences in {@link APPLIED}. A Prefer without any preference left is removed. */
 export function withoutAsync (rawHeaders: RawHeaders): RawHeaders {
   const rest: string[] = []
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -23,12 +20,12 @@ export function withoutAsync (rawHeaders: RawHeaders): RawHeaders {
   return rest
 }
 
-/** How and when the answer is to come; what is done is the same. */
-const OF_THE_ANSWER: ReadonlySet<string> = new Set([...APPLIED, 'return'])
+/** Preferences that change how and when the answer comes, but not what is done. */
+const ABOUT_THE_ANSWER: ReadonlySet<string> = new Set([...APPLIED, 'return'])
 
-/** The preferences of one line that say how a request is to be done. */
-export function lastingPreferences (line: string): string[] {
-  return preferences(line).filter((text) => !OF_THE_ANSWER.has(tokenOf(text)))
+/** The preferences of one line that change how a request is done. */
+export function operationPreferences (line: string): string[] {
+  return preferences(line).filter((text) => !ABOUT_THE_ANSWER.has(tokenOf(text)))
 }
 
 function othersOf (value: string): string | null {
@@ -38,14 +35,14 @@ function othersOf (value: string): string | null {
   return others.length === 0 ? null : others.join(', ')
 }
 
-/** An empty value is none (section 2); parameters may follow, and none is known. */
+/** An empty value counts as no value (section 2). Parameters may follow, and none is known. */
 const RESPOND_ASYNC = /^respond-async\s*(?:=\s*(?:""\s*)?)?(?:;|$)/i
 
 function tokenOf (preference: string): string {
   return /^[^\s=;]*/.exec(preference)?.[0].toLowerCase() ?? ''
 }
 
-/** A comma within a quoted string is none between two preferences; one that does not end goes to the end. */
+/** Splits at commas outside quoted strings. A quoted string without an end goes to the end of the line. */
 function preferences (line: string): string[] {
   return (line.match(/(?:"(?:[^"\\]|\\.)*(?:"|\\?$)|[^,"])+/g) ?? []).map((text) => text.trim()).filter((text) => text !== '')
 }

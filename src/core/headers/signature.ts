@@ -1,7 +1,7 @@
 /**
- * Did the sender sign this request? Each scheme as its senders document it, over the bytes as they came. Pure: the time is
- * given. Never tells a secret, nor what the signature should have been. What a scheme does not sign (a github, shopify or
- * hmac signature covers the body alone, without a time) is not vouched for.
+ * Checks the sender's signature of a request, over the bytes as they came, as the documentation of each scheme says. Pure: the time is an
+ * argument. It never reveals a secret, nor the expected signature. Parts that a scheme does not sign are not proved. A github, shopify or
+ * hmac signature covers the body alone, without a time.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { plainName } from './fields.ts'
@@ -16,16 +16,16 @@ export type Verified =
 
 interface Bad { readonly kind: 'bad', readonly why: SignatureFault, readonly detail: string }
 
-/** untimely: too old, or from the future. wrong: of another body, or under a secret that nobody knows here. */
+/** untimely: too old, or from the future. wrong: of another body, or under a secret that is not known here. */
 export type SignatureFault = 'missing' | 'malformed' | 'untimely' | 'wrong'
 
-/** Signatures in one request: one for each of the sender's secrets, while they change. More is nobody's habit. */
+/** The most signatures in one request: one for each of the sender's secrets during a rotation. No sender is known to send more. */
 export const SIGNATURES_MAX = 16
 
-/** What the request claims: which signatures, over which bytes before the body. */
-interface Claimed {
-  readonly kind: 'claimed'
-  /** Before the body, in what is signed. */
+/** The signatures of a request, and what they claim to sign. */
+interface SignedContent {
+  readonly kind: 'signed'
+  /** The signed bytes before the body. */
   readonly before: Buffer
   readonly algorithm: 'sha256' | 'sha512' | 'sha1'
   readonly signatures: readonly Buffer[]
@@ -34,19 +34,19 @@ interface Claimed {
 }
 
 export function verifySignature (policy: VerifyPolicy, rawHeaders: RawHeaders, body: Buffer, nowMs: number): Verified {
-  const claimed = claimOf(policy, rawHeaders)
-  if (claimed.kind === 'bad') return claimed
-  const untimely = claimed.time === null ? null : timeRefusal(claimed.time * 1_000, policy.toleranceMs, nowMs)
+  const content = readSignature(policy, rawHeaders)
+  if (content.kind === 'bad') return content
+  const untimely = content.time === null ? null : timeRefusal(content.time * 1_000, policy.toleranceMs, nowMs)
   if (untimely !== null) return bad('untimely', untimely)
-  const index = policy.secrets.findIndex((secret) => isSigned(claimed, keyOf(policy, secret), body))
+  const index = policy.secrets.findIndex((secret) => isSigned(content, keyOf(policy, secret), body))
   if (index === -1) return bad('wrong', 'The signature is not that of this body under a secret that is known here.')
   return { kind: 'good', secret: index === 0 ? 'current' : 'previous' }
 }
 
 /**
- * How a replay to callers who sign is authorised. refused: the route does not say. by-key-id: by the public id of their key,
- * so whoever knows it and the key of the request gets the answer. verified: the gateway checks a signature of its own secrets
- * on every request before it answers, so that all who can sign are one caller.
+ * How a replay to callers that sign is authorised. refused: the route does not say. by-key-id: by the public id of their key, so a caller
+ * that knows it and the key of the request gets the answer. verified: the gateway checks a signature under its own secrets on every request
+ * before it answers. All senders that can sign are then one caller.
  */
 export type Signing = 'refused' | 'by-key-id' | 'verified'
 
@@ -55,12 +55,12 @@ export function signingOf (policy: Pick<IdempotencyPolicy, 'verify'>): Signing {
   return verifierOf(policy) === null ? 'refused' : 'verified'
 }
 
-/** How signatures are verified here; null: they are not. */
+/** How signatures are verified on this route. null: they are not. */
 export function verifierOf ({ verify }: Pick<IdempotencyPolicy, 'verify'>): VerifyPolicy | null {
   return typeof verify === 'object' ? verify : null
 }
 
-/** What tells the consumer that its own check has been made. A sender's own field of this name never gets here (fields.ts). */
+/** Tells the consumer that the gateway has verified the signature. A sender's own field of this name is removed before (fields.ts). */
 export function verifiedField ({ scheme }: Pick<VerifyPolicy, 'scheme'>): readonly [name: string, value: string] {
   return ['Onceway-Verified', scheme]
 }
@@ -70,28 +70,28 @@ function timeRefusal (atMs: number, toleranceMs: number, nowMs: number): string 
   return atMs > nowMs + toleranceMs ? 'The signature is from the future.' : null
 }
 
-function isSigned ({ algorithm, before, signatures }: Claimed, key: Buffer, body: Buffer): boolean {
+function isSigned ({ algorithm, before, signatures }: SignedContent, key: Buffer, body: Buffer): boolean {
   const expected = createHmac(algorithm, key).update(before).update(body).digest()
   return signatures.some((signature) => signature.length === expected.length && timingSafeEqual(signature, expected))
 }
 
 const WHSEC = 'whsec_'
 
-/** A Standard Webhooks secret is its bytes in Base64; every other is its own text. */
+/** A Standard Webhooks secret is bytes in Base64. Every other secret is its own text. */
 function keyOf ({ scheme }: VerifyPolicy, secret: string): Buffer {
   return scheme === 'standard-webhooks' ? standardKey(secret) : Buffer.from(secret, 'utf8')
 }
 
-/** Empty: it is none. */
+/** Empty: the secret is invalid. */
 function standardKey (secret: string): Buffer {
   const text = secret.startsWith(WHSEC) ? secret.slice(WHSEC.length) : secret
   return BASE64.test(text) ? Buffer.from(text, 'base64') : NOTHING
 }
 
-/** The specification says 24 to 64; Svix takes 100 characters of Base64 from its customers. */
+/** The specification says 24 to 64. Svix accepts 100 characters of Base64 from its customers. */
 export const STANDARD_SECRET_BYTES = { min: 24, max: 75 } as const
 
-/** With its prefix: without it a secret in another alphabet, such as hexadecimal, would be read as Base64 and never match. */
+/** The prefix is required. Without it a secret in another alphabet, such as hexadecimal, would be read as Base64 and never match. */
 export function isStandardSecret (secret: string): boolean {
   const { min, max } = STANDARD_SECRET_BYTES
   const { length } = standardKey(secret)
@@ -109,14 +109,14 @@ export function signatureHeaders ({ scheme, hmac }: Pick<VerifyPolicy, 'scheme' 
   }
 }
 
-/** Is a time signed? */
+/** Whether the scheme signs a time. */
 export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
   return scheme === 'standard-webhooks' || scheme === 'stripe'
 }
 
 // ---------------------------------------------------------------- the schemes
 
-function claimOf (policy: VerifyPolicy, rawHeaders: RawHeaders): Claimed | Bad {
+function readSignature (policy: VerifyPolicy, rawHeaders: RawHeaders): SignedContent | Bad {
   switch (policy.scheme) {
     case 'standard-webhooks': return standardWebhooks(rawHeaders)
     case 'stripe': return stripe(rawHeaders)
@@ -132,9 +132,9 @@ const FAMILIES = ['webhook', 'svix'] as const
 const MEMBERS = ['id', 'timestamp', 'signature'] as const
 
 /** Standard Webhooks 1.0.0, and the same under Svix's names. */
-function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
+function standardWebhooks (rawHeaders: RawHeaders): SignedContent | Bad {
   const [standard, svix] = FAMILIES.map((family) => MEMBERS.map((member) => oneLine(rawHeaders, `${family}-${member}`))) as [Line[], Line[]]
-  // One set is signed: a consumer, or the key of this route, may read the other.
+  // Only one set is signed, but a consumer, or the key of this route, may read the other.
   if (
     standard.some(isThere) &&
     svix.some(isThere) &&
@@ -149,11 +149,11 @@ function standardWebhooks (rawHeaders: RawHeaders): Claimed | Bad {
   const time = timeOf(timestamp)
   if (id === '' || time === null) return bad('malformed', 'The headers that the signature is made of are malformed.')
   const signatures = header.split(' ').filter((part) => part.startsWith('v1,')).map((part) => part.slice('v1,'.length))
-  return claim(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
+  return signedContent(`${id}.${timestamp}.`, signatures, { algorithm: 'sha256', encoding: 'base64', time })
 }
 
 /** https://docs.stripe.com/webhooks#verify-manually */
-function stripe (rawHeaders: RawHeaders): Claimed | Bad {
+function stripe (rawHeaders: RawHeaders): SignedContent | Bad {
   const line = oneLine(rawHeaders, 'stripe-signature')
   if (line.kind === 'bad') return line
   const members = line.value.split(',').map((part) => part.trim())
@@ -163,36 +163,36 @@ function stripe (rawHeaders: RawHeaders): Claimed | Bad {
   const [timestamp = '', ...others] = valuesOf('t')
   const time = timeOf(timestamp)
   if (time === null || others.length > 0) return bad('malformed', 'The Stripe-Signature header is malformed.')
-  return claim(`${timestamp}.`, valuesOf('v1'), { algorithm: 'sha256', encoding: 'hex', time })
+  return signedContent(`${timestamp}.`, valuesOf('v1'), { algorithm: 'sha256', encoding: 'hex', time })
 }
 
-function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }: NonNullable<VerifyPolicy['hmac']>): Claimed | Bad {
+function ofBody (rawHeaders: RawHeaders, { header, algorithm, encoding, prefix }: NonNullable<VerifyPolicy['hmac']>): SignedContent | Bad {
   const line = oneLine(rawHeaders, header)
   if (line.kind === 'bad') return line
   if (!line.value.startsWith(prefix)) return bad('malformed', `The ${header} header is malformed.`)
-  return claim('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
+  return signedContent('', [line.value.slice(prefix.length)], { algorithm, encoding, time: null })
 }
 
-function claim (
+function signedContent (
   before: string,
   written: readonly string[],
-  { algorithm, encoding, time }: Pick<Claimed, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }
-): Claimed | Bad {
+  { algorithm, encoding, time }: Pick<SignedContent, 'algorithm' | 'time'> & { readonly encoding: 'hex' | 'base64' }
+): SignedContent | Bad {
   if (written.length === 0) return bad('malformed', 'The request has no signature of a version that is known here.')
   if (written.length > SIGNATURES_MAX) return bad('malformed', `The request has more than ${SIGNATURES_MAX} signatures.`)
   const signatures = written.filter((text) => (encoding === 'hex' ? HEX : BASE64).test(text)).map((text) => Buffer.from(text, encoding))
   if (signatures.length === 0) {
     return bad('malformed', `The signature is malformed: it is not ${encoding === 'hex' ? 'hexadecimal' : 'Base64'}.`)
   }
-  // As the wire had it: Node reads fields as latin1.
-  return { kind: 'claimed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
+  // As the bytes came: Node reads fields as latin1.
+  return { kind: 'signed', before: Buffer.from(before, 'latin1'), algorithm, signatures, time }
 }
 
 const HEX = /^(?:[0-9a-fA-F]{2})+$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/
 const NOTHING = Buffer.alloc(0)
 
-/** As it is signed: digits, and nothing that another reader would trim or round. */
+/** As it is signed: digits only. Other readers might trim or round anything else. */
 function timeOf (text: string): number | null {
   return /^[0-9]{1,12}$/.test(text) ? Number(text) : null
 }
@@ -201,7 +201,7 @@ function timeOf (text: string): number | null {
 
 type Line = { readonly kind: 'line', readonly value: string } | Bad
 
-/** One line, and no look-alike beside it that a consumer might take for it. */
+/** Requires exactly one line, and no look-alike that a consumer might read instead. */
 function oneLine (rawHeaders: RawHeaders, name: string): Line {
   const plain = plainName(name)
   const lines = [...pairs(rawHeaders)].filter(([other]) => plainName(other) === plain)

@@ -1,12 +1,12 @@
 /**
- * Why a bearer token is refused, in the words of the log, the problem and the challenge (RFC 6750 3). A closed list: nothing
- * of the token, and no claim of it, is in any of them.
+ * Why a bearer token is refused, in the words of the log, the problem and the challenge (RFC 6750 3). A closed list. None of them has any
+ * part of the token or its claims.
  */
 export type TokenFault =
   | 'expired' | 'not-yet-valid' | 'wrong-issuer' | 'wrong-audience' | 'unknown-key' | 'bad-signature'
   | 'unsupported-algorithm' | 'malformed'
 
-/** Printable ASCII without quotation marks: they stand in a quoted string of a header field. */
+/** Printable ASCII without quotation marks, because they go into a quoted string of a header field. */
 const SENTENCES: Readonly<Record<TokenFault, string>> = {
   expired: 'The token has expired.',
   'not-yet-valid': 'The token is not valid yet.',
@@ -26,7 +26,7 @@ export function tokenChallenge (fault: TokenFault): string {
   return `Bearer error="invalid_token", error_description="${SENTENCES[fault]}"`
 }
 
-/** `TOKEN_EXPIRED` and its like. */
+/** For example `TOKEN_EXPIRED`. */
 export function faultReason (fault: TokenFault): string {
   return `TOKEN_${fault.toUpperCase().replaceAll('-', '_')}`
 }

@@ -1,13 +1,13 @@
 /**
- * What a sender is told of a message that was accepted, and whose message it is. The answer is the same for every request of
- * one message, so that it can stand in a record like any other.
+ * The answer to a sender whose message was accepted, and the digest of the message's scope. The answer is the same for every request of one
+ * message, so a record can store it like any other.
  */
 import { framedDigest } from '../record/digest.ts'
 import { headerValue } from '../headers/lines.ts'
 import { keyedDigest } from '../record/schemes.ts'
 import type { Answer } from '../record/record.ts'
 
-/** On the guarded listener: a message's id behind it and a slash is where its sender may ask how it stands. */
+/** On the guarded listener. With a slash and a message's id behind it, this is the path of the message's status. */
 export const MESSAGES_PATH = '/.well-known/onceway/messages'
 
 export const ACCEPTED = 202
@@ -27,20 +27,20 @@ export function acceptedAnswer (name: string): Answer {
 }
 
 /**
- * Of a request that was split: as many messages as it had events, in their order. The same form for one: whoever sends
- * batches reads one form.
+ * The answer to a request that was split: one message for each event, in order. A single event gets the same form, so the sender of batches
+ * reads one form only.
  */
 export function acceptedAnswers (names: readonly string[]): Answer {
   const messages = names.map((name) => ({ id: name, location: messageLocation(name) }))
   return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ messages })) }
 }
 
-/** Is this what {@link acceptedAnswer} made? */
+/** Whether {@link acceptedAnswer} made this answer. */
 export function isAcceptance ({ status, headers }: Answer, name: string): boolean {
   return status === ACCEPTED && headerValue(headers, 'location') === messageLocation(name)
 }
 
-/** Keep the hashes apart from every other hash of the same texts. */
+/** They separate these hashes from every other hash of the same texts. */
 const SCOPE_DOMAIN = 'onceway:message-scope:1'
 const GROUP_DOMAIN = 'onceway:message-group:1'
 

@@ -1,16 +1,16 @@
 /**
- * One request that holds several events, taken apart: every item as its bytes stand there, in a body of its own that looks
- * as if the sender had sent it alone. By media type and shape, the first that fits:
+ * Splits one request with several events. Every item keeps its bytes, in a body of its own, as if the sender had sent it alone. The first
+ * format that fits applies, by media type and shape:
  *
- * - `application/cloudevents-batch+json`: each item as `application/cloudevents+json`. Always; one item is taken out too.
- * - an array that Event Grid delivers (`aeg-event-type: Notification`), whatever its media type: each item as an array of one. One
- *   alone: as it came.
- * - an object whose one member is `Records`, an array (SQS, SNS, S3, Kinesis), whatever its media type (SNS says text/plain): each
- *   item as `{"Records":[item]}`. One alone: as it came.
- * - any other array under a JSON media type: each item, which then is the body. Always.
+ * - `application/cloudevents-batch+json`: each item as `application/cloudevents+json`. A single item is taken out too.
+ * - An array that Event Grid delivers (`aeg-event-type: Notification`), whatever its media type: each item as an array of one. A single
+ * item stays as it came.
+ * - An object whose one member is `Records`, an array (SQS, SNS, S3, Kinesis), whatever its media type (SNS says text/plain): each item as
+ * `{"Records":[item]}`. A single item stays as it came.
+ * - Any other array under a JSON media type: each item is the body. A single item is taken out too.
  *
- * Everything else is one event. What is a batch by its shape and cannot be taken apart is refused: one identity for several
- * events would lose some of them.
+ * Everything else is one event. A body with the shape of a batch that cannot be split is refused: with one identity for several events,
+ * some of them would be lost.
  */
 import { DEPTH_MAX, JsonCursor, NoJson, TooDeep } from '../json/cursor.ts'
 import { POINTED_BYTES_MAX } from '../json/pointer.ts'
@@ -27,9 +27,9 @@ export type Batch =
   /** `detail`: one sentence for the sender. */
   | { readonly kind: 'bad', readonly format: BatchFormat, readonly detail: string }
 
-/** All are accepted in one transaction. Beyond what any of these senders puts into one request. */
+/** All items are accepted in one transaction. The bound is above what any of these senders puts into one request. */
 export const BATCH_ITEMS_MAX = 1_000
-/** What is larger has no values that a key could be made of. */
+/** A larger body has no values for a key. */
 export const BATCH_BYTES_MAX = POINTED_BYTES_MAX
 
 export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
@@ -55,7 +55,7 @@ const ALONE_AS_IT_CAME: ReadonlySet<BatchFormat> = new Set(['eventgrid', 'record
 
 function refusalOf ({ items, count, others, twice }: Items, format: BatchFormat): string | null {
   if (count === 0 && format === 'cloudevents') return 'The batch is empty.'
-  // Readers differ in which of them they take.
+  // Readers differ in which of the two they take.
   if (twice) return 'The batch has its Records twice.'
   if (count > BATCH_ITEMS_MAX) return `The batch has more than ${BATCH_ITEMS_MAX} items. Send smaller ones.`
   if (count <= 1 && ALONE_AS_IT_CAME.has(format)) return null
@@ -64,7 +64,7 @@ function refusalOf ({ items, count, others, twice }: Items, format: BatchFormat)
   return wrong === -1 ? null : `Item ${wrong} of the batch is no object.`
 }
 
-/** Of every item of a batch; null: the request has none. */
+/** The media type of every item of a batch. null: the request has none. */
 export function itemsType (rawHeaders: RawHeaders): string | null {
   return headerValue(rawHeaders, 'content-type')?.replace(BATCH_TYPE, EVENT) ?? null
 }
@@ -74,21 +74,21 @@ const BATCH_TYPE = /^\s*application\/cloudevents-batch\+json/i
 const EVENT = 'application/cloudevents+json'
 const EVENT_TYPE = /^application\/cloudevents\+json[ \t]*(?:;|$)/
 
-/** null: nothing that is looked into. */
+/** null: the body is not read. */
 function formatOf (rawHeaders: RawHeaders, body: Buffer): BatchFormat | null {
   const type = headerValue(rawHeaders, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (type.startsWith('application/cloudevents-batch')) return 'cloudevents'
   switch (body[firstOf(body)]) {
     case OPENS_ARRAY: return arrayFormat(rawHeaders, type)
-    // Keys are looked for in it whatever its media type, and so are its events.
+    // Keys are searched for whatever the media type, and so are events.
     case OPENS_OBJECT: return mayBeRecords(body) ? 'records' : null
     default: return null
   }
 }
 
 /**
- * Event Grid says of every delivery what it is, and its key is looked for whatever the media type. What else it sends
- * is no notification: nothing of it is an event.
+ * Event Grid marks every delivery, and its key is searched for whatever the media type. Its other requests are no notifications, and
+ * contain no events.
  */
 function arrayFormat (rawHeaders: RawHeaders, type: string): BatchFormat | null {
   const [event, ...others] = headerLines(rawHeaders, 'aeg-event-type')
@@ -97,7 +97,7 @@ function arrayFormat (rawHeaders: RawHeaders, type: string): BatchFormat | null 
   return isJson && event === undefined ? 'array' : null
 }
 
-/** What is too large to be read is a batch if it begins as one. */
+/** A body that is too large to read is a batch if it begins like one. */
 function mayBeRecords (body: Buffer): boolean {
   return body.length > BATCH_BYTES_MAX ? beginsAsRecords(body) : body.includes('"Records"') || body.includes(ESCAPED_LETTER)
 }
@@ -107,7 +107,7 @@ function beginsAsRecords (body: Buffer): boolean {
   return RECORDS.test(body.toString('latin1', first, first + START_BYTES))
 }
 
-/** Where a JSON text begins. No byte order mark does: no value is looked for in what stands behind one. */
+/** Where a JSON text begins. A byte order mark is not skipped, because no value is searched for behind one. */
 function firstOf (body: Buffer): number {
   let at = 0
   while (at < BATCH_BYTES_MAX && BLANK.has(body[at])) at++
@@ -116,13 +116,13 @@ function firstOf (body: Buffer): number {
 
 const BLANK: ReadonlySet<number | undefined> = new Set(Buffer.from(' \t\n\r'))
 const [OPENS_ARRAY, OPENS_OBJECT] = Buffer.from('[{')
-/** Any of those in `Records` may be written so. */
+/** An escape that may write any letter of `Records`. */
 const ESCAPED_LETTER = '\\u00'
-/** Enough for the space that somebody may have put between the first bracket and the second. */
+/** Enough for the space between the first bracket and the second. */
 const START_BYTES = 1_024
 const RECORDS = /^\{[ \t\n\r]*"Records"[ \t\n\r]*:[ \t\n\r]*\[/
 
-/** The item's own bytes: the text was UTF-8, so it is again. */
+/** The item's own bytes. The text was UTF-8, so its bytes are the same again. */
 function bodyOf (item: string, format: BatchFormat): Buffer {
   switch (format) {
     case 'eventgrid': return Buffer.from(`[${item}]`)
@@ -133,15 +133,15 @@ function bodyOf (item: string, format: BatchFormat): Buffer {
 }
 
 interface Items {
-  /** The items' own text; none beyond {@link BATCH_ITEMS_MAX}. */
+  /** The items' own text, at most {@link BATCH_ITEMS_MAX}. */
   readonly items: string[]
   count: number
-  /** Something stands beside `Records`; or another `Records`. */
+  /** Whether there is a member beside `Records`. `twice`: whether `Records` is repeated. */
   others: boolean
   twice: boolean
 }
 
-/** null: no JSON, or no such batch. */
+/** null: not JSON, or not such a batch. */
 function readItems (body: Buffer, format: BatchFormat): Items | 'too-deep' | null {
   const read: Items = { items: [], count: 0, others: false, twice: false }
   let found = 0
@@ -180,10 +180,10 @@ function bad (format: BatchFormat, detail: string): Batch {
   return { kind: 'bad', format, detail }
 }
 
-/** True of the whole body, and of none of its items. */
+/** Fields that describe the whole body, and none of its items. */
 const OF_THE_WHOLE: ReadonlySet<string> = new Set(['content-digest', 'repr-digest', 'digest', 'content-md5'])
 
-/** Of one item of a batch: the batch's, with the media type of the item. */
+/** The fields of one item: those of the batch, with the item's media type. */
 export function itemHeaders (rawHeaders: RawHeaders, contentType: string | null): RawHeaders {
   return [...pairs(rawHeaders)].flatMap(([name, value]) => {
     const lower = name.toLowerCase()

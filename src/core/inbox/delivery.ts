@@ -1,6 +1,6 @@
 /**
- * What becomes of a delivery, and when the next one is due. Pure: chance and time are given. The consumer is asked until it
- * says yes (any 2xx that is kept), never (410), or the route's patience is over.
+ * What follows from a delivery, and when the next one is due. Pure: chance and time are arguments. The message is delivered until the
+ * consumer takes it (any 2xx that is kept) or refuses it for good (410), or until the route's limits are reached.
  */
 import { judge } from '../protocol/disposition.ts'
 import { WORKER_LOST } from './message.ts'
@@ -9,18 +9,18 @@ import type { IdempotencyPolicy, InboxPolicy } from '../policy/policy.ts'
 import type { Answer } from '../record/record.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
 
-/** How a sending ended, in the words of the upstream's port. */
-export type Sent =
+/** How a sending ended, in the terms of the upstream port. */
+export type SendOutcome =
   | { readonly kind: 'answer', readonly answer: Answer }
   /** Only its head: the rest is too large to keep, or never ends. */
   | { readonly kind: 'head', readonly answer: Answer }
   | { readonly kind: 'lost', readonly code: string }
   | { readonly kind: 'unsent', readonly code: string }
 
-export interface Tried {
+export interface DeliveryTry {
   readonly tries: number
   readonly ageMs: number
-  /** From 0 to 1, drawn anew. */
+  /** From 0 to 1, drawn for this call. */
   readonly chance: number
   readonly nowMs: number
 }
@@ -28,8 +28,8 @@ export interface Tried {
 const GONE = 410
 
 /**
- * The end of a message before it is sent once more; null: it is to be sent. Whoever took it last has died of it or beside it,
- * and could not say that its tries were over: without this, one that kills its worker would kill one after another for good.
+ * Ends a message before its next sending. null: send it. The worker that took it last died, and could not report that the tries were used
+ * up. Without this check, a message that kills its worker would kill one after another.
  */
 export function fateBefore (
   { tries, lastError }: Pick<Delivery, 'tries' | 'lastError'>,
@@ -39,33 +39,33 @@ export function fateBefore (
   return spent ? { kind: 'dead', status: null, error: `ATTEMPTS_SPENT ${WORKER_LOST}`, answer: null, counts: false } : null
 }
 
-export function fateOf (sent: Sent, tried: Tried, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
-  if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, tried, inbox)
+export function fateOf (sent: SendOutcome, delivery: DeliveryTry, policy: IdempotencyPolicy, inbox: InboxPolicy): Fate {
+  if (sent.kind === 'unsent') return againOrDead(null, sent.code, null, null, delivery, inbox)
   if (sent.kind === 'lost') {
-    return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, tried, inbox)
+    return policy.unknown !== 'retry' ? { kind: 'held', error: sent.code } : againOrDead(null, sent.code, null, null, delivery, inbox)
   }
   const { answer } = sent
   const { status } = answer
   const { disposition, keepBody } = judge(answer, policy)
   const kept = sent.kind === 'answer' && keepBody ? answer : { ...answer, body: Buffer.alloc(0) }
-  if (tookIt(answer, policy)) {
+  if (isTaken(answer, policy)) {
     return status === GONE ? { kind: 'dead', status, error: 'GONE', answer: kept } : { kind: 'delivered', answer: kept, status }
   }
   if (policy.unknown !== 'retry' && disposition === 'unknown') return { kind: 'held', error: `HTTP_${status}` }
-  // Work may have been done before it, and may not be done twice.
+  // The consumer may have done work before this answer, and may not do it twice.
   if (policy.unknown !== 'retry' && disposition === 'keep') return { kind: 'dead', status, error: `HTTP_${status}`, answer: kept }
-  return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, tried.nowMs), tried, inbox)
+  return againOrDead(status, `HTTP_${status}`, kept, retryAfterMs(answer, delivery.nowMs), delivery, inbox)
 }
 
 /**
- * Whatever the profile: a refusal that is kept for a client to see is no delivery. What the route lists, or the
- * upstream itself says, is.
+ * Independent of the profile: a refusal that is kept for a client is no delivery. A status that the route lists, or an answer that the
+ * upstream says to keep, is one.
  */
-function tookIt (answer: Answer, policy: IdempotencyPolicy): boolean {
+function isTaken (answer: Answer, policy: IdempotencyPolicy): boolean {
   return judge(answer, { ...policy, profile: 'relay' }).disposition === 'keep'
 }
 
-/** The consumer has said its last word about this message. */
+/** The consumer has answered for good. */
 export function isFinal (fate: Fate): boolean {
   return fate.kind === 'delivered' || (fate.kind === 'dead' && (fate.error === 'GONE' || fate.error === `HTTP_${fate.status}`))
 }
@@ -75,23 +75,23 @@ function againOrDead (
   error: string,
   answer: Answer | null,
   afterMs: number | null,
-  tried: Tried,
+  delivery: DeliveryTry,
   inbox: InboxPolicy
 ): Fate {
-  if (tried.tries >= inbox.attemptsMax) return { kind: 'dead', status, error: `ATTEMPTS_SPENT ${error}`, answer }
-  const inMs = Math.max(backoffMs(tried, inbox), Math.min(afterMs ?? 0, inbox.backoff.longestMs))
-  // The next one would come too late; nobody is asked once more for nothing.
-  if (tried.ageMs + inMs > inbox.ageMaxMs) return { kind: 'dead', status, error: `TOO_OLD ${error}`, answer }
+  if (delivery.tries >= inbox.attemptsMax) return { kind: 'dead', status, error: `ATTEMPTS_SPENT ${error}`, answer }
+  const inMs = Math.max(backoffMs(delivery, inbox), Math.min(afterMs ?? 0, inbox.backoff.longestMs))
+  // The next try would come too late.
+  if (delivery.ageMs + inMs > inbox.ageMaxMs) return { kind: 'dead', status, error: `TOO_OLD ${error}`, answer }
   return { kind: 'again', inMs, status, error }
 }
 
-/** Full jitter: anywhere between now and a bound that doubles, so that what failed together does not come back together. */
-export function backoffMs ({ tries, chance }: Pick<Tried, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
+/** Full jitter: between now and a bound that doubles, so that deliveries that failed together are not retried together. */
+export function backoffMs ({ tries, chance }: Pick<DeliveryTry, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
   const bound = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.min(tries - 1, DOUBLINGS_MAX))
   return Math.round(Math.max(LEAST_MS, bound * chance))
 }
 
-/** Beyond any longest pause, below what a number can say. */
+/** Far above any longest pause, and small enough for a number. */
 const DOUBLINGS_MAX = 40
-/** A pause of nothing would be a loop. */
+/** Without a pause there would be a busy loop. */
 const LEAST_MS = 10

@@ -1,23 +1,23 @@
 /**
- * How a message stands, in the words of the status resource (docs/guides/accept-now-deliver-later.md). Nothing of the
- * request is shown, and no error but its code.
+ * A message in the terms of the status resource (docs/guides/accept-now-deliver-later.md). It shows nothing of the request, and of an error
+ * only its code.
  */
 import { pairs } from '../headers/lines.ts'
 import type { MessageDetail, MessageState } from './message.ts'
 import type { Answer } from '../record/record.ts'
 
-/** No member is called status: Dapr takes an answer's `status` for its own. */
+/** No member is called status, because Dapr reads an answer's `status` as its own. */
 export interface MessageView {
   readonly id: string
   readonly state: MessageState
-  /** The number of the last delivery: never less than before, and no fewer than were sent. */
+  /** The number of the last delivery. It never decreases, and there were never more sendings. */
   readonly attempts: number
   readonly receivedAt: string
-  /** null: none is due, or it waits for its group's turn. */
+  /** null: none is due, or the message waits for its group's turn. */
   readonly nextAttemptAt: string | null
   readonly settledAt: string | null
   readonly lastError: string | null
-  /** The consumer's last one; null: there is none, or it was not kept. */
+  /** The consumer's last answer. null: there is none, or it was not kept. */
   readonly answer: AnswerView | null
 }
 
@@ -61,11 +61,11 @@ function rfc3339 (ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** Longer than this nobody need wait before asking again. */
+/** The longest useful wait before the next request for the status. */
 const ASK_AGAIN_MAX_SECONDS = 60
 const MS_PER_SECOND = 1000
 
-/** When it is worth asking again; null: it stays as it is. */
+/** When to ask again. null: the state is final. */
 export function askAgainSeconds ({ state, dueAtMs }: Pick<MessageDetail, 'state' | 'dueAtMs'>, nowMs: number): number | null {
   if (state === 'delivered' || state === 'dead' || state === 'discarded') return null
   // An operator decides.

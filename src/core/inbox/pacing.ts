@@ -1,102 +1,107 @@
 /**
- * How fast a route's messages are delivered by one process. Pure: time is given. A consumer that fails is asked by fewer
- * and fewer at once, in the end by one at a time with a pause between; one that takes messages again is given more and more.
- * So an outage spends few attempts, and its end is no stampede.
+ * How fast one process delivers a route's messages. Pure: time is an argument. If a consumer fails, fewer and fewer deliveries run at once.
+ * In the end there is one at a time, with a pause between. If the consumer takes messages again, more and more run. So an outage uses few
+ * attempts, and its end is no stampede.
  */
 import { isFinal } from './delivery.ts'
-import type { Sent } from './delivery.ts'
+import type { SendOutcome } from './delivery.ts'
 import type { Fate } from './message.ts'
 import type { InboxPolicy } from '../policy/policy.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
 
-/** Times are those of one clock that never goes backwards. */
+/** Times are from one clock that never goes backwards. */
 export interface Pace {
-  /** So many at once, at most; from 1 to the route's concurrency. */
+  /** The most deliveries at once, from 1 to the route's concurrency. */
   readonly limit: number
-  /** Deliveries that were taken since the limit changed last. */
+  /** Successful deliveries since the limit last changed. */
   readonly successes: number
-  /** Pauses in a row, with no answer between them that shows the consumer at work. */
+  /** Pauses in a row, without an answer in between that shows that the consumer works. */
   readonly pauses: number
   readonly pausedUntilMs: number
-  /** What the rate allows to begin, as of `filledAtMs`. */
+  /** How many deliveries the rate allows, as of `filledAtMs`. */
   readonly tokens: number
   readonly filledAtMs: number
 }
 
 /**
- * took: the consumer had the message, or said that it never wants it. refused: an answer that means "again", from somebody
- * who is there. down: no answer, or one of those that speak of trouble and not of the message.
+ * took: the consumer took the message, or refused it for good. refused: an answer that means "again", from a consumer that works. down: no
+ * answer, or one about an outage and not about the message.
  */
-export type Sign = 'took' | 'refused' | 'down'
+export type ConsumerSignal = 'took' | 'refused' | 'down'
 
-export interface Ended {
-  readonly sign: Sign
-  /** The consumer's own word (Retry-After); null: none. */
+export interface ConsumerFeedback {
+  readonly signal: ConsumerSignal
+  /** The consumer's Retry-After. null: none. */
   readonly pauseMs: number | null
 }
 
-export interface Room {
-  /** So many may begin now. */
-  readonly places: number
-  /** After this there may be more; null: only when one has ended. */
+export interface FreeSlots {
+  /** How many deliveries may start now. */
+  readonly slots: number
+  /** When more may start. null: only when a delivery has ended. */
   readonly inMs: number | null
 }
 
 type Paced = Pick<InboxPolicy, 'concurrency' | 'ratePerSecond' | 'backoff'>
 
-/** Between two tries of a consumer that is down: found again within a second, and asked some sixty times a minute. */
+/** The pause between two tries of a consumer that is down. It is found again within a second, and gets some sixty requests a minute. */
 const PAUSE_FIRST_MS = 50
 const PAUSE_LONGEST_MS = 1_000
 /**
- * What a pause between deliveries saves up of the rate: enough that one look may take several, and no second has much
- * more than its own.
+ * How much of the rate a pause between deliveries may save up. One look may then take several messages, and no second has much more than
+ * its share.
  */
 const BURST_SECONDS = 0.1
-/** A token that is whole but for the rounding. */
+/** A token that is whole except for rounding. */
 const WHOLE = 1e-6
 
 const TOO_MANY = 429
 const SERVER_ERROR = 500
 const UNAVAILABLE = 503
-/** Too many, and what proxies say of a backend that they do not reach. A 500 is the application's, and may be this message's alone. */
+/**
+ * Too many requests, and the statuses of proxies that do not reach a backend. A 500 is the application's, and may be about this message
+ * only.
+ */
 const DOWN: ReadonlySet<number> = new Set([TOO_MANY, 502, UNAVAILABLE, 504])
 
 export function startPace (inbox: Paced, nowMs: number): Pace {
   return { limit: inbox.concurrency, successes: 0, pauses: 0, pausedUntilMs: nowMs, tokens: burstOf(inbox), filledAtMs: nowMs }
 }
 
-export function roomOf (pace: Pace, underWay: number, inbox: Paced, nowMs: number): Room {
-  if (nowMs < pace.pausedUntilMs) return { places: 0, inMs: pace.pausedUntilMs - nowMs }
+export function freeSlots (pace: Pace, underWay: number, inbox: Paced, nowMs: number): FreeSlots {
+  if (nowMs < pace.pausedUntilMs) return { slots: 0, inMs: pace.pausedUntilMs - nowMs }
   const free = Math.max(0, limitOf(pace, inbox) - underWay)
-  if (inbox.ratePerSecond === null || free === 0) return { places: free, inMs: null }
+  if (inbox.ratePerSecond === null || free === 0) return { slots: free, inMs: null }
   const tokens = tokensAt(pace, inbox, nowMs)
-  // Never below nothing: whoever hands out places counts up to it.
-  const places = Math.max(0, Math.min(free, Math.floor(tokens + WHOLE)))
-  return places > 0 ? { places, inMs: null } : { places, inMs: Math.ceil((1 - tokens) / inbox.ratePerSecond * MS_PER_SECOND) }
+  // Never negative: the caller counts up to it.
+  const slots = Math.max(0, Math.min(free, Math.floor(tokens + WHOLE)))
+  return slots > 0 ? { slots, inMs: null } : { slots, inMs: Math.ceil((1 - tokens) / inbox.ratePerSecond * MS_PER_SECOND) }
 }
 
-export function begun (pace: Pace, count: number, inbox: Paced, nowMs: number): Pace {
-  // Without a rate nothing is spent: a rate that a reload gives finds no debt.
+export function afterStart (pace: Pace, count: number, inbox: Paced, nowMs: number): Pace {
+  // Without a rate nothing is spent. So a rate that a reload sets finds no debt.
   const spent = inbox.ratePerSecond === null ? 0 : count
   return { ...pace, tokens: tokensAt(pace, inbox, nowMs) - spent, filledAtMs: nowMs }
 }
 
-export function ended (pace: Pace, { sign, pauseMs }: Ended, inbox: Paced, nowMs: number): Pace {
-  const next = sign === 'took' ? grown(pace, inbox) : shrunk(pace, sign, inbox, nowMs)
+export function afterEnd (pace: Pace, { signal, pauseMs }: ConsumerFeedback, inbox: Paced, nowMs: number): Pace {
+  const next = signal === 'took' ? grown(pace, inbox) : shrunk(pace, signal, inbox, nowMs)
   if (pauseMs === null) return next
   return { ...next, pausedUntilMs: Math.max(next.pausedUntilMs, nowMs + Math.min(pauseMs, inbox.backoff.longestMs)) }
 }
 
-/** What a delivery says of its consumer. */
-export function endedAs (sent: Sent, fate: Fate, nowMs: number): Ended {
-  if (sent.kind === 'unsent' || sent.kind === 'lost') return { sign: 'down', pauseMs: null }
+/** What a delivery shows about its consumer. */
+export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number): ConsumerFeedback {
+  if (sent.kind === 'unsent' || sent.kind === 'lost') return { signal: 'down', pauseMs: null }
   const { answer } = sent
-  if (isFinal(fate) && answer.status < SERVER_ERROR) return { sign: 'took', pauseMs: null }
+  if (isFinal(fate) && answer.status < SERVER_ERROR) return { signal: 'took', pauseMs: null }
   const asks = answer.status === TOO_MANY || answer.status === UNAVAILABLE
-  return { sign: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
+  return { signal: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
 }
 
-/** One more for as many successes as there were places: by one in the time of one delivery, whatever the limit is. */
+/**
+ * One more slot after as many successes as there are slots. So the limit grows by one in the time of one delivery, whatever the limit is.
+ */
 function grown (pace: Pace, inbox: Paced): Pace {
   const limit = limitOf(pace, inbox)
   const successes = pace.successes + 1
@@ -104,17 +109,17 @@ function grown (pace: Pace, inbox: Paced): Pace {
   return { ...pace, limit: grows ? limit + 1 : limit, successes: grows ? 0 : successes, pauses: 0 }
 }
 
-function shrunk (pace: Pace, sign: 'refused' | 'down', inbox: Paced, nowMs: number): Pace {
+function shrunk (pace: Pace, signal: 'refused' | 'down', inbox: Paced, nowMs: number): Pace {
   const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))
   const next = { ...pace, limit, successes: 0 }
-  if (sign === 'refused') return { ...next, pauses: 0 }
-  // Those that began together fail together, and count as one.
+  if (signal === 'refused') return { ...next, pauses: 0 }
+  // Deliveries that started together fail together, and count as one failure.
   if (limit > 1 || nowMs < pace.pausedUntilMs) return next
   const pauseMs = Math.min(PAUSE_LONGEST_MS, inbox.backoff.longestMs, PAUSE_FIRST_MS * 2 ** Math.min(pace.pauses, DOUBLINGS_MAX))
   return { ...next, pauses: pace.pauses + 1, pausedUntilMs: nowMs + pauseMs }
 }
 
-/** A reload may have lowered the route's own. */
+/** A reload may have lowered the route's limit. */
 function limitOf ({ limit }: Pace, { concurrency }: Paced): number {
   return Math.min(limit, concurrency)
 }
@@ -129,5 +134,5 @@ function tokensAt ({ tokens, filledAtMs }: Pace, inbox: Paced, nowMs: number): n
 }
 
 const MS_PER_SECOND = 1_000
-/** Beyond the longest pause, below what a number can say. */
+/** Far above the longest pause, and small enough for a number. */
 const DOUBLINGS_MAX = 20

@@ -5,18 +5,18 @@
 import type { Delivery, MessageDetail, NewMessage, StoredRequest } from './message.ts'
 
 export interface MessageRow extends MessageDetail {
-  /** Of the id. */
+  /** The scheme of the id. */
   readonly scheme: number
   /** The order of acceptance. A group is delivered in this order. */
   readonly number: number
-  /** The worker that delivers it; null: nobody does. */
+  /** The worker that delivers it. null: none. */
   readonly owner: Buffer | null
   readonly group: Buffer | null
   readonly holds: boolean
   readonly stops: boolean
   readonly keepMs: number
   readonly deadKeepMs: number
-  /** Of an operator's last retry: the age of the message counts from then. */
+  /** When an operator last retried it. The age of the message counts from then. */
   readonly retriedAtMs: number | null
   readonly request: StoredRequest
 }
@@ -24,7 +24,7 @@ export interface MessageRow extends MessageDetail {
 /** Nobody sends a delivered message again, so its request is deleted. It may contain credentials. */
 export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
 
-/** `isBehind`: an open message of its group stands before it. */
+/** `isBehind`: an open message of its group is before it. */
 export function acceptedRow (message: NewMessage, number: number, isBehind: boolean, nowMs: number): MessageRow {
   const { id, scheme, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
   return {

@@ -104,7 +104,7 @@ export const MESSAGE_TRANSITIONS: Readonly<Record<MessageEventName, MessageLine>
   accept:             ['new', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'new'],
   acceptOther:        ['new', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'new'],
   take:               ['·',   '·',     '·',     'take',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  // A worker that comes late still reports, until its messages lapse: nobody else can have sent.
+  // A late worker may still report until its messages lapse: nobody else can have sent.
   'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   'settle:again':     ['·',   '·',     '·',     '·',     'again', 'again', '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   'settle:held':      ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],

@@ -1,24 +1,24 @@
 /**
- * The canonical form of a JSON text (RFC 8785), so that two spellings of one value are one request. JSON.parse does not do:
- * it forgets repeated members, and digits that a double cannot hold. A text with either has no canonical form here; nothing
- * is ever rounded or dropped to get one. What the caller leaves out is read over, whatever it holds.
+ * The canonical form of a JSON text (RFC 8785), so that two spellings of one value are one request. JSON.parse is not enough: it loses
+ * repeated members, and digits that a double cannot hold. A text with either has no canonical form here. Nothing is ever rounded or
+ * dropped. Parts that the caller leaves out are skipped, whatever they hold.
  */
 import { JsonCursor, NoJson } from './cursor.ts'
 import type { PointerTree } from './pointer.ts'
 
-/** Canonicalising 1 MB takes 45 ms of the event loop, this about 10; larger bodies are compared as bytes. */
+/** Canonicalising 1 MB takes 45 ms of the event loop, this about 10. Larger bodies are compared as bytes. */
 export const JSON_BYTES_MAX = 256 * 1024
 
 /**
- * The canonical text, or null: not JSON, not UTF-8, too large, too deep, or not one value to every reader. `without`: members
- * and items that are left out; whether they are there is left out with them.
+ * The canonical text, or null: not JSON, not UTF-8, too large, too deep, or not the same value to every reader. `without`: members and
+ * items that are left out. Whether they are present does not count either.
  */
 export function canonicalJson (body: Buffer, without: PointerTree | null = null): string | null {
   if (body.length === 0 || body.length > JSON_BYTES_MAX) return null
   return canonicalOf(() => JsonCursor.of(body), without)
 }
 
-/** The same of a text that is known to be UTF-8. */
+/** The same for a text that is known to be UTF-8. */
 export function canonicalText (text: string, without: PointerTree | null = null): string | null {
   return canonicalOf(() => new JsonCursor(text), without)
 }
@@ -32,10 +32,10 @@ function canonicalOf (cursor: () => JsonCursor, without: PointerTree | null): st
   }
 }
 
-/** It is JSON, and not one value to every reader. Leaves the reading from any depth; never leaves this file. */
+/** It is JSON, but not the same value to every reader. Ends the reading from any depth, and never leaves this file. */
 class NotCanonical extends Error {}
 
-/** Every method starts at the cursor's place and leaves it behind what it read. */
+/** Every method starts at the cursor, and moves it behind what it read. */
 class Canonical {
   readonly #cursor: JsonCursor
 
@@ -59,7 +59,7 @@ class Canonical {
     }
   }
 
-  /** The value as it is written. */
+  /** The source text of the value. */
   #source (): string {
     const from = this.#cursor.at
     this.#cursor.skip()
@@ -86,7 +86,10 @@ class Canonical {
     return `{${names.map((name) => `${JSON.stringify(name)}:${members.get(name) ?? ''}`).join(',')}}`
   }
 
-  /** A value, or null: it is left out. Nobody looks at it, so it may hold what has no canonical form, and has a depth of its own. */
+  /**
+   * The canonical value. null: it is left out. A value that is left out may hold anything without a canonical form, and has a depth of its
+   * own.
+   */
   #kept (place: PointerTree | undefined): string | null {
     if (place === undefined) return this.#value(null)
     if (!place.here) return this.#value(place)
@@ -97,7 +100,7 @@ class Canonical {
   }
 }
 
-/** A lone surrogate has no UTF-8 and so no canonical form. */
+/** A lone surrogate has no UTF-8, and so no canonical form. */
 function canonicalString (literal: string): string {
   const text = JSON.parse(literal) as string
   if (!text.isWellFormed()) throw new NotCanonical()
@@ -105,8 +108,8 @@ function canonicalString (literal: string): string {
 }
 
 /**
- * The number as ECMAScript writes it (RFC 8785 3.2.2.3), if that is the same number. A reader with exact decimals would
- * tell 0.10000000000000000001 from 0.1, and one with 64-bit integers 2^53 + 1 from 2^53: those have no canonical form.
+ * The number as ECMAScript writes it (RFC 8785 3.2.2.3), if that is the same number. A reader with exact decimals tells
+ * 0.10000000000000000001 from 0.1, and one with 64-bit integers tells 2^53 + 1 from 2^53. Such numbers have no canonical form.
  */
 function canonicalNumber (literal: string): string {
   const value = Number(literal)
@@ -116,7 +119,7 @@ function canonicalNumber (literal: string): string {
   return text
 }
 
-/** A decimal's one spelling: its digits without zeros at either end, and the power of ten of the last. Zero has no sign. */
+/** A decimal in one spelling: its digits without zeros at either end, and the power of ten of the last digit. Zero has no sign. */
 function decimal (literal: string): string {
   const [mantissa = '', exponent = '0'] = literal.toLowerCase().split('e')
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
@@ -127,7 +130,7 @@ function decimal (literal: string): string {
   return `${literal.startsWith('-') ? '-' : ''}${significant}e${power}`
 }
 
-/** A loop, because /0+$/ looks at every run of zeros again from each of its digits. */
+/** A loop, because /0+$/ scans every run of zeros again from each of its digits. */
 function trimZeros (digits: string): string {
   let end = digits.length
   while (end > 0 && digits.charAt(end - 1) === '0') end--

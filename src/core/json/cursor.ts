@@ -1,28 +1,28 @@
 /**
- * Reading a JSON text (RFC 8259) in one pass that builds nothing and keeps every byte: values stay where they are written,
- * and whoever reads takes the text between two places.
+ * Reads a JSON text (RFC 8259) in one pass, builds nothing and keeps every byte. Values stay in the text, and the caller takes the text
+ * between two positions.
  */
 
-/** Far beyond any API's documents, far below the stack. */
+/** Far above any API's documents, and far below the stack's limit. */
 export const DEPTH_MAX = 128
 
 const SPACE = /[ \t\n\r]*/y
-/** No character beyond it is space. */
+/** No character above it is space. */
 const LAST_SPACE = 0x20
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
 const LITERAL = /true|false|null/y
 // eslint-disable-next-line no-control-regex -- these may not stand in a string
 const STRING = /"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y
-/** A byte order mark is no JSON. */
+/** A byte order mark is not JSON. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** The text is no JSON, or too deep. Leaves a reading from any depth. */
+/** The text is not JSON, or too deep. Ends a reading from any depth. */
 export class NoJson extends Error {}
 export class TooDeep extends NoJson {}
 
 export class JsonCursor {
   readonly text: string
-  /** Where it is in the text. */
+  /** Position in the text. */
   at: number
   #depth = 0
 
@@ -40,7 +40,7 @@ export class JsonCursor {
     }
   }
 
-  /** One value, read by `read` from its first character on, with the space around it, and nothing else. */
+  /** One value with the space around it, and nothing else. `read` starts at the value's first character. */
   document (read: () => void): void {
     this.#space()
     read()
@@ -53,7 +53,7 @@ export class JsonCursor {
     return this.text.charAt(this.at)
   }
 
-  /** One value that nobody looks at. */
+  /** Skips one value. */
   skip (): void {
     const first = this.peek()
     if (first === '{') this.members(null)
@@ -61,7 +61,7 @@ export class JsonCursor {
     else this.#must(first === '"' ? STRING : first === 't' || first === 'f' || first === 'n' ? LITERAL : NUMBER)
   }
 
-  /** `each` reads the value of a member, whose name it gets. null: nobody cares. */
+  /** `each` gets the name of a member and reads its value. null: the members are skipped. */
   members (each: ((name: string) => void) | null): void {
     if (this.#opened('}')) return
     do {
@@ -77,7 +77,7 @@ export class JsonCursor {
     } while (this.#goesOn('}'))
   }
 
-  /** `each` reads an item, whose index it gets. */
+  /** `each` gets the index of an item and reads it. null: the items are skipped. */
   items (each: ((index: number) => void) | null): void {
     if (this.#opened(']')) return
     let index = 0
@@ -88,7 +88,7 @@ export class JsonCursor {
     } while (this.#goesOn(']'))
   }
 
-  /** Behind the bracket that opens; true: it closes at once. */
+  /** Goes behind the opening bracket. true: it closes at once. */
   #opened (closing: string): boolean {
     if (++this.#depth > DEPTH_MAX) throw new TooDeep()
     this.at++
@@ -99,7 +99,7 @@ export class JsonCursor {
     return true
   }
 
-  /** Behind a comma (true), or behind the bracket that closes. */
+  /** Goes behind a comma (true), or behind the closing bracket. */
   #goesOn (closing: string): boolean {
     this.#space()
     const char = this.text.charAt(this.at++)
@@ -109,7 +109,7 @@ export class JsonCursor {
     return false
   }
 
-  /** Mostly there is none; asked a few times a value. */
+  /** Usually there is no space. This runs several times per value. */
   #space (): void {
     if (!(this.text.charCodeAt(this.at) > LAST_SPACE)) this.#read(SPACE)
   }

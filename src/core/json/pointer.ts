@@ -1,34 +1,37 @@
 /**
- * Values of a JSON text by their pointers (RFC 6901), as they are written there: every digit of an amount, every byte of a
- * part. One pass that builds nothing, because JSON.parse with what keeps digits takes seconds for a few mebibytes of zeros
- * (6.3 s for 8 MiB, Node 24.21), and forgets that a member was there twice. Never throws.
+ * Finds values of a JSON text by their pointers (RFC 6901), as they are written: every digit of an amount, every byte of a part. One pass
+ * that builds nothing. JSON.parse with a reviver that keeps digits takes 6.3 s for 8 MiB of zeros (Node 24.21), and loses repeated
+ * members. Never throws.
  */
 import { DEPTH_MAX, JsonCursor, NoJson, TooDeep } from './cursor.ts'
 
 /** The pointer's tokens, unescaped. */
 export type Pointer = readonly string[]
 
-/** What a pointer came to. */
+/** The result for one pointer. */
 export type Found =
   /** The value's own text. */
   | { readonly kind: 'value', readonly source: string }
   | { readonly kind: 'none' }
-  /** A member on its way is there twice: readers differ in which of them they take. */
+  /** A member on its path is there twice. Readers differ in which of them they take. */
   | { readonly kind: 'ambiguous' }
 
-/** Beyond any document's depth that somebody wrote a pointer for. */
+/** Deeper than any document for which a pointer was written. */
 const TOKENS_MAX = 32
-/** Read in some tens of milliseconds, whatever is in it; a document beyond it has no values here. */
+/** Takes some tens of milliseconds to read, whatever its content. A larger document has no values here. */
 export const POINTED_BYTES_MAX = 1024 * 1024
 
-/** null: no pointer (it begins with a slash, and ~ only stands before 0 or 1). The empty pointer, the whole text, is none here either. */
+/**
+ * null: not a pointer. A pointer begins with a slash, and has ~ only before 0 or 1. The empty pointer (the whole text) is not accepted here
+ * either.
+ */
 export function readPointer (text: string): Pointer | null {
   if (!text.startsWith('/') || /~(?![01])/.test(text)) return null
   const tokens = text.slice(1).split('/').map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
   return tokens.length > TOKENS_MAX ? null : tokens
 }
 
-/** Places in a document, step by step. `here`: one of the pointers ends. */
+/** Positions in a document, step by step. `here`: one of the pointers ends here. */
 export interface PointerTree { readonly here: boolean, readonly below: ReadonlyMap<string, PointerTree> }
 
 export function pointerTree (pointers: readonly Pointer[]): PointerTree {
@@ -40,16 +43,16 @@ export function pointerTree (pointers: readonly Pointer[]): PointerTree {
   }
 }
 
-/** A body that was not looked into; `why`: the rest of a sentence that begins with it. */
+/** A body that was not read. `why`: the rest of a sentence that begins with the body. */
 export interface Unread { readonly kind: 'unread', readonly why: string }
 
-/** In the order of `pointers`. Nothing is found in what is no JSON, no UTF-8, too large or too deep. */
+/** In the order of `pointers`. Nothing is found if the body is not JSON, not UTF-8, too large or too deep. */
 export function findValues (body: Buffer, pointers: readonly Pointer[]): Found[] {
   const found = lookInto(body, pointers)
   return 'kind' in found ? pointers.map(() => ({ kind: 'none' })) : found
 }
 
-/** The same, where it matters whether there is nothing, or nobody could tell. In an empty body there is nothing. */
+/** The same, but it tells "not found" from "not read". In an empty body nothing is found. */
 export function lookInto (body: Buffer, pointers: readonly Pointer[]): Found[] | Unread {
   if (body.length === 0) return pointers.map(() => ({ kind: 'none' }))
   if (body.length > POINTED_BYTES_MAX) return { kind: 'unread', why: 'is larger than 1 MiB, and is not looked into' }
@@ -66,7 +69,7 @@ export function findValue (body: Buffer, pointer: Pointer): Found {
   return findValues(body, [pointer])[0] ?? { kind: 'none' }
 }
 
-/** A string, an integer or a boolean as text. null: a document, or a number that may be spelled in several ways (1.0, 1e3). */
+/** A string, an integer or a boolean as text. null: a document, or a number with several spellings (1.0, 1e3). */
 export function scalarText (source: string): string | null {
   if (source.startsWith('"')) return JSON.parse(source) as string
   return source === 'true' || source === 'false' || INTEGER.test(source) ? source : null
@@ -75,7 +78,7 @@ export function scalarText (source: string): string | null {
 const INTEGER = /^(?:0|-?[1-9][0-9]*)$/
 const INDEX = /^(?:0|[1-9][0-9]*)$/
 
-/** A pointer that has been followed so far: `token` is the next of its tokens. */
+/** A pointer that has been followed so far. `token`: the index of its next token. */
 interface Trail { readonly number: number, readonly pointer: Pointer, readonly token: number }
 
 class Search {
@@ -95,7 +98,7 @@ class Search {
     return this.#found
   }
 
-  /** `trails`: those that lead here. */
+  /** `trails`: the pointers that lead here. */
   #value (trails: readonly Trail[]): void {
     const from = this.#cursor.at
     const first = trails.length === 0 ? '' : this.#cursor.peek()
@@ -121,7 +124,7 @@ class Search {
       : (index) => { this.#value(wanted.filter(({ pointer, token }) => pointer[token] === String(index)).map(further)) })
   }
 
-  /** Those whose next token is this member. One that was there before makes its trail ambiguous. */
+  /** The trails whose next token is this member. A repeated member makes its trails ambiguous. */
   #follow (trails: readonly Trail[], name: string, seen: Set<string>): readonly Trail[] {
     const wanted = trails.filter(({ pointer, token }) => pointer[token] === name)
     if (wanted.length === 0) return NOWHERE

@@ -1,6 +1,6 @@
 /**
- * How many slips lie between two words: a letter too many, too few, another, or two that changed places (Damerau-Levenshtein, no
- * letter touched twice). Words are cut: for slips of the hand.
+ * The number of typing errors between two words: a letter too many, too few, another, or two swapped ones. This is Damerau-Levenshtein,
+ * where no letter is touched twice. Long words are cut.
  */
 const LETTERS_MAX = 64
 

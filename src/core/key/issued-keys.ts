@@ -1,23 +1,23 @@
 /**
- * Keys that the gateway gives out itself, and knows again without having kept anything: who they are for, from when and
- * until when stands under a signature. Whose they are cannot be read from them. Pure: time and chance are the caller's.
+ * Keys that the gateway issues itself, and recognizes without storing them. The caller, the start and the end are under a signature. A key
+ * does not reveal its caller. Pure: time and chance are arguments.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { framedDigest } from '../record/digest.ts'
 import type { IssuedKeysPolicy, KeySecret } from '../policy/policy.ts'
 
-/** Where they are asked for, on the guarded listener. */
+/** Where clients request keys, on the guarded listener. */
 export const ISSUED_KEYS_PATH = '/.well-known/idempotency-keys'
 
-/** 144 bits: no two keys are the same, and in base64url no bit of the text is left over. */
+/** 144 bits: no two keys are the same. In base64url they fill whole characters. */
 export const KEY_RANDOM_BYTES = 18
-/** As SHA-256 makes them: shorter ones would be the weaker part. */
+/** The size of SHA-256: a shorter secret would be the weaker part. */
 export const KEY_SECRET_BYTES_MIN = 32
-/** Gateways' clocks may differ by so much; a key that comes from later is not believed. */
+/** How far gateways' clocks may be apart. A key from further in the future is not believed. */
 const CLOCKS_APART_MS = 60_000
 /**
- * A key may claim so much later than it has ended: the clock that gave it was ahead of the one that looks at it (a minute
- * each), its body takes a minute to come, its claim a minute at most; and one is to spare. Records are kept for longer.
+ * How long after its end a key may still claim. The issuing clock may be ahead of the checking clock (a minute each). The body takes up to
+ * a minute, and the claim too. One minute is spare. Records are kept for longer.
  */
 export const KEY_OVERTIME_MS = 5 * CLOCKS_APART_MS
 
@@ -38,14 +38,14 @@ export function makeIssuedKey (
 }
 
 /**
- * forged: not ours, not this caller's, or not by a secret that is still known; which of them is nobody's business. early and
- * expired are said of keys that are ours and the caller's alone.
+ * forged: not issued here, another caller's, or under a secret that is not known any more. The caller does not learn which. early and
+ * expired apply only to the caller's own keys.
  */
 export type IssuedKeyVerdict = 'good' | 'forged' | 'early' | 'expired'
 
 /**
- * A lifetime that has become shorter since holds for keys that are out already, one that has become longer does not: no key
- * outlives what retention was checked against when it was made, or is now.
+ * If the lifetime was shortened, the shorter one applies to issued keys too. If it was extended, the old one applies. So no key outlives
+ * the lifetime that retention was checked against, when it was issued or now.
  */
 export function judgeIssuedKey (
   { secrets, lifetimeMs }: IssuedKeysPolicy,
@@ -54,7 +54,7 @@ export function judgeIssuedKey (
   const [, id = '', issued = '', expires = '', random = '', signed = ''] = KEY.exec(key) ?? []
   const secret = secrets.find((candidate) => candidate.id === id)
   if (secret === undefined) return 'forged'
-  // As text: base64url has several spellings of some bytes, and each would be a key of its own.
+  // Compared as text: base64url has several spellings of some bytes, and each would be a key of its own.
   if (!timingSafeEqual(Buffer.from(signature(secret, scope, [id, issued, expires, random])), Buffer.from(signed))) return 'forged'
   if (Number(issued) > nowMs + CLOCKS_APART_MS) return 'early'
   return nowMs < Math.min(Number(expires), Number(issued) + lifetimeMs) ? 'good' : 'expired'

@@ -1,6 +1,6 @@
 /**
- * The client's key, out of the raw header lines. The quoted form (a structured-field string, as the IETF draft asks) and
- * the bare form (what every SDK sends) mean the same key. Never repairs a malformed key and never echoes one.
+ * Reads the client's key from the raw header lines. The quoted form (a structured-field string, as the IETF draft requires) and the bare
+ * form (what every SDK sends) are the same key. It never repairs a malformed key and never repeats one.
  */
 import { spelledName } from '../headers/fields.ts'
 import type { KeyPolicy } from '../policy/policy.ts'
@@ -13,13 +13,13 @@ export type KeyResult =
   /** `detail`: one sentence for the client, without the key. */
   | { readonly kind: 'invalid', readonly detail: string }
 
-/** Most vendors end at 255; a UUID has 36. Counted after decoding. */
+/** Most vendors allow 255, and a UUID has 36. Counted after decoding. */
 export const KEY_CHARS_MAX = 255
 
 /** `header`: lower case. */
 export type KeyHeader = Pick<KeyPolicy, 'header' | 'syntax'>
 
-/** Reads the key from Node's flat raw header list: a joined or mapped view would hide a second line. */
+/** Reads Node's flat raw header list: a joined or mapped view would hide a second line. */
 export function parseKey (rawHeaders: RawHeaders, policy: KeyHeader): KeyResult {
   const lines = headerLines(rawHeaders, policy.header)
   const line = lines[0]
@@ -35,7 +35,7 @@ export function parseKey (rawHeaders: RawHeaders, policy: KeyHeader): KeyResult 
 
 const BARE = /^[\x21-\x7e]+$/
 const BARE_ADVICE = 'is not a key: use printable ASCII without spaces.'
-/** A hop may join two lines into one (RFC 9110 5.2), with a blank or without: `a,b` is two keys as well as one. */
+/** A hop may join two lines into one (RFC 9110 5.2), with or without a blank. So `a,b` may be one key or two. */
 const COMMA_ADVICE = 'has a comma outside of quotation marks: two keys that were joined on the way look like that. Send one key; one that has a comma is sent in quotation marks.'
 const QUOTED_ADVICE = 'starts with a quotation mark and is not a structured-field string (RFC 9651).'
 
@@ -65,7 +65,7 @@ function parseQuoted (value: string): string | null {
   return null
 }
 
-/** One parameter with any bare item (RFC 9651 4.2.3.2). Each alternative starts differently, so it is read in one pass. */
+/** One parameter with any bare item (RFC 9651 4.2.3.2). Each alternative starts differently, so one pass is enough. */
 const PARAMETER = new RegExp(';[ ]*[a-z*][a-z0-9_.*-]*(?:=(?:' + [
   '"(?:[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]|\\\\["\\\\])*"', // string
   '-?[0-9]{1,12}\\.[0-9]{1,3}', // decimal

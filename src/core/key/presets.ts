@@ -1,21 +1,21 @@
 /**
- * What well-known senders call the identity of what they send: a row of four each - where the key is, whose it is, what is
- * compared, and what is none of ours. Sources: the senders' own documentation, as told in docs/guides/receive-webhooks.md.
+ * How well-known senders identify what they send. Each row has four facts: where the key is, its scope, what is compared, and what is not
+ * guarded. Sources: the senders' own documentation, see docs/guides/receive-webhooks.md.
  */
 import { cloudEventKey } from './cloud-event.ts'
 import { readPointer } from '../json/pointer.ts'
 import type { Pointer } from '../json/pointer.ts'
-import type { Keyed, OwnKey, Preset, PresetKey, SourcedKey, Value } from '../policy/key-source.ts'
+import type { KeyInput, CustomKey, Preset, PresetKey, SourcedKey, Value } from '../policy/key-source.ts'
 import { bodyValue, fitted, headerText, keyOfParts, keyOfValue } from './values.ts'
 import { headerValue } from '../headers/lines.ts'
 import { repeatabilityKey } from './repeatability.ts'
 
 /**
- * An event's identity is drawn by its sender and is the same to whoever delivers it, while the credential of a delivery
- * (a signature, a token of an hour) changes from one to the next.
+ * The sender draws an event's identity, and it is the same for every delivery. The credential of a delivery (a signature, a short-lived
+ * token) changes between deliveries.
  */
 const EVENT = { scope: 'shared', fingerprint: 'target' } as const
-/** A client's own key, on an API. */
+/** A client's own key, for an API. */
 const CLIENT = { scope: 'credential', fingerprint: 'profile' } as const
 
 const ROWS: readonly Preset[] = [
@@ -24,7 +24,7 @@ const ROWS: readonly Preset[] = [
   { name: 'svix', keys: [ofHeaders('svix-id')], ...EVENT },
   { name: 'github', keys: [ofHeaders('x-github-delivery')], ...EVENT },
   { name: 'gitlab', keys: [{ kind: 'header', name: 'idempotency-key' }], ...EVENT },
-  // With more than one subscription the same event comes once for each topic.
+  // With several subscriptions the same event comes once for each topic.
   { name: 'shopify', keys: [ofHeaders('x-shopify-event-id', 'x-shopify-topic')], ...EVENT },
   {
     name: 'sns',
@@ -42,7 +42,7 @@ const ROWS: readonly Preset[] = [
   },
   {
     name: 'eventgrid',
-    keys: [where(isEventGrid, ofBody('/0/id'))],
+    keys: [onlyIf(isEventGrid, ofBody('/0/id'))],
     ...EVENT,
     passes: { headers: ['aeg-event-type'], ofHead: eventGridControl, ofBody: eventGridBody() }
   },
@@ -59,23 +59,23 @@ const ROWS: readonly Preset[] = [
 
 export const PRESETS: ReadonlyMap<string, Preset> = new Map(ROWS.map((row) => [row.name, row]))
 
-/** Without the first of them it is none of this sender's; the others belong to it. */
+/** Without the first field the request is not from this sender. The others belong to the key. */
 function ofHeaders (first: string, ...others: readonly string[]): PresetKey {
-  return ofHead([first, ...others], (keyed) => {
-    const values = [first, ...others].map((name) => ({ value: headerText(name, keyed.rawHeaders), what: `the ${name} header` }))
+  return ofHead([first, ...others], (input) => {
+    const values = [first, ...others].map((name) => ({ value: headerText(name, input.rawHeaders), what: `the ${name} header` }))
     const [value] = values
     if (value === undefined || value.value.kind === 'none') return { kind: 'absent' }
     return others.length === 0 ? keyOfValue(value.value, value.what) : keyOfParts(values)
   })
 }
 
-function ofBody (...written: readonly string[]): OwnKey {
+function ofBody (...written: readonly string[]): CustomKey {
   const parts = written.map((text) => ({ text, pointer: pointerOf(text) }))
   return {
-    kind: 'own',
+    kind: 'custom',
     headers: [],
     pointers: parts.map(({ pointer }) => pointer),
-    asksBody: () => true,
+    needsBody: () => true,
     find: (_keyed, values) => {
       const found = parts.map(({ text, pointer }) => ({ value: bodyValue(values(), pointer), what: `the body's value at ${text}` }))
       const [only] = found
@@ -84,9 +84,9 @@ function ofBody (...written: readonly string[]): OwnKey {
   }
 }
 
-/** `is`: by its head; else it is none of this sender's, whatever its body looks like. */
-function where (is: (keyed: Keyed) => boolean, key: OwnKey): OwnKey {
-  return { ...key, asksBody: is, find: (keyed, ...rest) => is(keyed) ? key.find(keyed, ...rest) : { kind: 'absent' } }
+/** `is`: recognizes the sender by the head. Any other request is not from this sender, whatever its body looks like. */
+function onlyIf (is: (input: KeyInput) => boolean, key: CustomKey): CustomKey {
+  return { ...key, needsBody: is, find: (input, ...rest) => is(input) ? key.find(input, ...rest) : { kind: 'absent' } }
 }
 
 function ofBase64Header (name: string): PresetKey {
@@ -96,8 +96,8 @@ function ofBase64Header (name: string): PresetKey {
   })
 }
 
-function ofHead (headers: readonly string[], find: (keyed: Keyed) => SourcedKey): OwnKey {
-  return { kind: 'own', headers, pointers: [], asksBody: () => false, find }
+function ofHead (headers: readonly string[], find: (input: KeyInput) => SourcedKey): CustomKey {
+  return { kind: 'custom', headers, pointers: [], needsBody: () => false, find }
 }
 
 function base64Text (line: string): Value {
@@ -112,27 +112,27 @@ function base64Text (line: string): Value {
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Confirmations are answered by the upstream each time anew; a type that is not known may be one. */
-function snsControl ({ rawHeaders }: Keyed): string | null {
+/** The upstream answers every confirmation anew. A type that is not known may be a confirmation. */
+function snsControl ({ rawHeaders }: KeyInput): string | null {
   const type = headerValue(rawHeaders, 'x-amz-sns-message-type')?.trim()
   return type === undefined || type === 'Notification' ? null : 'control-message'
 }
 
-/** Event Grid says on every delivery what it is. */
-function isEventGrid ({ rawHeaders }: Keyed): boolean {
+/** Event Grid marks every delivery with this field. */
+function isEventGrid ({ rawHeaders }: KeyInput): boolean {
   return headerValue(rawHeaders, 'aeg-event-type') !== null
 }
 
-/** Handshakes, and whatever else is no event. */
-function eventGridControl ({ rawHeaders }: Keyed): string | null {
+/** Handshakes, and everything else that is not an event. */
+function eventGridControl ({ rawHeaders }: KeyInput): string | null {
   const type = headerValue(rawHeaders, 'aeg-event-type')?.trim().toLowerCase() ?? 'notification'
   return type === 'notification' ? null : 'control-message'
 }
 
-/** Several events in one request have no identity together: what they are made up of differs between attempts. */
+/** Several events in one request have no common identity, because a retry may combine others. */
 function eventGridBody (): NonNullable<NonNullable<Preset['passes']>['ofBody']> {
   const second = pointerOf('/1')
-  return { pointers: [second], why: (values, keyed) => isEventGrid(keyed) && values.get(second)?.kind === 'value' ? 'batch' : null }
+  return { pointers: [second], why: (values, input) => isEventGrid(input) && values.get(second)?.kind === 'value' ? 'batch' : null }
 }
 
 function pointerOf (written: string): Pointer {

@@ -1,36 +1,36 @@
 /**
- * OASIS Repeatable Requests 1.0: the client says when it first sent what it may be repeating. What is older than all that is
- * remembered is refused, since nobody could tell whether it was done; what is younger has its record still, or never had one.
+ * OASIS Repeatable Requests 1.0: the client says when it first sent the request. A request older than the oldest record is refused, because
+ * no record can prove whether it was done. A younger one still has its record, or never had one.
  */
-import type { Keyed, KeySource, OwnKey, SourcedKey } from '../policy/key-source.ts'
+import type { KeyInput, KeySource, CustomKey, SourcedKey } from '../policy/key-source.ts'
 import { headerText, invalidKey, keyOfParts } from './values.ts'
 import { headerLines } from '../headers/lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
-/** How far a client's clock may be from ours: by so much less than what is remembered a request may be old. */
+/** How far a client's clock may be from ours. The allowed age of a request is shorter by this. */
 export const CLOCKS_APART_MS = 5 * 60_000
 
 const REQUEST_ID = 'repeatability-request-id'
 const FIRST_SENT = 'repeatability-first-sent'
 const CLIENT_ID = 'repeatability-client-id'
 
-export function repeatabilityKey (): OwnKey {
+export function repeatabilityKey (): CustomKey {
   return {
-    kind: 'own',
+    kind: 'custom',
     headers: [REQUEST_ID, FIRST_SENT, CLIENT_ID],
     pointers: [],
-    asksBody: () => false,
-    find: (keyed, _values, windowMs) => find(keyed, windowMs)
+    needsBody: () => false,
+    find: (input, _values, windowMs) => find(input, windowMs)
   }
 }
 
-/** Which requests are answered with a `Repeatability-Result`. */
+/** Whether the answer gets a `Repeatability-Result`. */
 export function isRepeatable (sources: readonly KeySource[], rawHeaders: RawHeaders): boolean {
   return sources.some((source) => source.kind === 'preset' && source.preset.name === 'repeatability') &&
     [REQUEST_ID, FIRST_SENT].some((name) => headerLines(rawHeaders, name).length > 0)
 }
 
-function find ({ rawHeaders, nowMs }: Keyed, windowMs: number): SourcedKey {
+function find ({ rawHeaders, nowMs }: KeyInput, windowMs: number): SourcedKey {
   const [id, sent, client] = [headerText(REQUEST_ID, rawHeaders), headerText(FIRST_SENT, rawHeaders), headerText(CLIENT_ID, rawHeaders)]
   if (id.kind === 'none' && sent.kind === 'none') return { kind: 'absent' }
   if (sent.kind === 'none') return { kind: 'missing', detail: `A request with ${REQUEST_ID} needs ${FIRST_SENT} too.` }
@@ -53,7 +53,7 @@ const TOO_OLD = `The request was first sent (${FIRST_SENT}) longer ago than requ
 const IMF_FIXDATE =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT$/
 
-/** Exactly that form, and a day that there is. */
+/** Exactly that form, and a date that exists. */
 function readImfFixdate (text: string): number | null {
   const at = IMF_FIXDATE.test(text) ? Date.parse(text) : NaN
   return !Number.isNaN(at) && new Date(at).toUTCString() === text ? at : null

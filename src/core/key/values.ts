@@ -1,18 +1,18 @@
 /**
- * One value of a request that a key is made of: there, not there, or of no use. Shared by the sources of keys and by what
- * senders have of their own. Never repairs a value, and never echoes one.
+ * One value of a request for a key: present, absent, or unusable. The sources of keys and the presets share it. It never repairs a value,
+ * and never repeats one.
  */
 import { scalarText } from '../json/pointer.ts'
 import type { Pointer } from '../json/pointer.ts'
 import { KEY_CHARS_MAX } from './key.ts'
-import type { InvalidKey, Keyed, MadeKey, MissingKey, Value, Values } from '../policy/key-source.ts'
+import type { InvalidKey, KeyInput, MadeKey, MissingKey, Value, Values } from '../policy/key-source.ts'
 import { headerLines, originForm } from '../headers/lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 const NONE: Value = { kind: 'none' }
 const TWICE: Value = { kind: 'unfit', why: 'is there more than once' }
 
-/** Several values in one, and what frames them. */
+/** For several values in one key, with their frames. */
 export const DERIVED_CHARS_MAX = 1_024
 
 /** `what` names the value in a sentence to the client. */
@@ -21,7 +21,7 @@ export function keyOfValue (value: Value, what: string): MadeKey | MissingKey | 
   return value.kind === 'unfit' ? invalidKey(what, value.why) : { kind: 'key', key: value.text }
 }
 
-/** Every value behind its length: `a|bc` and `ab|c` are two keys, whatever stands between them. */
+/** The length comes before every value: `a|bc` and `ab|c` are two keys, whatever text is between the values. */
 export function keyOfParts (
   parts: ReadonlyArray<string | { readonly value: Value, readonly what: string }>
 ): MadeKey | MissingKey | InvalidKey {
@@ -57,7 +57,7 @@ export function fitted (text: string): Value {
     : { kind: 'unfit', why: 'has characters that no key may have' }
 }
 
-/** Of either half of Latin-1, and what turns the direction of a line or ends it: keys are shown on terminals. */
+/** Control characters of both halves of Latin-1, and characters that end a line or change its direction: keys are shown on terminals. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const CONTROL = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
 
@@ -85,7 +85,7 @@ function unescaped (text: string): string | null {
   }
 }
 
-/** `decode`: of the one line, trimmed. */
+/** `decode`: reads the only line, trimmed. */
 export function headerText (name: string, rawHeaders: RawHeaders, decode: (line: string) => Value = fitted): Value {
   const lines = headerLines(rawHeaders, name)
   if (lines.length > 1) return TWICE
@@ -93,7 +93,7 @@ export function headerText (name: string, rawHeaders: RawHeaders, decode: (line:
 }
 
 /** The segment of the target where the route's path has `:name`. */
-export function pathValue (name: string, { target, match }: Keyed): Value {
+export function pathValue (name: string, { target, match }: KeyInput): Value {
   const at = match.path.split('/').indexOf(`:${name}`)
   const segment = at === -1
     ? undefined
@@ -102,7 +102,7 @@ export function pathValue (name: string, { target, match }: Keyed): Value {
   return percentDecoded(segment)
 }
 
-/** One round of it. */
+/** One round of decoding. */
 export function percentDecoded (text: string): Value {
   try {
     return fitted(decodeURIComponent(text))

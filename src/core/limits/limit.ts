@@ -1,39 +1,39 @@
 /**
- * A bound on what is held at once — bytes, places — that nobody can hold alone. Each caller and each peer may have so many
- * times what is free as `alone` says: one of them alone comes to that share of the bound, two to less each, and whoever is
- * new finds room however many came before (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
- * Counts only: it knows neither what is held nor for how long.
+ * A bound on what is held at once (bytes, slots), which no single holder can use up. Each caller and each peer may hold a multiple of what
+ * is free, derived from `alone`. One holder alone gets that share of the bound, and two get less each. A new one finds room however many
+ * came before (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). It counts only, and knows neither what is held nor for
+ * how long.
  */
 
-/** Who holds something. null: nobody that could be told apart, so that no share is counted. */
+/** The holder of something. null: it cannot be told apart, so no share is counted. */
 export interface Holder {
   /** A scope's text. */
   readonly caller: string | null
-  /** The client's address behind `trustProxies`; of IPv6 the network that one client has. */
+  /** The client's address behind `trustProxies`. For IPv6: the network of one client. */
   readonly peer: string | null
 }
 
 export const NOBODY: Holder = { caller: null, peer: null }
 
-/** What is in the way: the bound itself, or the share that this caller, or this peer, may have of it. */
+/** What refuses: the bound itself, or the share of this caller or this peer. */
 export type Refusal = 'full' | 'caller' | 'peer'
 
-export interface Asking {
-  /** So much a holder may have whatever its share is, while there is room: the smallest thing that is of use. Absent: 1. */
+export interface TakeOptions {
+  /** What a holder may have whatever its share is, if there is room: the smallest useful amount. Absent: 1. */
   readonly least?: number
 }
 
-const ALL: Asking = {}
+const NO_OPTIONS: TakeOptions = {}
 
 export class Limit {
   #max: number
-  /** How many times what is free one holder may have. */
+  /** What one holder may have, as a multiple of what is free. */
   #pull: number
   #held = 0
-  readonly #callers = new Held()
-  readonly #peers = new Held()
+  readonly #callers = new Holdings()
+  readonly #peers = new Holdings()
 
-  /** `alone`: the share of one holder while nobody else has anything, 0 < alone <= 1; 1: no shares. */
+  /** `alone`: the share of one holder while no other holds anything, 0 < alone <= 1. 1: no shares. */
   constructor (max: number, alone = 1) {
     this.#max = max
     this.#pull = pullOf(alone)
@@ -42,27 +42,27 @@ export class Limit {
   get held (): number { return this.#held }
   get full (): boolean { return this.#held >= this.#max }
   get free (): number { return Math.max(0, this.#max - this.#held) }
-  /** Of whom something is counted; for tests. */
+  /** How many callers and peers hold something. For tests. */
   get holders (): number { return this.#callers.holders + this.#peers.holders }
 
-  /** Of whom something is remembered; for tests. */
+  /** How many callers and peers are remembered. For tests. */
   get remembered (): number { return this.#callers.size + this.#peers.size }
 
-  /** What is held stays held; a smaller bound stops what comes next. */
+  /** What is held stays held. A smaller bound refuses new requests. */
   resize (max: number, alone = 1): void {
     this.#max = max
     this.#pull = pullOf(alone)
   }
 
-  /** null: taken. Else nothing was. */
-  take (amount: number, by: Holder = NOBODY, asking: Asking = ALL): Refusal | null {
-    const refusal = this.refusal(amount, by, asking)
+  /** null: taken. Otherwise nothing was taken. */
+  take (amount: number, by: Holder = NOBODY, options: TakeOptions = NO_OPTIONS): Refusal | null {
+    const refusal = this.refusal(amount, by, options)
     if (refusal === null) this.force(amount, by)
     return refusal
   }
 
-  /** What {@link take} would say now. */
-  refusal (amount: number, { caller, peer }: Holder = NOBODY, { least = 1 }: Asking = ALL): Refusal | null {
+  /** The result that {@link take} would have now. */
+  refusal (amount: number, { caller, peer }: Holder = NOBODY, { least = 1 }: TakeOptions = NO_OPTIONS): Refusal | null {
     const free = this.#max - this.#held - amount
     if (free < 0) return 'full'
     if (this.#pull === Infinity) return null
@@ -72,21 +72,21 @@ export class Limit {
     return null
   }
 
-  /** As much of it as the bound (or `part` of it) has left; from 0 to all. For work of the gateway's own, which has no share. */
+  /** Takes as much as the bound (or `part` of it) has left, from 0 to all. For the gateway's own work, which has no share. */
   takeUpTo (amount: number, part = 1): number {
     const taken = Math.max(0, Math.min(amount, Math.floor(this.#max * part) - this.#held))
     this.#held += taken
     return taken
   }
 
-  /** For what is held already and cannot be refused any more; the bound then stops what comes next. */
+  /** For an amount that is held already and cannot be refused. The bound then refuses the next one. */
   force (amount: number, { caller, peer }: Holder = NOBODY): void {
     this.#held += amount
     if (caller !== null) this.#callers.add(caller, amount)
     if (peer !== null) this.#peers.add(peer, amount)
   }
 
-  /** By the holder that took it. */
+  /** `by`: the holder that took it. */
   release (amount: number, { caller, peer }: Holder = NOBODY): void {
     this.#held -= amount
     if (caller !== null) this.#callers.add(caller, -amount)
@@ -95,10 +95,10 @@ export class Limit {
 }
 
 /**
- * What each holds. Who has let go of everything stays in it for a while: to come and go in a Map with every request costs more
- * than all else here (1.2 of 75 µs of a replay, Node 24.21).
+ * The amount per holder. A holder with nothing stays for a while. A Map entry that comes and goes with every request would cost more than
+ * everything else here (1.2 of 75 µs of a replay, Node 24.21).
  */
-class Held {
+class Holdings {
   readonly #accounts = new Map<string, { held: number }>()
   #sweepsAt = EMPTY_MAX
 
@@ -125,10 +125,10 @@ class Held {
   }
 }
 
-/** Of those who hold nothing, so many are in it at most: then all are gone through. */
+/** The most holders with nothing. At this number they are removed. */
 const EMPTY_MAX = 1_024
 
-/** h <= pull * (max - h) comes to h <= alone * max. */
+/** h <= pull * (max - h) is the same as h <= alone * max. */
 function pullOf (alone: number): number {
   return alone >= 1 ? Infinity : alone / (1 - alone)
 }

@@ -1,12 +1,12 @@
 /**
- * A source of keys as a policy names it, what it reads and what it yields. Types only: sources.ts tries the sources,
- * values.ts reads their values.
+ * A source of keys as a policy names it, what it reads and what it yields. Types only. sources.ts tries the sources, and values.ts reads
+ * their values.
  */
 import type { Found, Pointer } from '../json/pointer.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 export type KeySource =
-  /** Lower case. The key as it comes, in either of its two spellings (key.ts). */
+  /** Lower case. The key in either of its two spellings (key.ts). */
   | { readonly kind: 'header', readonly name: string }
   | { readonly kind: 'query', readonly name: string }
   | { readonly kind: 'json', readonly pointer: Pointer, readonly written: string }
@@ -14,36 +14,36 @@ export type KeySource =
   | { readonly kind: 'hash', readonly of: 'body' | ReadonlyArray<{ readonly pointer: Pointer, readonly written: string }> }
   | { readonly kind: 'preset', readonly preset: Preset }
 
-/** What is known of one sender: a row of presets.ts. */
+/** The facts about one sender: a row of presets.ts. */
 export interface Preset {
   readonly name: string
-  /** Tried in this order. One whose first part is not there is another sender's, or none. */
+  /** Tried in this order. If the first part of a key is absent, the request is from another sender, or from none. */
   readonly keys: readonly PresetKey[]
-  /** For a route that says none: as it is written there. */
+  /** Default for a route without a scope, as the configuration spells it. */
   readonly scope: string | readonly string[]
-  /** For a route that says none. `target`: method, target and host; a delivery's body may differ from the last one's. */
+  /** Default for a route without a fingerprint. `target`: method, target and host. A delivery's body may differ from the last one's. */
   readonly fingerprint: 'profile' | 'target'
-  /** The status of a key that was used for something else, where the sender has one of its own. */
+  /** The status for a reused key, if the sender has one of its own. */
   readonly mismatchStatus?: number
-  /** What is not to be guarded though it comes on this route, and why, in a word for the metric. */
+  /** Requests on this route that are not guarded. The functions return the reason, in a word for the metric. */
   readonly passes?: {
     /** Header fields that `ofHead` reads, in lower case. */
     readonly headers: readonly string[]
-    readonly ofHead?: (keyed: Keyed) => string | null
-    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, keyed: Keyed) => string | null }
+    readonly ofHead?: (input: KeyInput) => string | null
+    readonly ofBody?: { readonly pointers: readonly Pointer[], readonly why: (values: Values, input: KeyInput) => string | null }
   }
 }
 
-export type PresetKey = Extract<KeySource, { kind: 'header' | 'json' | 'template' }> | OwnKey
+export type PresetKey = Extract<KeySource, { kind: 'header' | 'json' | 'template' }> | CustomKey
 
-/** A sender's own way of writing an identity. */
-export interface OwnKey {
-  readonly kind: 'own'
+/** A key that the preset reads with its own code. */
+export interface CustomKey {
+  readonly kind: 'custom'
   readonly pointers: readonly Pointer[]
-  readonly asksBody: (keyed: Keyed) => boolean
+  readonly needsBody: (input: KeyInput) => boolean
   /** Header fields that it reads, in lower case. */
   readonly headers: readonly string[]
-  readonly find: (keyed: Keyed, values: () => Values, windowMs: number) => SourcedKey
+  readonly find: (input: KeyInput, values: () => Values, windowMs: number) => SourcedKey
 }
 
 export type KeyPart =
@@ -52,22 +52,22 @@ export type KeyPart =
   | { readonly kind: 'query', readonly name: string }
   | { readonly kind: 'path', readonly name: string }
   | { readonly kind: 'json', readonly pointer: Pointer, readonly written: string }
-  /** The gateway's own, in UTC. */
+  /** The gateway's own date, in UTC. */
   | { readonly kind: 'date', readonly by: 'day' | 'hour' }
 
-/** What one source came to. */
+/** The result of one source. */
 export type SourcedKey =
   | MadeKey
   | { readonly kind: 'absent' }
   /** `detail`: one sentence for the client, without the key. */
   | InvalidKey
-  /** What the key is to be made of is not there. `detail` names it, never its value. */
+  /** A part of the key is absent. `detail` names the part, never its value. */
   | MissingKey
-  /** First sent before anything that may still be remembered. */
+  /** First sent before the oldest record that may still be kept. */
   | { readonly kind: 'too-old', readonly detail: string }
 
-/** What a key is looked for in, besides the body. */
-export interface Keyed {
+/** What a key is read from, besides the body. */
+export interface KeyInput {
   readonly rawHeaders: RawHeaders
   readonly target: string
   /** For `{path:…}`. */
@@ -75,13 +75,13 @@ export interface Keyed {
   readonly nowMs: () => number
 }
 
-/** By pointer: the body is searched once for all that any source asks of it. */
+/** By pointer. The body is searched once for all sources. */
 export type Values = ReadonlyMap<Pointer, Found>
 
 export type Value =
   | { readonly kind: 'value', readonly text: string }
   | { readonly kind: 'none' }
-  /** There, and of no use: a document, or too long, or there twice. */
+  /** Present but unusable: a document, too long, or repeated. */
   | { readonly kind: 'unfit', readonly why: string }
 
 export interface MissingKey { readonly kind: 'missing', readonly detail: string }

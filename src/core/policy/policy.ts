@@ -1,34 +1,34 @@
 /**
- * A route's policy as the gateway uses it: every default filled in, every duration in milliseconds, every size in bytes.
- * Made by config/policy.ts from the configuration; read everywhere.
+ * A route's policy as the gateway uses it: every default filled in, durations in milliseconds, sizes in bytes. config/policy.ts makes it
+ * from the configuration, and all layers read it.
  */
 
 import type { Pointer } from '../json/pointer.ts'
 import type { KeySource } from './key-source.ts'
 
 export type Profile = 'api' | 'relay'
-/** What becomes of an answer: kept and replayed; not kept, the key is free again; not known (it comes from a hop). */
+/** What becomes of an answer. keep: stored and replayed. release: not stored, and the key is free again. unknown: it comes from a hop. */
 export type Disposition = 'keep' | 'release' | 'unknown'
 export type UnknownPolicy = 'hold' | 'retry' | 'probe'
 export type FingerprintPart = 'method' | 'target' | 'host' | 'mediaType' | 'semantics' | 'body'
 export type FingerprintBody = 'auto' | 'bytes' | 'json' | 'none'
 
 /**
- * Whose credential it is. `anonymous`: a caller without any is served, all of them in one scope. `cookies`: what a Cookie or a
- * client certificate means by the first rules where there is nothing else; 'ignore' only where `scope: public` says so.
+ * The scope of a credential. `anonymous`: callers without a credential are served, and share one scope. `cookies`: what a Cookie or a
+ * client certificate alone means under rules 1. 'ignore' only with `scope: public`.
  */
 export interface CredentialPolicy { readonly kind: 'credential', readonly anonymous: boolean, readonly cookies: 'refuse' | 'ignore' }
 
-/** The text of a `const` part that says that callers share their keys, and what else they show does not matter. */
+/** The text of a `const` part that means: callers share their keys, and other carriers do not matter. */
 export const SHARED = 'shared'
 
-/** `optional`: where it is absent, that is a value too. */
+/** `optional`: absence is a value too. */
 export type ScopePart =
   | { readonly kind: 'header', readonly name: string, readonly optional?: true }
   | { readonly kind: 'cookie', readonly name: string, readonly optional?: true }
   | { readonly kind: 'jwt', readonly claim: string, readonly optional?: true }
   | { readonly kind: 'const', readonly value: string }
-  /** The one that the client asked for. */
+  /** The host that the client requested. */
   | { readonly kind: 'host' }
   | CredentialPolicy
 
@@ -43,28 +43,28 @@ export interface JwtPolicy {
   readonly audience: string | null
 }
 
-/** What a gateway signs the keys with that it gives out itself (issued-keys.ts). */
+/** A secret with which a gateway signs the keys that it issues (issued-keys.ts). */
 export interface KeySecret { readonly id: string, readonly secret: string }
 
 export interface IssuedKeysPolicy {
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null
-  /** The first signs, all verify. Never empty. */
+  /** The first one signs, and all verify. Never empty. */
   readonly secrets: readonly KeySecret[]
   readonly lifetimeMs: number
 }
 
 export interface KeyPolicy {
-  /** Tried in this order; the first that yields wins. */
+  /** Tried in this order. The first key wins. */
   readonly sources: readonly KeySource[]
-  /** Lower-case name of the header that the first `header:` source reads, else Idempotency-Key: the client's own key field. */
+  /** Lower-case name of the first `header:` source, else Idempotency-Key: the client's own key field. */
   readonly header: string
   readonly required: boolean
   readonly syntax: 'lenient' | 'strict'
   readonly store: 'hash' | 'text'
   /**
-   * For how long the same content is the same request (`hash:`), and how old a first sending may be (`repeatability`).
-   * The route's retention where the file says nothing.
+   * How long the same content is the same request (`hash:`), and how old a first sending may be (`repeatability`). Default: the route's
+   * retention.
    */
   readonly windowMs: number
 }
@@ -74,7 +74,7 @@ export interface FingerprintPolicy {
   readonly body: FingerprintBody
   /** Absent: the query counts as it came. */
   readonly query?: 'unordered'
-  /** JSON pointers to members that are left out of a body, or (one of the two) to those that alone are compared. With body `json`. */
+  /** JSON pointers for body `json`, one of the two. `ignore`: members that are left out. `only`: the members that are compared. */
   readonly ignore?: readonly string[]
   readonly only?: readonly string[]
   /** Lower-case names of header fields whose lines are compared too. */
@@ -84,51 +84,51 @@ export interface FingerprintPolicy {
 export interface KeepPolicy {
   /** Overrides of the profile's table, status by status. */
   readonly statuses: ReadonlyMap<number, Disposition>
-  /** false: settle status and headers' absence as consumed, never keep a body. */
+  /** false: the outcome is consumed, and no body is kept. */
   readonly body: boolean
   readonly requestBytesMax: number
   readonly responseBytesMax: number
-  /** Lower-case names never kept / kept although the default list drops them. */
+  /** Lower-case names that are never kept, or that are kept although the default list drops them. */
   readonly dropHeaders: ReadonlySet<string>
   readonly keepHeaders: ReadonlySet<string>
 }
 
-/** What stands between the gateway and the application, as far as an answer can show it (hops.ts). */
+/** The hops between the gateway and the application, as far as an answer can show them (hops.ts). */
 export interface HopsPolicy {
-  /** Nothing: every answer is the application's. */
+  /** There are no hops: every answer is the application's. */
   readonly none: boolean
-  /** Lower-case name of a field that only the application sets; null: none is known. */
+  /** Lower-case name of a field that only the application sets. null: none is known. */
   readonly header: string | null
 }
 
-/** Mode `inbox`: accepted now, delivered until it is done. */
+/** Mode `inbox`: a request is accepted now and delivered later, until it is done. */
 export interface InboxPolicy {
-  /** Deliveries of this route under way at once, in one process. */
+  /** Deliveries of this route in flight at once, per process. */
   readonly concurrency: number
-  /** Deliveries begun in a second, in one process; null: as many as there are. */
+  /** Deliveries begun per second, per process. null: no limit. */
   readonly ratePerSecond: number | null
   readonly backoff: { readonly firstMs: number, readonly longestMs: number }
   readonly attemptsMax: number
   readonly ageMaxMs: number
-  /** What names the group in whose order messages are delivered; null: none. */
+  /** The source of the group. Messages of a group are delivered in order. null: no groups. */
   readonly order: Extract<KeySource, { kind: 'header' | 'json' }> | null
   readonly onDead: 'skip' | 'stop-group'
-  /** Kept after it was given up or discarded. */
+  /** Retention after a message was given up or discarded. */
   readonly deadRetentionMs: number
-  /** Messages, and bytes of requests, that may be waiting on this route; beyond: 503 before the commit. */
+  /** How many messages, and how many bytes of requests, may wait on this route. Above: 503 before the commit. */
   readonly depthMax: number
   readonly bytesMax: number
-  /** Of a request that holds several events: each becomes a message, or none is accepted. */
+  /** For a request with several events. split: each becomes a message, or none is accepted. */
   readonly batch: 'refuse' | 'split'
 }
 
-/** How a sender signs (signature.ts). Several secrets: while one takes the other's place. */
+/** How a sender signs (signature.ts). There are several secrets during a rotation. */
 export interface VerifyPolicy {
   readonly scheme: 'standard-webhooks' | 'stripe' | 'github' | 'shopify' | 'hmac'
   readonly secrets: readonly string[]
   /** How old a signature that has a time may be. */
   readonly toleranceMs: number
-  /** Of `hmac`: which header, which digest, how it is written and what stands before it. Lower-case name. */
+  /** For `hmac`: the header (lower case), the digest, its encoding, and the prefix before it. */
   readonly hmac: {
     readonly header: string
     readonly algorithm: 'sha256' | 'sha512' | 'sha1'
@@ -145,56 +145,56 @@ export type TemplatePart =
 
 export type Template = readonly TemplatePart[]
 
-/** How the upstream is asked what became of a request (probe.ts). */
+/** How the upstream is probed about a request (probe.ts). */
 export interface ProbePolicy {
   readonly method: 'GET' | 'HEAD'
   readonly path: Template
   readonly headers: ReadonlyArray<readonly [name: string, value: Template]>
-  /** How long one asking may take. */
+  /** Timeout of one probe. */
   readonly timeoutMs: number
   readonly found: {
     readonly statuses: readonly number[]
-    /** null: the body of the answer as it came; else the value of its JSON body that this points to. */
+    /** null: the body of the answer as it came. Otherwise a pointer to a value of its JSON body. */
     readonly adopt: Pointer | null
-    /** What a replay says; null: the status of the answer. */
+    /** The status of a replay. null: the status of the answer. */
     readonly replayStatus: number | null
   }
   readonly notFound: readonly number[]
-  /** What must all be in a "not found" for it to be the application's: a hop that has no such path says 404 too. */
-  readonly notFoundMarks: readonly Mark[]
-  /** Between the two "not found" that free the key, at least. */
+  /** Marks that a "not found" of the application must have, all of them. A hop without such a path also answers 404. */
+  readonly notFoundMarks: readonly AnswerMark[]
+  /** The shortest time between the two "not found" that free the key. */
   readonly confirmAfterMs: number
-  /** Between two askings at first; doubles. */
+  /** The first pause between two probes. It doubles. */
   readonly intervalMs: number
-  /** Since the outcome became unknown; after that nobody asks any more. */
+  /** Time after which probes stop, counted from when the outcome became unknown. */
   readonly giveUpAfterMs: number
 }
 
 /** A field of the answer, or a value of its JSON body. `name` in lower case. */
-export type Mark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
+export type AnswerMark = { readonly kind: 'header', readonly name: string } | { readonly kind: 'json', readonly pointer: Pointer }
 
-/** What a sender is told of an answer that freed its key. */
+/** The answer that a sender gets if the key was freed. */
 export interface ReleasePolicy {
-  /** pass: the answer as it came. retry: `status`, wherever a sender might take the answer's own for the last word. */
+  /** pass: the answer as it came. retry: `status`, if a sender might take the answer's own status as final. */
   readonly action: 'pass' | 'retry'
   readonly status: number
 }
 
-/** Where a route keeps its marks. `capacity`: entries; of a filter, in one window. */
+/** Where a route keeps its marks. `capacity`: the number of entries. For a filter: in one window. */
 export type DropStore =
   | { readonly kind: 'redis' | 'database' }
   | { readonly kind: 'memory', readonly capacity: number }
   | { readonly kind: 'bloom', readonly capacity: number, readonly errorRate: number }
 
-/** Mode drop: the first event of a window goes through, its duplicates do not. Nothing is replayed. */
+/** Mode drop: the first event of a window goes through, and its duplicates do not. Nothing is replayed. */
 export interface DropPolicy {
   readonly store: DropStore
   readonly windowMs: number
-  /** after: marked when it is done; may double, is never lost. before: marked when it is sent; may be lost, never doubles. */
+  /** after: marked when it is done. It may double, and is never lost. before: marked when it is sent. It may be lost, and never doubles. */
   readonly mark: 'after' | 'before'
   /** flag: duplicates are forwarded too, with `Onceway-Duplicate: true`. */
   readonly onDuplicate: 'drop' | 'flag'
-  /** What a duplicate is answered with. */
+  /** The status of the answer to a duplicate. */
   readonly status: number
 }
 
@@ -206,57 +206,57 @@ export interface IdempotencyPolicy {
   readonly scope: ScopePolicy
   readonly jwt: JwtPolicy | null
   /**
-   * Who authorises a replay where callers sign: their signature is verified with every request, or (by-key-id) nobody, and
-   * a key id is a name like any other. null: nothing is said of it.
+   * How a replay is authorised for callers that sign. A VerifyPolicy: every signature is verified. by-key-id: nothing is verified, and a
+   * key id is a name like any other. null: the route does not say.
    */
   readonly verify: VerifyPolicy | 'by-key-id' | null
-  /** How the gateway's own keys are known, where no others are taken; null: any key is. */
+  /** If the route takes only keys issued by the gateway: how they are verified. null: any key is taken. */
   readonly issued: IssuedKeysPolicy | null
   readonly fingerprint: FingerprintPolicy
   readonly inFlight: { readonly waitMs: number, readonly status: number }
   readonly answerWithinMs: number
   readonly unknown: UnknownPolicy
-  /** null: nobody is asked what became of it. Not null only with `unknown: probe`. */
+  /** null: no probes. Not null only with `unknown: probe`. */
   readonly probe: ProbePolicy | null
   readonly keep: KeepPolicy
-  /** Its upstream's. */
+  /** Those of its upstream. */
   readonly hops: HopsPolicy
-  /** Not null with `mode: inbox`, and where `async: allowed` lets a client ask for it. */
+  /** Not null with `mode: inbox`, and if `async: allowed` lets a client request it. */
   readonly inbox: InboxPolicy | null
-  /** Every request, or only one that says `Prefer: respond-async` (RFC 7240). Means nothing without `inbox`. */
+  /** Every request, or only one with `Prefer: respond-async` (RFC 7240). Without meaning if there is no `inbox`. */
   readonly inboxFor: 'all' | 'asked'
   readonly retentionMs: number
   readonly unknownRetentionMs: number
   readonly leaseMs: number
-  /** That one caller, or one peer, may have on this route; null: any number. */
+  /** The most records of one caller, or of one peer, on this route. null: no limit. */
   readonly recordsPerCaller: number | null
   readonly recordsPerPeer: number | null
   readonly onMismatch: { readonly action: 'reject' | 'replay', readonly status: number }
   readonly onRelease: ReleasePolicy
   readonly onStoreDown: 'reject' | 'forward'
-  /** Pass the client's own key header on to the upstream. */
+  /** Whether the client's own key header goes on to the upstream. */
   readonly forwardKey: boolean
-  /** Adds retry-after-ms, stripe-should-retry and x-should-retry to our problems. */
+  /** Whether the gateway's problems get retry-after-ms, stripe-should-retry and x-should-retry. */
   readonly retryHints: boolean
 }
 
 export interface UpstreamPolicy {
   readonly name: string
-  /** scheme://host:port, nothing behind it. */
+  /** scheme://host:port, with nothing after it. */
   readonly origin: string
   /** Hard limit of one execution. */
   readonly timeoutMs: number
   readonly connectTimeoutMs: number
   readonly keepAliveMs: number
-  /** Of executions and deliveries. */
+  /** For executions and deliveries. */
   readonly connectionsMax: number
-  /** Requests and tunnels at once that pass through; each has a connection. */
+  /** The most unguarded requests and tunnels at once. Each has a connection. */
   readonly passThroughMax: number
-  /** The longest that it may be silent to what passes through: before an answer, between two pieces of one, and while it does not read. */
+  /** The idle timeout of an unguarded exchange: before an answer, between two pieces of one, and while the upstream does not read. */
   readonly idleMs: number
   readonly host: 'upstream' | 'preserve'
   readonly hops: HopsPolicy
-  /** Authorities in PEM that its certificate is checked against. null: those that Node knows. */
+  /** CA certificates in PEM for its certificate. null: those that Node knows. */
   readonly ca: string | null
   readonly requestHeaders: ReadonlyArray<readonly [name: string, value: string]>
 }
@@ -268,20 +268,20 @@ export interface RouteMatch {
   readonly methods: readonly string[]
   /** Lower-case host without port; null: any. */
   readonly host: string | null
-  /** Compare the path byte for byte instead of widely. */
+  /** Compare the path byte for byte instead of in all its readings. */
   readonly exact: boolean
 }
 
 export interface Route {
-  /** Part of every record's identity. A pass-through route may be nameless: then its path stands here. */
+  /** Part of every record's identity. A pass-through route may be nameless. Then this is its path. */
   readonly name: string
   readonly match: RouteMatch
   readonly upstream: UpstreamPolicy
-  /** null: passes through. */
+  /** null: the route passes requests through. */
   readonly idempotency: IdempotencyPolicy | null
-  /** Of a guarded route: its other methods pass through, where no route takes them. So it is unless the file names the methods. */
+  /** For a guarded route: its other methods pass through, if no route takes them. True unless the file names the methods. */
   readonly restPasses?: boolean
 }
 
-/** A route that guards. */
+/** A guarded route. */
 export interface GuardedRoute extends Route { readonly idempotency: IdempotencyPolicy }

@@ -1,22 +1,22 @@
 /**
- * Asking the upstream what became of a request whose outcome is not known (docs/concepts/protocol.md §7, `unknown: probe`): the
- * question is rendered when the record is claimed and kept with it, since nobody else has the key and the body later; the
- * answer is judged here. Pure: sends nothing, waits for nothing.
+ * Probes ask the upstream what became of a request with an unknown outcome (docs/concepts/protocol.md §7, `unknown: probe`). The question
+ * is rendered when the record is claimed, and stored with it. Only then are the key and the body at hand. The answer is judged here. Pure:
+ * it sends nothing and waits for nothing.
  */
 import { plainName } from '../headers/fields.ts'
 import { answerHeaders, keptHeaders, mayHaveBody } from '../headers/headers.ts'
 import { headerValue } from '../headers/lines.ts'
 import { findValue, findValues, scalarText } from '../json/pointer.ts'
 import type { Found, Pointer } from '../json/pointer.ts'
-import type { KeepPolicy, Mark, ProbePolicy, Template, TemplatePart } from '../policy/policy.ts'
+import type { KeepPolicy, AnswerMark, ProbePolicy, Template, TemplatePart } from '../policy/policy.ts'
 import type { Answer, RawHeaders, Token } from '../record/record.ts'
 
-/** What a request has that a question may need. `host`: the one that goes to the upstream, where it is not the upstream's own. */
-export interface Askable { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
+/** The parts of a request that a question may need. `host`: the one sent to the upstream, if it is not the upstream's own. */
+export interface ProbedRequest { readonly key: string, readonly recordId: string, readonly body: Buffer, readonly host: string | null }
 
-/** A question as it is kept with its record. Holds the key, where the template does; no credential ever. */
+/** A question as it is stored with its record. It contains the key if the template does, but never a credential. */
 export interface Question {
-  /** Name of the upstream that the request was for: nobody else knows what became of it. */
+  /** The upstream that the request was for. No other can answer. */
   readonly upstream: string
   readonly method: string
   readonly target: string
@@ -25,24 +25,24 @@ export interface Question {
   readonly host: string | null
 }
 
-/** A question is a line or two; a row is not to carry a document that somebody's template copied. */
+/** A question is a line or two. A row must not carry a document that a template copied. */
 export const QUESTION_BYTES_MAX = 4_096
-/** Another value is another build's. */
+/** Another value is from another build. */
 const QUESTION_VERSION = 1
 
 /**
- * The bytes that are kept with the record. null: this request lacks what the template asks for, or has it in a form that the
- * upstream may have taken for another (a number that is no integer, a member that is there twice), so that nobody can ask.
+ * The bytes that are stored with the record. null: no question can be asked. The request lacks a part that the template needs, or has it in
+ * a form that the upstream may read differently. Examples are a number that is no integer, and a repeated member.
  */
 export function renderQuestion (
   policy: Pick<ProbePolicy, 'method' | 'path' | 'headers'>,
   upstream: string,
-  askable: Askable
+  request: ProbedRequest
 ): Buffer | null {
   const templates = policy.headers.filter(([, template]) => !isStatic(template))
-  const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], askable.body)
-  const target = filled(policy.path, askable, values, pathSegment)
-  const headers = templates.map(([name, template]) => [name, filled(template, askable, values, fieldValue)] as const)
+  const values = bodyValues([policy.path, ...templates.map(([, template]) => template)], request.body)
+  const target = filled(policy.path, request, values, pathSegment)
+  const headers = templates.map(([name, template]) => [name, filled(template, request, values, fieldValue)] as const)
   if (target === null || headers.some(([, value]) => value === null)) return null
   const bytes = Buffer.from(JSON.stringify({
     version: QUESTION_VERSION,
@@ -50,12 +50,12 @@ export function renderQuestion (
     method: policy.method,
     target,
     headers,
-    host: askable.host
+    host: request.host
   }))
   return bytes.length > QUESTION_BYTES_MAX ? null : bytes
 }
 
-/** By pointer; the body is searched once for all of them, and not at all for none. */
+/** By pointer. The body is searched once for all pointers, and not at all if there are none. */
 type BodyValues = ReadonlyMap<Pointer, Found>
 
 function bodyValues (templates: readonly Template[], body: Buffer): BodyValues {
@@ -64,7 +64,7 @@ function bodyValues (templates: readonly Template[], body: Buffer): BodyValues {
   return new Map(pointers.map((pointer, index) => [pointer, found[index] ?? { kind: 'none' }]))
 }
 
-/** null: another build's, or not written by any. */
+/** null: from another build, or from no build. */
 export function readQuestion (bytes: Buffer): Question | null {
   try {
     const { version, upstream, method, target, headers, host } = JSON.parse(bytes.toString()) as Record<string, unknown>
@@ -88,15 +88,15 @@ function isFields (value: unknown): value is Array<readonly [string, string]> {
       Array.isArray(field) && field.length === 2 && field.every((part) => typeof part === 'string' && FIELD_VALUE.test(part)))
 }
 
-/** The same for every request: read from the configuration when it is asked, for it may be a credential. */
+/** The same for every request. It is read from the configuration when the probe is sent, because it may be a credential. */
 function isStatic (template: Template): boolean {
   return template.every(({ kind }) => kind === 'text')
 }
 
-function filled (template: Template, askable: Askable, values: BodyValues, encode: (value: string) => string | null): string | null {
+function filled (template: Template, request: ProbedRequest, values: BodyValues, encode: (value: string) => string | null): string | null {
   let text = ''
   for (const part of template) {
-    const value = part.kind === 'text' ? part.text : encodedValue(part, askable, values, encode)
+    const value = part.kind === 'text' ? part.text : encodedValue(part, request, values, encode)
     if (value === null) return null
     text += value
   }
@@ -105,7 +105,7 @@ function filled (template: Template, askable: Askable, values: BodyValues, encod
 
 function encodedValue (
   part: Exclude<TemplatePart, { kind: 'text' }>,
-  { key, recordId }: Askable,
+  { key, recordId }: ProbedRequest,
   values: BodyValues,
   encode: (value: string) => string | null
 ): string | null {
@@ -117,7 +117,7 @@ function bodyValue (found: Found | undefined): string | null {
   return found?.kind === 'value' ? scalarText(found.source) : null
 }
 
-/** Nothing that a caller sends may lead the question elsewhere, however a hop behind us decodes and tidies up paths. */
+/** A caller's value must not lead the question to another path, however a later hop decodes and normalizes paths. */
 function pathSegment (value: string): string | null {
   if (value.split(/[/\\]/).some((part) => /^\.+$/.test(part)) || !value.isWellFormed()) return null
   return encodeURIComponent(value)
@@ -125,7 +125,7 @@ function pathSegment (value: string): string | null {
 
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Space around a field's value is nobody's: the upstream would see another one. */
+/** Space around a field's value gets lost, so the upstream would see another value. */
 function fieldValue (value: string): string | null {
   return FIELD_VALUE.test(value) && value === value.trim() ? value : null
 }
@@ -133,11 +133,11 @@ function fieldValue (value: string): string | null {
 // ---------------------------------------------------------------- what the upstream says
 
 export type Finding =
-  /** It was done. `answer`: what is kept; null: there is none that may be (too large, or bodies are not kept). */
+  /** It was done. `answer`: what is stored. null: no answer can be stored (too large, or bodies are not kept). */
   | { readonly kind: 'found', readonly status: number, readonly answer: Answer | null }
-  /** The upstream says that it does not know it. */
+  /** The upstream says that it does not know the request. */
   | { readonly kind: 'absent' }
-  /** Nobody can tell: an error, a refusal, an answer that does not hold what was to be adopted. */
+  /** No finding: an error, a refusal, or an answer without the value to adopt. */
   | { readonly kind: 'nothing', readonly why: string }
 
 export function readFinding (
@@ -154,7 +154,7 @@ export function readFinding (
   return { kind: 'found', status, answer: !keep.body || adopted.body.length > keep.responseBytesMax ? null : adopted }
 }
 
-/** Only its head: too large to be read, or without an end. What a pointer would have to look into was never there. */
+/** For an answer of which only the head is known: too large, or without an end. It has no value for a pointer. */
 export function readHead (
   policy: Pick<ProbePolicy, 'found' | 'notFound' | 'notFoundMarks' | 'method'>,
   status: number,
@@ -172,19 +172,19 @@ function absentIf (marked: boolean): Finding {
   return marked ? { kind: 'absent' } : { kind: 'nothing', why: 'UNMARKED' }
 }
 
-function isMarked (mark: Mark, { headers, body }: Answer): boolean {
+function isMarked (mark: AnswerMark, { headers, body }: Answer): boolean {
   if (mark.kind === 'header') return headerValue(headers, mark.name) !== null
   return headerValue(headers, 'content-encoding') === null && findValue(body, mark.pointer).kind === 'value'
 }
 
 function wholeAnswer ({ method }: Pick<ProbePolicy, 'method'>, answer: Answer, keep: KeepPolicy, status: number): Answer {
-  // The fields of an answer to HEAD are about a body that nobody has.
+  // The fields of an answer to HEAD describe a body that was not sent.
   if (method === 'HEAD') return { status, headers: [], body: Buffer.alloc(0) }
   const headers = keptHeaders(answerHeaders(answer.headers), keep)
   return { status, headers, body: mayHaveBody(status) ? answer.body : Buffer.alloc(0) }
 }
 
-/** Its fields are about the whole answer, not about a part of it. */
+/** The answer's fields describe the whole answer, not a part of it. */
 function pointedAt (answer: Answer, pointer: Pointer, status: number): Answer | null {
   if (headerValue(answer.headers, 'content-encoding') !== null) return null
   const value = findValue(answer.body, pointer)
@@ -192,26 +192,26 @@ function pointedAt (answer: Answer, pointer: Pointer, status: number): Answer | 
   return { status, headers: ['Content-Type', 'application/json'], body: mayHaveBody(status) ? Buffer.from(value.source) : Buffer.alloc(0) }
 }
 
-// ---------------------------------------------------------------- when to ask, and what it comes to
+// ---------------------------------------------------------------- when to probe, and what follows
 
-/** How a record stands that is to be asked about; milliseconds by the store's clock, when it was taken up. */
-export interface Asking {
-  /** How often it has been asked, this time included. */
+/** The state of a record that is being probed. Milliseconds by the store's clock, when the record was taken. */
+export interface ProbeProgress {
+  /** How many probes there were, this one included. */
   readonly tries: number
-  /** Since the outcome became unknown. */
+  /** Time since the outcome became unknown. */
   readonly unknownMs: number
-  /** Until the first sending can no longer be under way; 0 or less: it cannot. */
+  /** Time until the first sending can no longer be in flight. 0 or less: it cannot be. */
   readonly quarantineLeftMs: number
-  /** Since the first "not found" that counts; null: there is none. */
+  /** Time since the first "not found" that counts. null: there is none. */
   readonly absentMs: number | null
 }
 
-/** What is written down of an asking that settles nothing. */
+/** What is written after a probe that settles nothing. */
 export interface ProbeNote {
   readonly token: Token
-  /** Which asking: another one since then makes this note void. */
+  /** The number of the probe. If there was another probe since, this note is void. */
   readonly tries: number
-  /** null: nobody asks any more. */
+  /** null: there are no more probes. */
   readonly afterMs: number | null
   readonly absent: 'first' | 'stays' | 'forget'
 }
@@ -220,38 +220,38 @@ export type ProbeStep =
   | { readonly do: 'adopt', readonly status: number, readonly answer: Answer | null }
   /** Not found twice: the key is free. */
   | { readonly do: 'release' }
-  /** `absent`: what is remembered of "not found": this is the first that counts, what is known stays, or it is forgotten. */
+  /** `absent`: how the "not found" is remembered. It is the first that counts, or what is known stays, or it is forgotten. */
   | { readonly do: 'again', readonly afterMs: number, readonly absent: ProbeNote['absent'] }
   | { readonly do: 'give-up' }
 
-/** Askings become no rarer than this. */
+/** Probes are at least this frequent. */
 const LONGEST_MS = 5 * 60_000
 
 /**
- * A "not found" counts only once the first sending can no longer be under way, and frees the key only together with a
- * second one, `confirmAfter` later: an upstream that works on it, or answers from a replica, does not know it yet.
+ * A "not found" counts only when the first sending can no longer be in flight. It frees the key only together with a second one,
+ * `confirmAfter` later. Before that, an upstream that still works on the request, or answers from a replica, may not know it.
  */
 export function afterFinding (
   policy: Pick<ProbePolicy, 'confirmAfterMs' | 'intervalMs' | 'giveUpAfterMs'>,
-  asking: Asking,
+  progress: ProbeProgress,
   finding: Finding
 ): ProbeStep {
   if (finding.kind === 'found') return { do: 'adopt', status: finding.status, answer: finding.answer }
-  const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(asking.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
+  const backedOffMs = Math.min(policy.intervalMs * 2 ** Math.min(progress.tries - 1, 20), Math.max(LONGEST_MS, policy.intervalMs))
   if (finding.kind === 'absent') {
-    if (asking.quarantineLeftMs > 0) {
-      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), asking.quarantineLeftMs + 1), absent: 'forget' }
+    if (progress.quarantineLeftMs > 0) {
+      return { do: 'again', afterMs: Math.min(Math.max(backedOffMs, 1), progress.quarantineLeftMs + 1), absent: 'forget' }
     }
-    if (asking.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
-    if (asking.absentMs >= policy.confirmAfterMs) return { do: 'release' }
-    return { do: 'again', afterMs: policy.confirmAfterMs - asking.absentMs, absent: 'stays' }
+    if (progress.absentMs === null) return { do: 'again', afterMs: policy.confirmAfterMs, absent: 'first' }
+    if (progress.absentMs >= policy.confirmAfterMs) return { do: 'release' }
+    return { do: 'again', afterMs: policy.confirmAfterMs - progress.absentMs, absent: 'stays' }
   }
-  if (asking.unknownMs >= policy.giveUpAfterMs) return { do: 'give-up' }
-  // Found, and of no use: what said "not found" before cannot be right.
+  if (progress.unknownMs >= policy.giveUpAfterMs) return { do: 'give-up' }
+  // Found, but unusable. So an earlier "not found" cannot be right.
   return { do: 'again', afterMs: backedOffMs, absent: finding.why === 'ADOPT' ? 'forget' : 'stays' }
 }
 
-/** The fields of one asking: ours, the upstream's static ones, the policy's static ones, those that were kept; the later ones win. */
+/** The fields of one probe. Later ones win: the gateway's, the upstream's static ones, the policy's static ones, the stored ones. */
 export function questionHeaders (question: Question, policy: Pick<ProbePolicy, 'headers'>, ours: Fields, requestHeaders: Fields): string[] {
   const fields = new Map<string, readonly [string, string]>()
   const written = policy.headers.filter(([, template]) => isStatic(template))

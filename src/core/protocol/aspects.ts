@@ -1,6 +1,6 @@
 /**
- * What two gateways can disagree on about one route, as short texts that can be compared and shown: never a secret. Which of
- * these divide a key into two, and which do not, is said here once (docs/guides/reload.md has it as a table).
+ * The settings of one route in which two gateways can differ, as short texts for comparison and display. They never contain a secret. This
+ * file alone says which of them divide a key into two (docs/guides/reload.md has the table).
  */
 import { createHash } from 'node:crypto'
 import { keySourceText } from '../key/sources.ts'
@@ -8,16 +8,16 @@ import { comparedParts } from '../fingerprint/fingerprint.ts'
 import type { IdempotencyPolicy, ScopePart, ScopePolicy, UpstreamPolicy } from '../policy/policy.ts'
 import type { Rules } from '../record/rules.ts'
 
-/** A gateway that has given no sign of life for so long executes nothing any more. */
+/** A gateway without a heartbeat for this long executes nothing any more. */
 export const LIVES_MS = 3_600_000
-/** It believes so for half as long itself: by so much its clock and the database's may run apart. */
+/** A gateway believes this for half as long. So its clock and the database's may be apart by the other half. */
 export const BELIEVED_MS = LIVES_MS / 2
 
 export const ASPECTS = ['mode', 'key', 'scope', 'host', 'marks', 'fingerprint', 'unknown', 'keep', 'retention', 'lease'] as const
 export type Aspect = typeof ASPECTS[number]
 export type Aspects = Readonly<Record<Aspect, string>>
 
-/** `host`: its upstream's. */
+/** `host`: the setting of its upstream. */
 export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host'], rules: Rules): Aspects {
   const { profile, key, scope, jwt, unknown, keep, retentionMs, unknownRetentionMs, leaseMs } = policy
   return {
@@ -40,7 +40,7 @@ export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host
   }
 }
 
-/** What of a request is compared, under these rules. */
+/** The parts of a request that are compared under these rules. */
 function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules): string {
   const { body, query, ignore, only, headers } = fingerprint
   const parts = comparedParts(fingerprint, rules).map((part) => part === 'body' ? `body (${body})` : part)
@@ -54,7 +54,7 @@ function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules
   ].filter((text) => text !== '').join('; ')
 }
 
-/** As the file says it. */
+/** As the configuration spells it. */
 export function modeOf (
   { drop, inbox, inboxFor }: Pick<IdempotencyPolicy, 'drop' | 'inbox' | 'inboxFor'>
 ): 'drop' | 'inbox' | 'async' | 'enforce' {
@@ -63,15 +63,15 @@ export function modeOf (
   return inboxFor === 'all' ? 'inbox' : 'async'
 }
 
-/** Its gateway may send what comes, under a claim: an acceptance without one must not stand beside it. */
+/** Whether a gateway in this mode may send a request under a claim. Then an acceptance without a claim must not run beside it. */
 export function executes (policy: Pick<IdempotencyPolicy, 'drop' | 'inbox' | 'inboxFor'>): boolean {
   const mode = modeOf(policy)
   return mode === 'enforce' || mode === 'async'
 }
 
 /**
- * While gateways with these two run beside each other, one key is looked for in two places, and can be executed by both: no
- * record in the database can keep them from it.
+ * While gateways with these two values run side by side, one key has two records, and both can be executed. No record in the database can
+ * prevent it.
  */
 export function divides (aspect: Aspect, one: string, other: string): boolean {
   if (aspect === 'mode') return one === 'drop' || other === 'drop'
@@ -79,8 +79,8 @@ export function divides (aspect: Aspect, one: string, other: string): boolean {
 }
 
 /**
- * While gateways with these two run beside each other, one of them may send again what the other would hold: by its own `unknown`,
- * or because it gives up a claim whose lease is longer than all that it knows (docs/guides/reload.md).
+ * While gateways with these two values run side by side, one may send again what the other would hold. The reason is its own `unknown`, or
+ * a claim whose lease is longer than all leases that it knows (docs/guides/reload.md).
  */
 export function resends (aspect: Aspect, one: Partial<Aspects>, other: Partial<Aspects>): boolean {
   return (aspect === 'unknown' || aspect === 'lease') && (one.unknown === 'retry' || other.unknown === 'retry')
@@ -91,7 +91,7 @@ export function scopeText (scope: ScopePolicy): string {
   return `[${scope.parts.map(partText).join(', ')}]`
 }
 
-/** As the file says it. */
+/** As the configuration spells it. */
 export function partText (part: ScopePart): string {
   switch (part.kind) {
     case 'const': return `const:${part.value}`
@@ -103,7 +103,7 @@ export function partText (part: ScopePart): string {
   }
 }
 
-/** Where a duplicate is looked for. A filter's size is part of it. */
+/** Where a duplicate is looked up. The size of a filter is part of it. */
 export function marksText ({ drop }: Pick<IdempotencyPolicy, 'drop'>): string {
   if (drop === null) return 'records'
   return drop.store.kind === 'bloom'
@@ -111,7 +111,7 @@ export function marksText ({ drop }: Pick<IdempotencyPolicy, 'drop'>): string {
     : `marks (${drop.store.kind})`
 }
 
-/** A template or a list of sources may be long; a row and a line of a log need not be. */
+/** A template or a list of sources may be long. A row and a line of the log must not be. */
 const TEXT_MAX = 200
 
 function short (text: string): string {

@@ -1,23 +1,22 @@
 /**
- * Header lists and answers as bytes, for rows and copies. What is read back is checked as if a stranger had written it:
- * anything that is not exactly what this build writes is null, and the caller treats its row as undecodable. Never
- * compresses, never changes a value.
+ * Header lists and answers as bytes, for rows and copies. Bytes that are read are not trusted. Anything that this build would not write
+ * becomes null, and the caller treats the row as undecodable. It never compresses and never changes a value.
  */
 import { pairs } from '../headers/lines.ts'
 import type { Answer, RawHeaders } from '../record/record.ts'
 
-/** First byte of an encoded header list; another value is another build's. */
+/** First byte of an encoded header list. Another value is from another build. */
 const HEADERS_VERSION = 1
 /** version (1), number of lines (2). */
 const HEADERS_PREFIX_BYTES = 3
-/** What two bytes count. Servers and clients stop at some thousand lines. */
+/** The most that two bytes can count. Servers and clients allow some thousand lines. */
 const LINES_MAX = 0xffff
-/** Ends every name and value; a field can contain any byte but NUL, CR and LF. */
+/** Ends every name and value. A field can contain any byte but NUL, CR and LF. */
 const END = '\0'
 
 /**
- * version, number of lines, then every name and value in latin1 with a NUL behind. Throws RangeError for a list that
- * cannot have come off the wire: a name without value, a character beyond latin1, too many lines.
+ * version, number of lines, then every name and value in latin1, each followed by a NUL. Throws RangeError for a list that cannot come from
+ * the wire: a name without value, a character outside latin1, too many lines.
  */
 export function encodeHeaders (headers: RawHeaders): Buffer {
   if (headers.length % 2 !== 0 || headers.length > 2 * LINES_MAX) {
@@ -34,11 +33,11 @@ export function encodeHeaders (headers: RawHeaders): Buffer {
 
 const BEYOND_LATIN1 = /[^\0-\xff]/
 
-/** The list that was encoded; null if it was cut, is another build's, or holds what is no HTTP field (RFC 9110 5.1, 5.5). */
+/** The encoded list. null: it was cut, is from another build, or holds text that is no HTTP field (RFC 9110 5.1, 5.5). */
 export function decodeHeaders (bytes: Buffer): string[] | null {
   if (bytes.length < HEADERS_PREFIX_BYTES || bytes.readUInt8(0) !== HEADERS_VERSION) return null
   const parts = bytes.toString('latin1', HEADERS_PREFIX_BYTES).split(END)
-  // Behind the last NUL there is nothing; a list that was cut has the rest of a part there, or too few parts.
+  // After the last NUL there must be nothing. A list that was cut has part of a text there, or too few parts.
   if (parts.pop() !== '' || parts.length !== 2 * bytes.readUInt16BE(1)) return null
   return isFields(parts) ? parts : null
 }
@@ -47,7 +46,7 @@ const FIELD_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 /** Tab, visible ASCII with space, and the upper half. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** A stored value with a line end in it would let whoever wrote the row write answers. */
+/** With a line end in a stored value, the writer of a row could write whole answers. */
 function isFields (headers: RawHeaders): boolean {
   for (const [name, value] of pairs(headers)) {
     if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) return false
@@ -61,8 +60,8 @@ const ANSWER_VERSION = 1
 const ANSWER_PREFIX_BYTES = 11
 
 /**
- * version, status, both lengths, header list, body. Throws RangeError as {@link encodeHeaders}, and for a status that
- * two bytes do not hold.
+ * version, status, both lengths, header list, body. Throws RangeError like {@link encodeHeaders}, and for a status that does not fit into
+ * two bytes.
  */
 export function encodeAnswer (answer: Answer): Buffer {
   const headers = encodeHeaders(answer.headers)
@@ -74,7 +73,7 @@ export function encodeAnswer (answer: Answer): Buffer {
   return Buffer.concat([prefix, headers, answer.body])
 }
 
-/** The answer that was encoded, its body a view of `bytes`; null if it is not whole or not an HTTP answer. */
+/** The encoded answer. Its body is a view of `bytes`. null: it is not complete, or not an HTTP answer. */
 export function decodeAnswer (bytes: Buffer): Answer | null {
   if (bytes.length < ANSWER_PREFIX_BYTES || bytes.readUInt8(0) !== ANSWER_VERSION) return null
   const status = bytes.readUInt16BE(1)

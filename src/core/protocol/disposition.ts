@@ -1,7 +1,6 @@
 /**
- * What becomes of a whole answer (protocol.md §8): kept and replayed, not kept (the key is free again), or not known,
- * because it comes from a hop that cannot tell whether the request was processed. Never looks at a broken answer: an
- * exchange that failed has no disposition.
+ * The disposition of a complete answer (protocol.md §8). keep: stored and replayed. release: not stored, and the key is free again.
+ * unknown: a hop wrote it, which cannot tell whether the request was processed. A broken answer has no disposition and never comes here.
  */
 import { KEY_OVERTIME_MS } from '../key/issued-keys.ts'
 import { isCodeOfHop, SHARED, writerOf } from '../headers/hops.ts'
@@ -13,19 +12,19 @@ import { retryAfterMs } from '../headers/retry-hints.ts'
 export interface Judgement {
   readonly disposition: Disposition
   readonly keepBody: boolean
-  /** Retention that the upstream asks for, in milliseconds, within bounds; null: the route's. */
+  /** The retention that the upstream requested, in milliseconds, within the bounds. null: the route's. */
   readonly ttlMs: number | null
-  /** What it asked for, where the bounds have changed it. */
+  /** The requested retention, if the bounds have changed it. */
   readonly ttlAskedMs?: number
-  /** It asked for a retention that nobody can read. */
+  /** The requested retention cannot be read. */
   readonly ttlUnread?: true
 }
 
 interface Judged { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
 /**
- * The upstream's own word (`Idempotency-Policy`) goes before the route's list, and that before the profile's table. The
- * last two know statuses only; the upstream knows what it did.
+ * The upstream's header (`Idempotency-Policy`) wins over the route's list, and the list wins over the profile's table. Lists and tables
+ * know statuses only, but the upstream knows what it did.
  */
 export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile' | 'keep' | 'hops' | 'leaseMs' | 'issued'>): Judgement {
   const word = steering(answer.headers)
@@ -41,43 +40,46 @@ export function judge (answer: Judged, policy: Pick<IdempotencyPolicy, 'profile'
   }
 }
 
-/** Refused before the work: who are you (401, 403, 407), locked (423), too early (425), too many (429). */
+/** Refused before the work: not authenticated or not allowed (401, 403, 407), locked (423), too early (425), too many (429). */
 const NOT_PROCESSED: ReadonlySet<number> = new Set([401, 403, 407, 423, 425, 429])
 const CONFLICT = 409
 
-/** Profile `api`: at most once. What may have been processed is kept, errors included; what a hop says of it counts by what it means. */
+/** Profile `api`: at most once. An answer after possible processing is kept, errors included. An answer of a hop counts by its meaning. */
 function judgeOnce (answer: Judged, hops: HopsPolicy): Disposition {
-  if (NOT_PROCESSED.has(answer.status) || isForNow(answer)) return 'release'
+  if (NOT_PROCESSED.has(answer.status) || isTransientConflict(answer)) return 'release'
   if (answer.status === 502 || answer.status === 504) return 'unknown'
   if (SHARED.has(answer.status)) return writerOf(answer, hops) === 'perhaps' ? 'unknown' : 'release'
   return isCodeOfHop(answer.status) ? BY_CODE[writerOf(answer, hops)] : 'keep'
 }
 
 /**
- * A conflict that passes by itself (a lock, another request under way), as opposed to one with what is there. No hint frees another
- * status: `Stripe-Should-Retry: true` beside a 500 says that a retry is safe, not that nothing was done.
+ * A conflict that passes by itself (a lock, another request in flight), unlike one with existing data. No hint frees another status.
+ * `Stripe-Should-Retry: true` with a 500 says that a retry is safe, not that nothing was done.
  */
-function isForNow (answer: Judged): boolean {
+function isTransientConflict (answer: Judged): boolean {
   return answer.status === CONFLICT && retryAfterMs(answer, 0) !== null
 }
 
 const BY_CODE = { application: 'keep', unreached: 'release', perhaps: 'unknown' } as const
 
-/** Profile `relay`: until it succeeds. 410 is the receiver's way to say: never again. */
+/** Profile `relay`: send again until it succeeds. With 410 the receiver says: never again. */
 function judgeRelay (status: number): Disposition {
   return (status >= 200 && status <= 299) || status === 410 ? 'keep' : 'release'
 }
 
-/** What every relay that ever sends again sends again after. Others among the 5xx end a delivery at some: a 502 at Flink. */
-const SENT_AGAIN: ReadonlySet<number> = new Set([500, 503, 504])
+/** Every relay that retries at all retries after these. Other 5xx end a delivery at some relays: a 502 at Flink. */
+const RETRIED_BY_ALL: ReadonlySet<number> = new Set([500, 503, 504])
 
 /**
- * The status that the sender is told of an answer that freed its key. To many relays a 4xx is the last word about a message,
- * and to some a 3xx is success; here it says that the message did not get through, and comes again. A challenge asks
- * something of the sender itself, who must see it to answer (SNS with Digest, EventBridge with OAuth).
+ * The status that the sender gets for an answer that freed its key. Many relays take a 4xx as final, and some take a 3xx as success. But
+ * here it means that the message did not get through, and must come again. A challenge goes to the sender as it is, because the sender must
+ * answer it (SNS with Digest, EventBridge with OAuth).
  */
-export function statusTold ({ status, headers }: Pick<Judged, 'status' | 'headers'>, { action, status: instead }: ReleasePolicy): number {
-  if (action === 'pass' || status < 300 || SENT_AGAIN.has(status)) return status
+export function releasedStatus (
+  { status, headers }: Pick<Judged, 'status' | 'headers'>,
+  { action, status: instead }: ReleasePolicy
+): number {
+  if (action === 'pass' || status < 300 || RETRIED_BY_ALL.has(status)) return status
   const challenges = status === 401 && headerValue(headers, 'www-authenticate') !== null
   return challenges ? status : instead
 }
@@ -89,12 +91,12 @@ interface Steering {
   readonly ttlUnread: boolean
 }
 
-/** `Idempotency-Policy: store | release | no-body | ttl=3600`, comma-separated, any case; what is not understood is ignored. */
+/** `Idempotency-Policy: store | release | no-body | ttl=3600`, comma-separated, in any case. Other words are ignored. */
 function steering (headers: RawHeaders): Steering {
   const words = headerLines(headers, 'idempotency-policy').flatMap((line) => line.split(',')).map((word) => word.trim().toLowerCase())
   const ttl = words.map((word) => TTL.exec(word)?.[1]).find((digits) => digits !== undefined)
   return {
-    // An upstream that says both has not done it: a second execution was asked for, a false replay was not.
+    // An upstream that says both has not done it. A second execution was requested, a false replay was not.
     disposition: words.includes('release') ? 'release' : words.includes('store') ? 'keep' : null,
     noBody: words.includes('no-body'),
     ttlSeconds: ttl === undefined ? null : Number(ttl),
@@ -102,15 +104,15 @@ function steering (headers: RawHeaders): Steering {
   }
 }
 
-/** Seconds; fifteen digits are exact as a number, and far beyond the bound below. */
+/** Seconds. Fifteen digits are exact as a number, and far above the bound below. */
 const TTL = /^ttl=([0-9]{1,15})$/
 
-/** A settled row must outlive every lease and copy that was given on it (protocol.md §3). */
+/** A settled row must outlive every lease and copy of it (protocol.md §3). */
 const TTL_LEASES_MIN = 2
-/** A leap year: longer is a mistake in a unit. */
+/** A leap year. A longer time is a mistake in the unit. */
 const TTL_MS_MAX = 366 * 24 * 60 * 60 * 1000
 
-/** Nor may a key of the gateway's own outlive what it did (issued-keys.ts). */
+/** A key that the gateway issued must not outlive its record either (issued-keys.ts). */
 function clampTtl (ttlMs: number, { leaseMs, issued }: Pick<IdempotencyPolicy, 'leaseMs' | 'issued'>): number {
   const keyMs = issued === null ? 0 : issued.lifetimeMs + KEY_OVERTIME_MS
   return Math.min(Math.max(ttlMs, TTL_LEASES_MIN * leaseMs, keyMs), TTL_MS_MAX)

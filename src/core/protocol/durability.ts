@@ -1,13 +1,13 @@
 /**
- * Which promise holds (docs/concepts/guarantees.md, *under which conditions*), judged by what the stores say of their own settings.
- * Pure: who asks them is store/postgres/durability.ts, who tells it background/durability.ts.
+ * Which guarantee holds (docs/concepts/guarantees.md, *under which conditions*), judged by the stores' own settings. Pure.
+ * store/postgres/durability.ts reads the settings, and background/durability.ts reports the result.
  */
 
-/** Why less is promised. A closed set: each is a label of a metric. */
+/** Why the guarantee is weaker. A closed set: each is a label of a metric. */
 export const WEAKNESSES = ['fsync-off', 'full-page-writes-off', 'synchronous-commit-off', 'asynchronous-standby'] as const
 export type Weakness = typeof WEAKNESSES[number]
 
-/** What costs speed and promises no less. */
+/** Settings that cost speed but do not weaken the guarantee. */
 export type Remark = 'redis-evicts'
 
 /** `reasons` empty: strict. */
@@ -15,7 +15,7 @@ export interface Durability { readonly reasons: readonly Weakness[] }
 
 export const STRICT: Durability = { reasons: [] }
 
-/** A standing as it is told: in the log, on /readyz and in a metric. */
+/** The durability as it is reported: in the log, on /readyz and in a metric. */
 export interface ReportedDurability extends Durability { readonly promise: 'strict' | 'weakened', readonly remarks: readonly Remark[] }
 
 /** The settings as Postgres names them, for the sessions that write records. */
@@ -24,19 +24,21 @@ export interface DurabilitySettings {
   readonly full_page_writes: string
   readonly synchronous_commit: string
   readonly synchronous_standby_names: string
-  /** Standbys that receive the log just now and could be promoted, each by its application_name; two may have the same. */
+  /** Standbys that receive the log now and could be promoted, by application_name. Two may have the same name. */
   readonly standbys: readonly string[]
-  /** Others that could be, and do not receive it: a physical slot waits for them, or they did a while ago. */
+  /**
+   * Other standbys that could be promoted but do not receive the log now. A physical slot waits for them, or they received it a while ago.
+   */
   readonly away: readonly string[]
 }
 
-/** Commits wait for a standby: remote_write too, because then only two machines that fail together lose anything. */
+/** Settings with which commits wait for a standby. remote_write is enough: data is lost only if two machines fail together. */
 const WAITS_FOR_STANDBY: ReadonlySet<string> = new Set(['on', 'remote_apply', 'remote_write'])
 
 /**
- * A primary alone is what the promise asks for: no standby names is no weakness. With a standby beside it that some commit
- * does not wait for, somebody has it to be promoted one day, and what it lacks then is forgotten: that has to be known before. So
- * each that could be promoted must be among those that every commit waits for, whether it is there just now or away.
+ * The guarantee needs a primary only, so no standby names is no weakness. A standby may be promoted one day. If some commit does not wait
+ * for it, that commit is then lost, and operators must know this before. So each standby that could be promoted must be among those that
+ * every commit waits for, connected or not.
  */
 export function durabilityOf (settings: DurabilitySettings): Durability {
   const { fsync, full_page_writes: fullPages, synchronous_commit: commits, synchronous_standby_names: names, standbys, away } = settings
@@ -51,10 +53,10 @@ export function durabilityOf (settings: DurabilitySettings): Durability {
   return { reasons: found.filter(([holds]) => holds).map(([, weakness]) => weakness) }
 }
 
-/** `synchronous_standby_names`, read. `names`: in lower case, `*` is any. */
+/** `synchronous_standby_names`, parsed. `names`: in lower case. `*` is any. */
 export interface StandbyNames { readonly method: 'first' | 'any', readonly count: number, readonly names: readonly string[] }
 
-/** `[FIRST] n (a, b)`, `ANY n (a, b)`, or `a, b`, which is FIRST 1. null: none of it, which Postgres would not have taken. */
+/** `[FIRST] n (a, b)`, `ANY n (a, b)`, or `a, b`, which is FIRST 1. null: none of these. Postgres would not accept it. */
 export function readStandbyNames (text: string): StandbyNames | null {
   const [, method = 'first', count = '1', list = text] = COUNTED.exec(text) ?? []
   const names = Array.from(list.matchAll(NAME), ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? '')
@@ -69,9 +71,8 @@ const NAME = /"((?:[^"]|"")*)"|([^\s,"()]+)/g
 const LIST = /^\s*(?:"(?:[^"]|"")*"|[^\s,"()]+)\s*(?:,\s*(?:"(?:[^"]|"")*"|[^\s,"()]+)\s*)*$/
 
 /**
- * Does each commit wait for each of them? FIRST n waits for the first n that are there, so that one behind them is passed over, and
- * one before them while it is away; ANY n for any. Both wait for all only where there are no more than n. One that is
- * named counts also while nothing of it is seen.
+ * Whether each commit waits for every standby. FIRST n waits for the first n that are connected, so it may skip one behind them, or one
+ * that is away. ANY n waits for any n. Both wait for all only if there are at most n. A named standby counts even if it was never seen.
  */
 function waitsForAll (wanted: StandbyNames | null, standbys: readonly string[], away: readonly string[]): boolean {
   if (wanted === null) return false
@@ -84,7 +85,7 @@ function waitsForAll (wanted: StandbyNames | null, standbys: readonly string[], 
   return seen.length + unseen.length <= count
 }
 
-/** A slot's name has letters, digits and _ only: whoever names slots after standbys writes the rest so. */
+/** A slot's name has letters, digits and _ only. Other characters of a standby's name become _. */
 function asSlot (name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 }
@@ -93,14 +94,14 @@ export function reported ({ reasons }: Durability, remarks: readonly Remark[]): 
   return { promise: reasons.length === 0 ? 'strict' : 'weakened', reasons, remarks }
 }
 
-/** One for all: weak where any of them is. */
+/** The result for several stores: weak if any of them is. */
 export function weakestOf (all: readonly ReportedDurability[]): ReportedDurability | null {
   if (all.length === 0) return null
   const reasons = WEAKNESSES.filter((weakness) => all.some((standing) => standing.reasons.includes(weakness)))
   return reported({ reasons }, Array.from(new Set(all.flatMap(({ remarks }) => remarks))))
 }
 
-/** For a person: what may happen, and what to do about it. */
+/** For people: what may happen, and what to do. */
 export const ABOUT_WEAKNESS: Readonly<Record<Weakness, string>> = {
   'fsync-off': 'fsync is off: a crash of the database\'s machine may forget claims, and their requests would be sent again; set fsync = on',
   'full-page-writes-off': 'full_page_writes is off: a crash of the database\'s machine may damage records; set full_page_writes = on',

@@ -1,6 +1,6 @@
 /**
- * What a problem's code means, for people: a page for each code and one that lists them. From two tables: problems.ts (title and
- * detail) and docs/reference/http.md (the rest, by problem-docs.ts). Fixed text alone: nothing of a request is in it.
+ * Pages for people: one for each problem's code, and one that lists them. They come from two tables: problems.ts (title and detail) and
+ * docs/reference/http.md (the rest, by problem-docs.ts). All text is fixed, and nothing comes from a request.
  */
 import { PROBLEM_DOCS } from './problem-docs.ts'
 import { PROBLEMS, PROBLEMS_PATH } from './problems.ts'
@@ -12,7 +12,7 @@ export function isProblemCode (code: string): code is ProblemCode {
   return Object.hasOwn(PROBLEMS, code)
 }
 
-/** null: the list. */
+/** `code` null: the list. */
 export function problemPage (code: ProblemCode | null, form: 'html' | 'text'): ProblemPage {
   const text = code === null ? listOf(form) : pageOf(code, form)
   return { type: form === 'html' ? 'text/html; charset=utf-8' : 'text/plain; charset=utf-8', text }

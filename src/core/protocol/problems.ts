@@ -1,7 +1,7 @@
 /**
- * Every problem that the gateway itself answers with: one table, from which the documents are generated, and the one
- * function that makes an RFC 9457 answer of a row. Never says anything about another request's payload, key or caller, and
- * repeats nothing of this one's but its id: answers end in logs, and on pages.
+ * Every problem that the gateway itself answers with, as one table from which documents are generated. One function makes an RFC 9457
+ * answer of a row. An answer never reveals another request's payload, key or caller. Of its own request it repeats only the id, because
+ * answers end up in logs and on pages.
  */
 
 import type { Refusal } from '../limits/limit.ts'
@@ -14,26 +14,26 @@ export type ProblemCode =
   | 'upstream-timeout' | 'upstream-failed' | 'headers-too-large'
 
 export interface ProblemContext {
-  /** Instead of the table's status of profile `api`. */
+  /** Replaces the table's status of profile `api`. */
   readonly status?: number
-  /** Instead of the table's detail. */
+  /** Replaces the table's detail. */
   readonly detail?: string
-  /** Instead of the table's challenge. */
+  /** Replaces the table's challenge. */
   readonly challenge?: string
   readonly requestId: string
-  /** `problemBaseUri`: what stands before the code in `type`. */
+  /** `problemBaseUri`: the text before the code in `type`. */
   readonly base: string
   readonly retryAfterSeconds?: number | null
-  /** `retryHints` of the route: the headers in which SDKs look whether a retry is worth it. */
+  /** `retryHints` of the route: whether to add the headers in which SDKs look for a retry. */
   readonly hints?: boolean
-  /** Extension members, for example originalStatus. They never replace a standard one. */
+  /** Extension members, for example originalStatus. They never replace a standard member. */
   readonly members?: Readonly<Record<string, string | number | boolean>>
 }
 
-/** `headers` flat, without Content-Length: whoever writes the answer frames it. */
+/** `headers`: flat, without Content-Length, which the writer of the answer adds. */
 export interface Problem { readonly status: number, readonly headers: string[], readonly body: Buffer }
 
-/** The answer of one problem: `application/problem+json` with `code`, `instance` and the `error` member that SDKs decide by. */
+/** The answer of one problem: `application/problem+json` with `code`, `instance`, and the `error` member that SDKs read. */
 export function problem (code: ProblemCode, context: ProblemContext): Problem {
   const row = PROBLEMS[code]
   const status = context.status ?? row.status.api
@@ -46,34 +46,34 @@ export function problem (code: ProblemCode, context: ProblemContext): Problem {
     detail,
     code,
     instance: context.requestId,
-    // The Stripe family of SDKs throws only if there is an `error`; without it a 409 counts as a result.
+    // Stripe's SDKs throw only if there is an `error`. Without it a 409 counts as a result.
     error: { type: errorType(code, status), code, message: detail }
   }
   return { status, headers: problemHeaders(code, row, context), body: Buffer.from(JSON.stringify(body)) }
 }
 
-/** About the key, whatever status a route gives them: what is right with the request is not the question. */
+/** Problems of the key, whatever their status. The request itself may be valid. */
 const OF_THE_KEY: ReadonlySet<ProblemCode> = new Set(['key-reused', 'in-flight', 'answer-not-kept'])
 
-/** As the Stripe API has it: SDKs make their classes of it. `status`: as it is sent. */
+/** As in the Stripe API: SDKs choose their error class by it. `status`: as it is sent. */
 function errorType (code: ProblemCode, status: number): 'idempotency_error' | 'invalid_request_error' | 'api_error' {
   if (OF_THE_KEY.has(code)) return 'idempotency_error'
   return status < 500 ? 'invalid_request_error' : 'api_error'
 }
 
-/** Where the gateway itself says what a code means. */
+/** The path of the gateway's own pages about codes. */
 export const PROBLEMS_PATH = '/.well-known/onceway/problems'
 
 /**
- * A `problemBaseUri` that can be followed makes `type` the documentation; else it is linked (RFC 8288, as the
- * Idempotency-Key draft has it).
+ * If `problemBaseUri` can be followed, `type` is the documentation. Otherwise a Link leads to it (RFC 8288, as in the Idempotency-Key
+ * draft).
  */
 const FOLLOWED = /^https?:\/\//i
 
 function problemHeaders (code: ProblemCode, row: ProblemRow, context: ProblemContext): string[] {
   const headers = ['Content-Type', 'application/problem+json', 'Cache-Control', 'no-store']
   if (!FOLLOWED.test(context.base)) headers.push('Link', `<${PROBLEMS_PATH}/${code}>; rel="describedby"; type="text/html"`)
-  // RFC 9110 15.5.2: there is no 401 without it.
+  // RFC 9110 15.5.2: a 401 needs a challenge.
   const challenge = context.challenge ?? row.challenge
   if (challenge !== null) headers.push('WWW-Authenticate', challenge)
   const seconds = context.retryAfterSeconds ?? null
@@ -84,18 +84,18 @@ function problemHeaders (code: ProblemCode, row: ProblemRow, context: ProblemCon
   return headers
 }
 
-/** Retry-After where nothing is known of how long: soon, without hammering. */
+/** Retry-After if the time is not known: soon, but without overload. */
 const RETRY_SOON_SECONDS = 1
 
-/** Of what goes better when records end, which takes hours: as long as SDKs wait at most. */
+/** For a limit that gets better when records end, which takes hours: the longest that SDKs wait. */
 const RETRY_RECORDS_SECONDS = 60
 
-/** What is told of a bound that was reached. */
+/** The code for a limit that was reached. */
 export function codeOfRefusal (refusal: Refusal): 'overloaded' | 'too-many-in-flight' {
   return refusal === 'full' ? 'overloaded' : 'too-many-in-flight'
 }
 
-/** Of a refusal that may go better by itself; null: of all others. */
+/** Retry-After of a refusal that may pass by itself. null: of all others. */
 export function retrySoon (code: ProblemCode): number | null {
   const { status, retryable } = PROBLEMS[code]
   if (code === 'too-many-records') return RETRY_RECORDS_SECONDS
@@ -108,7 +108,7 @@ export interface ProblemRow {
   readonly detail: string
   /** The same request with the same key may succeed later, and sending it again is safe. */
   readonly retryable: boolean
-  /** Of a 401: what would be an answer to it. */
+  /** For a 401: the challenge. */
   readonly challenge: string | null
 }
 

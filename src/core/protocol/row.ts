@@ -1,15 +1,15 @@
 /**
- * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that execute the machine
- * (transitions.ts) themselves hold rows in this shape. Never reads a clock: `nowMs` is the store's, given by the driver.
+ * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that run the state machine (transitions.ts) hold
+ * rows in this shape. It never reads a clock: `nowMs` is the store's time, from the driver.
  */
 import type { ProbeNote } from '../probe/probe.ts'
-import type { About, AskingDetail, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from '../record/record.ts'
+import type { About, ProbeDetail, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from '../record/record.ts'
 
 export type SettledBy = NonNullable<Row['settledBy']>
 
-export interface Stored {
+export interface RecordRow {
   readonly id: Buffer
-  /** Of the id. */
+  /** The scheme of the id. */
   readonly scheme: number
   readonly state: RecordState | 'undecodable'
   readonly owner: Buffer
@@ -27,58 +27,58 @@ export interface Stored {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
-  /** Kept until it is settled as known. */
+  /** The probe's question. Kept until the record is settled with a known outcome. */
   readonly question: Buffer | null
-  /** null: nobody has asked yet. While somebody asks, the end of his time for it; {@link NEVER_MS}: nobody asks any more. */
-  readonly askAtMs: number | null
-  readonly asked: number
-  /** Of the first "not found" that counts. */
+  /** null: no probe yet. During a probe: when its time is over. {@link NEVER_MS}: no more probes. */
+  readonly probeAtMs: number | null
+  readonly probeTries: number
+  /** When the first "not found" that counts came. */
   readonly absentAtMs: number | null
   readonly about: About
 }
 
-/** `overMs`: the time by which anything is over, where less is believed than the store's. */
-export function rowOf (stored: Stored, nowMs: number, overMs = nowMs): Row {
+/** `overMs`: the time that decides whether anything is over, if the store's time is not fully believed. */
+export function rowOf (row: RecordRow, nowMs: number, overMs = nowMs): Row {
   return {
-    id: stored.id,
-    state: stored.state,
-    owner: stored.owner,
-    attempt: stored.attempt,
-    fingerprint: stored.fingerprint,
-    settledBy: stored.settledBy,
-    lapsed: leaseIsOver(stored, overMs),
-    past: isPast(stored, overMs),
-    ageMs: nowMs - stored.claimedAtMs,
-    leaseMs: stored.leaseMs,
-    leaseLeftMs: left(stored.leaseUntilMs, nowMs),
-    keepLeftMs: left(stored.expiresAtMs, nowMs),
-    status: stored.status,
-    headers: stored.headers,
-    body: stored.body,
-    reason: stored.reason
+    id: row.id,
+    state: row.state,
+    owner: row.owner,
+    attempt: row.attempt,
+    fingerprint: row.fingerprint,
+    settledBy: row.settledBy,
+    lapsed: leaseIsOver(row, overMs),
+    past: isPast(row, overMs),
+    ageMs: nowMs - row.claimedAtMs,
+    leaseMs: row.leaseMs,
+    leaseLeftMs: left(row.leaseUntilMs, nowMs),
+    keepLeftMs: left(row.expiresAtMs, nowMs),
+    status: row.status,
+    headers: row.headers,
+    body: row.body,
+    reason: row.reason
   }
 }
 
-export function detailOf (stored: Stored, nowMs: number, overMs = nowMs): RecordDetail {
+export function detailOf (row: RecordRow, nowMs: number, overMs = nowMs): RecordDetail {
   return {
-    ...rowOf(stored, nowMs, overMs),
-    about: stored.about,
-    claimedAtMs: stored.claimedAtMs,
-    settledAtMs: stored.settledAtMs,
-    expiresAtMs: stored.expiresAtMs,
-    quarantineMs: stored.quarantineMs,
-    asking: askingOf(stored)
+    ...rowOf(row, nowMs, overMs),
+    about: row.about,
+    claimedAtMs: row.claimedAtMs,
+    settledAtMs: row.settledAtMs,
+    expiresAtMs: row.expiresAtMs,
+    quarantineMs: row.quarantineMs,
+    probe: probeDetailOf(row)
   }
 }
 
-function askingOf ({ state, question, asked, askAtMs, absentAtMs, settledAtMs }: Stored): AskingDetail | null {
+function probeDetailOf ({ state, question, probeTries, probeAtMs, absentAtMs, settledAtMs }: RecordRow): ProbeDetail | null {
   if (state !== 'indeterminate' || question === null) return null
-  const againAtMs = askAtMs ?? settledAtMs ?? 0
-  return { tries: asked, againAtMs: againAtMs === NEVER_MS ? null : againAtMs, absentSinceMs: absentAtMs }
+  const againAtMs = probeAtMs ?? settledAtMs ?? 0
+  return { tries: probeTries, againAtMs: againAtMs === NEVER_MS ? null : againAtMs, absentSinceMs: absentAtMs }
 }
 
-/** A freshly claimed row: everything a claim writes, and nothing left of what stood there. */
-export function claimedRow (claim: Claim, attempt: number, nowMs: number): Stored {
+/** A newly claimed row: everything that a claim writes, and nothing of the row before. */
+export function claimedRow (claim: Claim, attempt: number, nowMs: number): RecordRow {
   return {
     id: claim.id,
     scheme: claim.scheme,
@@ -99,57 +99,57 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Store
     body: null,
     reason: null,
     question: claim.question,
-    askAtMs: null,
-    asked: 0,
+    probeAtMs: null,
+    probeTries: 0,
     absentAtMs: null,
     about: claim.about
   }
 }
 
-/** The largest date: an integer that every store can hold. */
+/** The largest date. An integer that every store can hold. */
 export const NEVER_MS = 8_640_000_000_000_000
 
-/** May somebody ask the upstream about it now? */
-export function isDue (stored: Stored, nowMs: number, overMs = nowMs): boolean {
-  return stored.state === 'indeterminate' &&
-    stored.question !== null &&
-    !isPast(stored, overMs) &&
-    (stored.askAtMs ?? stored.settledAtMs ?? 0) <= nowMs
+/** Whether a probe may start now. */
+export function isDue (row: RecordRow, nowMs: number, overMs = nowMs): boolean {
+  return row.state === 'indeterminate' &&
+    row.question !== null &&
+    !isPast(row, overMs) &&
+    (row.probeAtMs ?? row.settledAtMs ?? 0) <= nowMs
 }
 
-/** Somebody asks, and nobody else until `withinMs` are over. */
-export function askedRow (stored: Stored, withinMs: number, nowMs: number): Stored {
-  return { ...stored, askAtMs: nowMs + withinMs, asked: stored.asked + 1 }
+/** A probe starts. No other may start within `withinMs`. */
+export function probedRow (row: RecordRow, withinMs: number, nowMs: number): RecordRow {
+  return { ...row, probeAtMs: nowMs + withinMs, probeTries: row.probeTries + 1 }
 }
 
-/** What an asking came to that settles nothing. null: the row has moved on since. */
-export function answeredRow (stored: Stored, { token, tries, afterMs, absent }: ProbeNote, nowMs: number): Stored | null {
-  const mine = stored.state === 'indeterminate' &&
-    stored.attempt === token.attempt &&
-    stored.owner.equals(token.owner) &&
-    stored.asked === tries
+/** The row after a probe that settles nothing. null: the row has changed since. */
+export function notedRow (row: RecordRow, { token, tries, afterMs, absent }: ProbeNote, nowMs: number): RecordRow | null {
+  const mine = row.state === 'indeterminate' &&
+    row.attempt === token.attempt &&
+    row.owner.equals(token.owner) &&
+    row.probeTries === tries
   if (!mine) return null
-  const absentAtMs = absent === 'first' ? nowMs : absent === 'forget' ? null : stored.absentAtMs
-  return { ...stored, askAtMs: afterMs === null ? NEVER_MS : nowMs + afterMs, absentAtMs }
+  const absentAtMs = absent === 'first' ? nowMs : absent === 'forget' ? null : row.absentAtMs
+  return { ...row, probeAtMs: afterMs === null ? NEVER_MS : nowMs + afterMs, absentAtMs }
 }
 
-export function leaseIsOver (stored: Stored, nowMs: number): boolean {
-  return stored.leaseUntilMs !== null && stored.leaseUntilMs <= nowMs
+export function leaseIsOver (row: RecordRow, nowMs: number): boolean {
+  return row.leaseUntilMs !== null && row.leaseUntilMs <= nowMs
 }
 
-export function isPast (stored: Stored, nowMs: number): boolean {
-  return stored.expiresAtMs !== null && stored.expiresAtMs <= nowMs
+export function isPast (row: RecordRow, nowMs: number): boolean {
+  return row.expiresAtMs !== null && row.expiresAtMs <= nowMs
 }
 
-/** The CHECK constraints of the databases, for rows that no database checks. The sentence names what is violated. */
-export function violation (stored: Stored): string | null {
-  const claimed = stored.state === 'claimed'
-  if (claimed !== (stored.leaseUntilMs !== null)) return 'claimed must have a lease, and nothing else may'
-  if (claimed !== (stored.expiresAtMs === null)) return 'everything but claimed must expire'
-  if (claimed !== (stored.settledBy === null)) return 'everything but claimed must say who settled it'
-  if (claimed !== (stored.settledAtMs === null)) return 'everything but claimed must say when it was settled'
-  if ((stored.state === 'completed') !== (stored.body !== null)) return 'completed must have a body, and nothing else may'
-  if ((stored.state === 'completed' || stored.state === 'consumed') && stored.status === null) {
+/** The CHECK constraints of the databases, for rows that no database checks. Returns the constraint that is violated. */
+export function violation (row: RecordRow): string | null {
+  const claimed = row.state === 'claimed'
+  if (claimed !== (row.leaseUntilMs !== null)) return 'claimed must have a lease, and nothing else may'
+  if (claimed !== (row.expiresAtMs === null)) return 'everything but claimed must expire'
+  if (claimed !== (row.settledBy === null)) return 'everything but claimed must say who settled it'
+  if (claimed !== (row.settledAtMs === null)) return 'everything but claimed must say when it was settled'
+  if ((row.state === 'completed') !== (row.body !== null)) return 'completed must have a body, and nothing else may'
+  if ((row.state === 'completed' || row.state === 'consumed') && row.status === null) {
     return 'completed and consumed must have a status'
   }
   return null

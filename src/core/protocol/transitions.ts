@@ -1,18 +1,17 @@
 /**
- * The machine. `transition` is the whole table of what a write may do to a record: the memory and the SQLite store
- * execute it, Postgres' statements say the same in SQL, and the conformance suite holds all of them to it. `decide` is
- * what a gateway does next after it looked at a row, `lockAfter` what then becomes of its lock.
- * Pure: no clock, no chance, no I/O. Never decides by anything that is not an argument.
+ * The state machine of records. `transition` is the table of what a write may do to a record. The memory and the SQLite store run it,
+ * Postgres' statements say the same in SQL, and the conformance suite checks all three. `decide` says what a gateway does next after it
+ * read a row. `lockAfter` says what then happens to its lock. Pure: no clock, no chance, no I/O. Only arguments decide.
  */
 import type { IdempotencyPolicy } from '../policy/policy.ts'
-import { claimedRow, isPast, leaseIsOver, type Stored } from './row.ts'
+import { claimedRow, isPast, leaseIsOver, type RecordRow } from './row.ts'
 import type { Claim, Fingerprint, Row, Seen, SettledState, Settlement, Token } from '../record/record.ts'
 
-/** What an operator or a probe says became of an indeterminate record. */
-export interface Resolving extends Omit<Settlement, 'outcome' | 'reason'> {
+/** What an operator or a probe says about the outcome of an indeterminate record. */
+export interface ResolveWrite extends Omit<Settlement, 'outcome' | 'reason'> {
   readonly outcome: Exclude<SettledState, 'indeterminate'>
   readonly by: 'operator' | 'probe'
-  /** Which asking of a probe; null: somebody's own word. */
+  /** The number of the probe. null: an operator's own decision. */
   readonly tries: number | null
 }
 
@@ -24,55 +23,55 @@ export type Event =
   | { readonly kind: 'lapse', readonly running: readonly Buffer[] }
   | { readonly kind: 'settle', readonly settlement: Settlement }
   | { readonly kind: 'settleLost', readonly settlement: Settlement, readonly claim: Claim }
-  | { readonly kind: 'resolve', readonly resolution: Resolving }
+  | { readonly kind: 'resolve', readonly resolution: ResolveWrite }
   | { readonly kind: 'expire', readonly token: Token }
   | { readonly kind: 'sweep' }
 
 export type Change =
-  | { readonly kind: 'written', readonly row: Stored }
+  | { readonly kind: 'written', readonly row: RecordRow }
   | { readonly kind: 'removed' }
   | { readonly kind: 'refused', readonly why: Refusal }
 
-/** Which condition of the compare-and-set did not hold. `quarantine`: everything held but the time. */
+/** Which condition of the compare-and-set failed. `quarantine`: only the time failed. */
 export type Refusal = 'state' | 'token' | 'fingerprint' | 'running' | 'quarantine'
 
-/** Where a record stands when a write arrives. `over`: claimed with its lease over. */
+/** The state of a record when a write arrives. `over`: claimed, and the lease is over. */
 export const COLUMNS = [
   'none', 'live', 'over', 'completed', 'consumed', 'released', 'releasedByHand', 'indeterminate', 'undecodable', 'past'
 ] as const
 export type Column = typeof COLUMNS[number]
 
-/** `·`: changes nothing. `begin`: attempt 1. `again`: attempt + 1. `asState`: being past makes no difference here. */
+/** `·`: changes nothing. `begin`: attempt 1. `again`: attempt + 1. `asState`: the same as if it were not past. */
 export type Cell = '·' | 'begin' | 'again' | 'prolong' | 'settle' | 'shorten' | 'remove' | 'asState'
 
 export type EventName =
   | Exclude<Event['kind'], 'take' | 'settle' | 'settleLost' | 'resolve'>
-  | 'take' | 'takeRetry' | `settle:${SettledState}` | `settleLost:${SettledState}` | `resolve:${Resolving['outcome']}`
+  | 'take' | 'takeRetry' | `settle:${SettledState}` | `settleLost:${SettledState}` | `resolve:${ResolveWrite['outcome']}`
 
-/** One cell per column, in the order of {@link COLUMNS}: a missing one does not compile. */
+/** One cell per column, in the order of {@link COLUMNS}. A missing cell does not compile. */
 type PerColumn<Names> = { readonly [Index in keyof Names]: Cell }
 export type Line = PerColumn<typeof COLUMNS>
 
 /* eslint-disable @stylistic/no-multi-spaces, @stylistic/key-spacing -- a table is read by its columns */
 /**
- * Every event against every column (protocol §3). The token, the fingerprint, the quarantine and a process's own running
- * executions are conditions on top (`refusal`).
+ * Every event and every column (protocol §3). The token, the fingerprint, the quarantine and the process's own running executions are
+ * further conditions (`refusal`).
  */
 export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
   //                           none      live       over       completed  consumed   released   byHand     indeterm.  undecod.  past
   insert:                     ['begin',  '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   take:                       ['·',      '·',       '·',       '·',       '·',       'again',   'again',   '·',       '·',      'begin'],
   takeRetry:                  ['·',      '·',       '·',       '·',       '·',       'again',   'again',   'again',   '·',      'begin'],
-  // An own row found indeterminate is mine and unsent: its release is a settle of its own (decide: release-own).
+  // An indeterminate row with this owner was never sent. Its release is a settle of its own (decide: release-own).
   confirm:                    ['begin',  'prolong', 'prolong', '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
-  // A renewal that comes late revives its lease as long as nobody lapsed it: nobody else can have sent.
+  // A late renewal revives its lease if the lease has not lapsed: nobody else can have sent.
   renew:                      ['·',      'prolong', 'prolong', '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   lapse:                      ['·',      '·',       'settle',  '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
-  // A true answer of the owner wins over a release by other hands, unless somebody claimed since (then the token differs).
+  // The owner's true answer wins over a release by another, unless there was a claim since (then the token differs).
   'settle:completed':         ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:consumed':          ['·',      'settle',  'settle',  '·',       '·',       '·',       'settle',  'settle',  '·',      'asState'],
   'settle:released':          ['·',      'settle',  'settle',  '·',       '·',       '·',       '·',       'settle',  '·',      'asState'],
-  // An owner that has settled a stream by its head, and whose upstream then broke it off, takes its own tombstone back.
+  // An owner settled a stream by its head, and then its upstream broke it off. It takes its own tombstone back.
   'settle:indeterminate':     ['·',      'settle',  'settle',  '·',       'settle',  '·',       '·',       '·',       '·',      'asState'],
   'settleLost:completed':     ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
   'settleLost:consumed':      ['settle', '·',       '·',       '·',       '·',       '·',       '·',       '·',       '·',      'asState'],
@@ -82,7 +81,7 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
   'resolve:consumed':         ['·',      '·',       '·',       '·',       '·',       '·',       '·',       'settle',  '·',      'asState'],
   'resolve:released':         ['·',      '·',       '·',       '·',       '·',       '·',       '·',       'settle',  '·',      'asState'],
   expire:                     ['·',      '·',       '·',       'shorten', 'shorten', 'shorten', 'shorten', '·',       '·',      'asState'],
-  // An undecodable row is never executed, past or not; it goes when its expiry, which every build writes alike, is over.
+  // An undecodable row is never executed, past or not. It is removed after its expiry, which all builds write alike.
   sweep:                      ['·',      '·',       '·',       '·',       '·',       '·',       '·',       '·',       'remove', 'remove']
 }
 /* eslint-enable @stylistic/no-multi-spaces, @stylistic/key-spacing */
@@ -90,10 +89,10 @@ export const TRANSITIONS: Readonly<Record<EventName, Line>> = {
 export const LAPSED_REASON = { stage: 'lease', code: 'LEASE_OVER' } as const
 
 /**
- * What `event` does to `row` (null: no such row) at the store's time `nowMs`. `overMs`: the time by which anything is
- * over, where less is believed.
+ * What `event` does to `row` (null: there is no row) at the store's time `nowMs`. `overMs`: the time that decides whether anything is over,
+ * if the store's time is not fully believed.
  */
-export function transition (row: Stored | null, event: Event, nowMs: number, overMs = nowMs): Change {
+export function transition (row: RecordRow | null, event: Event, nowMs: number, overMs = nowMs): Change {
   const cell = cellOf(row, TRANSITIONS[nameOf(event)], overMs)
   if (cell === '·') return { kind: 'refused', why: 'state' }
   const why = row === null ? null : refusal(row, event, cell, overMs)
@@ -112,7 +111,7 @@ function nameOf (event: Event): EventName {
   }
 }
 
-function cellOf (row: Stored | null, line: Line, nowMs: number): Cell {
+function cellOf (row: RecordRow | null, line: Line, nowMs: number): Cell {
   const column = row === null ? 'none' : columnOf(row, nowMs)
   const past = row !== null && column !== 'undecodable' && isPast(row, nowMs) ? cellAt(line, 'past') : 'asState'
   return past === 'asState' ? cellAt(line, column) : past
@@ -122,13 +121,13 @@ function cellAt (line: Line, column: Column): Cell {
   return line[COLUMNS.indexOf(column)] ?? '·'
 }
 
-function columnOf (row: Stored, nowMs: number): Exclude<Column, 'none' | 'past'> {
+function columnOf (row: RecordRow, nowMs: number): Exclude<Column, 'none' | 'past'> {
   if (row.state === 'claimed') return leaseIsOver(row, nowMs) ? 'over' : 'live'
   if (row.state === 'released') return row.settledBy === 'owner' ? 'released' : 'releasedByHand'
   return row.state
 }
 
-function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal | null {
+function refusal (row: RecordRow, event: Event, cell: Cell, nowMs: number): Refusal | null {
   switch (event.kind) {
     case 'take':
       if (!holds(event.seen, row)) return 'token'
@@ -147,12 +146,12 @@ function refusal (row: Stored, event: Event, cell: Cell, nowMs: number): Refusal
   }
 }
 
-/** A "not found" that was asked for before somebody else asked, or that no other one confirms any more, frees nothing. */
-function isStale ({ outcome, tries }: Resolving, row: Stored): boolean {
-  return tries !== null && outcome === 'released' && (row.asked !== tries || row.absentAtMs === null)
+/** A "not found" frees nothing if another probe started since, or if no other "not found" confirms it any more. */
+function isStale ({ outcome, tries }: ResolveWrite, row: RecordRow): boolean {
+  return tries !== null && outcome === 'released' && (row.probeTries !== tries || row.absentAtMs === null)
 }
 
-function holds (token: Token, row: Stored): boolean {
+function holds (token: Token, row: RecordRow): boolean {
   return token.attempt === row.attempt && token.owner.equals(row.owner)
 }
 
@@ -160,13 +159,13 @@ function sameFingerprint (a: Fingerprint, b: Fingerprint): boolean {
   return a.alg === b.alg && a.value.equals(b.value)
 }
 
-/** Milliseconds until a release by hand is allowed: until then the first sending may still be on its way. */
-export function quarantineLeftMs (row: Stored, nowMs: number): number {
+/** Milliseconds until a release by hand is allowed. Until then the first sending may still be in flight. */
+export function quarantineLeftMs (row: RecordRow, nowMs: number): number {
   return row.settledAtMs === null ? 0 : row.settledAtMs + row.quarantineMs - nowMs
 }
 
-/** null: the row is removed. A cell that acts on a row is never reached without one. */
-function rowAfter (row: Stored | null, event: Event, cell: Cell, nowMs: number): Stored | null {
+/** null: the row is removed. A cell that changes a row is never reached without a row. */
+function rowAfter (row: RecordRow | null, event: Event, cell: Cell, nowMs: number): RecordRow | null {
   switch (event.kind) {
     case 'insert': return claimedRow(event.claim, 1, nowMs)
     case 'take': return claimedRow(event.claim, cell === 'again' ? existing(row).attempt + 1 : 1, nowMs)
@@ -181,22 +180,22 @@ function rowAfter (row: Stored | null, event: Event, cell: Cell, nowMs: number):
   }
 }
 
-function existing (row: Stored | null): Stored {
+function existing (row: RecordRow | null): RecordRow {
   if (row === null) throw new TypeError('the table has no such cell for a record that does not exist')
   return row
 }
 
-/** Never shorter than it was: a renewal may overtake a younger one. */
-function prolonged (row: Stored, nowMs: number): Stored {
+/** Never shorter than before: a renewal may overtake a younger one. */
+function prolonged (row: RecordRow, nowMs: number): RecordRow {
   return { ...row, leaseUntilMs: Math.max(row.leaseUntilMs ?? 0, nowMs + row.leaseMs) }
 }
 
 function settledRow (
-  row: Stored,
+  row: RecordRow,
   settlement: Omit<Settlement, 'token'>,
-  settledBy: NonNullable<Stored['settledBy']>,
+  settledBy: NonNullable<RecordRow['settledBy']>,
   nowMs: number
-): Stored {
+): RecordRow {
   const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
   return {
     ...row,
@@ -213,7 +212,7 @@ function settledRow (
   }
 }
 
-function lapsedRow (row: Stored, nowMs: number): Stored {
+function lapsedRow (row: RecordRow, nowMs: number): RecordRow {
   return settledRow(
     row,
     { outcome: 'indeterminate', keepMs: row.unknownKeepMs, status: null, headers: null, body: null, reason: LAPSED_REASON },
@@ -222,29 +221,29 @@ function lapsedRow (row: Stored, nowMs: number): Stored {
   )
 }
 
-/** Two leases: every copy of the answer outside the store ends at least one lease before its row (P10). Never longer than it had. */
-function shortened (row: Stored, nowMs: number): Stored {
+/** Two leases: every copy of the answer outside the store ends at least one lease before its row (P10). Never longer than before. */
+function shortened (row: RecordRow, nowMs: number): RecordRow {
   return { ...row, expiresAtMs: Math.min(row.expiresAtMs ?? Infinity, nowMs + 2 * row.leaseMs) }
 }
 
-/** What the gateway does next after a look at the row. */
+/** What the gateway does next after it read the row. */
 export type Step =
   | { readonly do: 'execute', readonly attempt: number }
   | { readonly do: 'take', readonly mayRetry: boolean }
   | { readonly do: 'insert' | 'lapse' | 'replay' | 'not-kept' | 'in-flight' | 'mismatch' | 'unknown' | 'release-own' }
 
-/** Does the request at hand ask what the row's did? `unknown`: this build cannot make a fingerprint of the row's algorithm. */
+/** Whether this request is the same as the row's. `unknown`: this build cannot make a fingerprint with the row's algorithm. */
 export type SameRequest = 'same' | 'different' | 'unknown'
 
 /**
- * Protocol §5 for one row. `mine.owner`: the owner that this request's claim was or will be made with. `mayLapse`: one
- * full lease of unbroken contact with the database lies behind this process (E2b).
+ * Protocol §5 for one row. `mine.owner`: the owner of this request's claim, made or still to be made. `mayLapse`: this process has had one
+ * full lease of unbroken contact with the database (E2b).
  */
 export function decide (
   row: Row | null,
   mine: { readonly owner: Buffer },
   sameRequest: SameRequest,
-  policy: Deciding,
+  policy: DecidePolicy,
   mayLapse: boolean
 ): Step {
   if (row === null) return { do: 'insert' }
@@ -266,27 +265,27 @@ export function decide (
   }
 }
 
-type Deciding = Pick<IdempotencyPolicy, 'unknown'> & Partial<Pick<IdempotencyPolicy, 'profile' | 'inboxFor'>>
+type DecidePolicy = Pick<IdempotencyPolicy, 'unknown'> & Partial<Pick<IdempotencyPolicy, 'profile' | 'inboxFor'>>
 
 /**
- * Where all goes to the inbox, `unknown` speaks of deliveries, and says `retry` by default. What was executed before that was
- * promised what its profile says: of `api` that nobody sends it again.
+ * If all requests go to the inbox, `unknown` is about deliveries, and its default is `retry`. A request that was executed before that had
+ * its profile's guarantee. For `api` that means: never sent again.
  */
-function mayRepeat ({ unknown, profile, inboxFor }: Deciding): boolean {
+function mayRepeat ({ unknown, profile, inboxFor }: DecidePolicy): boolean {
   return unknown === 'retry' && !(inboxFor === 'all' && profile === 'api')
 }
 
-/** `row`: swapped for the row's own owner, fingerprint and rest of lease. `none`: I hold no lock. */
+/** `row`: replaced by the row's own owner, fingerprint and rest of the lease. `none`: this process holds no lock. */
 export type LockFate = 'keep' | 'delete' | 'copy' | 'row' | 'none'
 
-/** Protocol §5's last column: what becomes of my lock after `step`, which `decide` said of `row`. */
+/** Protocol §5's last column: what happens to the lock after `step`, which `decide` returned for `row`. */
 export function lockAfter (step: Step, row: Row | null, held: boolean): LockFate {
   if (!held) return 'none'
   switch (step.do) {
     case 'execute': case 'insert': case 'take': case 'lapse': case 'release-own': return 'keep'
     case 'replay': case 'not-kept': return 'copy'
     case 'unknown': return 'delete'
-    // Another's live claim that Redis has lost: whoever comes next finds its lock again. A lease that is over has no rest to give.
+    // Redis has lost another's live claim: the next request finds its lock again. A lease that is over has no rest to give.
     case 'in-flight': case 'mismatch': return row?.state === 'claimed' && !row.lapsed ? 'row' : 'delete'
   }
 }

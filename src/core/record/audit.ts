@@ -1,4 +1,4 @@
-/** What somebody changed by hand at one record, as it is kept. Its rows outlive the record. */
+/** A change by hand of one record, as it is stored. Audit rows outlive the record. */
 export interface AuditRow {
   readonly atMs: number
   readonly action: 'resolve' | 'release' | 'delete'
@@ -6,7 +6,7 @@ export interface AuditRow {
   readonly owner: Buffer
   readonly attempt: number
   readonly route: string
-  /** Of the record, after the change. */
+  /** The record's state after the change. */
   readonly state: string
   readonly who: string
   readonly why: string

@@ -1,13 +1,13 @@
 /**
- * One SHA-256 over several parts, each framed by its length, so that no two different lists of parts are the same bytes:
- * ('ab', 'c') and ('a', 'bc') differ. Never a secret's safe: a digest of a guessable value can be guessed.
+ * One SHA-256 over several parts. Each part is framed by its length, so two different lists never have the same bytes: ('ab', 'c') and
+ * ('a', 'bc') differ. It does not protect secrets: a digest of a guessable value can be guessed.
  */
 import { createHash, createHmac, hash } from 'node:crypto'
 import type { Hash, Hmac } from 'node:crypto'
 
-/** Six bytes hold any length that a Buffer can have (four end at 4 GiB). */
+/** Six bytes hold any length of a Buffer (four end at 4 GiB). */
 const FRAME_BYTES = 6
-/** Up to here parts are put together first: one call instead of two for each part. Beyond, copying costs more than it saves. */
+/** Up to this size the parts are copied together first: one call instead of two per part. Above, copying costs more than it saves. */
 const TOGETHER_BYTES_MAX = 8 * 1024
 const together = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX)
 
@@ -24,8 +24,8 @@ const INNER = 0x36
 const OUTER = 0x5c
 
 /**
- * The same under a key: HMAC-SHA-256 (RFC 2104), of two digests. An Hmac of node:crypto costs twelve times as much (19 and 1.5 µs for an
- * id, Node 24), and what it leaves behind for the garbage collector as much again.
+ * The same under a key: HMAC-SHA-256 (RFC 2104), made of two digests. An Hmac of node:crypto costs twelve times as much (19 and 1.5 µs for
+ * an id, Node 24). Its garbage costs as much again.
  */
 export function framedHmac (key: Buffer, parts: ReadonlyArray<string | Buffer>): Buffer {
   if (key.length > BLOCK_BYTES || BLOCK_BYTES + framedBytes(parts) > TOGETHER_BYTES_MAX) {
@@ -48,7 +48,7 @@ function framedBytes (parts: ReadonlyArray<string | Buffer>): number {
   return bytes
 }
 
-/** Into what is put together, from there on. Returns where it ends. */
+/** Writes the parts into the shared buffer from `at` on. Returns the end. */
 function frame (parts: ReadonlyArray<string | Buffer>, at: number): number {
   for (const part of parts) {
     const from = at + FRAME_BYTES
@@ -59,7 +59,7 @@ function frame (parts: ReadonlyArray<string | Buffer>, at: number): number {
   return at
 }
 
-/** As text and back: a Buffer of its own from OpenSSL costs twice as much as the digest (measured, Node 24). */
+/** By way of text: a Buffer of its own from OpenSSL costs twice as much as the digest (measured, Node 24). */
 function digestOf (bytes: Buffer): Buffer {
   return Buffer.from(hash('sha256', bytes, 'binary'), 'latin1')
 }

@@ -1,27 +1,27 @@
 /**
- * After a backup was restored: which records and messages are not true any more, and what becomes of them. What was claimed or
- * free when the backup was taken may have been sent since; what was settled then was settled. A message that was open then may
- * have been delivered since. Pure; each database has a driver of its own.
+ * After a restored backup: which records and messages are no longer true, and what happens to them. A record that was claimed or free in
+ * the backup may have been sent since. A settled record is still settled. A message that was open in the backup may have been delivered
+ * since. Pure. Each database has a driver of its own.
  */
 import type { RecordState, UnknownReason } from './record.ts'
 
-/** Their outcome may have come after the backup. */
+/** States whose outcome may have come after the backup. */
 export type OutdatedState = Extract<RecordState, 'claimed' | 'released'>
 
 export const RESTORED_REASON: UnknownReason = { stage: 'restore', code: 'BACKUP_RESTORED' }
 
 /**
- * Added to every number of a delivery: more than any message was delivered since the backup, so that none comes twice.
- * Two thousand restores fit.
+ * Added to every number of a delivery, so that no number is used twice. It is more than the deliveries of any message since the backup. Two
+ * thousand restores fit.
  */
 export const EPOCH_ATTEMPTS = 1_000_000
 
 export interface EpochOrder {
   readonly who: string
   readonly why: string
-  /** Although somebody seems to hold leases. */
+  /** Continue although some leases seem to be held. */
   readonly force: boolean
-  /** Counts, and changes nothing. */
+  /** Count, and change nothing. */
   readonly dryRun: boolean
 }
 
@@ -34,8 +34,8 @@ export type EpochResult =
     readonly released: number
     readonly messages: RestoredMessages
   }
-  /** So many claims and workers have leases that are not over: a gateway is running, or was when the backup was taken, a moment ago. */
+  /** Claims and workers whose leases are not over. A gateway is running, or was running shortly before, when the backup was taken. */
   | { readonly kind: 'live', readonly leases: number, readonly endInMs: number }
 
-/** Messages that were open when the backup was taken. held: of routes that say so. again: the others. */
+/** Messages that were open in the backup. held: of routes that hold. again: all others. */
 export interface RestoredMessages { readonly held: number, readonly again: number }

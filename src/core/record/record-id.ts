@@ -1,21 +1,23 @@
 /**
- * Names that never change while a record lives: its id, and the hash an operator finds it by. Changing a single byte of
- * what goes in here orphans every record there is. Never reads the key's meaning; key.ts has done that.
+ * Names that never change during a record's life: its id, and the hash by which an operator finds it. If a single byte of the input
+ * changes, every existing record is orphaned. The key's meaning is not read here but in key.ts.
  */
 import { keyedDigest } from './schemes.ts'
 
 /**
- * The record's id: SHA-256, or HMAC-SHA-256 where the scheme has a secret, over the length-prefixed (route name, scope, key).
- * 32 bytes. Lengths are counted in UTF-8 bytes, so that a part can never borrow characters from its neighbour.
+ * The record's id over the length-prefixed (route name, scope, key). SHA-256, or HMAC-SHA-256 if the scheme has a secret. 32 bytes. Lengths
+ * count UTF-8 bytes, so no part can borrow characters from the next one.
  */
 export function recordId (route: string, scope: string, key: string, secret: Buffer | null = null): Buffer {
   return keyedDigest(secret, [route, scope, key])
 }
 
-/** Keeps the hash of a key apart from every other hash of the same text. */
+/** Separates this hash from every other hash of the same text. */
 const KEY_DOMAIN = 'onceway:key:1'
 
-/** What `records list --key` looks for: of the key alone, the same on every route and in every scope. 32 bytes. */
+/**
+ * The hash that `records list --key` searches for. It covers the key only, so it is the same on every route and in every scope. 32 bytes.
+ */
 export function keyHash (key: string, secret: Buffer | null = null): Buffer {
   return keyedDigest(secret, [KEY_DOMAIN, key])
 }
@@ -23,8 +25,8 @@ export function keyHash (key: string, secret: Buffer | null = null): Buffer {
 /** One request as the store knows it. */
 export interface Identity {
   readonly id: Buffer
-  /** By whose scheme (schemes.ts) the id is made: nothing is written under it but where this one claims. */
+  /** The scheme (schemes.ts) by which the id is made. A write under the id needs this scheme to be the one that claims. */
   readonly scheme: number
-  /** Its id under the scheme before: nothing is written while a record, message or mark stands there that lives. null: there is none. */
+  /** The id under the scheme before. Nothing is written while a living record, message or mark has it. null: there is none. */
   readonly earlierId: Buffer | null
 }

@@ -1,50 +1,50 @@
 /**
- * The nouns of the protocol as plain shapes: what a record is, who may write it, what a row looks like to somebody who
- * reads it. Shapes only; the machine that moves a record from state to state is transitions.ts.
+ * The types of the protocol: what a record is, who may write it, and how a row looks to a reader. Types only. transitions.ts moves a record
+ * from state to state.
  */
 import type { Identity } from './record-id.ts'
 
 /** Bytes of a record id: SHA-256 over the length-prefixed (route, scope, key). */
 export const ID_BYTES = 32
-/** Bytes of an owner: 128 random bits, drawn anew for every claim. */
+/** Bytes of an owner: 128 random bits, drawn for every claim. */
 export const OWNER_BYTES = 16
 
 export const RECORD_STATES = ['claimed', 'completed', 'consumed', 'released', 'indeterminate'] as const
 export type RecordState = typeof RECORD_STATES[number]
 export type SettledState = Exclude<RecordState, 'claimed'>
-/** The states that an answer is kept in: with its body, or as a tombstone. */
+/** States in which an answer is kept: with its body, or as a tombstone. */
 export type KeptAnswerState = Extract<RecordState, 'completed' | 'consumed'>
 
-/** What exactly was asked. `alg` says how `value` was made (see fingerprint.ts), so that a later build can make it again. */
+/** What exactly was requested. `alg` says how `value` was made (see fingerprint.ts), so that a later build can make it again. */
 export interface Fingerprint { readonly alg: number, readonly value: Buffer }
 
 /** The fencing token. A write whose token does not match the row changes nothing. */
 export interface Token { readonly id: Buffer, readonly owner: Buffer, readonly attempt: number }
 
-/** What a take compares with the row: whose it was seen to be, and what was asked then, by the row's own algorithm. */
+/** What a take compares with the row: the owner that was seen, and the fingerprint of that time, by the row's own algorithm. */
 export interface Seen extends Token { readonly fingerprint: Fingerprint }
 
-/** Header names and values in the order of the wire, flat: [name, value, name, value, …], values as latin1. */
+/** Header names and values in the order of the wire, flat: [name, value, name, value, …]. Values as latin1. */
 export type RawHeaders = readonly string[]
 
-/** An answer as it goes to a client: `body` in the coding it came in. */
+/** An answer as it goes to a client. `body` in the coding in which it came. */
 export interface Answer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
 
-/** Why an outcome is not known: the stage that failed and the error's code. Shown to operators, never to clients. */
+/** Why an outcome is not known: the stage that failed, and the error's code. For operators, never for clients. */
 export interface UnknownReason { readonly stage: 'during' | 'hop' | 'lease' | 'settle' | 'drain' | 'restore', readonly code: string }
 
-/** What an operator needs to recognise a record. Never a credential, never a body; `path` without its query. */
+/** What an operator needs to recognize a record. It never has a credential or a body, and `path` has no query. */
 export interface About {
   readonly route: string
   readonly method: string
-  /** Path without query, at most {@link ABOUT_TEXT_MAX} characters. */
+  /** Path without its query, at most {@link ABOUT_TEXT_MAX} characters. */
   readonly path: string
   readonly requestId: string
-  /** Which gateway process. */
+  /** The gateway process. */
   readonly instance: string
-  /** SHA-256 of the key: lets `records list --key` find a record without keeping the key. */
+  /** SHA-256 of the key. With it `records list --key` finds a record although the key is not stored. */
   readonly keyHash: Buffer
-  /** The key itself, only where the route says `key.store: text`. */
+  /** The key itself, only if the route says `key.store: text`. */
   readonly keyText: string | null
 }
 
@@ -55,11 +55,11 @@ export interface Claim extends Identity {
   readonly owner: Buffer
   readonly fingerprint: Fingerprint
   readonly leaseMs: number
-  /** How long the record stays indeterminate if its lease ends without a settle. Kept with the row: the sweeper knows no routes. */
+  /** How long the record stays indeterminate if its lease ends without a settle. It is in the row because the sweeper knows no routes. */
   readonly unknownKeepMs: number
-  /** How long after it became indeterminate a release by hand is refused: until then the first sending may be on its way. */
+  /** How long a release by hand is refused after the record became indeterminate. Until then the first sending may be in flight. */
   readonly quarantineMs: number
-  /** What to ask the upstream if the outcome stays unknown (probe.ts); null: nobody will. Kept until the record is settled. */
+  /** The probe's question, if the outcome stays unknown (probe.ts). null: there is no probe. Kept until the record is settled. */
   readonly question: Buffer | null
   readonly about: About
 }
@@ -67,37 +67,37 @@ export interface Claim extends Identity {
 export interface Settlement {
   readonly token: Token
   readonly outcome: SettledState
-  /** Retention, counted from the settle. */
+  /** Retention, from the settle on. */
   readonly keepMs: number
   readonly status: number | null
-  /** Encoded by codec.ts; null unless completed. */
+  /** Encoded by codec.ts. null unless completed. */
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
-  /** What the upstream is to be asked, where an earlier settle of the same owner has taken it off the record. */
+  /** The probe's question, if an earlier settle of the same owner has removed it from the record. */
   readonly question?: Buffer | null
 }
 
 /** A row as a reader sees it. Times are relative, by the store's own clock (P4). */
 export interface Row {
   readonly id: Buffer
-  /** 'undecodable': a value that this build does not understand; treated as indeterminate, never executed. */
+  /** 'undecodable': a value that this build does not understand. It is treated as indeterminate, and never executed. */
   readonly state: RecordState | 'undecodable'
   readonly owner: Buffer
   readonly attempt: number
   readonly fingerprint: Fingerprint
   readonly settledBy: 'owner' | 'lease' | 'probe' | 'operator' | null
-  /** claimed, and the lease was over when the statement began. */
+  /** Claimed, and the lease was over when the statement began. */
   readonly lapsed: boolean
-  /** settled, and its retention was over when the statement began: counts as no row, by compare-and-set. */
+  /** Settled, and the retention was over when the statement began. It counts as no row, by compare-and-set. */
   readonly past: boolean
   /** Milliseconds since the claim. */
   readonly ageMs: number
-  /** The lease that it was claimed with: every copy elsewhere ends one of these before the row (P10). */
+  /** The lease with which it was claimed. Every copy elsewhere ends one lease before the row (P10). */
   readonly leaseMs: number
-  /** Milliseconds until the lease ends; null unless claimed. May be negative. */
+  /** Milliseconds until the lease ends. null unless claimed. May be negative. */
   readonly leaseLeftMs: number | null
-  /** Milliseconds until the row may be swept; null while claimed. */
+  /** Milliseconds until the row may be swept. null while claimed. */
   readonly keepLeftMs: number | null
   readonly status: number | null
   readonly headers: Buffer | null
@@ -105,16 +105,16 @@ export interface Row {
   readonly reason: UnknownReason | null
 }
 
-/** How it stands with asking the upstream about a record (`unknown: probe`). Milliseconds since the Unix epoch, by the store's clock. */
-export interface AskingDetail {
+/** The state of the probes of a record (`unknown: probe`). Milliseconds since the Unix epoch, by the store's clock. */
+export interface ProbeDetail {
   readonly tries: number
-  /** null: nobody asks any more. */
+  /** null: there are no more probes. */
   readonly againAtMs: number | null
-  /** Of the first "not found" that counts; null: none. */
+  /** When the first "not found" that counts came. null: there is none. */
   readonly absentSinceMs: number | null
 }
 
-/** A row with everything an operator is shown. */
+/** A row with everything that an operator sees. */
 export interface RecordDetail extends Row {
   readonly about: About
   /** Milliseconds since the Unix epoch, by the store's clock. */
@@ -122,6 +122,6 @@ export interface RecordDetail extends Row {
   readonly settledAtMs: number | null
   readonly expiresAtMs: number | null
   readonly quarantineMs: number
-  /** null: nobody will ask the upstream about it. */
-  readonly asking: AskingDetail | null
+  /** null: there are no probes of this record. */
+  readonly probe: ProbeDetail | null
 }

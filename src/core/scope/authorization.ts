@@ -1,8 +1,8 @@
 /**
- * The Authorization header read for one purpose: to tell callers apart, by the first rules. A bearer token is the caller; a
- * signature is new with every request, so of a signing scheme only the stable id counts. Nothing is verified here: an id that
- * is not a secret separates callers, and the key that was drawn at random is what a stranger would have to know. What is read
- * here must stay as it is: rows of earlier releases are found by it. The second rules are credential-line.ts's.
+ * Reads the Authorization header to tell callers apart, by rules 1. A bearer token is the caller. A signature is new with every request, so
+ * for a signing scheme only the stable id counts. Nothing is verified here. A public id separates callers, and a stranger would still have
+ * to know the random key. The result must stay as it is, because rows of earlier releases are found by it. Rules 2 are in
+ * credential-line.ts.
  */
 import { framedDigest } from '../record/digest.ts'
 import type { ScopeResult } from './caller.ts'
@@ -38,13 +38,13 @@ interface SigningScheme {
   readonly label: string
   /** The parameter that names the caller. */
   readonly id: string
-  /** Parameters that narrow the id down, where they are given. */
+  /** Parameters that narrow the id down, if they are given. */
   readonly with: readonly string[]
   /** The stable part of the parameter. */
   readonly cut?: (value: string) => string
 }
 
-/** AWS4-HMAC-SHA256 and its asymmetric sibling: Credential=<access key id>/<date>/<region>/…; the date changes at midnight. */
+/** AWS4-HMAC-SHA256 and its asymmetric variant: Credential=<access key id>/<date>/<region>/…. The date changes at midnight. */
 const AWS4: SigningScheme = { label: 'aws4', id: 'credential', with: [], cut: (value) => value.split('/', 1)[0] ?? '' }
 
 const SIGNING: ReadonlyMap<string, SigningScheme> = new Map([
@@ -79,7 +79,7 @@ function named (label: string, parts: readonly string[]): { kind: 'scope', scope
 /** name=token or name="quoted", between commas. Each alternative is read in one pass. */
 const PARAM = /[ \t,]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))[ \t]*(?=,|$)/y
 
-/** Parameters by lower-case name; null where they cannot be read, or one is given twice (hops differ in which they believe). */
+/** Parameters by lower-case name. null: they cannot be read, or one is given twice (hops differ in which they believe). */
 export function parseParams (credentials: string): Map<string, string> | null {
   const params = new Map<string, string>()
   let at = 0

@@ -1,9 +1,8 @@
 /**
- * Whose credential it is, by the second rules: everything stable that names the caller and everything that selects an account
- * make the scope together, so that one more is never equal to one less. What changes between retries never joins it, and alone
- * it names nobody.
+ * The scope of a caller by rules 2. All stable carriers and all selectors make the scope together, so one carrier more is another scope.
+ * Carriers that change between retries never join it, and alone they name no caller.
  */
-import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER, SIGNATURE } from '../headers/carriers.ts'
+import { CLIENT_CERTIFICATE, COOKIE, CREDENTIAL, PROXY_USER, SIGNATURE } from '../headers/carrier-kinds.ts'
 import type { Carrier } from '../headers/carriers.ts'
 import { firstLookAlike } from '../headers/carrier-names.ts'
 import { readCredentialLine } from './credential-line.ts'
@@ -12,40 +11,41 @@ import { framedDigest } from '../record/digest.ts'
 import { isForwarded, plainName } from '../headers/fields.ts'
 import type { CredentialPolicy } from '../policy/policy.ts'
 import type { Caller, ScopeResult } from './caller.ts'
-import { shownBy } from '../headers/shown.ts'
-import type { Shown } from '../headers/shown.ts'
+import { findCarriers } from '../headers/found-carriers.ts'
+import type { FoundCarriers } from '../headers/found-carriers.ts'
 import type { Signing } from '../headers/signature.ts'
 
 export interface CallerOptions {
   readonly signing: Signing
-  /** Lower-case names of fields with a meaning of their own on this route: its key's, and those that its scope names. */
+  /** Lower-case names of fields with a meaning of their own on this route: those of its key and those that its scope names. */
   readonly own?: () => readonly string[]
-  /** What {@link shownBy} has found, where it was asked already. */
-  readonly shown?: Shown
+  /** The result of {@link findCarriers}, if the caller has it already. */
+  readonly carriers?: FoundCarriers
 }
 
 /** Keeps these digests apart from all others. */
 const DOMAIN = ['caller', '2'] as const
 /** A name that no field can have. */
 const OWN_CERTIFICATE = '(client certificate)'
-/** Of the names that a label lists. */
+/** The most names in a label. */
 const LABEL_NAMES_MAX = 4
-/** A header's name is the client's text: what is longer is not repeated. */
+/** The client chose the header's name. A longer one is not repeated. */
 const NAME_MAX = 64
 
 export function callerScope (
   caller: Caller,
   { anonymous }: CredentialPolicy,
-  { signing, own = nothing, shown = shownBy(caller.rawHeaders) }: CallerOptions
+  { signing, own = nothing, carriers = findCarriers(caller.rawHeaders) }: CallerOptions
 ): ScopeResult {
-  if (shown.twice !== null) return missing(twoOf(shown.twice))
-  const read = readLines(shown, signing)
+  if (carriers.repeated !== null) return missing(twoOf(carriers.repeated))
+  const read = readLines(carriers, signing)
   if ('detail' in read) return missing(read.detail)
   const { selecting, warning } = read
   const naming = caller.clientCertificate === null
     ? read.naming
     : [...read.naming, { name: OWN_CERTIFICATE, value: caller.clientCertificate, forwarded: false, lookAlike: false }]
-  // What the gateway takes away, from an untrusted peer's request or as a look-alike, may tell callers apart, but it names nobody.
+  // The gateway removes forwarded fields of an untrusted peer, and look-alikes. Such a field may tell callers apart, but it names no
+  // caller.
   if (naming.some(({ forwarded, lookAlike }) => !lookAlike && (!forwarded || caller.forwarded.trusted))) {
     return { ...scopeNamed('', [...naming, ...selecting]), ...(warning !== undefined && { warning }) }
   }
@@ -59,7 +59,7 @@ export function callerScope (
       `The request names its caller by ${titled(unbelieved.name)} alone, and it does not come from one of trustProxies: ${CONFIGURE_PROXY}`
     )
   }
-  const rotating = shown.rotating.find(({ name }) => !own().includes(name))
+  const rotating = carriers.rotating.find(({ name }) => !own().includes(name))
   if (rotating !== undefined) return missing(rotatingAlone(rotating, signing))
   const lookAlike = firstLookAlike(caller.rawHeaders, own())
   if (lookAlike !== null) return missing(`The request may name its caller by ${lookAlike.length <= NAME_MAX ? lookAlike : 'a header'}, which the gateway does not know. ${CONFIGURE_PART}`)
@@ -69,15 +69,14 @@ export function callerScope (
 }
 
 /**
- * Whoever a scope's parts name, he asks for the account or tenant that the request selects. `named`: fields that the parts read
- * themselves, in lower case.
+ * Adds the account or tenant that the request selects to a scope of parts. `named`: fields that the parts read themselves, in lower case.
  */
 export function scopeForSelected (
   found: Extract<ScopeResult, { kind: 'scope' }>,
-  { lines, twice }: Shown,
+  { lines, repeated }: FoundCarriers,
   named: readonly string[]
 ): ScopeResult {
-  if (twice !== null) return missing(twoOf(twice))
+  if (repeated !== null) return missing(twoOf(repeated))
   const selecting = lines.filter(({ name, carrier }) => carrier.class === 'selector' && !named.includes(name))
   if (selecting.length === 0) return found
   const sorted = inOrder(selecting)
@@ -88,18 +87,18 @@ export function scopeForSelected (
 interface Named {
   readonly name: string
   readonly value: string
-  /** Removed where the peer is not trusted. */
+  /** Removed if the peer is not trusted. */
   readonly forwarded: boolean
-  /** Another spelling of a carrier's name, which goes no further. */
+  /** Another spelling of a carrier's name. It does not reach the upstream. */
   readonly lookAlike: boolean
 }
 
-/** `naming`: who it is. `selecting`: for whom; and what a proxy says of nobody. */
+/** `naming`: fields that name the caller. `selecting`: selectors, and fields that a proxy left empty. */
 type Read =
   | { readonly naming: readonly Named[], readonly selecting: readonly Named[], readonly warning: string | undefined }
   | { readonly detail: string }
 
-function readLines ({ lines }: Shown, signing: Signing): Read {
+function readLines ({ lines }: FoundCarriers, signing: Signing): Read {
   const naming: Named[] = []
   const selecting: Named[] = []
   let warning: string | undefined
@@ -113,7 +112,7 @@ function readLines ({ lines }: Shown, signing: Signing): Read {
       if (line.kind === 'token' && !line.known) warning = UNKNOWN_SCHEME
       naming.push({ name, value: said, ...way })
     } else if (value !== '') naming.push({ name, value, ...way })
-    // Proxies that always set the field leave it empty where there was nobody.
+    // Proxies that always set the field leave it empty if there was no caller.
     else if (carrier.what === PROXY_USER || carrier.what === CLIENT_CERTIFICATE) selecting.push({ name, value, ...way })
     else return { detail: `The ${titled(carrier.name)} header is empty.` }
   }
@@ -122,10 +121,7 @@ function readLines ({ lines }: Shown, signing: Signing): Read {
 
 const UNKNOWN_SCHEME = 'The Authorization scheme is not known: the whole header tells callers apart. If it differs between retries of one caller, configure the scope of this route.'
 
-/**
- * What of one Authorization line counts. The kinds of lines cannot be taken for each other: no scheme has a space or a
- * parenthesis in it.
- */
+/** The part of one Authorization line that counts. The kinds of lines cannot be confused: no scheme has a space or a parenthesis in it. */
 function credentialValue (line: CredentialLine, { name }: Carrier, signing: Signing): string | { readonly detail: string } {
   const title = titled(name)
   switch (line.kind) {
@@ -164,9 +160,9 @@ const CONFIGURE_SIGNING = 'Its route has to say how a replay is authorised: veri
 const CONFIGURE_PROXY =
   'the gateway takes that field away. Name the proxy that sets it in trustProxies, or configure the scope of this route.'
 
-/** `who` '': whoever the carriers name. */
+/** `who` '': the caller that the carriers name. */
 function scopeNamed (who: '' | 'anonymous' | 'verified', carriers: readonly Named[]): { readonly kind: 'scope', readonly scope: string } {
-  // Nothing to tell apart: no digest, so that nothing else can equal it.
+  // Without carriers there is no digest, so nothing else can equal this scope.
   if (carriers.length === 0) return { kind: 'scope', scope: who }
   const sorted = inOrder(carriers)
   const framed: string[] = [...DOMAIN, who]
@@ -184,7 +180,7 @@ function labelOf (who: string, sorted: ReadonlyArray<Pick<Named, 'name'>>): stri
   return [...who === '' ? [] : [who], ...names, ...more === 0 ? [] : [`+${more}`]].join(',')
 }
 
-/** x-api-key -> X-Api-Key, as it is mostly written. */
+/** x-api-key -> X-Api-Key, the usual spelling. */
 function titled (name: string): string {
   return name.replace(/(?:^|[-_])[a-z]/g, (letter) => letter.toUpperCase())
 }

@@ -1,19 +1,19 @@
 /**
- * One Authorization line by the second rules: a token, which is its caller; a signature, which is new with every request and
- * names its caller by a public key id at most; or what changes with every request and names nobody. Nothing is verified here.
+ * One Authorization line by rules 2. A token is its caller. A signature is new with every request, and names its caller at most by a public
+ * key id. A line that changes with every request names no caller. Nothing is verified here.
  */
 import { parseParams } from './authorization.ts'
 import { trimOws } from '../headers/lines.ts'
 
 export type CredentialLine =
   /**
-   * The same on every request of one caller. `scheme` in lower case, '' where there is none. `known`: what it is, is
-   * known; else it may change after all.
+   * The same on every request of one caller. `scheme` in lower case, '' if there is none. `known`: whether the scheme is known. An unknown
+   * one may change after all.
    */
   | { readonly kind: 'token', readonly scheme: string, readonly credentials: string, readonly known: boolean }
-  /** `id`: what names the key, null where that cannot be read. `scheme`: a word of this file, never the client's. */
+  /** `id`: the name of the key, null if it cannot be read. `scheme`: a word of this file, never the client's. */
   | { readonly kind: 'signed', readonly scheme: string, readonly id: readonly string[] | null }
-  /** New with every request, and nothing in it stays. */
+  /** New with every request, with no stable part. */
   | { readonly kind: 'changing', readonly scheme: string }
   /** `scheme` null: the line is empty. */
   | { readonly kind: 'empty', readonly scheme: string | null }
@@ -31,13 +31,13 @@ export function readCredentialLine (line: string): CredentialLine {
   const signing = SIGNING.find(({ named }) => named.test(scheme))
   if (signing !== undefined) return signed(signing, word, credentials)
   if (LIKE_SIGNING.test(scheme) || SIGNATURE_PARAM.test(credentials)) return { kind: 'signed', scheme: 'unknown', id: null }
-  // Without a scheme it is a token alone, and tokens have a case.
+  // Without a scheme the whole line is a token, and tokens are case-sensitive.
   return space < 0 || !SCHEME.test(word)
     ? { kind: 'token', scheme: '', credentials: value, known: false }
     : { kind: 'token', scheme, credentials, known: false }
 }
 
-/** RFC 9110 5.6.2: what begins otherwise is none, and can be taken for nothing that is said of a scheme. */
+/** RFC 9110 5.6.2: other text is no scheme, and cannot equal a scheme's name. */
 const SCHEME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 
 /** Schemes of tokens, keys and passwords. */
@@ -46,7 +46,7 @@ const TOKENS: ReadonlySet<string> = new Set([
   'bot', 'ssws', 'sso-key', 'geniekey', 'klaviyo-api-key', 'zoho-oauthtoken', 'splunk'
 ])
 
-/** Of a handshake, of a token that is good once, of a proof over this one request. */
+/** Schemes of a handshake, of a one-time token, or of a proof over this request. */
 const CHANGING = /^(?:negotiate|ntlm|kerberos|privatetoken|nostr|hoba|mutual|concealed|sapisidhash|qcloud|scram-sha-(?:1|256|512))$/
 
 interface SigningScheme {
@@ -54,7 +54,7 @@ interface SigningScheme {
   readonly label: string
   /** `word`: the scheme as it was sent. */
   readonly id: (credentials: string, word: string) => readonly string[] | null
-  /** It has the scheme's name, and is a plain token all the same. */
+  /** Whether these credentials are a plain token although they have the scheme's name. */
   readonly isToken?: (credentials: string) => boolean
 }
 
@@ -89,14 +89,14 @@ const SIGNING: readonly SigningScheme[] = [
   { named: /^acquia-http-hmac$/, label: 'acquia-http-hmac', id: params(['id', 'realm']) },
   { named: /^wechatpay2-/, label: 'WECHATPAY2', id: params(['mchid', 'serial_no']) },
   { named: /^alipay-/, label: 'ALIPAY', id: params(['app_id']) },
-  // What it says of the caller stands in X-WSSE.
+  // The caller's name is in X-WSSE.
   { named: /^wsse$/, label: 'WSSE', id: () => null },
   { named: /^vapid$/, label: 'vapid', id: params(['k']) },
-  // bce-auth-v1/<access key id>/<time>/…: all of it is one word.
+  // bce-auth-v1/<access key id>/<time>/…: the whole value is one word.
   { named: /^bce-auth-v/, label: 'bce-auth', id: (_credentials, word) => idOf([word.split('/')[1]]) }
 ]
 
-/** Names and parameters that only signatures have: rather refused and told, than taken for a token that it is not. */
+/** Names and parameters that only signatures have. An unknown signature is refused with a hint. Otherwise it would count as a token. */
 const LIKE_SIGNING = /%26sig%3d|hmac|sha(?:1|256|384|512)|signature|(?:^|[-_])sign(?:ed)?(?:[-_]|$)/
 const SIGNATURE_PARAM = /(?:^|[\s,;&])(?:signature|sig|mac|hmac)[ \t]*=/i
 
@@ -105,12 +105,12 @@ function signed ({ label, id, isToken }: SigningScheme, word: string, credential
   return { kind: 'signed', scheme: label, id: id(credentials, word) }
 }
 
-/** `OAuth <token>`, as some APIs have it, and not the parameters of OAuth 1.0. RFC 9110 11.2: token68. */
+/** `OAuth <token>`, as some APIs use it, unlike the parameters of OAuth 1.0. RFC 9110 11.2: token68. */
 function isPlainToken (credentials: string): boolean {
   return credentials !== '' && (!credentials.includes('=') || /^[A-Za-z0-9._~+/-]+=*$/.test(credentials))
 }
 
-/** The first must be there; the others narrow it down, where they are. */
+/** The first name must be there. The others narrow it down, if they are there. */
 function params (
   names: readonly string[],
   cut: (value: string) => string = (value) => value

@@ -1,7 +1,6 @@
 /**
- * Whose key it is. A scope is a text that says what it was made of, then a digest: it never contains a credential. It
- * tells callers apart; it never checks that a credential is good, so it is no permission (the upstream decides that, on
- * every request that reaches it).
+ * Whose key it is. A scope is a text that says what it was made of, then a digest. It never contains a credential. It tells callers apart,
+ * and never checks that a credential is good. So it is no permission: the upstream decides that, on every request that reaches it.
  */
 import { authorizationScope, parseAuthorization } from './authorization.ts'
 import type { Caller, ScopeResult } from './caller.ts'
@@ -15,13 +14,13 @@ import { SHARED } from '../policy/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import type { Rules } from '../record/rules.ts'
-import { shownBy } from '../headers/shown.ts'
+import { findCarriers } from '../headers/found-carriers.ts'
 
 export interface ScopeOptions extends CallerOptions {
   readonly rules: Rules
 }
 
-/** Of this request's verified token; null where there is none. Read only by `jwt:` parts. */
+/** The claims of this request's verified token. null: there is none. Only `jwt:` parts read them. */
 export type Claims = Readonly<Record<string, unknown>> | null
 
 export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, options: ScopeOptions): ScopeResult {
@@ -33,25 +32,25 @@ export function scopeOf (caller: Caller, policy: ScopePolicy, claims: Claims, op
         : laterPartsScope(caller, policy.parts, claims, options)
       return options.rules === 1 || found.kind === 'missing' || !countsSelected(policy.parts)
         ? found
-        : scopeForSelected(found, options.shown ?? shownBy(caller.rawHeaders), policy.parts.flatMap(fieldOf))
+        : scopeForSelected(found, options.carriers ?? findCarriers(caller.rawHeaders), policy.parts.flatMap(fieldOf))
     }
   }
 }
 
-/** Whether such a scope says of nobody in particular that he calls: whoever comes so has it in common with all the others. */
+/** Whether all callers without a name of their own share this scope. */
 export function isShared (scope: string): boolean {
   return SHARED_SCOPE.test(scope)
 }
 
 const SHARED_SCOPE = /^(?:anonymous(?:[:,]|$)|(?:const|host)(?:,(?:const|host))*:)/
 
-/** The scope in which a caller's records are where one upstream is several applications by their hosts. */
+/** The scope of a caller's records if one upstream is several applications by their hosts. */
 export function scopeOnHost (scope: string, caller: Pick<Caller, 'rawHeaders' | 'forwarded'>): string {
   const label = scope.slice(0, Math.max(0, scope.lastIndexOf(':')))
   return `host,${label === '' ? scope : label}:${framedDigest(['host', '2', ...hostsOf(caller), scope]).toString('base64url')}`
 }
 
-/** The Host, and what a trusted proxy says that it was where that is another: frameworks choose their application by it. */
+/** The Host, and the other hosts that a trusted proxy reports: frameworks choose their application by them. */
 function hostsOf ({ rawHeaders, forwarded: { host, trusted } }: Pick<Caller, 'rawHeaders' | 'forwarded'>): string[] {
   const hosts = host === null ? [] : [plainHost(host)]
   for (const [name, value] of trusted ? pairs(rawHeaders) : []) {
@@ -75,7 +74,7 @@ function credentialScope (caller: Caller, policy: CredentialPolicy, options: Sco
 
 // ---------------------------------------------------------------- by the first rules
 
-/** Every caller without a credential, where that is allowed. Ends without a digest, so that nothing else can equal it. */
+/** All callers without a credential, if the route allows them. It has no digest, so nothing else can equal it. */
 const ANONYMOUS = 'anonymous'
 
 function firstCredentialScope (caller: Caller, policy: CredentialPolicy): ScopeResult {
@@ -109,19 +108,19 @@ function missing (detail: string): ScopeResult {
 
 // ---------------------------------------------------------------- of parts
 
-/** `credential` has looked at them already, and `shared` says that they do not matter. */
+/** `credential` reads the selectors itself, and `shared` says that they do not matter. */
 function countsSelected (parts: readonly ScopePart[]): boolean {
   return !parts.some((part) => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
 }
 
 type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'credential' }>
 
-/** One that releases with the first rules alone knew. Lists with any other have a frame of their own, under either rules. */
+/** A part that earlier releases with rules 1 knew. A list with any other part has a frame of its own, under either rules. */
 function isFirstPart (part: ScopePart): part is ReadPart {
   return part.kind !== 'host' && part.kind !== 'credential' && !isOptional(part)
 }
 
-/** All parts or nothing: a part that is absent would put callers that differ in it into one scope. */
+/** All parts or none: without a part, callers that differ in it would share one scope. */
 function partsScope (rawHeaders: RawHeaders, parts: readonly ReadPart[], claims: Claims, rules: Rules): ScopeResult {
   const framed: string[] = ['parts']
   for (const part of parts) {
@@ -132,16 +131,16 @@ function partsScope (rawHeaders: RawHeaders, parts: readonly ReadPart[], claims:
   return { kind: 'scope', scope: partsText(parts, framed) }
 }
 
-/** The same, where a part may be absent, the host, or a scope of its own. */
+/** The same, if a part may be absent, the host, or a scope of its own. */
 function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: Claims, options: ScopeOptions): ScopeResult {
   const framed: string[] = ['parts-2']
   let warning: string | undefined
   for (const part of parts) {
     if (part.kind === 'credential') {
-      const whose = credentialScope(caller, part, { ...options, own: () => [...options.own?.() ?? [], ...parts.flatMap(fieldOf)] })
-      if (whose.kind === 'missing') return whose
-      warning ??= whose.warning
-      framed.push(part.kind, 'value', whose.scope)
+      const credential = credentialScope(caller, part, { ...options, own: () => [...options.own?.() ?? [], ...parts.flatMap(fieldOf)] })
+      if (credential.kind === 'missing') return credential
+      warning ??= credential.warning
+      framed.push(part.kind, 'value', credential.scope)
       continue
     }
     const found = part.kind === 'host' ? hostValue(caller) : partValue(caller.rawHeaders, part, claims, options.rules)
@@ -151,7 +150,7 @@ function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: C
   return { kind: 'scope', scope: partsText(parts, framed), ...(warning !== undefined && { warning }) }
 }
 
-/** The field that a part reads: who is named by it is not named by something that the gateway does not know. */
+/** The field that a part reads. A caller named by it needs no other name. */
 function fieldOf (part: ScopePart): string[] {
   if (part.kind === 'header') return [part.name.toLowerCase()]
   return part.kind === 'cookie' ? ['cookie'] : []
@@ -163,7 +162,7 @@ function partsText (parts: readonly ScopePart[], framed: readonly string[]): str
 
 type PartValue =
   | { readonly kind: 'value', readonly value: string }
-  /** `unfit`: it is there, and cannot tell callers apart. `detail`: why the request cannot be served by it. */
+  /** `unfit`: it is there, but cannot tell callers apart. `detail`: why the request cannot be served by it. */
   | { readonly kind: 'absent' | 'unfit', readonly detail: string }
 
 function partValue (rawHeaders: RawHeaders, part: ReadPart, claims: Claims, rules: Rules): PartValue {
@@ -189,7 +188,7 @@ function hostValue (caller: Caller): PartValue {
     : { kind: 'value', value: hosts.join(',') }
 }
 
-/** Two values are two callers, and hops differ in which one they believe. An empty value counts where the part may be absent too. */
+/** Two values are two callers, and hops differ in which one they believe. If the part is optional, an empty value counts too. */
 function onlyOne (values: readonly string[], what: string, { optional }: { readonly optional?: true }, twice = false): PartValue {
   const [value, second] = values
   if (second !== undefined || twice) {
@@ -201,7 +200,7 @@ function onlyOne (values: readonly string[], what: string, { optional }: { reado
   return { kind: 'value', value }
 }
 
-/** Beside it stands a field that servers may take for it: `X_Tenant` is `X-Tenant` to whatever speaks CGI. */
+/** Whether another spelling of this field is there too. To a CGI-like server `X_Tenant` is `X-Tenant`. */
 function isSpelledTwice (rawHeaders: RawHeaders, name: string): boolean {
   let lines = 0
   const plain = plainName(name)
@@ -209,7 +208,7 @@ function isSpelledTwice (rawHeaders: RawHeaders, name: string): boolean {
   return lines > 1
 }
 
-/** The first rules took away whatever JavaScript calls a space, and their scopes stay what they are. */
+/** Rules 1 trimmed everything that JavaScript calls a space, and their scopes must stay the same. */
 function trimmedBy (rules: Rules): (value: string) => string {
   return rules === 1 ? (value) => value.trim() : trimOws
 }
@@ -225,8 +224,8 @@ function cookiesNamed (rawHeaders: RawHeaders, name: string, trimmed: (value: st
 }
 
 /**
- * A number and the text of that number are two values: the token says which it is. A token that cannot be verified is no absent
- * one: its bearer is somebody.
+ * A number and the text of that number are two values, as the token says. A token that cannot be verified is not an absent one: its bearer
+ * is a caller.
  */
 function claimValue (rawHeaders: RawHeaders, { claim }: Extract<ScopePart, { kind: 'jwt' }>, claims: Claims): PartValue {
   if (claims === null) {

@@ -4,7 +4,7 @@
  */
 import { judge } from '../../core/protocol/disposition.ts'
 import { fateOf } from '../../core/drop/drop.ts'
-import type { Sent } from '../../core/drop/drop.ts'
+import type { SendOutcome } from '../../core/drop/drop.ts'
 import { answerHeaders } from '../../core/headers/headers.ts'
 import type { DropPolicy, IdempotencyPolicy } from '../../core/policy/policy.ts'
 import { OWNER_BYTES } from '../../core/record/record.ts'
@@ -269,12 +269,12 @@ function resolveJoined (context: Parts, execution: DropExecution, through: boole
 }
 
 /** In every profile, a refusal by the upstream has not gone through. What comes next is a retry and no duplicate. */
-function dispositionOf (answer: Parameters<typeof judge>[0], policy: IdempotencyPolicy): Sent {
+function dispositionOf (answer: Parameters<typeof judge>[0], policy: IdempotencyPolicy): SendOutcome {
   const { disposition } = judge(answer, policy)
   return disposition === 'keep' ? judge(answer, { ...policy, profile: 'relay' }).disposition : disposition
 }
 
-function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {
+function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): SendOutcome {
   switch (result.kind) {
     case 'unsent': return 'unsent'
     case 'lost': return 'unknown'
@@ -284,7 +284,7 @@ function sentOf (result: UpstreamResult, policy: IdempotencyPolicy): Sent {
 }
 
 /** `as` replaces what the answer says. `again`: a retry is forwarded. */
-function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprotected' | null, again: boolean): Outcome {
+function outcomeOf (result: UpstreamResult, sent: SendOutcome, as: 'flagged' | 'unprotected' | null, again: boolean): Outcome {
   switch (result.kind) {
     case 'unsent': return result.code === 'LEASE' || result.code === 'DRAIN' ? { kind: 'unavailable' } : { ...result, lost: !again }
     case 'lost': return { kind: 'lost', timedOut: result.timedOut, again }
@@ -297,7 +297,7 @@ function outcomeOf (result: UpstreamResult, sent: Sent, as: 'flagged' | 'unprote
   }
 }
 
-function noteUnknown (context: Parts, { keyed }: DropExecution, sent: Sent, result: UpstreamResult): void {
+function noteUnknown (context: Parts, { keyed }: DropExecution, sent: SendOutcome, result: UpstreamResult): void {
   if (result.kind === 'unsent') keyed.steps.reason = explained(result.code, keyed.route.upstream.name)
   if (sent !== 'unknown') return
   const [stage, code] = result.kind === 'lost' ? [result.code === 'DRAIN' ? 'drain' : 'during', result.code] : ['hop', 'HTTP']

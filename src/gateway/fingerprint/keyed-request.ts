@@ -1,5 +1,5 @@
 import { fingerprintOf } from '../../core/fingerprint/fingerprint.ts'
-import type { Asked } from '../../core/fingerprint/fingerprint.ts'
+import type { ComparedRequest } from '../../core/fingerprint/fingerprint.ts'
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import { headerValue } from '../../core/headers/lines.ts'
 import { prefersAsync } from '../../core/headers/prefer.ts'
@@ -23,7 +23,7 @@ export interface KeyedRequest {
   readonly name: string
   /** What the id was made of, and by which scheme. */
   readonly identified: Identified
-  readonly asked: Asked
+  readonly asked: ComparedRequest
   readonly claim: Omit<Claim, 'owner' | 'about' | 'question'>
   /** How long the settled record is kept, unless the upstream says otherwise. */
   readonly retentionMs: number
@@ -73,7 +73,7 @@ export function keyedRequest (
 ): KeyedRequest {
   const { route, rawHeaders, steps } = request
   const policy = route.idempotency
-  const asked: Asked = { method: request.method, target: request.target, rawHeaders, body }
+  const asked: ComparedRequest = { method: request.method, target: request.target, rawHeaders, body }
   const startedAt = clock.monotonicMs()
   const fingerprint = fingerprintOf(asked, policy.fingerprint, identified.keys.rules)
   steps.fingerprintMs = clock.monotonicMs() - startedAt

@@ -2,7 +2,7 @@
  * If a secret is lost (core/record/schemes.ts), records under its ids cannot be found by id any more.
  * So a request that matches such a record by key and fingerprint is not executed. Its outcome is unknown, and an operator resolves it.
  */
-import { fingerprintUnder } from '../../core/fingerprint/fingerprint.ts'
+import { recomputeFingerprint } from '../../core/fingerprint/fingerprint.ts'
 import type { KeyedRequest, Part } from './keyed-request.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Deps } from '../shared/deps.ts'
@@ -22,7 +22,7 @@ export async function mayBeLost (
   context.ids.lostAlgorithms.set(place, algorithms)
   if (algorithms.length === 0) return false
   const found = await Promise.all((parts ?? [keyed]).map(async ({ asked, identified: { key } }) => {
-    const made = algorithms.map((alg) => ({ alg, under: fingerprintUnder(asked, alg) }))
+    const made = algorithms.map((alg) => ({ alg, under: recomputeFingerprint(asked, alg) }))
     // The algorithm is of another build, so that the request cannot be compared: it may be this record.
     if (made.some(({ under }) => under.kind === 'unknown')) return true
     const fingerprints = made.flatMap(({ alg, under }) => under.kind === 'value' ? [{ alg, value: under.value }] : [])

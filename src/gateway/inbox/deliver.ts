@@ -4,12 +4,12 @@
  */
 import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
 import { fateBefore, fateOf } from '../../core/inbox/delivery.ts'
-import type { Sent } from '../../core/inbox/delivery.ts'
+import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { withoutFields } from '../../core/headers/lines.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
-import { endedAs } from '../../core/inbox/pacing.ts'
-import type { Ended } from '../../core/inbox/pacing.ts'
+import { feedbackOf } from '../../core/inbox/pacing.ts'
+import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
 import type { IdempotencyPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
@@ -36,7 +36,7 @@ const OURS: ReadonlySet<string> = new Set(['LEASE', 'DRAIN', 'CLOSED'])
 
 export interface DeliveryEnd {
   /** What it says about the consumer. null: nothing was sent. */
-  readonly ended: Ended | null
+  readonly ended: ConsumerFeedback | null
   /** When it is due again. null: never, or another worker decides. */
   readonly againInMs: number | null
 }
@@ -74,7 +74,7 @@ export async function deliver (
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms)
     noteEnd({
-      ended: ours ? null : endedAs(sent, fate, clock.wallMs()),
+      ended: ours ? null : feedbackOf(sent, fate, clock.wallMs()),
       againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null
     })
     if (result.kind === 'stream') await readOn(result.body)
@@ -113,7 +113,7 @@ function withStatic (headers: RawHeaders, fields: UpstreamPolicy['requestHeaders
   return [...withoutFields(headers, fields.map(([name]) => name)), ...fields.flat()]
 }
 
-function sentOf (result: UpstreamResult): Sent {
+function sentOf (result: UpstreamResult): SendOutcome {
   switch (result.kind) {
     case 'answer': return result
     case 'stream': return { kind: 'head', answer: { status: result.status, headers: result.headers, body: Buffer.alloc(0) } }
@@ -133,7 +133,7 @@ async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
 
 // ---------------------------------------------------------------- what it came to
 
-function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: Sent, ms: number): Fate {
+function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: SendOutcome, ms: number): Fate {
   const { clock, random } = context.deps
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
   return asKept(fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox), idempotency)

@@ -5,7 +5,7 @@
 import { itemHeaders, splitBatch } from '../../core/inbox/batch.ts'
 import type { Batch, BatchItem } from '../../core/inbox/batch.ts'
 import { fingerprintOf } from '../../core/fingerprint/fingerprint.ts'
-import type { Keyed } from '../../core/policy/key-source.ts'
+import type { KeyInput } from '../../core/policy/key-source.ts'
 import { findKey } from '../../core/key/sources.ts'
 import type { FoundKey } from '../../core/key/sources.ts'
 import type { Rules } from '../../core/record/rules.ts'
@@ -25,7 +25,7 @@ type Splittable = Pick<GuardedRequest, 'route' | 'method' | 'target' | 'rawHeade
  * Call it before the body is searched for a key. A preset could find the first event's key, or take the batch for a request that
  * it does not know. With a key in the head, the whole request is one message.
  */
-export function splitRequest (request: Splittable, body: Buffer, nowMs: Keyed['nowMs'], rules: Rules): Split {
+export function splitRequest (request: Splittable, body: Buffer, nowMs: KeyInput['nowMs'], rules: Rules): Split {
   const { inbox: policy, inboxFor } = request.route.idempotency
   // `async: allowed` answers a request as one message.
   if (policy === null || inboxFor === 'asked') return ONE
@@ -50,7 +50,7 @@ function togetherText (events: number): string {
     : `The request holds ${events} events, which have no identity together. Send them one by one.`
 }
 
-function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Keyed['nowMs'], rules: Rules): Split {
+function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: KeyInput['nowMs'], rules: Rules): Split {
   const { route, method, target } = request
   const { key: keyPolicy, fingerprint: fingerprintPolicy } = route.idempotency
   // Every item has the same fields, because it has the same media type.

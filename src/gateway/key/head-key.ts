@@ -3,7 +3,7 @@
  * All later phases use this result, so that they cannot disagree.
  */
 import { itemHeaders, itemsType } from '../../core/inbox/batch.ts'
-import type { Keyed, KeySource, SourcedKey } from '../../core/policy/key-source.ts'
+import type { KeyInput, KeySource, SourcedKey } from '../../core/policy/key-source.ts'
 import { findKey, noKeyDetail } from '../../core/key/sources.ts'
 import type { FoundKey } from '../../core/key/sources.ts'
 import type { GuardedRoute, IdempotencyPolicy } from '../../core/policy/policy.ts'
@@ -32,7 +32,7 @@ export interface RequestHead {
 }
 
 /** `nowMs`: wall clock. */
-export function headKeyOf ({ route, target, rawHeaders }: RequestHead, nowMs: Keyed['nowMs']): HeadKey {
+export function headKeyOf ({ route, target, rawHeaders }: RequestHead, nowMs: KeyInput['nowMs']): HeadKey {
   const policy = route.idempotency
   const found = findKey(policy.key, { rawHeaders: keyHeaders(policy, rawHeaders), target, match: route.match, nowMs }, null)
   switch (found.kind) {

@@ -7,18 +7,18 @@ import { headerLines } from '../../core/headers/lines.ts'
 import type { ScopePolicy } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { Rules } from '../../core/record/rules.ts'
-import { shownBy } from '../../core/headers/shown.ts'
-import type { Shown, ShownLine } from '../../core/headers/shown.ts'
+import { findCarriers } from '../../core/headers/found-carriers.ts'
+import type { FoundCarriers, CarrierLine } from '../../core/headers/found-carriers.ts'
 import type { Signing } from '../../core/headers/signature.ts'
 
 /** All inputs of a scope, except those that are fixed for a connection. */
 export interface ScopeInputs {
   readonly rules: Rules
-  readonly lines: ReadonlyArray<Pick<ShownLine, 'name' | 'value'>>
+  readonly lines: ReadonlyArray<Pick<CarrierLine, 'name' | 'value'>>
   readonly trusted: boolean
   readonly signing: Signing
   /** A by-product, for making the scope if the cache misses. */
-  readonly shown?: Shown
+  readonly shown?: FoundCarriers
 }
 
 interface CachedScope { readonly inputs: ScopeInputs, readonly scope: string }
@@ -53,8 +53,8 @@ export function scopeInputsOf (
     const [value, second] = headerLines(rawHeaders, 'authorization')
     return value === undefined || second !== undefined ? null : { rules, lines: [{ name: 'authorization', value }], trusted, signing }
   }
-  const shown = shownBy(rawHeaders)
+  const shown = findCarriers(rawHeaders)
   // If no carrier names a caller, the scope depends on the rest of the head.
-  const isNamed = shown.twice === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
+  const isNamed = shown.repeated === null && shown.lines.some(({ carrier, value }) => carrier.class === 'stable' && value !== '')
   return isNamed ? { rules, lines: shown.lines, trusted, signing, shown } : null
 }

@@ -6,7 +6,7 @@ import type { IdempotencyPolicy, UpstreamPolicy } from '../../core/policy/policy
 import type { Rules } from '../../core/record/rules.ts'
 import { bearerToken, scopeOf, scopeOnHost } from '../../core/scope/scope.ts'
 import type { Claims } from '../../core/scope/scope.ts'
-import type { Shown } from '../../core/headers/shown.ts'
+import type { FoundCarriers } from '../../core/headers/found-carriers.ts'
 import { signingOf } from '../../core/headers/signature.ts'
 import type { Signing } from '../../core/headers/signature.ts'
 import { faultReason, tokenChallenge, tokenDetail } from '../../core/headers/token.ts'
@@ -123,13 +123,13 @@ export function currentRulesFirst ({ rules }: Ids): readonly Rules[] {
 
 function noScope (): null { return null }
 
-function optionsOf (policy: CallerPolicy, rules: Rules, shown?: Shown): Parameters<typeof scopeOf>[3] {
+function optionsOf (policy: CallerPolicy, rules: Rules, shown?: FoundCarriers): Parameters<typeof scopeOf>[3] {
   const { key } = policy
   return {
     rules,
     signing: signing(policy),
     own: () => key === undefined ? [] : [key.header, ...key.sources.flatMap(headersRead)],
-    ...(shown !== undefined && { shown })
+    ...(shown !== undefined && { carriers: shown })
   }
 }
 

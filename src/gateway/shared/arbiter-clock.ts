@@ -5,7 +5,7 @@
  * If no gateway contradicts, the suspicion applies to all gateways.
  * It ends when an operator confirms the time, or when everything that was kept before the step is over.
  */
-import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom, trustTold } from '../../core/protocol/arbiter-time.ts'
+import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom, trustReported } from '../../core/protocol/arbiter-time.ts'
 import type { TimeReading, TrustedTime } from '../../core/protocol/arbiter-time.ts'
 import { OWNER_BYTES } from '../../core/record/record.ts'
 import type { Beaten, RecordStore, SignOfLife } from '../../ports/records.ts'
@@ -137,7 +137,7 @@ export class ArbiterClock {
     if (this.#isSetBack(reading)) return
     const reportedMs = Math.max(aheadMs, suspectedMs)
     if (reportedMs === 0) this.#reportedTrust = null
-    else if (aheadMs > 0 && aheadAfterMs !== null) this.#reportedTrust ??= trustTold(reading, aheadMs, aheadAfterMs)
+    else if (aheadMs > 0 && aheadAfterMs !== null) this.#reportedTrust ??= trustReported(reading, aheadMs, aheadAfterMs)
     if (reportedMs > 0 && this.#reportedAheadMs === 0) this.#logAhead(reportedMs, 'as another gateway has found')
     if (reportedMs === 0 && this.#reportedAheadMs > 0) {
       this.#options.log.warn(

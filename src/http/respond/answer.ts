@@ -3,8 +3,8 @@
  * the record.
  */
 import { acceptedAnswer, acceptedAnswers } from '../../core/inbox/acceptance.ts'
-import type { Asking } from '../../core/headers/cors.ts'
-import { statusTold } from '../../core/protocol/disposition.ts'
+import type { CorsRequest } from '../../core/headers/cors.ts'
+import { releasedStatus } from '../../core/protocol/disposition.ts'
 import { headerValue, pairs } from '../../core/headers/lines.ts'
 import { replayedHeaders } from '../../core/headers/headers.ts'
 import type { Refusal } from '../../core/limits/limit.ts'
@@ -34,7 +34,7 @@ export interface Reply {
 export interface ReplyContext {
   readonly route: GuardedRoute
   readonly requestId: string
-  readonly asking: Asking
+  readonly asking: CorsRequest
   readonly problemBaseUri: string
 }
 
@@ -147,7 +147,7 @@ function asReleased (
   context: ReplyContext,
   marks: readonly string[]
 ): Reply {
-  const told = statusTold({ status, headers }, context.route.idempotency.onRelease)
+  const told = releasedStatus({ status, headers }, context.route.idempotency.onRelease)
   const reply = {
     status: told,
     headers: [...headers, 'Idempotency-Status', 'released', ...marks],

@@ -1,7 +1,7 @@
 /** The fields of browsers' questions across origins, on answers of every kind; the rules are in core/headers/cors.ts. */
 import type { IncomingMessage } from 'node:http'
 import { exposedFields, isPreflighted, originOf, ownCors } from '../../core/headers/cors.ts'
-import type { Asking } from '../../core/headers/cors.ts'
+import type { CorsRequest } from '../../core/headers/cors.ts'
 import { USUAL_KEY_HEADER } from '../../core/headers/fields.ts'
 import type { KeyPolicy } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
@@ -14,7 +14,7 @@ export function askingOf (
   { cors = null }: ServerOptions,
   { method = 'POST', rawHeaders }: IncomingMessage,
   { sources: [first] }: KeyPolicy
-): Asking {
+): CorsRequest {
   const origin = originOf(rawHeaders)
   const keyHeader = first?.kind === 'header' ? first.name : USUAL_KEY_HEADER
   return { origin, preflighted: origin !== null && isPreflighted(method, rawHeaders, keyHeader), cors }
@@ -24,7 +24,7 @@ export function askingOf (
 const OWN_ANSWERS: ReadonlySet<Outcome['kind']> = new Set(['accepted', 'duplicate', 'not-kept'])
 
 /** What is to be added to a guarded reply, its own fields complete. */
-export function corsOfReply ({ problem, headers }: Reply, { kind }: Outcome, { cors, origin }: Asking): string[] {
+export function corsOfReply ({ problem, headers }: Reply, { kind }: Outcome, { cors, origin }: CorsRequest): string[] {
   return problem !== null || OWN_ANSWERS.has(kind) ? ownCors(cors, origin) : exposedFields(cors, headers)
 }
 

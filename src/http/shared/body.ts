@@ -2,7 +2,7 @@
  * Reads a guarded request's body in full before anything is claimed (E0), within a size, a budget and a time.
  */
 import type { IncomingMessage } from 'node:http'
-import { Gathering } from '../../core/limits/gathering.ts'
+import { BodyBuffer } from '../../core/limits/body-buffer.ts'
 import type { BodyResult } from '../../gateway/body/read-whole.ts'
 import type { Clock } from '../../ports/clock.ts'
 
@@ -37,7 +37,7 @@ export async function readBody (
   // Gone while its credential was looked at: 'close' does not come again.
   if (raw.destroyed && !raw.complete) return { kind: 'gone' }
   begin()
-  const body = new Gathering(bytesMax, take)
+  const body = new BodyBuffer(bytesMax, take)
   let over = false
   const { promise, resolve } = Promise.withResolvers<BodyResult>()
   const fail = (kind: Exclude<BodyResult['kind'], 'body'>): void => {

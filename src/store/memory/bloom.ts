@@ -1,5 +1,5 @@
 /** Marks as a Bloom filter in this process: fixed memory, however many events come (core/drop/bloom.ts). Forgets with the process. */
-import { geometryOf, placesOf, windowOf } from '../../core/drop/bloom.ts'
+import { geometryOf, bitPositions, windowOf } from '../../core/drop/bloom.ts'
 import type { Geometry } from '../../core/drop/bloom.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
 
@@ -36,7 +36,7 @@ export class MemoryBloom implements MarkStore {
     if (this.#has(id)) return 'done'
     if (scheme < this.#scheme || (earlierId !== null && this.#has(earlierId))) return 'moved'
     this.#scheme = scheme
-    if (as === 'done') setAll(this.#current, placesOf(id, this.#geometry))
+    if (as === 'done') setAll(this.#current, bitPositions(id, this.#geometry))
     return 'marked'
   }
 
@@ -48,7 +48,7 @@ export class MemoryBloom implements MarkStore {
   async done ({ id, scheme }: Pick<MarkEnding, 'id' | 'scheme'>): Promise<void> {
     this.#scheme = Math.max(this.#scheme, scheme)
     this.#turn()
-    setAll(this.#current, placesOf(id, this.#geometry))
+    setAll(this.#current, bitPositions(id, this.#geometry))
   }
 
   async remove (): Promise<boolean> { return false }
@@ -56,7 +56,7 @@ export class MemoryBloom implements MarkStore {
   #empty (): Uint8Array { return new Uint8Array(this.#geometry.bits / BYTE_BITS) }
 
   #has (id: Buffer): boolean {
-    const places = placesOf(id, this.#geometry)
+    const places = bitPositions(id, this.#geometry)
     return hasAll(this.#current, places) || hasAll(this.#previous, places)
   }
 

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { transition } from '../../core/protocol/transitions.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
-import { isDue, isPast, leaseIsOver, violation, type Stored } from '../../core/protocol/row.ts'
+import { isDue, isPast, leaseIsOver, violation, type RecordRow } from '../../core/protocol/row.ts'
 import { StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import { generationAfter } from '../../core/record/generation.ts'
 import { RecordTable, type Audited, type LapseRows, type Table } from '../shared/record-table.ts'
@@ -228,7 +228,7 @@ export class MemoryStore implements RecordStore {
 
 class MapTable implements Table {
   readonly audits: Audited[] = []
-  readonly #rows = new Map<string, Stored>()
+  readonly #rows = new Map<string, RecordRow>()
   readonly #recordsMax: number
   readonly #schemes: MemorySchemes
 
@@ -241,11 +241,11 @@ class MapTable implements Table {
 
   isLost (scheme: number): boolean { return this.#schemes.isLost(scheme) }
 
-  find (id: Buffer): Stored | null {
+  find (id: Buffer): RecordRow | null {
     return this.#rows.get(id.toString('hex')) ?? null
   }
 
-  save (row: Stored): void {
+  save (row: RecordRow): void {
     const broken = violation(row)
     if (broken !== null) throw new StoreRejected('memory', 'write', new Error(broken))
     const name = row.id.toString('hex')
@@ -263,7 +263,7 @@ class MapTable implements Table {
     return Array.from(this.#rows.values(), (row) => ({ ...row, past: isPast(row, overMs) }))
   }
 
-  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
+  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): RecordRow[] {
     return [...this.#rows.values()]
       .filter((row) => row.state === 'claimed' && leaseIsOver(row, nowMs))
       .filter((row) => ids === null || ids.some((id) => id.equals(row.id)))
@@ -283,10 +283,10 @@ class MapTable implements Table {
     return [...counts].map(([state, count]) => ({ state, count }))
   }
 
-  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): RecordRow[] {
     return [...this.#rows.values()]
       .filter((row) => isDue(row, nowMs, overMs) && routes.includes(row.about.route))
-      .sort((a, b) => (a.askAtMs ?? a.settledAtMs ?? 0) - (b.askAtMs ?? b.settledAtMs ?? 0))
+      .sort((a, b) => (a.probeAtMs ?? a.settledAtMs ?? 0) - (b.probeAtMs ?? b.settledAtMs ?? 0))
       .slice(0, limit)
   }
 
@@ -295,7 +295,7 @@ class MapTable implements Table {
     return { count: since.length, oldestMs: since.length === 0 ? null : nowMs - since.reduce((a, b) => Math.min(a, b)) }
   }
 
-  list ({ id, keyHashes, route, state, limit }: RecordFilter): Stored[] {
+  list ({ id, keyHashes, route, state, limit }: RecordFilter): RecordRow[] {
     return [...this.#rows.values()]
       .filter((row) => id === undefined || id.equals(row.id))
       .filter((row) => keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash)))

@@ -107,7 +107,7 @@ export function toDetail (columns: DetailColumns): RecordDetail {
     settledAtMs: columns.settled_at_ms,
     expiresAtMs: columns.expires_at_ms,
     quarantineMs: columns.quarantine_ms,
-    asking: columns.is_asked ? { tries: columns.asked, againAtMs: columns.ask_at_ms, absentSinceMs: columns.absent_at_ms } : null
+    probe: columns.is_asked ? { tries: columns.asked, againAtMs: columns.ask_at_ms, absentSinceMs: columns.absent_at_ms } : null
   }
 }
 

@@ -8,7 +8,7 @@
  * note, and is told that it has moved. A crash in between leaves a note that ends by itself, and that a retry finds in its way
  * no more than others by the same scheme do. It stands as long as the mark for which it was left.
  */
-import { geometryOf, placesOf } from '../../core/drop/bloom.ts'
+import { geometryOf, bitPositions } from '../../core/drop/bloom.ts'
 import type { Geometry } from '../../core/drop/bloom.ts'
 import { StoreUnavailable } from '../../ports/errors.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
@@ -190,8 +190,8 @@ export class RedisFilter implements MarkStore {
 
   #ask (operation: string, id: Buffer, earlierId: Buffer | null, how: 'look' | 'claim' | 'add'): Promise<number> {
     const [key] = this.#keys
-    const places = placesOf(id, this.#geometry)
-    const earlier = earlierId === null ? [] : placesOf(earlierId, this.#geometry)
+    const places = bitPositions(id, this.#geometry)
+    const earlier = earlierId === null ? [] : bitPositions(earlierId, this.#geometry)
     return ask(this.#way, {
       operation,
       key,

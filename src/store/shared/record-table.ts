@@ -7,7 +7,7 @@ import { quarantineLeftMs, transition, type Change } from '../../core/protocol/t
 import type { Identity } from '../../core/record/record-id.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
-import { answeredRow, askedRow, detailOf, rowOf, type Stored } from '../../core/protocol/row.ts'
+import { notedRow, probedRow, detailOf, rowOf, type RecordRow } from '../../core/protocol/row.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type {
   AuditEntry,
@@ -29,26 +29,26 @@ import type { Unresolved } from '../../ports/telemetry.ts'
 /** Who changed which record by hand, and how it stood before and after. */
 export interface Audited extends AuditEntry {
   readonly atMs: number
-  readonly before: Stored
-  readonly after: Stored
+  readonly before: RecordRow
+  readonly after: RecordRow
 }
 
 /** Whoever calls has asked whether it still holds. */
 export type LapseRows = Omit<LapseOrder, 'still'>
 
 export interface Table {
-  find: (id: Buffer) => Stored | null
+  find: (id: Buffer) => RecordRow | null
   /** `before`: what stands there, as {@link find} gave it; null: nothing. Throws StoreRejected if the row breaks a constraint. */
-  save: (row: Stored, before: Stored | null) => void
+  save: (row: RecordRow, before: RecordRow | null) => void
   /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
-  lapsing: (order: LapseRows, nowMs: number) => Stored[]
+  lapsing: (order: LapseRows, nowMs: number) => RecordRow[]
   /** Removes at most `limit` rows whose expiry is over. */
   removePast: (limit: number, nowMs: number) => Swept[]
   /** Rows that isDue (core/protocol/row.ts), longest due first. */
-  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number) => Stored[]
+  due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number) => RecordRow[]
   unresolved: (nowMs: number) => Unresolved
   /** Newest claims first. */
-  list: (filter: RecordFilter) => Stored[]
+  list: (filter: RecordFilter) => RecordRow[]
   /** Has somebody resolved, released or deleted this record since then? */
   changedByHand: (id: Buffer, sinceMs: number) => boolean
   note: (audited: Audited) => void
@@ -139,15 +139,15 @@ export class RecordTable {
 
   takeProbes (order: ProbeOrder, nowMs: number): DueProbe[] {
     return this.#table.due(order, nowMs, this.#over(nowMs)).map((row) => {
-      const asked = askedRow(row, order.withinMs, nowMs)
-      this.#table.save(asked, row)
-      return dueProbeOf(asked, nowMs, this.#over(nowMs))
+      const probed = probedRow(row, order.withinMs, nowMs)
+      this.#table.save(probed, row)
+      return dueProbeOf(probed, nowMs, this.#over(nowMs))
     })
   }
 
   noteProbe (note: ProbeNote, nowMs: number): boolean {
     const before = this.#table.find(note.token.id)
-    const after = before === null ? null : answeredRow(before, note, nowMs)
+    const after = before === null ? null : notedRow(before, note, nowMs)
     if (after === null) return false
     this.#table.save(after, before)
     return true
@@ -175,7 +175,7 @@ export class RecordTable {
     return Math.min(nowMs, this.believedMs)
   }
 
-  #write (change: Change, before: Stored | null): change is Extract<Change, { kind: 'written' }> {
+  #write (change: Change, before: RecordRow | null): change is Extract<Change, { kind: 'written' }> {
     if (change.kind !== 'written') return false
     this.#table.save(change.row, before)
     return true
@@ -201,7 +201,7 @@ export class RecordTable {
     return (earlier !== null && !this.#isPast(earlier, nowMs)) || this.#messageOf(earlierId, nowMs) !== null
   }
 
-  #isPast (row: Stored | null, nowMs: number): boolean {
+  #isPast (row: RecordRow | null, nowMs: number): boolean {
     return row !== null && transition(row, { kind: 'sweep' }, nowMs, this.#over(nowMs)).kind === 'removed'
   }
 
@@ -212,12 +212,12 @@ export class RecordTable {
     this.#forgetMessage(earlierId, nowMs)
   }
 
-  #settled (before: Stored | null, change: Change, nowMs: number): SettleResult {
+  #settled (before: RecordRow | null, change: Change, nowMs: number): SettleResult {
     if (this.#write(change, before)) return { kind: 'settled', keepLeftMs: (change.row.expiresAtMs ?? nowMs) - nowMs }
     return { kind: 'refused', row: before === null ? null : rowOf(before, nowMs, this.#over(nowMs)) }
   }
 
-  #operated (before: Stored | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
+  #operated (before: RecordRow | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
     if (before !== null && this.#write(change, before)) {
       this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
       return { kind: 'done', row: rowOf(change.row, nowMs, this.#over(nowMs)) }
@@ -231,13 +231,13 @@ export class RecordTable {
   }
 }
 
-function dueProbeOf (row: Stored, nowMs: number, overMs: number): DueProbe {
+function dueProbeOf (row: RecordRow, nowMs: number, overMs: number): DueProbe {
   return {
     token: { id: row.id, owner: row.owner, attempt: row.attempt },
     route: row.about.route,
     requestId: row.about.requestId,
     question: row.question ?? Buffer.alloc(0),
-    tries: row.asked,
+    tries: row.probeTries,
     unknownMs: nowMs - (row.settledAtMs ?? nowMs),
     quarantineLeftMs: quarantineLeftMs(row, overMs),
     absentMs: row.absentAtMs === null ? null : overMs - row.absentAtMs

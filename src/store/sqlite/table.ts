@@ -3,7 +3,7 @@
  * the worker holds; every statement is prepared once. Never begins or ends a transaction.
  */
 import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record/record.ts'
-import type { SettledBy, Stored } from '../../core/protocol/row.ts'
+import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
 import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
 import { wantedOf } from './filter.ts'
@@ -79,14 +79,14 @@ export class SqliteTable implements Table {
     this.#database = database
   }
 
-  find (id: Buffer): Stored | null {
+  find (id: Buffer): RecordRow | null {
     const columns = this.#prepare(find).get(id)
     return columns === undefined ? null : storedOf(columns)
   }
 
-  save (row: Stored, before: Stored | null): void {
+  save (row: RecordRow, before: RecordRow | null): void {
     if (before === null) this.#prepare(insert).run(...valuesOf(row))
-    else if (isSameOutcome(row, before)) this.#prepare(ask).run(row.askAtMs, row.asked, row.absentAtMs, row.id)
+    else if (isSameOutcome(row, before)) this.#prepare(ask).run(row.probeAtMs, row.probeTries, row.absentAtMs, row.id)
     else if (isSameClaim(row, before)) this.#prepare(settle).run(...outcomeOf(row), row.id)
     else this.#prepare(replace).run(...valuesOf(row).slice(1), row.id)
   }
@@ -96,12 +96,12 @@ export class SqliteTable implements Table {
     this.#prepare(endLeases).run(nowMs)
   }
 
-  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): Stored[] {
+  lapsing ({ ids, running, limit }: LapseRows, nowMs: number): RecordRow[] {
     const own = new Set(running.map(nameOf))
     const candidates = ids === null
       ? this.#prepare(lapsing).iterate(nowMs)
       : this.#prepare(lapsingOf).iterate(JSON.stringify(ids.map(nameOf)), nowMs)
-    const rows: Stored[] = []
+    const rows: RecordRow[] = []
     for (const columns of candidates) {
       if (rows.length === limit) break
       const row = storedOf(columns)
@@ -119,7 +119,7 @@ export class SqliteTable implements Table {
     return [...counts].map(([state, count]) => ({ state, count }))
   }
 
-  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): Stored[] {
+  due ({ routes, limit }: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number): RecordRow[] {
     return this.#prepare(due).all(nowMs, overMs, JSON.stringify(routes), limit).map(storedOf)
   }
 
@@ -128,7 +128,7 @@ export class SqliteTable implements Table {
     return { count, oldestMs: since === null ? null : nowMs - since }
   }
 
-  list ({ limit, ...filter }: RecordFilter): Stored[] {
+  list ({ limit, ...filter }: RecordFilter): RecordRow[] {
     const { conditions, values } = wantedOf(filter)
     const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`
     return this.#prepare(`select * from records ${where} order by claimed_at desc limit ?`).all(...values, limit).map(storedOf)
@@ -163,7 +163,7 @@ export class SqliteTable implements Table {
 }
 
 /** Everything that is not its outcome is as it was; a renewal changes the lease, a new claim the owner. */
-function isSameClaim (row: Stored, before: Stored): boolean {
+function isSameClaim (row: RecordRow, before: RecordRow): boolean {
   return row.owner === before.owner &&
     row.attempt === before.attempt &&
     row.about === before.about &&
@@ -172,32 +172,32 @@ function isSameClaim (row: Stored, before: Stored): boolean {
       row.leaseMs === before.leaseMs &&
       row.unknownKeepMs === before.unknownKeepMs &&
       row.quarantineMs === before.quarantineMs &&
-      row.askAtMs === before.askAtMs && row.asked === before.asked && row.absentAtMs === before.absentAtMs
+      row.probeAtMs === before.probeAtMs && row.probeTries === before.probeTries && row.absentAtMs === before.absentAtMs
 }
 
 /** Settled as it was: only an asking is written. */
-function isSameOutcome (row: Stored, before: Stored): boolean {
+function isSameOutcome (row: RecordRow, before: RecordRow): boolean {
   return row.state === 'indeterminate' &&
     row.settledAtMs === before.settledAtMs &&
     row.owner === before.owner &&
     row.expiresAtMs === before.expiresAtMs &&
-    row.asked > 0
+    row.probeTries > 0
 }
 
 /** In the order of COLUMNS. */
-function valuesOf (row: Stored): SQLInputValue[] {
+function valuesOf (row: RecordRow): SQLInputValue[] {
   const { about, fingerprint, reason } = row
   return [
     row.id, row.state, row.owner, row.attempt, fingerprint.alg, fingerprint.value, row.leaseMs, row.unknownKeepMs,
     row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
     row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null,
     about.route, about.method, about.path, about.requestId, about.instance,
-    about.keyHash, about.keyText, row.headers, row.body, row.question, row.askAtMs, row.asked, row.absentAtMs, row.scheme
+    about.keyHash, about.keyText, row.headers, row.body, row.question, row.probeAtMs, row.probeTries, row.absentAtMs, row.scheme
   ]
 }
 
 /** In the order of OUTCOME. */
-function outcomeOf (row: Stored): SQLInputValue[] {
+function outcomeOf (row: RecordRow): SQLInputValue[] {
   return [
     row.state,
     row.leaseUntilMs,
@@ -214,7 +214,7 @@ function outcomeOf (row: Stored): SQLInputValue[] {
 }
 
 /** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */
-function storedOf (columns: Columns): Stored {
+function storedOf (columns: Columns): RecordRow {
   return {
     id: bytesOf(columns.id),
     scheme: columns.scheme as number,
@@ -237,8 +237,8 @@ function storedOf (columns: Columns): Stored {
       ? null
       : { stage: columns.unknown_stage as UnknownReason['stage'], code: columns.unknown_code as string },
     question: columns.question === null ? null : bytesOf(columns.question),
-    askAtMs: columns.ask_at as number | null,
-    asked: columns.asked as number,
+    probeAtMs: columns.ask_at as number | null,
+    probeTries: columns.asked as number,
     absentAtMs: columns.absent_at as number | null,
     about: {
       route: columns.route as string,

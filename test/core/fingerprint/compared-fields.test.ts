@@ -1,4 +1,4 @@
-/** What version 2 of the rules compares beside method, target, media type and body. */
+/** The parts that version 2 compares beside method, target, media type and body. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -7,17 +7,17 @@ import fc from 'fast-check'
 import { FINGERPRINT_DEFAULTS } from '../../../src/config/routes/schema.ts'
 import { comparedHead, COMPARED_FIELDS } from '../../../src/core/fingerprint/compared-fields.ts'
 import { fingerprintOf, sameRequest } from '../../../src/core/fingerprint/fingerprint.ts'
-import type { Asked } from '../../../src/core/fingerprint/fingerprint.ts'
+import type { ComparedRequest } from '../../../src/core/fingerprint/fingerprint.ts'
 import type { FingerprintPolicy } from '../../../src/core/policy/policy.ts'
 import type { Rules } from '../../../src/core/record/rules.ts'
 
 const { api, relay } = FINGERPRINT_DEFAULTS
 
-function asked (rawHeaders: readonly string[] = [], over: Partial<Asked> = {}): Asked {
+function asked (rawHeaders: readonly string[] = [], over: Partial<ComparedRequest> = {}): ComparedRequest {
   return { method: 'POST', target: '/v1/charges?a=1', rawHeaders, body: Buffer.from('{"a":1}'), ...over }
 }
 
-function compare (one: Asked, other: Asked, policy: FingerprintPolicy = api, rules: Rules = 2): string {
+function compare (one: ComparedRequest, other: ComparedRequest, policy: FingerprintPolicy = api, rules: Rules = 2): string {
   return sameRequest(other, fingerprintOf(other, policy, rules), fingerprintOf(one, policy, rules))
 }
 
@@ -152,7 +152,7 @@ test('a fingerprint of version 2 is the same for ever', () => {
 // ---------------------------------------------------------------- host
 
 test('the host counts by its name, without case, final dot and port; an address is none', () => {
-  const at = (host: string | null, over: Partial<Asked> = {}) => asked(host === null ? [] : ['Host', host], over)
+  const at = (host: string | null, over: Partial<ComparedRequest> = {}) => asked(host === null ? [] : ['Host', host], over)
   for (const host of [
     'API.example', 'api.example.', 'api.example:443', 'api.example:80', 'api.example.:443', 'api.example:',
     ' api.example ', 'api.example:8080'
@@ -175,7 +175,7 @@ test('the host counts by its name, without case, final dot and port; an address 
 
 // ---------------------------------------------------------------- media type
 
-const typed = (contentType: string, over: Partial<Asked> = {}) => asked(['Content-Type', contentType], over)
+const typed = (contentType: string, over: Partial<ComparedRequest> = {}) => asked(['Content-Type', contentType], over)
 
 test('parameters of the media type count by their meaning', () => {
   const same: ReadonlyArray<readonly [string, string]> = [
@@ -233,7 +233,7 @@ test('unordered: parameters in any order are one query, values of one name are n
   for (const [one, other] of same) assert.equal(compare(of(one), of(other), UNORDERED), 'same', `${one} ${other}`)
   for (const [one, other] of different) assert.equal(compare(of(one), of(other), UNORDERED), 'different', `${one} ${other}`)
   assert.equal(compare(of('/a?x=1&y=2'), of('/a?y=2&x=1')), 'different')
-  // Whoever names it means it, whatever the rules: no gateway of an earlier release reads such a file.
+  // A policy with one of these parts uses version 2 under any rules: no gateway of an earlier release reads such a file.
   assert.equal(compare(of('/a?x=1&y=2'), of('/a?y=2&x=1'), UNORDERED, 1), 'same')
 })
 
@@ -346,7 +346,7 @@ test('only: the members that are named count, and nothing else of the body', () 
   ]) {
     assert.equal(compare(base, json(text), policy), 'different', text)
   }
-  // Nothing and null are two things.
+  // An absent member and null differ.
   assert.equal(compare(json('{"order":{"id":null},"items":[1]}'), json('{"items":[1]}'), policy), 'different')
 })
 

@@ -30,7 +30,7 @@ test('everything that the configuration reads decides: key, scope, order, signat
     inbox: inboxPolicy({ order: { kind: 'header', name: 'x-order' } }),
     verify: { scheme: 'hmac', secrets: ['s'], toleranceMs: 1, hmac: { header: 'x-sum', algorithm: 'sha256', encoding: 'hex', prefix: '' } }
   })
-  const { kept, once } = rulesOf(policy)
+  const { kept, single: once } = rulesOf(policy)
   for (const name of [
     'x-event', 'x-a', 'x-b', 'x-amz-sns-message-id', 'x-amz-sns-message-type', 'ce-source', 'ce-id', 'x-tenant-code',
     'x-order', 'x-sum', 'idempotency-key', ...CARRIERS_DECIDE, ...COMPARED
@@ -73,10 +73,10 @@ test('where the configuration writes an underscore, the name without is the look
     for (const name of ['x-user-code', 'x-user_code', 'x.user.code']) assert.ok(alike(policy, name), name)
     assert.ok(!alike(policy, 'x_user_code'))
   }
-  // Two that differ in nothing else are both meant.
+  // Two names that differ in their spelling only both decide.
   const both = { key: keyFrom('header:X-User-Code'), scope: byHeaders('x_user_code') }
   assert.deepEqual(['x-user-code', 'x_user_code', 'x.user-code'].map((name) => alike(both, name)), [false, false, true])
-  // A carrier that is read under its own name stays itself; where the scope reads the other spelling alone, it does not.
+  // A carrier that is read by its own name decides. If the scope reads the other spelling only, it does not.
   assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ key: keyFrom('header:X_Api_Key') }, name)), [false, false])
   assert.deepEqual(['x-api-key', 'x_api_key'].map((name) => alike({ scope: byHeaders('x_api_key') }, name)), [true, false])
 })

@@ -1,11 +1,12 @@
-/** Every row of the table of carriers, alone and beside the others: one more never equals one less. */
+/** Every row of the table of carriers, alone and beside the others: one carrier more is another scope. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { withCarriers } from '../../../scripts/carriers.ts'
 import type { ScopeResult } from '../../../src/core/scope/caller.ts'
 import { looksLikeCarrier } from '../../../src/core/headers/carrier-names.ts'
-import { CARRIERS, carrierOf, CLIENT_CERTIFICATE, CREDENTIAL, mayBeCarrier, PROXY_USER } from '../../../src/core/headers/carriers.ts'
+import { CLIENT_CERTIFICATE, CREDENTIAL, PROXY_USER } from '../../../src/core/headers/carrier-kinds.ts'
+import { CARRIERS, carrierOf, mayBeCarrier } from '../../../src/core/headers/carriers.ts'
 import type { Carrier } from '../../../src/core/headers/carriers.ts'
 import type { CredentialPolicy } from '../../../src/core/policy/policy.ts'
 import { scopeOf } from '../../../src/core/scope/scope.ts'
@@ -16,7 +17,7 @@ const CREDENTIAL_POLICY: CredentialPolicy = { kind: 'credential', anonymous: fal
 const PUBLIC: CredentialPolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
 const [STABLE, ROTATING, SELECTORS] = (['stable', 'rotating', 'selector'] as const).map((each) => CARRIERS.filter((carrier) =>
   carrier.class === each)) as [Carrier[], Carrier[], Carrier[]]
-/** Drawn once, so that a failure can be looked at again. */
+/** Fixed, so that a failure can be reproduced. */
 const SEED = 20260112
 const TRIPLES = 20_000
 
@@ -233,7 +234,7 @@ test('headers of HTTP, browsers, traces and pages name no caller', () => {
     assert.ok(!looksLikeCarrier(name), name)
     assert.equal(scope([[name, 'x']], PUBLIC), 'anonymous', name)
   }
-  // What a table says of a name goes before what it looks like.
+  // The class in a table wins over the form of the name.
   for (const name of ['x-csrf-token', 'svix-signature']) assert.equal(carrierOf(name)?.class, 'rotating')
 })
 

@@ -1,4 +1,4 @@
-/** Whom a replay allows to read it, as a table; and what the gateway's own answers say. */
+/** Which origins may read a replay, as a table, and the CORS fields of the gateway's own answers. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { exposedFields, isPreflighted, originOf, ownCors, preflightAnswer, preflightMethod } from '../../../src/core/headers/cors.ts'
@@ -147,7 +147,7 @@ test('what the gateway adds to an upstream\'s answer is exposed to whom the upst
   assert.equal(exposed(listing(A), ...allow(A, 'Access-Control-Expose-Headers', 'X-Custom')), true)
   assert.equal(exposed(listing(A), ...allow(A, 'Access-Control-Expose-Headers', 'X-Custom, *')), false)
   assert.equal(exposed(listing(A), ...allow(A, 'Access-Control-Expose-Headers', '*', ...WITH_CREDENTIALS)), true)
-  // What the upstream sends is the upstream's to expose.
+  // The upstream decides about its own fields.
   assert.doesNotMatch(exposedFields(listing(A), allow(A)).join(), /Location|Link/)
 })
 

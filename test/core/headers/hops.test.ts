@@ -1,4 +1,4 @@
-/** Whose answer is it? Every mark, page and code in every company that it may come in (protocol §8). */
+/** Who wrote an answer: every mark, page and code in every combination (protocol §8). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judge } from '../../../src/core/protocol/disposition.ts'
@@ -9,7 +9,7 @@ const POSSIBLE: HopsPolicy = { none: false, header: null }
 const judged = (status: number, headers: readonly string[], body: string, hops = POSSIBLE) =>
   judge({ status, headers, body: Buffer.from(body) }, apiPolicy({ hops })).disposition
 
-/** What hops write over, or leave as it was: no name in it makes an answer the application's. */
+/** Values that hops replace or leave: no name in this field makes an answer the application's. */
 const SERVERS = [
   [],
   ['Server', 'nginx'],
@@ -24,7 +24,7 @@ const SERVERS = [
 const TYPES = [[], ['Content-Type', 'text/plain'], ['Content-Type', 'text/html; charset=UTF-8'], ['content-type', 'application/json']]
 const ENVOY = 'upstream connect error or disconnect/reset before headers. '
 
-/** Pages that may come after the request was sent on, as their hops write them. */
+/** Pages that a hop may send after it has sent the request on, as the hops write them. */
 const PERHAPS = [
   `${ENVOY}reset reason: connection termination`,
   `${ENVOY}reset reason: remote reset`,
@@ -34,7 +34,7 @@ const PERHAPS = [
   `${ENVOY}retried and the latest reset reason: remote connection failure, transport failure reason: delayed connect error: 111`,
   'upstream connect error or disconnect/reset before headers',
   'reset reason: connection termination', 'stream timeout', 'request timeout', 'upstream request timeout', 'upstream timeout',
-  // Whoever wraps it has done something before.
+  // A server that wraps the page has done work before.
   `{"code":503,"message":"${ENVOY}reset reason: overflow"}`, '{"message":"no healthy upstream"}',
   `payment made, then: ${ENVOY}reset reason: connection failure`,
   '{"message":"Service Unavailable"}', '{ "fault": { "faultstring": "The Service is temporarily unavailable", "detail": { "errorcode": "messaging.adaptors.http.flow.ServiceUnavailable" } } }',
@@ -45,7 +45,7 @@ const PERHAPS = [
   '<h3>Error 54113</h3><p>Varnish cache server</p>'
 ]
 
-/** Pages that say that nobody was reached. */
+/** Pages that say that no backend was reached. */
 const UNREACHED = [
   'no healthy upstream', `${ENVOY}reset reason: overflow`, `${ENVOY}reset reason: connection failure`,
   `${ENVOY}reset reason: local connection failure`,
@@ -152,7 +152,7 @@ test('servers and fields that stand only on a hop\'s own pages', () => {
     ]) {
       for (const status of [408, 503]) assert.equal(judged(status, [...own, ...after], ''), 'unknown', own.join())
     }
-    // No registered target; and a client that was too slow, after it had begun.
+    // No registered target, and a client that was too slow after it had begun.
     assert.equal(judged(503, ['Server', 'awselb/2.0', ...after], '<h1>503</h1>'), 'release')
     assert.equal(judged(408, ['Server', 'awselb/2.0', ...after], ''), 'unknown')
   }

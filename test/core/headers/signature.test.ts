@@ -138,7 +138,7 @@ test('github: the example of its documentation', () => {
   refused(verify('github', ['X-Hub-Signature-256', digest], policy), /malformed/)
   refused(verify('github', ['X-Hub-Signature-256', `sha256=${digest.slice(1)}`], policy), /malformed/)
   refused(verify('github', ['X-Hub-Signature-256', 'sha256='], policy), /malformed/)
-  // The digest of old is no signature here.
+  // The older digest is not accepted.
   refused(
     verify('github', ['X-Hub-Signature', `sha1=${createHmac('sha1', policy.secrets[0] ?? '').update(policy.body).digest('hex')}`], policy),
     /is missing/

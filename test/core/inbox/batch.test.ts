@@ -11,14 +11,14 @@ function split (headers: readonly string[], body: string | Buffer): Batch {
   return splitBatch(headers, Buffer.from(body))
 }
 
-/** The bodies of the items, or what was said instead. */
+/** The bodies of the items, or the detail instead. */
 function bodiesOf (headers: readonly string[], body: string | Buffer): readonly string[] | string {
   const batch = split(headers, body)
   if (batch.kind === 'batch') return batch.items.map((item) => item.body.toString())
   return batch.kind === 'bad' ? batch.detail : batch.kind
 }
 
-/** Written as only the sender writes it: digits, order, escapes, a member twice, space inside. */
+/** Written in a way of the sender's own: digits, order, escapes, a repeated member, space inside. */
 const ONE = '{ "amount":12.50,\t"id":"a", "big":12345678901234567890, "id":"b","caf\\u00e9":"café" }'
 const TWO = '{"id":"c","deep":[[{"x":"]},{"}],"\\"]"]}'
 
@@ -149,7 +149,7 @@ describe('what is refused', () => {
     const body = `[${ONE}${' '.repeat(BATCH_BYTES_MAX - Buffer.byteLength(ONE) - 2)}]`
     assert.equal(Buffer.byteLength(body), BATCH_BYTES_MAX)
     assert.deepEqual(bodiesOf(JSON_TYPE, body), [ONE])
-    // No batch by its beginning, and too large for one.
+    // By its beginning no batch, and too large to be read as one.
     assert.equal(bodiesOf(JSON_TYPE, `{"a":${long},"Records":[]}`), 'single')
   })
 })

@@ -1,15 +1,15 @@
-/** What a delivery comes to, for every kind of answer and both promises; and how long the next one waits. */
+/** The result of a delivery, for every kind of answer and both policies, and the pause before the next one. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { backoffMs, fateBefore, fateOf, isFinal } from '../../../src/core/inbox/delivery.ts'
-import type { Sent, Tried } from '../../../src/core/inbox/delivery.ts'
+import type { SendOutcome, DeliveryTry } from '../../../src/core/inbox/delivery.ts'
 import type { Disposition, IdempotencyPolicy } from '../../../src/core/policy/policy.ts'
 import { retryAfterMs } from '../../../src/core/headers/retry-hints.ts'
 import { apiPolicy } from '../../harness/gateway.ts'
 import { INBOX } from '../../inbox/world.ts'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')
-const FIRST: Tried = { tries: 1, ageMs: 0, chance: 0.5, nowMs: NOW }
+const FIRST: DeliveryTry = { tries: 1, ageMs: 0, chance: 0.5, nowMs: NOW }
 
 type Promised = Pick<IdempotencyPolicy, 'profile' | 'unknown'>
 const RELAY: Promised = { profile: 'relay', unknown: 'retry' }
@@ -18,24 +18,24 @@ const API: Promised = { profile: 'api', unknown: 'hold' }
 const API_RETRIES: Promised = { profile: 'api', unknown: 'retry' }
 const API_PROBES: Promised = { profile: 'api', unknown: 'probe' }
 
-const answer = (status: number, headers: readonly string[] = []): Sent => ({
+const answer = (status: number, headers: readonly string[] = []): SendOutcome => ({
   kind: 'answer',
   answer: { status, headers, body: Buffer.from('said') }
 })
-const LOST: Sent = { kind: 'lost', code: 'ECONNRESET' }
-const UNSENT: Sent = { kind: 'unsent', code: 'ECONNREFUSED' }
+const LOST: SendOutcome = { kind: 'lost', code: 'ECONNRESET' }
+const UNSENT: SendOutcome = { kind: 'unsent', code: 'ECONNREFUSED' }
 
-function fate (sent: Sent, promised: Promised, tried = FIRST, statuses: ReadonlyArray<readonly [number, Disposition]> = []) {
+function fate (sent: SendOutcome, promised: Promised, tried = FIRST, statuses: ReadonlyArray<readonly [number, Disposition]> = []) {
   const policy = apiPolicy(promised)
   return fateOf(sent, tried, { ...policy, keep: { ...policy.keep, statuses: new Map(statuses) } }, INBOX)
 }
 
 test('a message is delivered by an answer that takes it, and by nothing else, whatever a client of the route would be told', () => {
-  const table: ReadonlyArray<readonly [sent: Sent, relay: string, relayHolds: string, api: string, apiRetries: string]> = [
+  const table: ReadonlyArray<readonly [sent: SendOutcome, relay: string, relayHolds: string, api: string, apiRetries: string]> = [
     [answer(200), 'delivered', 'delivered', 'delivered', 'delivered'],
     [answer(204), 'delivered', 'delivered', 'delivered', 'delivered'],
     [answer(410), 'dead', 'dead', 'dead', 'dead'],
-    // Kept by profile api, because work may have been done before it: no delivery, and with `hold` nothing to do again by itself.
+    // Kept by profile api, because work may have been done before it. It is no delivery, and with `hold` there is no retry.
     [answer(302), 'again', 'again', 'dead', 'again'],
     [answer(400), 'again', 'again', 'dead', 'again'],
     [answer(422), 'again', 'again', 'dead', 'again'],
@@ -45,7 +45,7 @@ test('a message is delivered by an answer that takes it, and by nothing else, wh
     [answer(429), 'again', 'again', 'again', 'again'],
     [answer(503, ['Retry-After', '1']), 'again', 'again', 'again', 'again'],
     [answer(521, ['Server', 'cloudflare']), 'again', 'again', 'again', 'again'],
-    // A hop's, or nobody can tell whose: nobody knows.
+    // A hop's answer, or one whose writer is not known: the outcome is not known.
     [answer(408), 'again', 'again', 'held', 'again'],
     [answer(503), 'again', 'again', 'held', 'again'],
     [answer(520, ['Server', 'cloudflare']), 'again', 'again', 'held', 'again'],
@@ -71,9 +71,9 @@ test('what the route lists, and what the upstream itself says, goes before the t
 })
 
 test('what is given up says why, and has its last answer', () => {
-  const last: Tried = { ...FIRST, tries: INBOX.attemptsMax }
-  const late: Tried = { ...FIRST, ageMs: INBOX.ageMaxMs }
-  const told = (sent: Sent, promised: Promised, tried: Tried) => {
+  const last: DeliveryTry = { ...FIRST, tries: INBOX.attemptsMax }
+  const late: DeliveryTry = { ...FIRST, ageMs: INBOX.ageMaxMs }
+  const told = (sent: SendOutcome, promised: Promised, tried: DeliveryTry) => {
     const made = fate(sent, promised, tried)
     assert.equal(made.kind, 'dead')
     return [made.error, made.status, made.answer?.body.toString() ?? null, isFinal(made)]
@@ -103,7 +103,7 @@ test('one whose tries are over, and whose last worker could not say so, is not s
 })
 
 test('the last attempt that is taken is a delivery, and one that is lost is held', () => {
-  const last: Tried = { ...FIRST, tries: INBOX.attemptsMax, ageMs: INBOX.ageMaxMs }
+  const last: DeliveryTry = { ...FIRST, tries: INBOX.attemptsMax, ageMs: INBOX.ageMaxMs }
   assert.equal(fate(answer(200), RELAY, last).kind, 'delivered')
   assert.equal(fate(LOST, API, last).kind, 'held')
 })

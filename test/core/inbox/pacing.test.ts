@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { begun, ended, endedAs, roomOf, startPace } from '../../../src/core/inbox/pacing.ts'
-import type { Pace, Sign } from '../../../src/core/inbox/pacing.ts'
-import type { Sent } from '../../../src/core/inbox/delivery.ts'
+import { afterStart, afterEnd, feedbackOf, freeSlots, startPace } from '../../../src/core/inbox/pacing.ts'
+import type { Pace, ConsumerSignal } from '../../../src/core/inbox/pacing.ts'
+import type { SendOutcome } from '../../../src/core/inbox/delivery.ts'
 import type { Fate } from '../../../src/core/inbox/message.ts'
 
 const INBOX = { concurrency: 8, ratePerSecond: null, backoff: { firstMs: 1_000, longestMs: 600_000 } }
 const NOW = 5_000
 
-function after (signs: readonly Sign[], inbox = INBOX, start = startPace(inbox, NOW)): Pace {
-  return signs.reduce((pace, sign) => ended(pace, { sign, pauseMs: null }, inbox, NOW), start)
+function after (signals: readonly ConsumerSignal[], inbox = INBOX, start = startPace(inbox, NOW)): Pace {
+  return signals.reduce((pace, signal) => afterEnd(pace, { signal, pauseMs: null }, inbox, NOW), start)
 }
 
 test('the limit halves with every failure, down to one, and grows by one for as many successes as it is', () => {
-  const table: ReadonlyArray<readonly [signs: readonly Sign[], limit: number]> = [
+  const table: ReadonlyArray<readonly [signals: readonly ConsumerSignal[], limit: number]> = [
     [[], 8],
     [['took'], 8],
     [['refused'], 4],
@@ -27,14 +27,14 @@ test('the limit halves with every failure, down to one, and grows by one for as 
     [['refused', 'refused', 'took', 'refused', 'took'], 2],
     [Array.from({ length: 100 }, () => 'took'), 8]
   ]
-  for (const [signs, limit] of table) assert.equal(after(signs).limit, limit, signs.join())
+  for (const [signals, limit] of table) assert.equal(after(signals).limit, limit, signals.join())
 })
 
 test('so many may begin as the limit leaves over what is under way; a lower one of a reload counts at once', () => {
-  for (const [limit, underWay, places] of [[8, 0, 8], [8, 3, 5], [8, 8, 0], [4, 8, 0], [1, 0, 1]] as const) {
-    assert.deepEqual(roomOf({ ...startPace(INBOX, NOW), limit }, underWay, INBOX, NOW), { places, inMs: null })
+  for (const [limit, underWay, slots] of [[8, 0, 8], [8, 3, 5], [8, 8, 0], [4, 8, 0], [1, 0, 1]] as const) {
+    assert.deepEqual(freeSlots({ ...startPace(INBOX, NOW), limit }, underWay, INBOX, NOW), { slots, inMs: null })
   }
-  assert.deepEqual(roomOf(startPace(INBOX, NOW), 1, { ...INBOX, concurrency: 2 }, NOW), { places: 1, inMs: null })
+  assert.deepEqual(freeSlots(startPace(INBOX, NOW), 1, { ...INBOX, concurrency: 2 }, NOW), { slots: 1, inMs: null })
 })
 
 test('a consumer that is down is asked by one at a time, after pauses that double up to a second; after its first answer they begin anew', () => {
@@ -42,34 +42,35 @@ test('a consumer that is down is asked by one at a time, after pauses that doubl
   let now = NOW
   const pauses: number[] = []
   for (let time = 0; time < 7; time++) {
-    const { places, inMs } = roomOf(pace, 0, INBOX, now)
-    assert.equal(places, 0)
+    const { slots, inMs } = freeSlots(pace, 0, INBOX, now)
+    assert.equal(slots, 0)
     pauses.push(inMs ?? 0)
-    // What began before the pause and fails within it makes it no longer.
-    pace = ended(pace, { sign: 'down', pauseMs: null }, INBOX, now)
+    // A delivery that began before the pause and fails within it does not make it longer.
+    pace = afterEnd(pace, { signal: 'down', pauseMs: null }, INBOX, now)
     now += inMs ?? 0
-    assert.equal(roomOf(pace, 0, INBOX, now).places, 1)
-    pace = ended(pace, { sign: 'down', pauseMs: null }, INBOX, now)
+    assert.equal(freeSlots(pace, 0, INBOX, now).slots, 1)
+    pace = afterEnd(pace, { signal: 'down', pauseMs: null }, INBOX, now)
   }
   assert.deepEqual(pauses, [50, 100, 200, 400, 800, 1_000, 1_000])
-  for (const sign of ['took', 'refused'] as const) {
-    const answered = ended(pace, { sign, pauseMs: null }, INBOX, now)
-    assert.equal(roomOf(ended(answered, { sign: 'down', pauseMs: null }, INBOX, now + 2_000), 0, INBOX, now + 2_000).inMs, 50, sign)
+  for (const signal of ['took', 'refused'] as const) {
+    const answered = afterEnd(pace, { signal, pauseMs: null }, INBOX, now)
+    const down = afterEnd(answered, { signal: 'down', pauseMs: null }, INBOX, now + 2_000)
+    assert.equal(freeSlots(down, 0, INBOX, now + 2_000).inMs, 50, signal)
   }
 })
 
 test('a message that is refused holds up nobody: its consumer is there', () => {
-  assert.deepEqual(roomOf(after(['refused', 'refused', 'refused', 'refused']), 0, INBOX, NOW), { places: 1, inMs: null })
+  assert.deepEqual(freeSlots(after(['refused', 'refused', 'refused', 'refused']), 0, INBOX, NOW), { slots: 1, inMs: null })
 })
 
 test('Retry-After pauses the route until then, at most for backoff.longest', () => {
   for (const [pauseMs, inMs] of [[30_000, 30_000], [3_600_000, 600_000], [0, null]] as const) {
-    const room = roomOf(ended(startPace(INBOX, NOW), { sign: 'refused', pauseMs }, INBOX, NOW), 0, INBOX, NOW)
-    assert.deepEqual(room, inMs === null ? { places: 4, inMs } : { places: 0, inMs })
+    const room = freeSlots(afterEnd(startPace(INBOX, NOW), { signal: 'refused', pauseMs }, INBOX, NOW), 0, INBOX, NOW)
+    assert.deepEqual(room, inMs === null ? { slots: 4, inMs } : { slots: 0, inMs })
   }
-  const paused = ended(startPace(INBOX, NOW), { sign: 'down', pauseMs: 30_000 }, INBOX, NOW)
+  const paused = afterEnd(startPace(INBOX, NOW), { signal: 'down', pauseMs: 30_000 }, INBOX, NOW)
   assert.equal(
-    roomOf(ended(paused, { sign: 'took', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).places,
+    freeSlots(afterEnd(paused, { signal: 'took', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).slots,
     0,
     'a success that was under way does not end it'
   )
@@ -80,28 +81,28 @@ test('the rate: no second has more than its own and a tenth, however long nothin
   let pace = startPace(inbox, 0)
   let began = 0
   for (let now = 0; now <= 1_000; now += 7) {
-    const { places } = roomOf(pace, 0, inbox, now)
-    if (places > 0) pace = begun(pace, places, inbox, now)
-    began += places
+    const { slots } = freeSlots(pace, 0, inbox, now)
+    if (slots > 0) pace = afterStart(pace, slots, inbox, now)
+    began += slots
   }
   assert.ok(began >= 48 && began <= 55, `${began} began`)
   const idle = { ...pace, filledAtMs: 0 }
-  assert.equal(roomOf(idle, 0, inbox, 3_600_000).places, 5)
+  assert.equal(freeSlots(idle, 0, inbox, 3_600_000).slots, 5)
   const slow = { ...INBOX, ratePerSecond: 1 }
-  const spent = begun(startPace(slow, 0), 1, slow, 0)
+  const spent = afterStart(startPace(slow, 0), 1, slow, 0)
   assert.deepEqual(
-    [roomOf(spent, 0, slow, 0), roomOf(spent, 0, slow, 400), roomOf(spent, 0, slow, 1_000)],
-    [{ places: 0, inMs: 1_000 }, { places: 0, inMs: 600 }, { places: 1, inMs: null }]
+    [freeSlots(spent, 0, slow, 0), freeSlots(spent, 0, slow, 400), freeSlots(spent, 0, slow, 1_000)],
+    [{ slots: 0, inMs: 1_000 }, { slots: 0, inMs: 600 }, { slots: 1, inMs: null }]
   )
 })
 
 test('what a delivery says of its consumer', () => {
-  const answer = (status: number, retryAfter?: string): Sent => ({
+  const answer = (status: number, retryAfter?: string): SendOutcome => ({
     kind: 'answer',
     answer: { status, headers: retryAfter === undefined ? [] : ['Retry-After', retryAfter], body: Buffer.alloc(0) }
   })
   const again: Fate = { kind: 'again', inMs: 1, status: null, error: 'X' }
-  const table: ReadonlyArray<readonly [Sent, Fate, Sign, number | null]> = [
+  const table: ReadonlyArray<readonly [SendOutcome, Fate, ConsumerSignal, number | null]> = [
     [answer(204), { kind: 'delivered', status: 204, answer: null }, 'took', null],
     [answer(410), { kind: 'dead', status: 410, error: 'GONE', answer: null }, 'took', null],
     [answer(400), again, 'refused', null],
@@ -115,5 +116,5 @@ test('what a delivery says of its consumer', () => {
     [{ kind: 'lost', code: 'ECONNRESET' }, again, 'down', null],
     [{ kind: 'unsent', code: 'ECONNREFUSED' }, again, 'down', null]
   ]
-  for (const [sent, fate, sign, pauseMs] of table) assert.deepEqual(endedAs(sent, fate, 0), { sign, pauseMs }, JSON.stringify(sent))
+  for (const [sent, fate, signal, pauseMs] of table) assert.deepEqual(feedbackOf(sent, fate, 0), { signal, pauseMs }, JSON.stringify(sent))
 })

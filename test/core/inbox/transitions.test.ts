@@ -1,4 +1,4 @@
-/** The table of the inbox: every cell as a literal, its laws, and histories drawn at random. */
+/** The table of the inbox: every cell as a literal, its laws, and random histories. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -98,9 +98,8 @@ const EVENTS: Readonly<Record<MessageEventName, EventOf>> = {
 const EVENT_NAMES = Object.keys(EVENTS) as MessageEventName[]
 
 /**
- * `·` nothing · `stop` nothing, and the batch is refused · `a/t` waits at attempt a with t tries: `+` due, `-` pausing, `=` for
- * its turn · `del3` delivering at attempt 3 · `deld held dead disc` ended so · `gone` deleted. Rows are at attempt 2, but for
- * `behind`.
+ * `·` nothing · `stop` nothing, and the batch is refused · `a/t` waits at attempt a with t tries: `+` due, `-` pausing, `=` for its turn ·
+ * `del3` delivering at attempt 3 · `deld held dead disc` ended so · `gone` deleted. Rows are at attempt 2, except `behind`.
  */
 const EXPECTED = `
                  none behind pausing due  delivering lost delivered held dead heldStops deadStops discarded past
@@ -323,7 +322,7 @@ describe('what the cells of the inbox write', () => {
   })
 })
 
-/** A store of one group, in the fewest words: what MemoryInbox does. */
+/** A minimal store of one group, with the logic of MemoryInbox. */
 class Group {
   readonly rows = new Map<number, MessageRow>()
   /** `id:attempt` of every delivery, in order. */
@@ -356,7 +355,7 @@ class Group {
   #eventOf (name: MessageEventName, place: number, row: MessageRow | null, worker: number, stops: boolean): MessageEvent {
     const id = Buffer.alloc(32, place)
     const owner = Buffer.alloc(16, worker)
-    // As a sequence does: what was swept gives its number to nobody.
+    // Like a sequence: the number of a swept message is not used again.
     const end = { number: ++this.#lastNumber, isBehind: this.all.some(blocks) }
     switch (name) {
       case 'accept': return { kind: 'accept', message: { ...message, id, stops, holds: stops }, ...end }
@@ -405,12 +404,12 @@ class Group {
   }
 }
 
-/** Those that a group brings about by itself come with them. */
+/** Events that a group causes itself are applied with these. */
 const GROUP_EVENTS = EVENT_NAMES.filter((name) => name !== 'turn' && name !== 'recall')
 
 test('any history of a group: one at a time, in order, each delivery numbered and ended once, and nobody forgotten', () => {
   const step = fc.record({
-    // Half of them begin something: of events drawn alike, hardly any meets a message that it means anything to.
+    // Half of them begin something. If all events were equally likely, hardly any would change anything.
     name: fc.oneof(fc.constantFrom<MessageEventName>('accept', 'take'), fc.constantFrom(...GROUP_EVENTS)),
     place: fc.constantFrom(1, 2, 3, 4),
     worker: fc.constantFrom(1, 2),

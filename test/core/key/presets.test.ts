@@ -1,4 +1,4 @@
-/** Each preset with requests as that sender sends them: what the key is, what passes, and what is refused. */
+/** Each preset with requests as its sender sends them: the key, what passes, and what is refused. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { keyHeaderOf, readKeySources } from '../../../src/config/routes/key-source.ts'
@@ -27,7 +27,7 @@ function find (preset: string, { headers, body = '' }: Sent): FoundKey {
   return found.kind === 'body' ? findKey(policy, keyed, Buffer.from(body)) : found
 }
 
-/** The key, or what was said instead. */
+/** The key, or the detail instead. */
 function saidOf (preset: string, sent: Sent): string {
   const found = find(preset, sent)
   const prefix = PRESETS.get(preset)?.scope === 'credential' ? '' : `${preset}:`
@@ -36,7 +36,7 @@ function saidOf (preset: string, sent: Sent): string {
   return 'detail' in found ? `${found.kind}: ${found.detail}` : found.kind
 }
 
-/** Says the same of every one: what differs between two deliveries of one event is not in its key. */
+/** All requests of a row get the same result: what differs between two deliveries of one event is not in its key. */
 type Row = readonly [what: string, said: string | RegExp, ...sent: Sent[]]
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }

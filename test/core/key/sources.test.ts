@@ -1,4 +1,4 @@
-/** Where keys are: each source, several of them in order, and what is said when a key cannot be made. */
+/** Where keys are: each source, several in order, and the detail if a key cannot be made. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { keyHeaderOf, readKeySources } from '../../../src/config/routes/key-source.ts'
@@ -34,7 +34,7 @@ function keyOf (...args: Parameters<typeof find>): string | undefined {
   return found.kind === 'key' ? found.key : undefined
 }
 
-/** What it came to, and the sentence. */
+/** The kind of the result, and its detail. */
 function saidOf (...args: Parameters<typeof find>): string {
   const found = find(...args)
   return 'detail' in found ? `${found.kind}: ${found.detail}` : found.kind

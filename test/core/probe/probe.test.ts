@@ -1,4 +1,4 @@
-/** Questions to the upstream: what is rendered, what an answer to them means, when they are asked again. */
+/** Probes: how a question is rendered, what an answer means, and when to probe again. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { readTemplate } from '../../../src/config/routes/probe.ts'
@@ -13,7 +13,7 @@ import {
   readQuestion,
   renderQuestion
 } from '../../../src/core/probe/probe.ts'
-import type { Asking, Finding } from '../../../src/core/probe/probe.ts'
+import type { ProbeProgress, Finding } from '../../../src/core/probe/probe.ts'
 import type { Answer } from '../../../src/core/record/record.ts'
 import { apiPolicy } from '../../harness/gateway.ts'
 
@@ -261,18 +261,19 @@ describe('an answer to it', () => {
 })
 
 describe('after an asking', () => {
-  const asking = (over: Partial<Asking> = {}): Asking => ({ tries: 1, unknownMs: 0, quarantineLeftMs: -1, absentMs: null, ...over })
+  const progress = (over: Partial<ProbeProgress> = {}): ProbeProgress =>
+    ({ tries: 1, unknownMs: 0, quarantineLeftMs: -1, absentMs: null, ...over })
   const absent: Finding = { kind: 'absent' }
   const nothing: Finding = { kind: 'nothing', why: 'HTTP_500' }
   const policy = policyOf()
 
   test('"not found" while the first sending may be under way counts for nothing', () => {
-    assert.deepEqual(afterFinding(policy, asking({ quarantineLeftMs: 90_000, absentMs: 80_000 }), absent), {
+    assert.deepEqual(afterFinding(policy, progress({ quarantineLeftMs: 90_000, absentMs: 80_000 }), absent), {
       do: 'again',
       afterMs: 1_000,
       absent: 'forget'
     })
-    assert.deepEqual(afterFinding(policy, asking({ quarantineLeftMs: 10, tries: 9 }), absent), {
+    assert.deepEqual(afterFinding(policy, progress({ quarantineLeftMs: 10, tries: 9 }), absent), {
       do: 'again',
       afterMs: 11,
       absent: 'forget'
@@ -280,14 +281,14 @@ describe('after an asking', () => {
   })
 
   test('the first that counts is confirmed by a second one, no sooner than confirmAfter', () => {
-    assert.deepEqual(afterFinding(policy, asking(), absent), { do: 'again', afterMs: 60_000, absent: 'first' })
-    assert.deepEqual(afterFinding(policy, asking({ absentMs: 20_000 }), absent), { do: 'again', afterMs: 40_000, absent: 'stays' })
-    assert.deepEqual(afterFinding(policy, asking({ absentMs: 60_000 }), absent), { do: 'release' })
+    assert.deepEqual(afterFinding(policy, progress(), absent), { do: 'again', afterMs: 60_000, absent: 'first' })
+    assert.deepEqual(afterFinding(policy, progress({ absentMs: 20_000 }), absent), { do: 'again', afterMs: 40_000, absent: 'stays' })
+    assert.deepEqual(afterFinding(policy, progress({ absentMs: 60_000 }), absent), { do: 'release' })
   })
 
   test('found settles at any time', () => {
     assert.deepEqual(
-      afterFinding(policy, asking({ quarantineLeftMs: 90_000, absentMs: 1, unknownMs: 9_999_999 }), {
+      afterFinding(policy, progress({ quarantineLeftMs: 90_000, absentMs: 1, unknownMs: 9_999_999 }), {
         kind: 'found',
         status: 201,
         answer: null
@@ -298,12 +299,12 @@ describe('after an asking', () => {
 
   test('no answer is asked for again, ever more rarely, until it is given up', () => {
     const afterMs = (tries: number): unknown => {
-      const step = afterFinding(policy, asking({ tries }), nothing)
+      const step = afterFinding(policy, progress({ tries }), nothing)
       return step.do === 'again' ? step.afterMs : step.do
     }
     assert.deepEqual([1, 2, 3, 9, 10, 99].map(afterMs), [1_000, 2_000, 4_000, 256_000, 300_000, 300_000])
-    assert.deepEqual(afterFinding(policy, asking({ unknownMs: 3_600_000 }), nothing), { do: 'give-up' })
-    assert.deepEqual(afterFinding(policy, asking({ unknownMs: 3_600_000, absentMs: 1 }), absent), {
+    assert.deepEqual(afterFinding(policy, progress({ unknownMs: 3_600_000 }), nothing), { do: 'give-up' })
+    assert.deepEqual(afterFinding(policy, progress({ unknownMs: 3_600_000, absentMs: 1 }), absent), {
       do: 'again',
       afterMs: 59_999,
       absent: 'stays'
@@ -311,12 +312,12 @@ describe('after an asking', () => {
   })
 
   test('a "not found" that was followed by an answer of no use is forgotten; one followed by silence is not', () => {
-    assert.deepEqual(afterFinding(policy, asking({ absentMs: 5 }), { kind: 'nothing', why: 'ADOPT' }), {
+    assert.deepEqual(afterFinding(policy, progress({ absentMs: 5 }), { kind: 'nothing', why: 'ADOPT' }), {
       do: 'again',
       afterMs: 1_000,
       absent: 'forget'
     })
-    assert.deepEqual(afterFinding(policy, asking({ absentMs: 5 }), nothing), { do: 'again', afterMs: 1_000, absent: 'stays' })
+    assert.deepEqual(afterFinding(policy, progress({ absentMs: 5 }), nothing), { do: 'again', afterMs: 1_000, absent: 'stays' })
   })
 })
 

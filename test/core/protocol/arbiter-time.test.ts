@@ -5,23 +5,23 @@ import { believedMs, judgeTime, toleranceOf, trustConfirmed, trustFrom } from '.
 import type { JudgedTime, TimeReading } from '../../../src/core/protocol/arbiter-time.ts'
 
 const TOLERANCE_MS = 1_000
-/** The arbiter's time when the gateway's machine was started. */
+/** The arbiter's time when the gateway's machine started. */
 const BOOTED_AT_MS = 1_800_000_000_000
 const HEARTBEAT_MS = 2_500
 const SLEW = 0.001
 
 interface Moment {
-  /** Since the reading before. */
+  /** Since the last reading. */
   readonly afterMs: number
-  /** Of the round trip, and which part of it lies before the arbiter reads its clock. */
+  /** Duration of the round trip, and the part of it before the arbiter reads its clock. */
   readonly tripMs: number
   readonly share: number
-  /** How fast the arbiter's clock has run since the reading before, and by how much it has been set at once. */
+  /** How fast the arbiter's clock has run since the last reading, and by how much it was set at once. */
   readonly rate: number
   readonly stepMs: number
 }
 
-/** What a gateway reads and judges, moment by moment, beside the arbiter's time as it would be if nobody had set it ahead. */
+/** What a gateway reads and judges, step by step, beside the arbiter's time as it would be if it had never been set ahead. */
 function played (
   moments: readonly Moment[]
 ): Array<{ readonly reading: TimeReading, readonly judged: JudgedTime, readonly unsteppedMs: number }> {
@@ -29,7 +29,7 @@ function played (
   let judged: JudgedTime | null = null
   return moments.map(({ afterMs, tripMs, share, rate, stepMs }, index) => {
     offsetMs += afterMs * rate + stepMs
-    // Whatever it says at first is trusted.
+    // The first reading is trusted as it is.
     unstepped += afterMs * rate + (index === 0 ? stepMs : Math.min(0, stepMs))
     const beforeMs = bootMs + afterMs
     bootMs = beforeMs + tripMs

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judge, statusTold } from '../../../src/core/protocol/disposition.ts'
+import { judge, releasedStatus } from '../../../src/core/protocol/disposition.ts'
 import { KEY_OVERTIME_MS } from '../../../src/core/key/issued-keys.ts'
 import type { Disposition, Profile } from '../../../src/core/policy/policy.ts'
 
@@ -25,7 +25,7 @@ const every = Array.from({ length: 500 }, (_, index) => 100 + index)
 
 test('profile api keeps all but what says "not processed" and what a hop does not know', () => {
   const released = [401, 403, 407, 423, 425, 429]
-  // Codes of hops, from nobody who shows that he is one; and what an application may have said, or a hop in its place.
+  // Codes of hops in answers that do not show the hop, and statuses that both applications and hops use.
   const unknown = [408, 460, 463, 464, 499, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 527, 530, 561, 598, 599]
   const table = new Map<number, Disposition>([
     ...released.map((status) => [status, 'release'] as const),
@@ -114,10 +114,10 @@ test('a body is kept unless the route or the upstream says otherwise', () => {
 
 test('of a released answer a relay is told what every relay sends again after; success and challenges stay', () => {
   const relay = { action: 'retry', status: 503 } as const
-  const told = (status: number, headers: string[] = []) => statusTold({ status, headers }, relay)
+  const told = (status: number, headers: string[] = []) => releasedStatus({ status, headers }, relay)
   const asTheyCame = new Set([500, 503, 504])
   for (const status of every) assert.equal(told(status), status < 300 || asTheyCame.has(status) ? status : 503, String(status))
   assert.equal(told(401, ['WWW-Authenticate', 'Digest realm="a"']), 401)
   assert.equal(told(403, ['WWW-Authenticate', 'Digest realm="a"']), 503)
-  for (const status of every) assert.equal(statusTold({ status, headers: [] }, { action: 'pass', status: 503 }), status)
+  for (const status of every) assert.equal(releasedStatus({ status, headers: [] }, { action: 'pass', status: 503 }), status)
 })

@@ -22,7 +22,7 @@ const SOUND: DurabilitySettings = {
 
 test('a primary alone that keeps what it acknowledges is strict', () => {
   assert.deepEqual(durabilityOf(SOUND), STRICT)
-  // Flushed here is all there is without a standby.
+  // Without a standby, a local flush is enough.
   assert.deepEqual(durabilityOf({ ...SOUND, synchronous_commit: 'local' }), STRICT)
 })
 
@@ -58,26 +58,26 @@ test('the names as Postgres reads them', () => {
   for (const [text, read] of table) assert.deepEqual(readStandbyNames(text), read, text)
 })
 
-/** [names, connected, away]: each commit has waited for whoever is promoted. */
+/** [names, connected, away]: each commit has waited for every standby that could be promoted. */
 const COVERED: ReadonlyArray<readonly [names: string, standbys: readonly string[], away: readonly string[]]> = [
   ['*', ['walreceiver'], []], ['*', [], ['slot_1']], ['*', [], []],
   ['a', ['a'], []], ['a', ['A'], []], ['a', [], []], ['"s-1"', ['s-1'], []], ['"s-1"', [], ['s_1']],
   ['FIRST 2 (a, b)', ['a', 'b'], []], ['FIRST 2 (a, b)', ['a'], ['b']], ['FIRST 2 (a, b)', ['a'], []], ['2 (*)', ['a', 'b'], []],
   ['ANY 2 (a, b)', ['b', 'a'], []], ['ANY 3 (a, b)', ['a'], []], ['ANY 2 (*)', ['a'], ['b']]
 ]
-/** One of them may lack what was acknowledged. */
+/** One of the standbys may lack an acknowledged commit. */
 const NOT_COVERED: ReadonlyArray<readonly [names: string, standbys: readonly string[], away: readonly string[]]> = [
-  // Not named at all: there, or away.
+  // A standby that is not named, connected or away.
   ['a', ['a', 'b'], []], ['a', ['a'], ['b']], ['a', ['b'], []], ['a', [], ['b']],
   ['FIRST 2 (a, b)', ['a', 'b', 'c'], []], ['ANY 2 (a, b)', ['a', 'b'], ['c']],
-  // Behind the first n, or passed over while others answer.
+  // Behind the first n, or skipped while others answer.
   ['a, b', ['a', 'b'], []], ['FIRST 1 (a, b)', ['b'], ['a']], ['FIRST 1 (a, b)', ['a'], []],
   ['FIRST 2 (a, b, c)', ['a', 'b', 'c'], []], ['FIRST 1 (*)', ['a', 'b'], []], ['*', ['a'], ['b']],
-  // Two with one name: one of them is waited for.
+  // Two with one name: only one of them is waited for.
   ['a', ['a', 'a'], []],
-  // Any n, and there are more.
+  // Any n, but there are more.
   ['ANY 1 (a, b)', ['a', 'b'], []], ['ANY 1 (a, b)', ['a'], []], ['ANY 2 (a, b, c)', ['a', 'b', 'c'], []], ['ANY 1 (*)', ['a'], ['b']],
-  // None of it: nothing is promised of what cannot be read.
+  // Names that cannot be read promise nothing.
   ['a b', ['a'], []]
 ]
 

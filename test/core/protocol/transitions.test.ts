@@ -1,4 +1,4 @@
-/** The machine against the protocol's tables, written out here once more and independently: total over their unions. */
+/** The state machine against the protocol's tables, which are written here again, independently. They cover all values. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -13,18 +13,22 @@ import {
   type SameRequest,
   type Step
 } from '../../../src/core/protocol/transitions.ts'
-import { claimedRow, rowOf, violation, type Stored } from '../../../src/core/protocol/row.ts'
+import { claimedRow, rowOf, violation, type RecordRow } from '../../../src/core/protocol/row.ts'
 import { RECORD_STATES, type Claim, type Seen, type SettledState } from '../../../src/core/record/record.ts'
 import { claimOf, resolutionOf, seenOf, settlementOf } from '../../conformance/record-world.ts'
 
 const NOW_MS = 1_000_000
 const mine = claimOf({ owner: Buffer.alloc(16, 1), leaseMs: 1_000, unknownKeepMs: 5_000, quarantineMs: 500 })
 const theirs: Claim = { ...mine, owner: Buffer.alloc(16, 2) }
-/** Rows stand at attempt 2, so that a new life and a next attempt can be told apart. */
+/** Rows are at attempt 2, so that a new life and a next attempt differ. */
 const token: Seen = seenOf(mine, 2)
 
 const live = claimedRow(mine, 2, NOW_MS - 900)
-const settled = (state: SettledState | 'undecodable', settledBy: Stored['settledBy'] = 'owner', over: Partial<Stored> = {}): Stored => ({
+const settled = (
+  state: SettledState | 'undecodable',
+  settledBy: RecordRow['settledBy'] = 'owner',
+  over: Partial<RecordRow> = {}
+): RecordRow => ({
   ...live,
   state,
   settledBy,
@@ -54,7 +58,7 @@ const ROWS = {
   pastByOperator: settled('released', 'operator', past),
   pastIndeterm: settled('indeterminate', 'owner', past),
   pastUndecod: settled('undecodable', 'owner', past)
-} as const satisfies Record<string, Stored | null>
+} as const satisfies Record<string, RecordRow | null>
 type RowName = keyof typeof ROWS
 const ROW_NAMES = Object.keys(ROWS) as RowName[]
 
@@ -82,8 +86,8 @@ const EVENTS: Readonly<Record<EventName, (token: Seen, claim: Claim) => Event>> 
 const EVENT_NAMES = Object.keys(EVENTS) as EventName[]
 
 /**
- * `·` nothing · `c1 c2 c3` claimed at that attempt · `comp cons rel ind` settled so at attempt 2 · `soon` expires in two
- * leases or before · `gone` removed. Rows stand at attempt 2.
+ * `·` nothing · `c1 c2 c3` claimed at that attempt · `comp cons rel ind` settled so at attempt 2 · `soon` expires in two leases or before ·
+ * `gone` removed. Rows are at attempt 2.
  */
 const EXPECTED = `
                          none live over completed consumed released byProbe byOperator indeterminate undecodable pastCompleted pastConsumed pastReleased pastByOperator pastIndeterm pastUndecod
@@ -108,7 +112,7 @@ expire                   ·    ·    ·    soon      soon     soon     soon    s
 sweep                    ·    ·    ·    ·         ·        ·        ·       ·          ·             ·           gone          gone         gone         gone           gone         gone
 `.trim().split('\n').map((line) => line.trim().split(/\s+/))
 
-function outcomeOf (row: Stored | null, event: Event): string {
+function outcomeOf (row: RecordRow | null, event: Event): string {
   const change = transition(row, event, NOW_MS)
   if (change.kind === 'refused') return '·'
   if (change.kind === 'removed') return 'gone'
@@ -138,7 +142,7 @@ describe('the transition table', () => {
     for (const line of Object.values(TRANSITIONS)) assert.equal(line.length, COLUMNS.length)
   })
 
-  /** insert and settleLost meet no row that they change; lapse and sweep act for nobody. */
+  /** insert and settleLost change no existing row. lapse and sweep have no owner. */
   const fenced = EVENT_NAMES.filter((name) => !/^(insert|lapse|sweep|settleLost)/.test(name))
   for (const event of fenced) {
     test(`${event}: a token that is not the row's changes nothing`, () => {
@@ -151,7 +155,7 @@ describe('the transition table', () => {
 })
 
 describe('conditions on top of the table', () => {
-  const take = (row: Stored, fingerprint: Claim['fingerprint'], claim = theirs) =>
+  const take = (row: RecordRow, fingerprint: Claim['fingerprint'], claim = theirs) =>
     transition(row, { kind: 'take', seen: { ...token, fingerprint }, claim, mayRetry: true }, NOW_MS)
   const different = { ...mine.fingerprint, value: Buffer.alloc(32, 9) }
 
@@ -203,13 +207,13 @@ describe('conditions on top of the table', () => {
       waitMs: fc.constantFrom(0, 400, 1_100, 4_000, 20_000)
     })
     fc.assert(fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      let row: Stored | null = null
+      let row: RecordRow | null = null
       let nowMs = NOW_MS
       for (const { name, owner, stale, waitMs } of steps) {
         nowMs += waitMs
         const claim: Claim = { ...mine, owner: Buffer.alloc(16, owner) }
         const named = seenOf(row === null || stale ? claim : { ...claim, owner: row.owner }, row?.attempt ?? 1)
-        const before: Stored | null = row
+        const before: RecordRow | null = row
         const change = transition(before, EVENTS[name](named, claim), nowMs)
         if (change.kind === 'removed') row = null
         if (change.kind !== 'written') continue
@@ -241,7 +245,7 @@ interface Look {
 const fresh = (row: RowName) => !row.startsWith('past')
 const is = (...rows: RowName[]) => ({ row }: Look) => rows.includes(row)
 
-/** Protocol §5's row column as rules of which exactly one fits any look. */
+/** Protocol §5's row column as rules. Exactly one fits any row. */
 const RULES: ReadonlyArray<readonly [step: string, fits: (look: Look) => boolean]> = [
   ['insert', is('none')],
   ['take', is('pastCompleted', 'pastConsumed', 'pastReleased', 'pastByOperator', 'pastIndeterm')],

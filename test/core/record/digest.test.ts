@@ -1,4 +1,4 @@
-/** The digests are those of the standards, whichever way is taken for speed. */
+/** The digests are those of the standards, on the fast path too. */
 import assert from 'node:assert/strict'
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
@@ -13,7 +13,7 @@ function framed (parts: ReadonlyArray<string | Buffer>): Buffer {
   }))
 }
 
-/** About the bound up to which parts are put together, and of a block. */
+/** Around the bound up to which parts are copied together, and around a block. */
 const SIZES = [0, 1, 31, 32, 63, 64, 65, 100, 8_100, 8_122, 8_123, 8_185, 8_186, 8_187, 9_000, 100_000]
 
 test('a framed digest is SHA-256, and under a key HMAC-SHA-256, of the same bytes, for keys and parts of every size', () => {

@@ -1,4 +1,4 @@
-/** Whose a request is by the second rules: the cases of the report that led to them, by name, and what a table cannot say. */
+/** The scope of a request by rules 2: the cases of the report that led to them, by name, and cases that no table covers. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Caller, ScopeResult } from '../../../src/core/scope/caller.ts'

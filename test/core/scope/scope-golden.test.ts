@@ -1,6 +1,6 @@
 /**
- * The scopes of the first rules, as the releases before the second ones made them: rows of theirs are found by these texts. A line
- * here changes only together with every row there is.
+ * The scopes of rules 1, as the releases before rules 2 made them. Existing rows are found by these texts. A line here changes only
+ * together with every existing row.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -22,7 +22,7 @@ const POLICIES = {
   'sub+v1': parts({ kind: 'jwt', claim: 'sub' }, { kind: 'const', value: 'v1' })
 } as const satisfies Record<string, ScopePolicy>
 
-/** null: scope-missing. Printed by the code of 0.1.0 as it was before there were second rules. */
+/** null: scope-missing. Printed by the code of 0.1.0, before rules 2 existed. */
 const GOLDEN: ReadonlyArray<
   readonly [
     policy: keyof typeof POLICIES,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { geometryOf, placesOf } from '../../../src/core/drop/bloom.ts'
+import { geometryOf, bitPositions } from '../../../src/core/drop/bloom.ts'
 import type { DropPolicy } from '../../../src/core/policy/policy.ts'
 import { StoreOverloaded, StoreUnavailable } from '../../../src/ports/errors.ts'
 import { MemoryBloom } from '../../../src/store/memory/bloom.ts'
@@ -43,10 +43,10 @@ test('both windows full, the filter takes new events for duplicates as rarely as
 test('a filter of a million events at one in a thousand takes two megabytes for each window', () => {
   const geometry = geometryOf({ capacity: 1_000_000, errorRate: 0.001 })
   assert.deepEqual(geometry, { bits: 15_820_288, probes: 11 })
-  const places = placesOf(seededId('places', 1), geometry)
+  const places = bitPositions(seededId('places', 1), geometry)
   assert.equal(new Set(places).size, 11)
   assert.ok(places.every((place) => Number.isSafeInteger(place) && place >= 0 && place < geometry.bits))
-  assert.deepEqual(placesOf(Buffer.alloc(32), { bits: 64, probes: 3 }), [0, 1, 2], 'an id of nothing but zeros has places of its own too')
+  assert.deepEqual(bitPositions(Buffer.alloc(32), { bits: 64, probes: 3 }), [0, 1, 2], 'an id of zeros has bits of its own too')
 })
 
 test('of what is done the one that was asked for longest ago makes room; what runs makes room for nobody', async () => {

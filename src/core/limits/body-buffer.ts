@@ -1,12 +1,12 @@
 /**
- * A body that arrives in pieces, as one growing buffer. A list of pieces would cost a hundred bytes for each, whatever is
- * in it: a client that sends eight million chunks of one byte would hold a gigabyte that no budget of bytes sees.
+ * A body that arrives in pieces, as one growing buffer. A list would cost a hundred bytes for each piece. A client that sends eight million
+ * chunks of one byte would then hold a gigabyte that no budget of bytes counts.
  */
 
-/** Asked before memory is taken; false: there is none, or none for this one, and nothing was taken. */
+/** Reserves memory before it is used. false: there is none, or none for this body, and nothing was reserved. */
 export type Reserve = (bytes: number) => boolean
 
-export class Gathering {
+export class BodyBuffer {
   readonly #bytesMax: number
   readonly #reserve: Reserve
   #buffer: Buffer = Buffer.alloc(0)
@@ -18,16 +18,16 @@ export class Gathering {
     this.#reserve = reserve
   }
 
-  /** Bytes reserved for it: between its length and twice that. */
+  /** Bytes reserved for it: between its length and twice its length. */
   get held (): number { return this.#held }
   get length (): number { return this.#length }
 
-  /** `large`: over `bytesMax`; `no-room`: over the budget. Nothing of the piece was taken then. */
+  /** `large`: over `bytesMax`. `no-room`: over the budget. In both cases the piece was not added. */
   add (piece: Buffer): 'taken' | 'large' | 'no-room' {
     const length = this.#length + piece.length
     if (length > this.#bytesMax) return 'large'
     if (this.#length === 0) {
-      // Most bodies come in one piece: that one is kept as it is.
+      // Most bodies come in one piece. That piece is kept without a copy.
       if (!this.#take(piece.length)) return 'no-room'
       this.#buffer = piece
     } else {
@@ -42,13 +42,13 @@ export class Gathering {
     return this.#buffer.subarray(0, this.#length)
   }
 
-  /** All of it, and no more of it here; what it has reserved is the receiver's to give back. */
-  give (): Buffer {
-    const given = this.whole()
+  /** Hands over the whole body and forgets it. The receiver releases what was reserved. */
+  detach (): Buffer {
+    const detached = this.whole()
     this.#buffer = Buffer.alloc(0)
     this.#length = 0
     this.#held = 0
-    return given
+    return detached
   }
 
   #grow (capacity: number): boolean {

@@ -1,28 +1,28 @@
-/** What a request shows of its caller: every line of a known name, found in one pass, since this is asked of every guarded request. */
+/** The carriers of a request: every line with a known name. One pass, because this runs on every guarded request. */
 import { carrierOf, mayBeCarrier } from './carriers.ts'
 import type { Carrier } from './carriers.ts'
 import { trimOws } from './lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
-export interface ShownLine {
-  /** As it was sent, in lower case: `x_api_key` is another field than `x-api-key`, though some servers take it for the same. */
+export interface CarrierLine {
+  /** As it was sent, in lower case. `x_api_key` and `x-api-key` are two fields, though some servers take them as one. */
   readonly name: string
   /** Without spaces around it. */
   readonly value: string
   readonly carrier: Carrier
 }
 
-export interface Shown {
+export interface FoundCarriers {
   /** Stable carriers and selectors, in the order in which they came. */
-  readonly lines: readonly ShownLine[]
-  /** One of them that comes on two lines, in either spelling: servers differ in which of them they believe. */
-  readonly twice: Carrier | null
+  readonly lines: readonly CarrierLine[]
+  /** A stable carrier or selector that comes on two lines, in either spelling. Servers differ in which line they believe. null: none. */
+  readonly repeated: Carrier | null
   readonly rotating: readonly Carrier[]
 }
 
-export function shownBy (raw: RawHeaders): Shown {
-  const lines: ShownLine[] = []
-  let twice: Carrier | null = null
+export function findCarriers (raw: RawHeaders): FoundCarriers {
+  const lines: CarrierLine[] = []
+  let repeated: Carrier | null = null
   const rotating: Carrier[] = []
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const sent = raw[at] ?? ''
@@ -31,8 +31,8 @@ export function shownBy (raw: RawHeaders): Shown {
     const carrier = carrierOf(name)
     if (carrier === undefined) continue
     if (carrier.class === 'rotating') rotating.push(carrier)
-    else if (lines.some((line) => line.carrier === carrier)) twice ??= carrier
+    else if (lines.some((line) => line.carrier === carrier)) repeated ??= carrier
     else lines.push({ name, value: trimOws(raw[at + 1] ?? ''), carrier })
   }
-  return { lines, twice, rotating }
+  return { lines, repeated, rotating }
 }
