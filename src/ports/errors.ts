@@ -42,8 +42,8 @@ export class StoreRejected extends Error {
 export class StoreOverloaded extends Error {
   readonly code = 'ONCEWAY_STORE_OVERLOADED'
 
-  constructor (lane: string) {
-    super(`${lane}: queue is full`)
+  constructor (queue: string) {
+    super(`${queue}: queue is full`)
     this.name = 'StoreOverloaded'
   }
 }

@@ -11,13 +11,13 @@ export type ClaimResult =
   | { readonly kind: 'won', readonly attempt: number }
   /** Somebody's row stands there. */
   | { readonly kind: 'seen', readonly row: Row }
-  | MessageStands
+  | MessageExists
   | Moved
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands | Moved
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageExists | Moved
 
 /** Nothing was written: what this request asks for is in the inbox, as it stands there. */
-export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
+export interface MessageExists { readonly kind: 'message', readonly message: MessageDetail }
 
 /** Nothing was written: another scheme claims by now, or something that lives stands under the earlier id. To be identified anew. */
 export interface Moved { readonly kind: 'moved' }

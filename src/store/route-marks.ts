@@ -24,16 +24,16 @@ export class RouteMarks implements Marks {
     this.#wantsRedis = wantsRedis
   }
 
-  become (database: DatabaseMarks, redis: RedisMarking | null): void {
+  open (database: DatabaseMarks, redis: RedisMarking | null): void {
     this.#database = database
     this.#redis = redis
   }
 
   of (route: string, policy: DropPolicy): MarkStore {
     const { store } = policy
-    if (store.kind === 'database') return this.#database ?? AWAY
-    if (store.kind === 'redis') return this.#redis?.marks ?? AWAY
-    if (store.kind === 'bloom' && this.#wantsRedis && this.#redis === null) return AWAY
+    if (store.kind === 'database') return this.#database ?? NOT_OPENED
+    if (store.kind === 'redis') return this.#redis?.marks ?? NOT_OPENED
+    if (store.kind === 'bloom' && this.#wantsRedis && this.#redis === null) return NOT_OPENED
     const made = this.#made.get(route)
     if (made !== undefined && (made.policy === policy || keepsAlike(made.policy, policy))) return made.store
     const fresh = this.#make(route, policy)
@@ -47,7 +47,7 @@ export class RouteMarks implements Marks {
 
   #make (route: string, { store, windowMs }: DropPolicy): MarkStore {
     if (store.kind === 'memory') return new MemoryMarks({ capacity: store.capacity, nowMs: this.#nowMs })
-    if (store.kind !== 'bloom') return AWAY
+    if (store.kind !== 'bloom') return NOT_OPENED
     const { capacity, errorRate } = store
     return this.#redis?.filter({ route, capacity, errorRate, windowMs }) ??
       new MemoryBloom({ capacity, errorRate, windowMs, nowMs: this.#nowMs })
@@ -59,7 +59,7 @@ function keepsAlike (one: DropPolicy, other: DropPolicy): boolean {
 }
 
 /** Not reached yet: certainly nothing was written. */
-const AWAY: MarkStore = {
+const NOT_OPENED: MarkStore = {
   name: 'memory',
   mark: () => Promise.reject(new StoreUnavailable('marks', 'mark', false)),
   stands: () => Promise.reject(new StoreUnavailable('marks', 'stands', false)),

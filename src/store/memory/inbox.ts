@@ -9,16 +9,16 @@ import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/trans
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { Token } from '../../core/record/record.ts'
 import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
-import type { BesideRecords } from './records.ts'
+import type { SiblingInbox } from './records.ts'
 import { fitting } from '../shared/message-room.ts'
 
 /** The records in memory beside it. */
-interface BesideMemory {
+interface SiblingRecords {
   readonly isRecorded: (id: Buffer) => boolean
   readonly isClaimed: (token: Token) => boolean
   readonly forget: (id: Buffer) => void
   readonly scheme: number
-  beside: BesideRecords
+  siblingInbox: SiblingInbox
 }
 
 type EventOf = (row: MessageRow) => MessageEvent
@@ -29,7 +29,7 @@ interface MemoryInboxOptions {
   readonly nowMs: () => number
   readonly believedMs?: () => number | null
   /** Of the same gateway. Each tests the other's from now on. */
-  readonly records?: BesideMemory | null
+  readonly records?: SiblingRecords | null
 }
 
 export class MemoryInbox implements InboxStore {
@@ -39,7 +39,7 @@ export class MemoryInbox implements InboxStore {
   /** In the order of acceptance. */
   readonly #messages = new Map<string, MessageRow>()
   readonly #workers = new Map<string, number>()
-  readonly #records: BesideMemory | null
+  readonly #records: SiblingRecords | null
   #numbers = 0
 
   constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
@@ -47,10 +47,10 @@ export class MemoryInbox implements InboxStore {
     this.#believedMs = believedMs
     this.#records = records
     if (records === null) return
-    records.beside = {
-      messageOf: (id) => this.#told(id),
+    records.siblingInbox = {
+      messageOf: (id) => this.#unexpired(id),
       forget: (id) => { this.#forget(id) },
-      standing: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
+      stored: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
     }
   }
 
@@ -70,7 +70,7 @@ export class MemoryInbox implements InboxStore {
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
-    return this.#told(id)
+    return this.#unexpired(id)
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
@@ -232,7 +232,7 @@ export class MemoryInbox implements InboxStore {
   #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
     if (underClaim !== undefined) return false
     if (this.#records !== null && scheme !== this.#records.scheme) return true
-    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#told(earlierId) !== null)
+    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#unexpired(earlierId) !== null)
   }
 
   #put (message: NewMessage): void {
@@ -257,7 +257,7 @@ export class MemoryInbox implements InboxStore {
     if (this.#isSwept(id)) this.#messages.delete(nameOf(id))
   }
 
-  #told (id: Buffer): MessageDetail | null {
+  #unexpired (id: Buffer): MessageDetail | null {
     const found = this.#messages.get(nameOf(id))
     return found === undefined || isPast(found, this.#overMs()) ? null : detailOf(found)
   }

@@ -19,7 +19,7 @@ export const beginGeneration = (schema: string): string => `update ${schema}.ins
 const LIVES_WITHIN = '1 minute'
 
 /** [system identifier, database, schema]; a part that this user may not be told is null. */
-type Place = readonly [string | null, string, string]
+type DatabaseLocation = readonly [string | null, string, string]
 
 interface Installation { readonly id: string, readonly bound_to: string | null, /** A gateway lives. */ readonly served: boolean }
 
@@ -41,10 +41,10 @@ export async function readInstallation (client: ClientBase, schemaName: string):
 export async function bindInstallation (client: ClientBase, schemaName: string, log: Log, scheme: string): Promise<string> {
   const schema = escapeIdentifier(schemaName)
   await chooseScheme(client, schema, scheme)
-  const here = await placeOf(client, schemaName)
+  const here = await locationOf(client, schemaName)
   const { rows: [row] } = await client.query<Installation>(LOOK(schema))
   const { id, bound_to: boundTo, served } = known(row, schemaName)
-  if (served && boundTo !== null && isSame(placeIn(boundTo), here)) return id
+  if (served && boundTo !== null && isSame(parseLocation(boundTo), here)) return id
   await client.query('begin')
   try {
     const bound = await bind(client, schemaName, here, log)
@@ -57,11 +57,11 @@ export async function bindInstallation (client: ClientBase, schemaName: string, 
 }
 
 /** The row is locked: of many that start at once one writes, and the others find it written. */
-async function bind (client: ClientBase, schemaName: string, here: Place, log: Log): Promise<string> {
+async function bind (client: ClientBase, schemaName: string, here: DatabaseLocation, log: Log): Promise<string> {
   const schema = escapeIdentifier(schemaName)
   const { rows: [row] } = await client.query<Installation>(`${LOOK(schema)} for update of i`)
   const { id, bound_to: boundTo, served } = known(row, schemaName)
-  const mine = boundTo === null || isSame(placeIn(boundTo), here)
+  const mine = boundTo === null || isSame(parseLocation(boundTo), here)
   if (!served || !mine) await client.query(beginGeneration(schema))
   if (mine && boundTo !== null) return id
   const { rows: [drawn] } = await client.query<Installation>(
@@ -69,7 +69,7 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
     [JSON.stringify(here)]
   )
   const { id: bound } = known(drawn, schemaName)
-  if (!mine) tellRedrawn(log, id, bound, boundTo, here)
+  if (!mine) logRedrawn(log, id, bound, boundTo, here)
   return bound
 }
 
@@ -77,7 +77,7 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
  * The identifier is drawn by initdb: a dump has another one where it is restored, a copy of the data directory the same. Everybody
  * may ask for it, unless somebody has revoked that; then name and schema alone tell databases of one server apart.
  */
-async function placeOf (client: ClientBase, schemaName: string): Promise<Place> {
+async function locationOf (client: ClientBase, schemaName: string): Promise<DatabaseLocation> {
   const { rows: [place] } = await client.query<{ may: boolean, database: string }>(
     `${UNBALANCED} select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as may, current_database() as database`
   )
@@ -88,12 +88,12 @@ async function placeOf (client: ClientBase, schemaName: string): Promise<Place> 
 }
 
 /** A part that is not known here or was not known then says nothing. */
-function isSame ([system, database, schema]: Place, here: Place): boolean {
+function isSame ([system, database, schema]: DatabaseLocation, here: DatabaseLocation): boolean {
   return database === here[1] && schema === here[2] && (system === here[0] || system === null || here[0] === null)
 }
 
 /** Written by this function's neighbours only; whatever else stands there is no place that anybody serves from. */
-function placeIn (text: string): Place {
+function parseLocation (text: string): DatabaseLocation {
   try {
     const [system, database, schema] = JSON.parse(text) as unknown[]
     return [typeof system === 'string' ? system : null, String(database), String(schema)]
@@ -102,7 +102,7 @@ function placeIn (text: string): Place {
   }
 }
 
-function tellRedrawn (log: Log, was: string, is: string, from: string | null, here: Place): void {
+function logRedrawn (log: Log, was: string, is: string, from: string | null, here: DatabaseLocation): void {
   log.warn({ installation: is, was, from, here: JSON.stringify(here) },
     'this database is a copy of another one, or has moved: it gets an installation id of its own, so that the two share nothing in Redis; locks, copies and marks there begin empty')
 }

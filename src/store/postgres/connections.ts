@@ -101,7 +101,7 @@ export class Connections {
   /** How often a connection has run a statement. */
   readonly #runs = new WeakMap<PoolClient, Map<Statement, number>>()
   readonly #horizon = new Horizon()
-  #toldAtMs = -Infinity
+  #warnedAtMs = -Infinity
   #closing: Promise<void> | null = null
 
   constructor (options: ConnectionsOptions) {
@@ -132,7 +132,7 @@ export class Connections {
         return (await this.#run<Row>(client, statement, values)).rows
       } catch (error) {
         usable &&= leavesConnectionUsable(error)
-        if (isStatementMislaid(error)) this.#tellOfPooler(error)
+        if (isStatementMislaid(error)) this.#warnOfPooler(error)
         if (isForbidden(error)) this.#options.onForbidden?.()
         throw error instanceof Error && 'store' in error ? error : faultOfStatement(statement.name, error, statement.writes)
       }
@@ -228,10 +228,10 @@ export class Connections {
     return ms === null ? null : ms / MS_PER_SECOND
   }
 
-  #tellOfPooler (error: unknown): void {
+  #warnOfPooler (error: unknown): void {
     const { log, purpose } = this.#options
-    if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
-    this.#toldAtMs = performance.now()
+    if (performance.now() - this.#warnedAtMs < TELL_EVERY_MS) return
+    this.#warnedAtMs = performance.now()
     log.error(
       { purpose, error: errorText(error) },
       'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false'

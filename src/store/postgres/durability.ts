@@ -7,7 +7,7 @@ import type { Session, Statement } from './connections.ts'
  * give: this much of pg_stat_activity, and of slots all, every role sees; of pg_stat_replication it may see nothing but the process. A
  * primary's timeline is another one after each promotion. Fails on a standby.
  */
-const STANDING: Statement = {
+const DURABILITY: Statement = {
   name: 'standing',
   writes: false,
   text: () => `with connected as (
@@ -40,7 +40,7 @@ const SEEN_MAX = 64
 const BACKUPS: ReadonlySet<string> = new Set(['pg_basebackup', 'pg_receivewal'])
 
 /** One for a store: a standby that is away is known by its slot, or because this process has seen it. */
-export class StandingReader {
+export class DurabilityReader {
   #timeline = ''
   /** By name: monotonic, when it was last there. */
   readonly #seen = new Map<string, number>()
@@ -48,7 +48,7 @@ export class StandingReader {
   readonly #owners = new Map<string, string>()
 
   async read (session: Session): Promise<Durability> {
-    const [said] = await session.run<Said>(STANDING, [])
+    const [said] = await session.run<Said>(DURABILITY, [])
     if (said === undefined) throw new Error('a select without from gave no row')
     return durabilityOf({ ...said, away: this.#awayOf(said, performance.now()) })
   }

@@ -107,9 +107,9 @@ function isContent (code: string | undefined): boolean {
 }
 
 /** Faults that no waiting mends get one sentence for a person; everything else is a store that cannot be reached now. */
-export function faultOfOpening (error: unknown, where: DatabaseAddress): StartError | StoreUnavailable {
+export function faultOfOpening (error: unknown, address: DatabaseAddress): StartError | StoreUnavailable {
   if (error instanceof StartError || error instanceof StoreUnavailable) return error
-  const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : sentenceOfTls(error, where)
+  const sentence = error instanceof DatabaseError ? sentenceOf(error, address) : sentenceOfTls(error, address)
   return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
 }
 

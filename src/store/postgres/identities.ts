@@ -1,7 +1,7 @@
 /**
  * What every statement that begins something tests of an identity (core/record/record-id.ts): that its scheme is the one that claims, and
  * that nothing living stands under its earlier id. Whoever switches the scheme holds a lock against all writers of these tables
- * until it has committed (schemes.ts); a statement has its lock before it has its snapshot, and so sees every row of the scheme before.
+ * until it has committed (scheme-switch.ts); a statement has its lock before it has its snapshot, and so sees every row of the scheme before.
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import { byteas, smallints } from './arrays.ts'

@@ -64,7 +64,7 @@ export class Line<Item> {
   }
 
   /** They stand in line until they are written, or nobody has asked for them for a while. */
-  stand (items: readonly Item[]): void {
+  join (items: readonly Item[]): void {
     const wantedUntilMs = performance.now() + WANTED_MS
     for (const item of items) {
       const id = this.#options.idOf(item)

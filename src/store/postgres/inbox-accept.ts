@@ -7,6 +7,7 @@ import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import { hex, type Outcome } from './batching.ts'
 import { isAccepted, lockLimit, movedOf } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
@@ -24,9 +25,6 @@ export function arrivalOf (message: NewMessage, number: number): Arrival {
 
 /** Groups whose turn may have to be called, as hex: the statement saw one before the new message, or deleted one. */
 export type Groups = Set<string>
-
-/** What became of one item of a batch that as a whole was acknowledged. */
-type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
 
 /** A row may go between the insert that lost and the look, or be past. Each round is some round trips; a third in a row is no accident. */
 const ROUNDS_MAX = 3
@@ -194,8 +192,8 @@ async function look (
  * The first insert is the batch's: if it fails, all of it fails. What is looked at, or made room for, after it is each
  * item's own: it must not put in doubt what was already accepted.
  */
-export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome[]> {
-  const outcomes = new Map<string, Outcome>()
+export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome<AcceptResult>[]> {
+  const outcomes = new Map<string, Outcome<AcceptResult>>()
   let open = await insertOnce(session, arrivals, outcomes, groups)
   try {
     for (let round = 1; open.length > 0; round++) {
@@ -244,7 +242,7 @@ async function refusals (
 async function insertOnce (
   session: Session,
   arrivals: readonly Arrival[],
-  outcomes: Map<string, Outcome>,
+  outcomes: Map<string, Outcome<AcceptResult>>,
   groups: Groups
 ): Promise<readonly Arrival[]> {
   const inserted = await session.run<Inserted>(
@@ -334,5 +332,3 @@ function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
 }
 
 export function idText ({ message }: Pick<Arrival, 'message'>): string { return hex(message.id) }
-
-function hex (id: Buffer): string { return id.toString('hex') }

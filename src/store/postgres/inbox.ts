@@ -8,9 +8,10 @@ import { StoreUnavailable } from '../../ports/errors.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
+import { BATCH_MAX, BATCHING, hex, MS_PER_PARALLEL_BATCH, QUEUE_MAX, resultOf, type Outcome } from './batching.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
-import { hasWaitedInVain, provenRolledBack } from './faults.ts'
+import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
 import {
   acceptAll,
@@ -22,21 +23,11 @@ import {
   type Arrival,
   type Groups
 } from './inbox-accept.ts'
-import {
-  callGroups,
-  dueInMs,
-  endWorker,
-  keepAlive,
-  keepAliveInLine,
-  recoverMessages,
-  settleMessages,
-  takeMessages,
-  uncalledGroups,
-  type Living,
-  type Settling
-} from './inbox-deliver.ts'
+import { dueInMs, settleMessages, takeMessages, type Settling } from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
+import { callGroups, uncalledGroups } from './inbox-turns.ts'
+import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
 
 /** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
 const ACCEPT_BATCHES_MAX = 4
@@ -48,9 +39,6 @@ export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
 const SETTLE_BATCHES_MAX = 2
 export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
 
-const BATCH_MS_PER_LANE = 0.8
-const BATCH_MAX = 64
-const QUEUE_MAX = 20_000
 /** Bodies of a batch: one large one must not hold up the small ones behind it for long. */
 const BYTES_MAX = 4 * 1024 * 1024
 
@@ -62,11 +50,9 @@ export interface InboxPurposes {
   readonly lines: Connections
 }
 
-type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
-
 export class PostgresInbox implements InboxStore {
   readonly #purposes: InboxPurposes
-  readonly #accepts: Batcher<Arrival, Outcome>
+  readonly #accepts: Batcher<Arrival, Outcome<AcceptResult>>
   readonly #whole: Batcher<readonly NewMessage[], AcceptResult[]>
   readonly #looks: Batcher<Buffer, MessageDetail | null>
   readonly #proofs: Batcher<Buffer, MessageDetail | null>
@@ -86,9 +72,8 @@ export class PostgresInbox implements InboxStore {
   constructor (purposes: InboxPurposes) {
     const { inbox, deliveries, lines } = purposes
     this.#purposes = purposes
-    const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
-    const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
-    this.#accepts = new Batcher<Arrival, Outcome>({
+    const several = { ...BATCHING, msPerParallelBatch: MS_PER_PARALLEL_BATCH, batchBytesMax: BYTES_MAX }
+    this.#accepts = new Batcher<Arrival, Outcome<AcceptResult>>({
       ...several,
       name: 'acceptances',
       batchesMax: ACCEPT_BATCHES_MAX,
@@ -97,20 +82,20 @@ export class PostgresInbox implements InboxStore {
       run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups)))
     })
     this.#whole = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'acceptances of batches',
       batchMax: 1,
       idOf: ([first]) => first === undefined ? '' : hex(first.id),
       run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups)))
     })
     this.#looks = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'looks at messages',
       idOf: hex,
       run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids)))
     })
     this.#proofs = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'looks at messages that write',
       idOf: hex,
       run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids)))
@@ -124,7 +109,7 @@ export class PostgresInbox implements InboxStore {
       run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups)))
     })
     this.#calls = new Batcher<string, null>({
-      ...lane,
+      ...BATCHING,
       name: 'calls of groups',
       idOf: (group) => group,
       run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups))
@@ -137,9 +122,7 @@ export class PostgresInbox implements InboxStore {
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
-    const outcome = await this.#accepts.push(arrivalOf(message, ++this.#arrivals))
-    if ('result' in outcome) return this.#certain(outcome.result)
-    throw outcome.error
+    return this.#certain(resultOf(await this.#accepts.push(arrivalOf(message, ++this.#arrivals))))
   }
 
   /**
@@ -164,7 +147,7 @@ export class PostgresInbox implements InboxStore {
     try {
       await this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, { owner, leaseMs }))
     } catch (error) {
-      if (hasWaitedInVain(error)) this.#line.stand([{ owner, leaseMs }])
+      if (hasWaitedInVain(error)) this.#line.join([{ owner, leaseMs }])
       throw error
     }
   }
@@ -323,5 +306,3 @@ async function callEach (session: Session, groups: readonly string[]): Promise<n
   await callGroups(session, groups.map((group) => Buffer.from(group, 'hex')))
   return groups.map(() => null)
 }
-
-function hex (id: Buffer): string { return id.toString('hex') }

@@ -6,9 +6,9 @@
 import type { Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
+import { BATCHING, idText, MS_PER_PARALLEL_BATCH } from './batching.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'
-import { provenRolledBack } from './faults.ts'
 import { claimsNow, schemeValues } from './identities.ts'
 
 interface Removal { readonly id: Buffer, readonly token: Buffer }
@@ -16,9 +16,6 @@ interface Removal { readonly id: Buffer, readonly token: Buffer }
 /** Batches of marks under way at once, where a commit takes long; the same of what follows, and one of removals. */
 const BATCHES_MAX = 2
 export const MARK_CONNECTIONS = 2 * BATCHES_MAX + 1
-const BATCH_MS_PER_LANE = 0.8
-const BATCH_MAX = 64
-const QUEUE_MAX = 20_000
 
 /** What stands in $1..$4, the lock's limit in $5, and what the schemes are told by behind it. */
 const WANTED = `${lockLimit(5)}, want as materialized (
@@ -111,28 +108,21 @@ export class PostgresMarks implements MarkStore {
 
   /** `sweep`: by the connections of the background, so that a process without such routes opens none for them. */
   constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
-    const lane = {
-      idOf: idText,
-      batchMax: BATCH_MAX,
-      batchesMax: BATCHES_MAX,
-      batchMsPerLane: BATCH_MS_PER_LANE,
-      queueMax: QUEUE_MAX,
-      provenRolledBack
-    }
+    const batching = { ...BATCHING, idOf: idText, batchesMax: BATCHES_MAX, msPerParallelBatch: MS_PER_PARALLEL_BATCH }
     this.sweep = sweep
     this.#connections = connections
     this.#marks = new Batcher<Marking, MarkResult>({
-      ...lane,
+      ...batching,
       name: 'marks',
       run: (batch) => connections.use('mark', (session) => markAll(session, batch))
     })
     this.#dones = new Batcher<Marking, null>({
-      ...lane,
+      ...batching,
       name: 'marks that are done',
       run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch))
     })
     this.#removals = new Batcher<Removal, null>({
-      ...lane,
+      ...batching,
       name: 'marks to remove',
       batchesMax: 1,
       run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch))
@@ -189,5 +179,3 @@ function valuesOf (markings: readonly Marking[], lockTimeout: string): Values {
     ...schemeValues(markings)
   ]
 }
-
-function idText ({ id }: { readonly id: Buffer }): string { return id.toString('hex') }

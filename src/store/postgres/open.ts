@@ -14,7 +14,9 @@ import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated } from './migrate.ts'
-import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
+import { CLAIM_CONNECTIONS } from './claim-batches.ts'
+import { PostgresRecords } from './records.ts'
+import { SETTLE_CONNECTIONS } from './settle-batches.ts'
 import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
 import { PostgresSubscriptions } from './subscriptions.ts'
@@ -52,7 +54,7 @@ export type PostgresRecordStore = PostgresRecords
 
 export interface PostgresConnection {
   /** `postgres at HOST:PORT, database D, schema S`: for banners and errors; never a password. */
-  readonly where: string
+  readonly address: string
   /** Of one that serves and has been opened: a sentence, while its role lacks a right. null: it lacks none, as far as is known. */
   readonly lacking: string | null
   /**
@@ -99,16 +101,16 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
-  const { where, transport } = reach(options)
+  const { address, transport } = parseAddress(options)
   // A connection that is lost without a word would hold the watch for as long as TCP does.
-  const read = () => withClient(transport, where, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
-  const rights = options.serves === true ? new RightsWatch({ read, where: textOf(where), log: options.log ?? SILENT }) : null
+  const read = () => withClient(transport, address, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
+  const rights = options.serves === true ? new RightsWatch({ read, address: textOf(address), log: options.log ?? SILENT }) : null
   let opened: Promise<PostgresRecordStore> | null = null
   return {
-    where: textOf(where),
+    address: textOf(address),
     get lacking () { return rights?.missing ?? null },
     open () {
-      opened ??= open(options, where, transport, () => rights?.suspect()).catch((error: unknown) => {
+      opened ??= open(options, address, transport, () => rights?.suspect()).catch((error: unknown) => {
         opened = null
         throw error
       })
@@ -132,8 +134,8 @@ export async function withPostgres<Result> (
   options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>,
   work: (client: Client) => Promise<Result>
 ): Promise<Result> {
-  const { where, transport } = reach(options)
-  return withClient(transport, where, work)
+  const { address, transport } = parseAddress(options)
+  return withClient(transport, address, work)
 }
 
 function textOf ({ host, database, schema }: DatabaseAddress): string {
@@ -145,24 +147,24 @@ async function missingOf (client: Client, schema: string): Promise<string | null
 }
 
 /** @throws LacksRights */
-async function mustHaveRights (client: Client, where: DatabaseAddress): Promise<void> {
-  const grants = await missingOf(client, where.schema)
-  if (grants !== null) throw lacksRights(textOf(where), grants)
+async function mustHaveRights (client: Client, address: DatabaseAddress): Promise<void> {
+  const grants = await missingOf(client, address.schema)
+  if (grants !== null) throw lacksRights(textOf(address), grants)
 }
 
 async function open (
   options: PostgresOptions,
-  where: DatabaseAddress,
+  address: DatabaseAddress,
   transport: Transport,
   suspect: () => void
 ): Promise<PostgresRecordStore> {
-  const installation = await withClient(transport, where, async (client) => {
-    await checkServer(client, where)
+  const installation = await withClient(transport, address, async (client) => {
+    await checkServer(client, address)
     const { migrations } = options
     // Before it, for what it reads; behind it, for the tables that it has made or found.
-    if (options.serves === true) await mustHaveRights(client, where)
+    if (options.serves === true) await mustHaveRights(client, address)
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    if (options.serves === true) await mustHaveRights(client, where)
+    if (options.serves === true) await mustHaveRights(client, address)
     return options.serves === true
       ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1')
       : readInstallation(client, options.schema)
@@ -180,10 +182,10 @@ async function open (
     inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
     deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
     lines: connections('lines', LINE_CONNECTIONS, linesMs, { lockTimeoutMs: linesMs * LINE_LOCK_SHARE })
-  }, wakes(options, transport, installation))
+  }, subscriptionsOf(options, transport, installation))
 }
 
-function wakes (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
+function subscriptionsOf (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
   const { log = SILENT, meter = { store () {} } } = options
   return new PostgresSubscriptions({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
 }
@@ -217,14 +219,14 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
 }
 
 /** Where it is, and how to get there. */
-function reach (
+function parseAddress (
   { url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>
-): { readonly where: DatabaseAddress, readonly transport: Transport } {
+): { readonly address: DatabaseAddress, readonly transport: Transport } {
   const transport = transportOf(url, tls)
   try {
     const client = new Client(transport)
     const { user = '', host, port, database = '' } = client
-    return { where: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
+    return { address: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException
     if (path !== undefined) {
@@ -236,7 +238,7 @@ function reach (
 
 async function withClient<Result> (
   transport: Transport,
-  where: DatabaseAddress,
+  address: DatabaseAddress,
   work: (client: Client) => Promise<Result>,
   limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}
 ): Promise<Result> {
@@ -252,7 +254,7 @@ async function withClient<Result> (
     await client.connect()
     return await work(client)
   } catch (error) {
-    throw faultOfOpening(error, where)
+    throw faultOfOpening(error, address)
   } finally {
     await client.end().catch(() => {})
   }

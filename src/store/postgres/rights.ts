@@ -74,13 +74,13 @@ function grantsFor ({ role, uses, missing }: Looked, schema: string): string | n
   return grants.length === 0 ? null : grants.join(' ')
 }
 
-export function lacksRights (where: string, grants: string): LacksRights {
-  return new LacksRights(`The gateway's role lacks rights in ${where}. Run as the owner of the schema: ${grants}`)
+export function lacksRights (address: string, grants: string): LacksRights {
+  return new LacksRights(`The gateway's role lacks rights in ${address}. Run as the owner of the schema: ${grants}`)
 }
 
 export interface RightsWatchOptions {
   readonly read: () => Promise<string | null>
-  readonly where: string
+  readonly address: string
   readonly log: Log
 }
 
@@ -113,12 +113,12 @@ export class RightsWatch {
   }
 
   async #look (): Promise<void> {
-    const { read, where, log } = this.#options
+    const { read, address, log } = this.#options
     try {
       const grants = await read()
-      const missing = grants === null ? null : lacksRights(where, grants).message
-      if (missing === null && this.#missing !== null) log.info({ where }, 'the role has the rights that it needs again')
-      if (missing !== null && this.#missing === null) log.error({ where }, missing)
+      const missing = grants === null ? null : lacksRights(address, grants).message
+      if (missing === null && this.#missing !== null) log.info({ where: address }, 'the role has the rights that it needs again')
+      if (missing !== null && this.#missing === null) log.error({ where: address }, missing)
       this.#missing = missing
     } catch {
       // Not reached: its own statements say so, and the next connection is a reason to look again.

@@ -11,7 +11,7 @@ import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import { UNBALANCED } from './connections.ts'
 
-export interface PostgresWakesOptions {
+export interface PostgresSubscriptionsOptions {
   readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>
   /** The random id of the database's schema: two installations in one database never hear each other. */
   readonly installation: string
@@ -42,22 +42,22 @@ const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
 class SharedSession extends Error {}
 
 export class PostgresSubscriptions implements InboxSubscriptions {
-  readonly #options: PostgresWakesOptions
+  readonly #options: PostgresSubscriptionsOptions
   readonly #channel: string
   readonly #name = randomBytes(NAME_BYTES).toString('hex')
   readonly #watchers = new Set<{ readonly onWake: () => void }>()
   /** The one connection, from when it is made. */
   #client: Client | null = null
   /** It listens. */
-  #stands = false
+  #listening = false
   #timer: NodeJS.Timeout | null = null
   #failures = 0
-  #toldShared = false
+  #loggedShared = false
   /** Others are to be told; and are being told just now. */
   #wanted = false
-  #telling = false
+  #notifying = false
 
-  constructor (options: PostgresWakesOptions) {
+  constructor (options: PostgresSubscriptionsOptions) {
     this.#options = options
     this.#channel = `onceway ${options.installation}`
   }
@@ -67,9 +67,9 @@ export class PostgresSubscriptions implements InboxSubscriptions {
    * the whole server's), and no acceptance may.
    */
   wake (): void {
-    if (!this.#stands) return
+    if (!this.#listening) return
     this.#wanted = true
-    if (!this.#telling && this.#client !== null) void this.#tell(this.#client)
+    if (!this.#notifying && this.#client !== null) void this.#notify(this.#client)
   }
 
   watch (onWake: () => void): Promise<Cancel> {
@@ -116,8 +116,8 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     if (this.#client !== client) return
     if (this.#failures > 0) this.#options.log.info({}, 'the inbox is woken by the database again')
     this.#failures = 0
-    this.#toldShared = false
-    this.#stands = true
+    this.#loggedShared = false
+    this.#listening = true
     this.#later(CHECK_EVERY_MS, () => { void this.#check(client) })
     // What was said before is said to nobody again.
     this.#wakeAll()
@@ -133,8 +133,8 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   }
 
   /** However many want it meanwhile, one more word is said after the one that is under way. */
-  async #tell (client: Client): Promise<void> {
-    this.#telling = true
+  async #notify (client: Client): Promise<void> {
+    this.#notifying = true
     try {
       while (this.#wanted && this.#client === client) {
         this.#wanted = false
@@ -143,7 +143,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     } catch (error) {
       this.#lost(client, error)
     } finally {
-      this.#telling = false
+      this.#notifying = false
     }
   }
 
@@ -151,7 +151,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   #lost (client: Client, error: unknown): void {
     if (this.#client !== client) return
     void this.#end()
-    this.#sayLost(error)
+    this.#logLost(error)
     this.#failures++
     const retryMs = error instanceof SharedSession
       ? POOLED_RETRY_MS
@@ -159,7 +159,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     this.#later(retryMs, () => { this.#connect() })
   }
 
-  #sayLost (error: unknown): void {
+  #logLost (error: unknown): void {
     const { log } = this.#options
     const fields = { error: errorText(error) }
     if (!(error instanceof SharedSession)) {
@@ -168,19 +168,19 @@ export class PostgresSubscriptions implements InboxSubscriptions {
       }
       return
     }
-    if (!this.#toldShared) {
+    if (!this.#loggedShared) {
       log.info(
         fields,
         'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second'
       )
     }
-    this.#toldShared = true
+    this.#loggedShared = true
   }
 
   async #end (): Promise<void> {
     const client = this.#client
     this.#client = null
-    this.#stands = false
+    this.#listening = false
     this.#wanted = false
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

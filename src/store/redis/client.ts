@@ -22,7 +22,7 @@ export interface ClientOptions extends Credentials {
 export type Find = () => Promise<Address>
 
 export const CONNECTION_NAME = 'onceway'
-export const WAKES_NAME = 'onceway-wakes'
+export const SUBSCRIBER_NAME = 'onceway-wakes'
 
 const CONNECT_MS_MAX = 2_000
 /** A connection that owes a reply this long is dead (a firewall that forgot it): time-outs alone would never reconnect. */
@@ -133,7 +133,12 @@ export interface ServerSays { readonly evicts: boolean }
 const VERSION_MIN = 7
 
 /** A sentence: why this server cannot be used; null: it can. Warns about what it can be used with, at a price; `tell` hears of it. */
-export async function wrongWith (client: Redis, inCluster: boolean, log: Log, tell: (server: ServerSays) => void): Promise<string | null> {
+export async function wrongWith (
+  client: Redis,
+  inCluster: boolean,
+  log: Log,
+  onServer: (server: ServerSays) => void
+): Promise<string | null> {
   const info = await client.info()
   const version = field(info, 'redis_version') ?? '0'
   if (Number.parseInt(version) < VERSION_MIN) return `Redis 7.0 or newer is needed, and this one is ${version}`
@@ -142,7 +147,7 @@ export async function wrongWith (client: Redis, inCluster: boolean, log: Log, te
   }
   const policy = field(info, 'maxmemory_policy')
   const evicts = policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0'
-  tell({ evicts })
+  onServer({ evicts })
   if (evicts) {
     log.warn({ maxmemoryPolicy: policy }, 'this Redis evicts keys when it is full: locks and copies may vanish, which costs database round trips; set maxmemory-policy noeviction')
   }

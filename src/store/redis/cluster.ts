@@ -8,7 +8,7 @@ import type { Redis } from 'ioredis'
 import { errorText } from '../../ports/errors.ts'
 import { APART } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
-import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
+import { CONNECTION_NAME, connectFound, connectTo, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import type { ClientOptions } from './client.ts'
 import { Server } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
@@ -50,7 +50,7 @@ export class Cluster implements Topology {
   #dueAtMs = 0
   #begun = false
   #degraded = true
-  #toldMap = false
+  #loggedMap = false
   #closed = false
 
   constructor (seeds: readonly Address[], options: TopologyOptions) {
@@ -104,7 +104,7 @@ export class Cluster implements Topology {
 
   subscribe (): Redis {
     let at: Address | null = null
-    const client = connectFound(async () => (at = this.#another(at)), this.#clientOptions(WAKES_NAME))
+    const client = connectFound(async () => (at = this.#another(at)), this.#clientOptions(SUBSCRIBER_NAME))
     this.#subscriber = { client, at: () => at }
     return client
   }
@@ -163,7 +163,7 @@ export class Cluster implements Topology {
       log,
       meter,
       onChange: (open) => { this.#changed(address, open) },
-      onServer: ({ evicts }) => { this.#says(node, evicts) }
+      onServer: ({ evicts }) => { this.#onServer(node, evicts) }
     })
     this.#servers.set(node, { server, address, probe: null, evicts: false })
     this.#all = [...this.#all, server]
@@ -220,12 +220,12 @@ export class Cluster implements Topology {
     for (const [node, { server, evicts }] of this.#servers) {
       if (masters.has(server)) continue
       this.#servers.delete(node)
-      if (evicts) this.#sayAll()
+      if (evicts) this.#reportEviction()
       this.#all = this.#all.filter((other) => other !== server)
       server.close()
     }
-    this.#toldMap = false
-    this.#tell()
+    this.#loggedMap = false
+    this.#reportDegraded()
   }
 
   #whole (): boolean {
@@ -251,7 +251,7 @@ export class Cluster implements Topology {
   // -------------------------------------------------------------- who is there
 
   #changed ({ host, port }: Address, open: boolean): void {
-    this.#tell()
+    this.#reportDegraded()
     if (!open) return
     this.#lookWithin(LOOK_SOON_MS)
     const at = this.#subscriber?.at() ?? null
@@ -259,20 +259,20 @@ export class Cluster implements Topology {
     if (this.#subscriber !== null && at?.host === host && at.port === port) reconnect(this.#subscriber.client)
   }
 
-  #says (node: string, evicts: boolean): void {
+  #onServer (node: string, evicts: boolean): void {
     const entry = this.#servers.get(node)
     if (entry === undefined) return
     entry.evicts = evicts
-    this.#sayAll()
+    this.#reportEviction()
   }
 
   /** One node that evicts is enough. */
-  #sayAll (): void {
+  #reportEviction (): void {
     this.#options.onServer?.({ evicts: Array.from(this.#servers.values()).some(({ evicts }) => evicts) })
   }
 
   /** The gauge: some records go without Redis. */
-  #tell (): void {
+  #reportDegraded (): void {
     const degraded = this.#all.some((server) => !server.available())
     if (degraded === this.#degraded || this.#closed) return
     this.#degraded = degraded
@@ -281,8 +281,8 @@ export class Cluster implements Topology {
 
   #noMap (error: string): void {
     // While others serve, each node that does not says so itself.
-    if (this.#toldMap || this.available()) return
-    this.#toldMap = true
+    if (this.#loggedMap || this.available()) return
+    this.#loggedMap = true
     this.#options.log.warn({ error }, 'Redis cannot be reached: going on with the database alone')
   }
 

@@ -45,7 +45,7 @@ const WRITES_BYTES_MAX = 1024 * 1024
  * side by side as its answers take: ten thousand locks a second at 100 ms.
  */
 const BATCHES_MAX = 16
-const BATCH_MS_PER_LANE = 2
+const MS_PER_PARALLEL_BATCH = 2
 /** Above every default limit on executions. At the bound a copy or an unlock is left out, as if Redis were away. */
 const WRITES_WAITING_MAX = 20_000
 
@@ -57,11 +57,11 @@ export class Server {
   readonly #breaker: Breaker
   readonly #locks: Batcher<Locking, Found>
   readonly #writes: Batcher<Write, boolean | Elsewhere>
-  readonly #where: { readonly node?: string }
+  readonly #logFields: { readonly node?: string }
   #usable = false
   /** Its first connection stands, or has failed. */
   #decided = false
-  #toldMute = false
+  #loggedMute = false
   readonly #outage = new Outage()
   /** null: no connection is being made. */
   #connectingAtMs: number | null = performance.now()
@@ -71,28 +71,28 @@ export class Server {
   constructor (options: ServerOptions) {
     const { node, onChange } = options
     this.#options = options
-    this.#where = node === undefined ? {} : { node }
+    this.#logFields = node === undefined ? {} : { node }
     this.#breaker = new Breaker({
       failuresMax: FAILURES_MAX,
       retryMs: PROBE_EVERY_MS,
       probe: () => this.#probe(),
       onChange: (open) => { this.#changed(open); onChange?.(open) }
     })
-    const lane = {
+    const batching = {
       batchMax: WRITES_MAX,
       batchesMax: BATCHES_MAX,
-      batchMsPerLane: BATCH_MS_PER_LANE,
+      msPerParallelBatch: MS_PER_PARALLEL_BATCH,
       queueMax: WRITES_WAITING_MAX,
       provenRolledBack: () => false
     }
     this.#locks = new Batcher<Locking, Found>({
-      ...lane,
+      ...batching,
       name: 'redis locks',
       run: async (lockings) => this.#lock(lockings),
       idOf: ({ key }) => key
     })
     this.#writes = new Batcher<Write, boolean | Elsewhere>({
-      ...lane,
+      ...batching,
       name: 'redis writes',
       run: async (writes) => this.#write(writes),
       idOf: (write) => write.kind === 'record' ? write.key : write.channel,
@@ -183,7 +183,7 @@ export class Server {
       this.#lastError = messageOf(error)
       if (!answered(error)) this.#breaker.failed(asked)
       this.#options.meter?.store('redis', operation, false, performance.now() - began)
-      this.#options.log.debug({ ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
+      this.#options.log.debug({ ...this.#logFields, operation, error: this.#lastError }, 'Redis did not answer')
       return undefined
     }
   }
@@ -234,19 +234,19 @@ export class Server {
   }
 
   #mute (error: string): void {
-    if (!this.#toldMute) this.#options.log.warn({ ...this.#where, error }, NOBODY_WOKEN)
-    this.#toldMute = true
+    if (!this.#loggedMute) this.#options.log.warn({ ...this.#logFields, error }, NOBODY_WOKEN)
+    this.#loggedMute = true
   }
 
   #changed (open: boolean): void {
     const { log } = this.#options
     if (!open) {
       this.#outage.over()
-      log.info(this.#where, 'Redis is in use')
+      log.info(this.#logFields, 'Redis is in use')
     } else if (!this.#closed) {
       this.#outage.isNews(this.#lastError ?? '', performance.now())
       log.warn(
-        { ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } },
+        { ...this.#logFields, ...this.#lastError !== undefined && { error: this.#lastError } },
         'no Redis: going on with the database alone'
       )
     }
@@ -257,13 +257,13 @@ export class Server {
   #missing (error: Error): void {
     const why = error.message === '' ? causeOf(error) : error.message
     if (this.#outage.isNews(why, performance.now())) {
-      this.#options.log.warn({ ...this.#where, error: why }, 'Redis cannot be reached: going on with the database alone')
+      this.#options.log.warn({ ...this.#logFields, error: why }, 'Redis cannot be reached: going on with the database alone')
     }
   }
 
   #refused (error: string): void {
     if (this.#outage.isNews(error, performance.now())) {
-      this.#options.log.warn({ ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+      this.#options.log.warn({ ...this.#logFields, error }, 'Redis cannot be used: going on with the database alone')
     }
   }
 }

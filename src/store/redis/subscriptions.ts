@@ -7,11 +7,11 @@ import type { Redis } from 'ioredis'
 import type { Cancel } from '../../ports/clock.ts'
 import { isForbidden } from './client.ts'
 
-export interface WakesOptions {
+export interface SubscriptionsOptions {
   /** Makes the connection for subscriptions. */
   readonly connect: () => Redis
   /** How long a watch waits for its subscription; then only polling remains. */
-  readonly standsWithinMs: number
+  readonly subscribedWithinMs: number
   /** This user may not subscribe: only polling remains. */
   readonly onForbidden: (error: Error) => void
 }
@@ -20,18 +20,18 @@ export interface WakesOptions {
 interface Watcher { readonly onWake: () => void, waits: boolean }
 
 /** `standing`: its subscription. The channel's own promise, gone with it: one for all would gather everybody who ever waited. */
-interface Channel { readonly watchers: Set<Watcher>, readonly standing: PromiseWithResolvers<void> }
+interface Channel { readonly watchers: Set<Watcher>, readonly subscribed: PromiseWithResolvers<void> }
 
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
 const CHANNELS_MAX = 20_000
 
 export class Subscriptions {
-  readonly #options: WakesOptions
+  readonly #options: SubscriptionsOptions
   readonly #channels = new Map<string, Channel>()
   #client: Redis | null = null
   #closed = false
 
-  constructor (options: WakesOptions) {
+  constructor (options: SubscriptionsOptions) {
     this.#options = options
   }
 
@@ -41,7 +41,7 @@ export class Subscriptions {
     const channel = this.#channelOf(name)
     if (channel === null) return () => {}
     channel.watchers.add(watcher)
-    if (!away) await within(this.#options.standsWithinMs, channel.standing.promise)
+    if (!away) await within(this.#options.subscribedWithinMs, channel.subscribed.promise)
     watcher.waits = true
     return () => { this.#cancel(name, channel, watcher) }
   }
@@ -56,10 +56,10 @@ export class Subscriptions {
     const known = this.#channels.get(name)
     if (known !== undefined) return known
     if (this.#closed || this.#channels.size >= CHANNELS_MAX) return null
-    const channel: Channel = { watchers: new Set(), standing: Promise.withResolvers() }
+    const channel: Channel = { watchers: new Set(), subscribed: Promise.withResolvers() }
     this.#channels.set(name, channel)
     const client = this.#client ??= this.#connect()
-    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.standing.resolve)
+    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.subscribed.resolve)
     return channel
   }
 
@@ -75,7 +75,7 @@ export class Subscriptions {
     const names = [...this.#channels.keys()]
     if (names.length > 0) await this.#subscribe(client, names)
     for (const name of names) {
-      this.#channels.get(name)?.standing.resolve()
+      this.#channels.get(name)?.subscribed.resolve()
       this.#wake(name)
     }
   }
@@ -99,9 +99,9 @@ export class Subscriptions {
   }
 }
 
-async function within (ms: number, standing: Promise<void>): Promise<void> {
+async function within (ms: number, subscribed: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) })
-  await Promise.race([standing, late])
+  await Promise.race([subscribed, late])
   clearTimeout(timer)
 }

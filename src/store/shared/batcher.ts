@@ -22,7 +22,7 @@ export interface BatcherOptions<Item, Result> {
    * A second batch beside the first one pays only where a batch takes longer than this (milliseconds), a third where it takes
    * twice as long, and so on: otherwise it halves the batches and doubles their number. Absent: always `batchesMax`.
    */
-  readonly batchMsPerLane?: number
+  readonly msPerParallelBatch?: number
   /** Items that wait, over all ids. At the bound push rejects StoreOverloaded: nothing was sent. */
   readonly queueMax: number
   /** Bytes in one batch, as `bytesOf` counts them; an item larger than that travels alone. */
@@ -113,13 +113,13 @@ export class Batcher<Item, Result> {
   }
 
   #hasRoom (): boolean {
-    const { batchesMax, batchMsPerLane } = this.#options
+    const { batchesMax, msPerParallelBatch } = this.#options
     const { size } = this.#underWay
     if (size === 0) return true
     if (size >= batchesMax) return false
-    if (batchMsPerLane === undefined) return true
-    const lanes = Math.max(1, Math.ceil(this.#fastestMs / batchMsPerLane))
-    return size < lanes || size - this.#stuck() < lanes
+    if (msPerParallelBatch === undefined) return true
+    const parallel = Math.max(1, Math.ceil(this.#fastestMs / msPerParallelBatch))
+    return size < parallel || size - this.#stuck() < parallel
   }
 
   #stuck (): number {

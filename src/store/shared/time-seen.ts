@@ -11,9 +11,9 @@ export interface TimeSeen { readonly nowMs: number, readonly seenMs: number | nu
 export const EARLIER_MS_MAX = 1_000
 
 /** @throws EarlierTime */
-export function refuseEarlier ({ nowMs, seenMs }: TimeSeen, where: string): void {
+export function refuseEarlier ({ nowMs, seenMs }: TimeSeen, address: string): void {
   if (seenMs === null || nowMs >= seenMs - EARLIER_MS_MAX) return
-  throw new EarlierTime(`The clock of ${where} says ${iso(nowMs)}, and a gateway has served there at ${iso(seenMs)}: set the clock, or say that it is right with \`onceway clock confirm --why TEXT\`.`)
+  throw new EarlierTime(`The clock of ${address} says ${iso(nowMs)}, and a gateway has served there at ${iso(seenMs)}: set the clock, or say that it is right with \`onceway clock confirm --why TEXT\`.`)
 }
 
 function iso (ms: number): string {

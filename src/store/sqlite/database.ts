@@ -39,7 +39,7 @@ export class Database {
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
-  readonly #ledger: RecordTable
+  readonly #records: RecordTable
   readonly #marks: MarkTable
   readonly #counts: CountTable
   readonly #inbox: InboxTable
@@ -51,7 +51,7 @@ export class Database {
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
-      this.#ledger = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
+      this.#records = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
       this.#marks = new MarkTable(this.connection)
       this.#counts = new CountTable(this.connection)
       this.installation = installationOf(this.connection)
@@ -70,7 +70,7 @@ export class Database {
    * this of the clock nothing is over.
    */
   run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
-    for (const each of [this.#ledger, this.#marks, this.#inbox]) each.believedMs = believedMs
+    for (const each of [this.#records, this.#marks, this.#inbox]) each.believedMs = believedMs
     const operation = calls[0]?.op ?? 'nothing'
     if (calls.every(({ op }) => READS.has(op))) {
       return this.#attempt(operation, false, () => calls.map((call) => this.#perform(call, nowMs)))
@@ -105,24 +105,24 @@ export class Database {
 
   #perform (call: Call, nowMs: number): unknown {
     switch (call.op) {
-      case 'insert': return this.#ledger.insert(call.claim, nowMs)
-      case 'take': return this.#ledger.take(call.seen, call.claim, call.mayRetry, nowMs)
-      case 'confirm': return this.#ledger.confirm(call.claim, nowMs)
-      case 'look': return this.#ledger.look(call.id, nowMs)
+      case 'insert': return this.#records.insert(call.claim, nowMs)
+      case 'take': return this.#records.take(call.seen, call.claim, call.mayRetry, nowMs)
+      case 'confirm': return this.#records.confirm(call.claim, nowMs)
+      case 'look': return this.#records.look(call.id, nowMs)
       case 'schemes': return schemesIn(this.connection, nowMs)
       case 'endEarlierScheme': return endEarlierSchemeIn(this.connection, nowMs)
       case 'lostAlgorithms': return lostAlgorithmsIn(this.connection, call.lost, call.route)
       case 'mayBeLost': return mayBeLostIn(this.connection, call.question)
-      case 'renew': return this.#ledger.renew(call.tokens, nowMs)
-      case 'settle': return this.#ledger.settle(call.settlement, nowMs)
-      case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
-      case 'lapse': return this.#ledger.lapse(call.order, nowMs)
-      case 'sweep': return this.#ledger.sweep(call.limit, nowMs)
-      case 'takeProbes': return this.#ledger.takeProbes(call.order, nowMs)
-      case 'noteProbe': return this.#ledger.noteProbe(call.note, nowMs)
-      case 'unresolved': return this.#ledger.unresolved(nowMs)
-      case 'list': return this.#ledger.list(call.filter, nowMs)
-      case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
+      case 'renew': return this.#records.renew(call.tokens, nowMs)
+      case 'settle': return this.#records.settle(call.settlement, nowMs)
+      case 'settleLost': return this.#records.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
+      case 'lapse': return this.#records.lapse(call.order, nowMs)
+      case 'sweep': return this.#records.sweep(call.limit, nowMs)
+      case 'takeProbes': return this.#records.takeProbes(call.order, nowMs)
+      case 'noteProbe': return this.#records.noteProbe(call.note, nowMs)
+      case 'unresolved': return this.#records.unresolved(nowMs)
+      case 'list': return this.#records.list(call.filter, nowMs)
+      case 'resolve': return this.#records.resolve(call.resolution, nowMs)
       case 'expire': return this.#expire(call.token, call.audit, nowMs)
       case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'countsAdd': return this.#counts.add(call.counts, nowMs)
@@ -137,7 +137,7 @@ export class Database {
   }
 
   #expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
-    const result = this.#ledger.expire(token, audit, nowMs)
+    const result = this.#records.expire(token, audit, nowMs)
     if (result.kind === 'done') beginGeneration(this.connection, nowMs)
     return result
   }
@@ -165,7 +165,7 @@ export class Database {
   #endTheDead (nowMs: number): WhatTheDeadHad {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)
-    const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
+    const lapsed = this.#records.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
     this.#marks.freeTheDead()
     const recovered = this.#inbox.endWorkers(nowMs)
     this.connection.exec('commit')

@@ -16,8 +16,8 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-export interface Opened {
-  readonly link: WorkerClient
+export interface StartedWorker {
+  readonly client: WorkerClient
   readonly installation: string
   readonly lapsed: readonly Lapsed[]
   readonly recovered: Recovered
@@ -27,7 +27,7 @@ export interface Opened {
 const WORKER_URL = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
 
 /** Rejects with StartError. */
-export function openLink (start: WorkerStart): Promise<Opened> {
+export function startWorker (start: WorkerStart): Promise<StartedWorker> {
   // No execArgv of ours: a debugger's port or a test runner's loader is the main thread's alone.
   const worker = new Worker(WORKER_URL, { workerData: start, name: 'onceway-sqlite', execArgv: [] })
   return new Promise((resolve, reject) => {
@@ -35,7 +35,7 @@ export function openLink (start: WorkerStart): Promise<Opened> {
     worker.once('message', (message: FromWorker) => {
       if (message.kind === 'open') {
         resolve({
-          link: new WorkerClient(worker),
+          client: new WorkerClient(worker),
           installation: message.installation,
           lapsed: revived(message.lapsed),
           recovered: revived(message.recovered)
