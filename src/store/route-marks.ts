@@ -1,6 +1,6 @@
 /**
- * Which store keeps the marks of which route. The database's and Redis' are there when they have been reached; what is kept
- * in this process is this object's own, one for each route.
+ * Which store keeps the marks of which route. The database's and Redis' are available once they have been reached. This object
+ * owns the stores in this process, one per route.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { DropPolicy } from '../core/policy/policy.ts'
@@ -12,13 +12,13 @@ import type { DatabaseMarks, RedisMarking } from './shared/mark-stores.ts'
 
 export class RouteMarks implements Marks {
   readonly #nowMs: () => number
-  /** By route, and for which policy it was made. */
+  /** By route, with the policy that the store was made for. */
   readonly #made = new Map<string, { readonly policy: DropPolicy, readonly store: MarkStore }>()
   #database: DatabaseMarks | null = null
   #redis: RedisMarking | null = null
   readonly #wantsRedis: boolean
 
-  /** `nowMs`: monotonic, for what is kept in this process. `wantsRedis`: a filter waits for it rather than begin here. */
+  /** `nowMs`: monotonic, for stores in this process. `wantsRedis`: a filter waits for Redis and does not begin here. */
   constructor (nowMs: () => number, wantsRedis: boolean) {
     this.#nowMs = nowMs
     this.#wantsRedis = wantsRedis
@@ -58,7 +58,7 @@ function keepsAlike (one: DropPolicy, other: DropPolicy): boolean {
   return one.windowMs === other.windowMs && isDeepStrictEqual(one.store, other.store)
 }
 
-/** Not reached yet: certainly nothing was written. */
+/** Not opened yet: nothing was written. */
 const NOT_OPENED: MarkStore = {
   name: 'memory',
   mark: () => Promise.reject(new StoreUnavailable('marks', 'mark', false)),

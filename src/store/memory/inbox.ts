@@ -1,6 +1,6 @@
 /**
  * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
- * conformance suite; a gateway's inbox is in its database.
+ * conformance suite. A gateway's inbox is in its database.
  */
 import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
@@ -12,7 +12,7 @@ import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter
 import type { SiblingInbox } from './records.ts'
 import { fitting } from '../shared/message-room.ts'
 
-/** The records in memory beside it. */
+/** The records in memory that belong to the same gateway. */
 interface SiblingRecords {
   readonly isRecorded: (id: Buffer) => boolean
   readonly isClaimed: (token: Token) => boolean
@@ -28,7 +28,7 @@ const LAPSE: MessageEvent = { kind: 'lapse' }
 interface MemoryInboxOptions {
   readonly nowMs: () => number
   readonly believedMs?: () => number | null
-  /** Of the same gateway. Each tests the other's from now on. */
+  /** Of the same gateway. From now on each tests the other's rows. */
   readonly records?: SiblingRecords | null
 }
 
@@ -63,7 +63,7 @@ export class MemoryInbox implements InboxStore {
     const changes = messages.map((message) => this.#change(message.id, this.#acceptanceOf(message)))
     const results = messages.map((message, index) => changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message))
     const isForeign = changes.some((change) => change.kind === 'refused' && change.why === 'fingerprint')
-    // None of the batch is accepted then. The others get the result that they would have alone.
+    // Then none of the batch is accepted. The others get the result that they would have alone.
     const isNone = isForeign || results.some(({ kind }) => kind === 'recorded' || kind === 'moved')
     if (!isNone) for (const message of messages.filter((_, index) => results[index]?.kind === 'accepted')) this.#put(message)
     return results
@@ -142,7 +142,7 @@ export class MemoryInbox implements InboxStore {
     return past.length
   }
 
-  /** What a database would have of its request; for tests. */
+  /** The bytes of a message's request, as a database would keep them. For tests. */
   requestBytes (id: Buffer): number {
     const { target, headers, body } = this.#messages.get(nameOf(id))?.request ?? NO_REQUEST
     return target.length + headers.join('').length + body.length
@@ -160,18 +160,18 @@ export class MemoryInbox implements InboxStore {
     return messageTransition(this.#messages.get(nameOf(id)) ?? null, event, this.#moment())
   }
 
-  /** Those of `rows` that the event changes, as they are before it. */
+  /** Those of `rows` that the event changes, before the change. */
   #changing (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
     return rows.filter((row) => this.#change(row.id, eventOf(row)).kind === 'written')
   }
 
-  /** Writes what the event changes, and returns it as it is then. */
+  /** Writes what the event changes, and returns it after the change. */
   #write (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
     return rows.flatMap((row) => {
       const change = this.#change(row.id, eventOf(row))
       if (change.kind !== 'written') return []
       this.#save(change.row)
-      // A message that no longer blocks gives its turn to the next of its group.
+      // A message that no longer blocks passes the turn to the next one of its group.
       if (!blocks(change.row)) this.#call(change.row.group)
       return [change.row]
     })
@@ -217,7 +217,7 @@ export class MemoryInbox implements InboxStore {
     return { kind: 'seen', message: detailOf(found) }
   }
 
-  /** Of a message that the table accepts. */
+  /** For a message that the table accepts. */
   #entranceOf (message: NewMessage): AcceptResult {
     if (this.#isRecorded(message)) return { kind: 'recorded' }
     return { kind: this.#isMoved(message) ? 'moved' : 'accepted' }
@@ -228,7 +228,7 @@ export class MemoryInbox implements InboxStore {
     return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
   }
 
-  /** As a claim is (record-table.ts). */
+  /** As for a claim (record-table.ts). */
   #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
     if (underClaim !== undefined) return false
     if (this.#records !== null && scheme !== this.#records.scheme) return true
@@ -244,7 +244,7 @@ export class MemoryInbox implements InboxStore {
     const change = this.#change(id, this.#acceptanceOf(message))
     if (change.kind !== 'written') throw new TypeError('a message stands where none stood')
     this.#numbers = change.row.number
-    // What is past makes room: the new message is the last of all.
+    // An expired message makes room, and the new one comes last.
     this.#messages.delete(nameOf(id))
     this.#save(change.row)
   }

@@ -1,6 +1,6 @@
 /**
- * The arbiter in memory, for tests and simulations: the protocol's machine over a Map, on a clock that is given. Keeps
- * nothing beyond the process; never fails by itself (tests wrap it to make it late, deaf or broken).
+ * The arbiter in memory, for tests and simulations: the protocol's state machine over a Map, on a given clock. Keeps nothing
+ * beyond the process. Never fails by itself: tests wrap it to delay, drop or break calls.
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../../core/protocol/transitions.ts'
@@ -36,38 +36,38 @@ import type {
 import type { Unresolved } from '../../ports/telemetry.ts'
 
 export interface MemoryOptions {
-  /** Unix milliseconds; leases and expiry count on it. */
+  /** Unix milliseconds. Leases and expiry count on it. */
   readonly nowMs: () => number
-  /** Names the store as a database would; drawn at random if absent. */
+  /** The name of the store, as a database would have. Absent: drawn at random. */
   readonly installation?: string
-  /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
+  /** At this many records a claim of a new one is refused with StoreUnavailable, not in doubt. */
   readonly recordsMax?: number
-  /** How far the clock is believed, asked with every call. null, or absent: as it is. */
+  /** How far the clock is trusted, read with every call. null, or absent: without a limit. */
   readonly believedMs?: () => number | null
   /** The name of its first scheme. */
   readonly scheme?: string
 }
 
-/** The inbox beside it. */
+/** The inbox in memory that belongs to the same gateway. */
 export interface SiblingInbox {
   readonly messageOf: (id: Buffer) => MessageDetail | null
-  /** What is left there goes. */
+  /** Removes an expired message. */
   readonly forget: (id: Buffer) => void
-  /** All there are, past or not. */
+  /** All messages, past or not. */
   readonly stored: () => readonly StoredUnderScheme[]
 }
 
 const NO_INBOX: SiblingInbox = { messageOf: () => null, forget: () => {}, stored: () => [] }
 
-/** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
+/** A simulation of a busy minute stays below it. A leak reaches it before the machine's memory is full. */
 const RECORDS_MAX = 100_000
-/** Audit entries kept; the oldest go first. Nothing reads more of them than a test. */
+/** Audit entries kept. The oldest go first. Only tests read more of them. */
 const AUDITS_MAX = 1_000
 
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
-  /** It says so itself (inbox.ts). */
+  /** The inbox sets this itself (inbox.ts). */
   siblingInbox: SiblingInbox = NO_INBOX
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
@@ -91,7 +91,7 @@ export class MemoryStore implements RecordStore {
     return this.#schemes.number
   }
 
-  /** What operators did, oldest first. */
+  /** Changes by operators, oldest first. */
   get audits (): readonly Audited[] {
     return this.#table.audits
   }
@@ -104,19 +104,19 @@ export class MemoryStore implements RecordStore {
     return this.#run('take', (nowMs) => this.#records.take(seen, claim, mayRetry, nowMs))
   }
 
-  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  /** A record exists that is not past. Synchronous, so that the inbox tests and writes in one step. */
   isRecorded (id: Buffer): boolean {
     this.#records.believedMs = this.#believedMs() ?? Infinity
     return this.#records.look(id, this.#nowMs())?.past === false
   }
 
-  /** It stands, whether its lease is over or not. */
+  /** The claim is in place, whether its lease is over or not. */
   isClaimed ({ id, owner, attempt }: Token): boolean {
     const row = this.#records.look(id, this.#nowMs())
     return row?.state === 'claimed' && row.attempt === attempt && row.owner.equals(owner)
   }
 
-  /** What is past under this id goes: an acceptance goes past it. */
+  /** Removes the expired record under this id. An acceptance supersedes it. */
   forget (id: Buffer): void {
     this.#table.remove(id)
   }
@@ -145,7 +145,7 @@ export class MemoryStore implements RecordStore {
     return this.#run('endEarlierScheme', (nowMs) => { this.#schemes.end(this.#stored(nowMs)) })
   }
 
-  /** Another scheme claims from now on; done when this returns. */
+  /** Another scheme claims from now on. Done when this returns. */
   switchScheme (name: string, { isLost = false, dryRun = false }: Partial<SwitchOrder> = {}): SwitchResult {
     this.#records.believedMs = this.#believedMs() ?? Infinity
     return this.#schemes.switch({ name, isLost, dryRun }, this.#stored(this.#nowMs()), this.#nowMs())
@@ -218,7 +218,7 @@ export class MemoryStore implements RecordStore {
     return { records: this.#table.stored(Math.min(nowMs, this.#records.believedMs)), messages: this.siblingInbox.stored() }
   }
 
-  /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
+  /** Applied at once, reported later: a caller learns nothing before the next microtasks. */
   async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
     if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
     this.#records.believedMs = this.#believedMs() ?? Infinity

@@ -1,4 +1,6 @@
-/** The schemes of a database in memory (core/record/schemes.ts): which one claims, and which one before it is still looked for. */
+/**
+ * The schemes of a store in memory (core/record/schemes.ts): the one that claims, and the earlier one that is still looked for.
+ */
 import type { SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { isNone } from '../../core/record/scheme-switch.ts'
 import type { About, Fingerprint } from '../../core/record/record.ts'
@@ -6,7 +8,7 @@ import type { LostQuestion } from '../../ports/records.ts'
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
 import type { Scheme, Schemes } from '../../core/record/schemes.ts'
 
-/** A record or a message, as far as schemes go. */
+/** The part of a record or message that matters to schemes. */
 export interface StoredUnderScheme {
   readonly scheme: number
   readonly past: boolean
@@ -26,7 +28,7 @@ export class MemorySchemes {
     this.#sinceMs = nowMs
   }
 
-  /** Of the one that claims. */
+  /** The number of the scheme that claims. */
   get number (): number { return this.#current.number }
 
   isLost (number: number): boolean { return this.#earlier?.isLost === true && this.#earlier.number === number }
@@ -52,7 +54,7 @@ export class MemorySchemes {
     return { kind: 'switched', number: number + 1, from, to: name, rows: countOf(all, ({ scheme, past }) => scheme === number && !past) }
   }
 
-  /** The secret of the one before, after the switch. */
+  /** Reports the secret of the earlier scheme as lost, after the switch. */
   #lose (all: AllStored, dryRun: boolean): SwitchResult {
     const { number } = this.#current
     const earlier = this.#earlier
@@ -62,7 +64,7 @@ export class MemorySchemes {
   }
 }
 
-/** Of a lost scheme, and not past. */
+/** Those of a lost scheme that are not past. */
 function lostOf ({ records, messages }: AllStored, lost: number, of: string): StoredUnderScheme[] {
   return [...records, ...messages].filter(({ scheme, past, about: { route } }) => scheme <= lost && !past && route === of)
 }
