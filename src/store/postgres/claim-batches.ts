@@ -62,10 +62,10 @@ export function claimBatchers (claims: Connections): ClaimBatchers {
   }
 }
 
-/** A row may go between the insert that lost and the look. Each round is one round trip; a third in a row is no accident. */
+/** A row may vanish between the insert that lost and the look. Each round is one round trip. Three in a row are no accident. */
 const ROUNDS_MAX = 3
 
-/** Writes claims and answers which were won: insert or confirm. */
+/** Writes claims and returns the attempts of those that were won: insert or confirm. */
 type WriteClaims = (session: Session, claims: readonly Claim[]) => Promise<Map<string, number>>
 
 const insertWon: WriteClaims = async (session, claims) =>
@@ -75,8 +75,8 @@ const confirmWon: WriteClaims = async (session, claims) =>
   new Map((await confirmClaims(session, claims)).map(({ id, attempt }) => [id, attempt]))
 
 /**
- * The first write is the batch's: if it fails, all of it fails. What is lost or acknowledged after it is each item's
- * own: a look that breaks must not put claims in doubt that were already won.
+ * If the first write fails, the whole batch fails. Later steps fail for single items: a look that breaks must not put claims in
+ * doubt that were already won.
  */
 async function claimAll (session: Session, claims: readonly Claim[], write: WriteClaims): Promise<Array<Outcome<ClaimResult>>> {
   const outcomes = new Map<string, Outcome<ClaimResult>>()
@@ -103,7 +103,7 @@ async function claimAll (session: Session, claims: readonly Claim[], write: Writ
   return claims.map((claim) => outcomes.get(idText(claim)) ?? { error: new Error('a claim without an outcome') })
 }
 
-/** A row stood in the way of the insert, whatever became of the look at it: nobody may say that there is none. */
+/** A row blocked the insert. Whatever the look at it found, nothing may conclude that there is no row. */
 export function unseen (error: unknown): unknown {
   return error instanceof StoreUnavailable ? new StoreUnavailable('postgres', 'claim_look', true, error, error.answered) : error
 }
@@ -122,7 +122,7 @@ async function writeOnce (
 async function takeAll (session: Session, orders: readonly TakeOrder[]): Promise<TakeResult[]> {
   const won = new Map((await takeClaims(session, orders)).map(({ id, attempt }) => [id, attempt]))
   const lost = orders.map(({ claim }) => claim).filter((claim) => !won.has(idText(claim)))
-  // One that breaks must not put in doubt what was won: whoever has lost without a word looks at the row again.
+  // A look that breaks must not put won takes in doubt. A take that lost without a reason looks at the row again.
   const messages = lost.length === 0 ? NO_MESSAGES : await lookAtMessages(session, lost.map(({ id }) => id)).catch(() => NO_MESSAGES)
   const outdated = lost.length === 0 ? [] : await outdatedOf(session, lost).catch(() => [])
   return orders.map(({ claim }): TakeResult => {
