@@ -1,8 +1,4 @@
-/**
- * Delivering messages: who lives, what is taken, what became of it, and whose turn it is. A message of a group has a time
- * (`due_at`) when its turn has been called; whoever accepts behind another, and whoever ends one, calls after its own commit,
- * so that one of the two sees both. What a crash leaves uncalled is found by `recover`.
- */
+/** Delivering messages: what is taken, and its outcome. Turns of groups are in inbox-turns.ts, workers in inbox-workers.ts. */
 import type { DeliveryToken } from '../../core/inbox/message.ts'
 import type { TakeMessages } from '../../ports/inbox.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
@@ -16,9 +12,9 @@ import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { hasItsTurn } from './inbox-turns.ts'
 
 /**
- * `skip locked`: another taker has it, or an operator. Two takers may see different first ones of a group whose acceptances
- * overlapped; the index messages_one_of_group undoes the second of them. The rows are named by an array, here and below: a join
- * with what the planner thinks many reads the whole table.
+ * `skip locked`: another taker has the row, or an operator. Two takers may see different first messages of a group whose
+ * acceptances overlapped. The index messages_one_of_group undoes the second of them. Here and below an array names the rows: a
+ * join that the planner takes for large reads the whole table.
  */
 const MESSAGE_TAKE: Statement = {
   name: 'message_take',
@@ -48,12 +44,12 @@ returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
 
-/** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
+/** A take that was undone sees next time what undid it. If that happens more often in a row, others may have the places. */
 const TAKES_MAX = 3
 
 /**
- * What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs:
- * they are asked for again.
+ * A message that cannot be decoded comes without a request. If another taker is slow with one of the groups, the result is
+ * empty, and the caller asks again.
  */
 export async function takeMessages (
   session: Session,
@@ -62,7 +58,7 @@ export async function takeMessages (
 ): Promise<Array<ReturnType<typeof toDelivery>>> {
   const from = bigints(routes.map(({ route }) => look.fromMs(route)))
   for (let round = 1; round <= TAKES_MAX; round++) {
-    // The last one risks nothing that many would.
+    // The last round takes one message, which cannot conflict with others.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
       const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [
@@ -84,7 +80,7 @@ export async function takeMessages (
   return []
 }
 
-/** Longest due first comes first. */
+/** The first row of a route is the longest due. */
 function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
   const firsts = new Map<string, number>()
   for (const { route, due_at_ms: dueAtMs } of rows) firsts.set(route, Math.min(dueAtMs, firsts.get(route) ?? Infinity))
@@ -94,9 +90,9 @@ function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
 /**
- * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an
- * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them
- * would read all that its worker ever delivered, where an old transaction keeps that in the index.
+ * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is given
+ * up keeps them for an operator's retry. The rows are found by their ids alone and tested once they are locked. By the owner,
+ * the statement would read everything that its worker ever delivered, while an old transaction keeps that in the index.
  */
 const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',

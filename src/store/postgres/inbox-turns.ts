@@ -6,15 +6,16 @@
 import { byteas } from './arrays.ts'
 import type { Session, Statement } from './connections.ts'
 
-/** Nobody before it in its group is open, and nobody of it is being delivered. Two questions, each of one entry of an index. */
+/** No earlier message of its group is open, and none of it is being delivered. Two subqueries, each of one index entry. */
 export const hasItsTurn = (schema: string) => `(m.group_id is null
         or (not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
             and not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 /**
- * The first open one of each group is due now, if it waits for its turn; another one that has been called (before an operator
- * asked for an earlier one again) waits for its turn anew, so that takers need not pass it over. `skip locked`: whoever holds
- * it calls after its own commit. Nothing is said of the state where the time says it: the index of all that are due would be read.
+ * The first open message of each group is due now if it waits for its turn. A later message that was already called waits for
+ * its turn anew (an operator may have asked for an earlier one again), so that takers need not pass it over. `skip locked`: the
+ * holder calls after its own commit. The state is not tested where the time implies it: that would read the index of all that
+ * are due.
  */
 const MESSAGE_CALL: Statement = {
   name: 'message_call',
@@ -36,12 +37,12 @@ update ${schema}.messages m set due_at = case when m.due_at is null then clock_t
 returning m.group_id, m.due_at is not null as is_first`
 }
 
-/** Each takes back what came in between; a crowd is left to `recover`. */
+/** Each round takes back turns that were called meanwhile. `recover` does the rest. */
 const CALLS_MAX = 3
 
 /**
- * Returns how many have their turn now. Whoever takes a turn back calls once more, after its own commit: who ended the one
- * before it meanwhile has seen a message that had its turn.
+ * Returns how many messages have their turn now. A call that takes a turn back calls once more, after its own commit. Otherwise
+ * whoever ended the earlier message meanwhile would rely on a turn that is gone.
  */
 export async function callGroups (session: Session, groups: readonly Buffer[]): Promise<number> {
   let called = 0
@@ -55,7 +56,7 @@ export async function callGroups (session: Session, groups: readonly Buffer[]): 
   return called
 }
 
-/** From group to group, one entry of the index for each, at most $2 behind $1. */
+/** From group to group, one index entry each, at most $2 after $1. */
 const MESSAGE_UNCALLED: Statement = {
   name: 'message_uncalled',
   writes: false,
@@ -71,11 +72,11 @@ const MESSAGE_UNCALLED: Statement = {
 select group_id, state = 'waiting' and due_at is null as is_uncalled, place = $2 as is_last from firsts`
 }
 
-/** Groups that one look goes through: some milliseconds. */
+/** Groups per look: some milliseconds. */
 const GROUPS_AT_ONCE = 1_000
 const FIRST_GROUP = Buffer.alloc(0)
 
-/** Goes through the groups, some at a time, and round again: `from` is where the one before ended. */
+/** Goes through the groups in pieces, and then from the start again. `from`: where the last piece ended. */
 export async function uncalledGroups (
   session: Session,
   from: Buffer | null

@@ -7,7 +7,7 @@ import { addGroups, type Groups } from './inbox-accept.ts'
 import { IN_LINE, nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
-/** From when the server began with it; what a network delivers late shortens nothing. */
+/** The lease counts from the start of the statement on the server, so a late delivery by the network cannot shorten it. */
 const WORKER_ALIVE: Statement = {
   name: 'worker_alive',
   writes: true,
@@ -23,7 +23,7 @@ export async function keepAlive (session: Session, { owner, leaseMs }: Living): 
   await session.run(WORKER_ALIVE, [owner, Math.round(leaseMs), session.lockTimeout])
 }
 
-/** Of the first; for the others it stands in line. */
+/** Writes the sign of life of the first worker, and waits in line for the others. */
 const WORKER_ALIVE_IN_LINE: Statement = {
   name: 'worker_alive_in_line',
   writes: true,
@@ -33,7 +33,7 @@ select ($1::bytea[])[1], statement_timestamp() + $2::bigint * interval '1 ms' fr
 on conflict (owner) do update set alive_until = greatest(workers.alive_until, excluded.alive_until)`
 }
 
-/** true: it need not be waited for any more. */
+/** true: it need not wait any more. */
 export async function keepAliveInLine (session: Session, living: readonly Living[]): Promise<boolean[]> {
   await session.run(WORKER_ALIVE_IN_LINE, [
     byteas(living.map(({ owner }) => owner)),
@@ -55,8 +55,9 @@ export async function endWorker (session: Session, owner: Buffer): Promise<void>
 }
 
 /**
- * A worker whose row is locked is not dead: a stranger holds it, or its own sign of life, which is waited for as those of leases
- * are (background.ts). $2 not after: a statement that a frozen server carries out later takes nothing from those who have lived on since.
+ * A worker whose row is locked is not dead. A stranger holds the row, or the worker's own sign of life, which waits in line as
+ * leases do (background.ts). $2 not after: if a frozen server runs the statement late, it takes nothing from workers that are
+ * alive.
  */
 const MESSAGE_RECOVER: Statement = {
   name: 'message_recover',
@@ -85,7 +86,9 @@ update ${schema}.messages m
 returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries`
 }
 
-/** As for leases (background.ts): what reaches the server later than this after its own time was read changes nothing. */
+/**
+ * As for leases (background.ts): a statement that reaches the server later than this after its time was read changes nothing.
+ */
 const WITHIN_SECONDS = 0.5
 
 interface LostColumns {
@@ -98,7 +101,7 @@ interface LostColumns {
   readonly tries: number
 }
 
-/** What was taken from the dead. */
+/** The messages that were taken back from dead workers. */
 export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<Recovered> {
   const nowSeconds = await databaseSeconds(session)
   const rows = await session.run<LostColumns>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])

@@ -5,8 +5,8 @@ import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /**
- * Where the secret is lost; without them every request would read the whole table. By the literal number: the planner
- * knows by it that the index will do.
+ * Indexes for a scheme whose secret is lost. Without them every request would read the whole table. They name the literal
+ * number, so that the planner knows that the index applies.
  */
 export const lostIndexes = (schema: string, number: number): string[] => ['records', 'messages'].flatMap((table) => [
   `create index concurrently if not exists ${table}_lost_${number} on ${schema}.${table} (fingerprint) where scheme <= ${number}`,

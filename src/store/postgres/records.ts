@@ -1,6 +1,6 @@
 /**
- * The arbiter on Postgres: the lanes, and which connection each statement goes by. Opens nothing (open.ts) and says
- * nothing in SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
+ * The arbiter on Postgres: its batchers, and which connection each statement uses. It opens nothing (open.ts) and contains no
+ * SQL (claims.ts, settles.ts, renewals.ts, background.ts, operator.ts).
  */
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
@@ -51,7 +51,7 @@ import { settleBatchers, type SettleBatchers } from './settle-batches.ts'
 import { DurabilityReader } from './durability.ts'
 import type { PostgresSubscriptions } from './subscriptions.ts'
 
-/** By purpose, so that none ever waits for another (P8). */
+/** One pool per purpose, so that none ever waits for another (P8). */
 export interface Purposes extends InboxPurposes {
   readonly claims: Connections
   readonly settles: Connections
@@ -61,7 +61,7 @@ export interface Purposes extends InboxPurposes {
   readonly marks: Connections
 }
 
-/** A renewal is a few dozen bytes a row, and one round trip must do for all of a process. */
+/** A renewal is a few dozen bytes a row. One round trip must do for all leases of a process. */
 const RENEWALS_MAX = 1_000
 
 export class PostgresRecords implements RecordStore {
@@ -123,7 +123,7 @@ export class PostgresRecords implements RecordStore {
     return row !== null && mustBeProven(row) ? this.#prove(id) : row
   }
 
-  /** What somebody holds locked is waited for behind this, for as long as it is asked for. */
+  /** Locked rows also wait in line, for as long as callers ask for them. */
   async renew (tokens: readonly Token[]): Promise<RenewResult[]> {
     const renewals = await Promise.all(tokens.map((token) => this.#renewals.push(token)))
     this.#line.join(tokens.filter((_, index) => renewals[index] === 'skipped'))
@@ -138,7 +138,10 @@ export class PostgresRecords implements RecordStore {
 
   lapse (order: LapseOrder): Promise<Lapsed[]> { return this.#background('lapse', (session) => lapseLeases(session, order)) }
 
-  /** A full batch leaves a backlog, which the next one goes on with; after it everything is looked at again, for what was locked. */
+  /**
+   * A full batch leaves a backlog, and the next batch goes on from there. After the backlog the sweep begins with everything
+   * again, for rows that were locked.
+   */
   async sweep (limit: number): Promise<Swept[]> {
     const { swept, latestMs } = await this.#background('sweep', async (session) => {
       await sweepGateways(session, limit)
@@ -167,7 +170,7 @@ export class PostgresRecords implements RecordStore {
 
   beat (sign: SignOfLife): Promise<Beaten> { return this.#purposes.beats.use('beat', (session) => beatOnce(session, sign)) }
 
-  /** Requests wait for it. */
+  /** On the claims' connections, because requests wait for it. */
   schemes (): Promise<Schemes> { return this.#purposes.claims.use('schemes', readSchemes) }
 
   lostAlgorithms (lost: number, route: string): Promise<number[]> {
@@ -180,10 +183,10 @@ export class PostgresRecords implements RecordStore {
 
   endEarlierScheme (): Promise<void> { return this.#background('scheme_end', endEarlierScheme) }
 
-  /** The database's time, and the last one at which a gateway that found it right has given a sign of life. */
+  /** The database's time, and the last sign of life of a gateway that found the time right. */
   timeSeen (): Promise<TimeSeen> { return this.#background('time_seen', readTimeSeen) }
 
-  /** What the server's settings leave of the promise, for sessions like the store's own. */
+  /** What the server's settings leave of durability, for sessions like the store's own. */
   durability (): Promise<Durability> { return this.#background('standing', async (session) => this.#durabilityReader.read(session)) }
 
   async close (): Promise<void> {
@@ -220,7 +223,7 @@ async function found<Found> (looking: Promise<Found | null>): Promise<Found> {
   return seen
 }
 
-/** An answer would be given from it. Whatever else a row says ends in a write, or in asking again. */
+/** An answer would be replayed from this row. Any other state ends in a write, or in another look. */
 function mustBeProven (row: Row): boolean {
   return (row.state === 'completed' || row.state === 'consumed') && !row.past && isDoubtful(row)
 }

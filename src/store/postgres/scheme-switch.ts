@@ -13,17 +13,17 @@ import { isPastMessage } from './inbox-rows.ts'
 import { lostIndexes, lostIndexNames } from './lost-schemes.ts'
 import { chooseScheme, isAnyLeft, refuseOlder, schemesNow } from './schemes.ts'
 
-/** For each of three tables: statements of some milliseconds are let out first. Those that come behind it wait as long, and are in time. */
+/**
+ * For each of three tables. Statements of some milliseconds are let out first. Statements behind the lock wait as long, and are
+ * in time.
+ */
 const LOCK_WAIT = '150ms'
 const LOCK_NOT_AVAILABLE = '55P03'
-/**
- * With a pause between two tries in which everybody else has his turn: some minutes. Only an open transaction stands in
- * the way for longer.
- */
+/** With a pause between two tries in which other writers get through: some minutes. Only an open transaction blocks longer. */
 const TRIES_MAX = 60
 const PAUSE_MS = 2_000
 
-/** For an operator. */
+/** For `onceway ids`. */
 export async function reportSchemesOf (client: ClientBase, schemaName: string): Promise<SchemeReport> {
   const schema = escapeIdentifier(schemaName)
   const ms = (column: string): string => `(extract(epoch from ${column}) * 1000)::float8`
@@ -44,7 +44,7 @@ export async function reportSchemesOf (client: ClientBase, schemaName: string): 
   }
 }
 
-/** @throws StartError if somebody writes here for so long that it cannot be done. */
+/** @throws StartError if other writers hold the tables for too long */
 export async function switchSchemeOf (client: ClientBase, schemaName: string, order: SwitchOrder): Promise<SwitchResult> {
   const schema = escapeIdentifier(schemaName)
   const { current, earlier } = await schemesNow(client, schema)
@@ -79,7 +79,10 @@ export async function switchSchemeOf (client: ClientBase, schemaName: string, or
   }
 }
 
-/** The secret of the one before, after the switch. What stands is nobody's to make: gateways hear of it, and need it no more. */
+/**
+ * Reports the earlier scheme's secret as lost, after the switch. Its ids cannot be made any more. Gateways read the change and
+ * need the secret no more.
+ */
 async function loseEarlier (
   client: ClientBase,
   schema: string,
@@ -95,7 +98,7 @@ async function loseEarlier (
   return { kind: 'lost', number, earlier: earlier.name, rows: await countRows(client, schema, earlier.number, true) }
 }
 
-/** No transaction can hold them: whoever writes goes on. Those of a scheme of which nothing is left go. */
+/** Outside any transaction: writers go on. Indexes of a scheme with no rows left are dropped. */
 async function changeLostIndexes (client: ClientBase, schema: string, over: EarlierScheme | null, lost: Scheme | null): Promise<void> {
   if (over?.isLost === true) {
     for (const name of lostIndexNames(schema, over.number)) await client.query(`drop index concurrently if exists ${name}`)
@@ -103,7 +106,7 @@ async function changeLostIndexes (client: ClientBase, schema: string, over: Earl
   if (lost !== null) for (const text of lostIndexes(schema, lost.number)) await client.query(text)
 }
 
-/** false: somebody holds a lock. */
+/** false: another session holds a lock. */
 async function switchOnce (
   client: ClientBase,
   schema: string,
@@ -113,7 +116,7 @@ async function switchOnce (
   await client.query('begin')
   try {
     await client.query('select set_config(\'lock_timeout\', $1, true), set_config(\'synchronous_commit\', \'on\', true)', [LOCK_WAIT])
-    // Readers, and so a backup, go on.
+    // Readers go on, and so does a backup.
     await client.query(`lock table ${schema}.records, ${schema}.messages, ${schema}.marks in share row exclusive mode`)
     const { current } = await schemesNow(client, schema)
     if (current?.number !== from?.number || current?.name !== from?.name) {
@@ -145,8 +148,8 @@ async function begin (
 }
 
 /**
- * Gateways that may still claim, and do not say that they can make such ids. They would get nothing claimed any more:
- * better they are there no more.
+ * Gateways that may still claim and have not registered that they can make such ids. They could claim nothing after the switch,
+ * so stop them first.
  */
 async function unableOf (
   client: ClientBase,
@@ -165,13 +168,13 @@ async function unableOf (
   return [...silent, ...(await unregistered(client, schema, without ?? [])).map(({ instance }) => ({ instance, silentMs: 0 }))]
 }
 
-/** What a name is cut to in pg_stat_activity (NAMEDATALEN less its end). */
+/** The length to which pg_stat_activity cuts a name (NAMEDATALEN less its end). */
 const APPLICATION_NAME_MAX = 63
 
 /**
- * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance, which ends in
- * its process id, unless it was cut; commands have none). One without a connection at this moment is not found: it claims nothing any
- * more, and says so to its clients.
+ * Gateways of releases that register nothing show in their connections. open.ts names these: purpose, then instance, which ends
+ * in its process id unless it was cut. Commands have none. A gateway without a connection at this moment is not found. It can
+ * claim nothing any more, and tells its clients so.
  */
 async function unregistered (
   client: ClientBase,
@@ -196,7 +199,7 @@ async function isLeft (client: ClientBase, schema: string, { number }: Scheme): 
   return false
 }
 
-/** Of this scheme and those before. */
+/** Rows of this scheme and those before. */
 async function countRows (client: ClientBase, schema: string, number: number, livesOnly: boolean): Promise<SchemeRows> {
   const lives = {
     records: 'expires_at is null or expires_at > clock_timestamp()',

@@ -1,6 +1,6 @@
 /**
- * By which scheme ids are made here (core/record/schemes.ts): read, chosen once for a new database, and switched. The switch holds a lock
- * against all who write what a scheme is tested for: claims under way come to their end before it, and those behind it find it.
+ * The schemes of ids in this database (core/record/schemes.ts): read, chosen once for a new database, and ended. The switch is
+ * in scheme-switch.ts.
  */
 import type { ClientBase } from 'pg'
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
@@ -9,7 +9,7 @@ import { StartError } from '../../ports/errors.ts'
 import { UNBALANCED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'
 
-/** Rows that outlive what was expected of them (claimed again, held, of unknown outcome) are looked for again after this. */
+/** Rows may live longer than expected (claimed again, held, of unknown outcome). They are looked for again after this. */
 const LOOK_AGAIN = '1 hour'
 
 interface SchemeColumns {
@@ -21,8 +21,8 @@ interface SchemeColumns {
 }
 
 /**
- * A gateway keeps what it reads here, and hears of a change by the number alone: a switch that a promotion loses, and another one
- * that follows, have the same. So nothing is read that may be lost (durable.ts).
+ * A gateway keeps what it reads here, and hears of a change by the number alone. If a promotion loses a switch and another one
+ * follows, both have the same number. So nothing is read that may be lost (durable.ts).
  */
 const SCHEMES_READ: Statement = {
   name: 'schemes',
@@ -57,12 +57,13 @@ function schemesIn ([current, earlier]: readonly SchemeColumns[]): Schemes {
 
 export const SCHEMES_MIGRATION = 9
 
-/** All migrations, one behind the other, by one process or by several that start at once. */
+/** The time of all migrations, by one process or by several that start at once. */
 const NEW_FOR = '1 minute'
 
 /**
- * Within the transaction that made the tables: in a database that is new whoever serves first chooses. Should a build of before
- * serve from it already, and have claimed nothing yet, then it claims nothing at all; one that is started here says that it cannot.
+ * In the transaction that made the tables: the first gateway that serves from a new database chooses the scheme. A build from
+ * before schemes may serve from it already and have claimed nothing. Then it claims nothing at all. If it starts here, it says
+ * so.
  */
 export async function leaveOpenIfNew (client: ClientBase, schema: string): Promise<void> {
   const { rowCount } = await client.query(`update ${schema}.schemes set name = null
@@ -71,12 +72,12 @@ export async function leaveOpenIfNew (client: ClientBase, schema: string): Promi
   if (rowCount === 1) await refuseOlder(client, schema)
 }
 
-/** A build that does not know schemes is told so when it starts. */
+/** A build that does not know schemes refuses to start. */
 export async function refuseOlder (client: ClientBase, schema: string): Promise<void> {
   await client.query(`update ${schema}.migrations set compatible_from = number where number = ${SCHEMES_MIGRATION}`)
 }
 
-/** For a gateway that begins to serve: what is chosen already stays. */
+/** For a gateway that begins to serve. An earlier choice stays. */
 export async function chooseScheme (client: ClientBase, schema: string, name: string): Promise<void> {
   const { rows } = await client.query(`${UNBALANCED} select from ${schema}.schemes where name is null`)
   if (rows.length > 0) {
@@ -92,8 +93,8 @@ export const isAnyLeft = (schema: string, number: string): string => `(exists (s
    or exists (select from ${schema}.marks where scheme < ${number}))`
 
 /**
- * No index says which rows are of the scheme before, and no claim pays for one: the tables are read, once, when all that stood there
- * at the switch should be past, and then every hour. One gateway looks: it moves the time first.
+ * No index says which rows are of the earlier scheme, so that no claim pays for one. The tables are read once all rows from
+ * before the switch should be past, and then every hour. One gateway looks: it moves the time first.
  */
 const SCHEME_LOOK: Statement = {
   name: 'scheme_look',

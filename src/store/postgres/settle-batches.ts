@@ -51,7 +51,7 @@ async function settleAll (session: Session, settlements: readonly Settlement[]):
   return settlements.map(({ token }) => outcomes.get(idText(token)) ?? { result: { kind: 'refused', row: null } })
 }
 
-/** A refusal without its row says nothing: where the look fails, the settle is tried again like any that failed. */
+/** A refusal without its row says nothing. If the look fails, the settle is tried again like any that failed. */
 async function noteRefused (session: Session, ids: readonly Buffer[], outcomes: Map<string, Outcome<SettleResult>>): Promise<void> {
   try {
     for (const row of await lookAtRefused(session, ids)) outcomes.set(hex(row.id), { result: { kind: 'refused', row } })

@@ -1,8 +1,7 @@
 /**
- * Redis Cluster: every master a server of its own, with its own breaker and its own batches, so that one that is gone or
- * slow costs the records of its slots their fast path and nobody else anything. Which node has which slot is learnt from
- * any of them, and from what a node says when it is asked for a key that is not its own: such a command was not done
- * there, and is sent on. Nothing else is ever sent again.
+ * Redis Cluster: every master is a server with its own breaker and batches. If one is gone or slow, only the records of its
+ * slots lose their fast path. Any node says which node has which slot. A node that is asked for a foreign key says where the
+ * key is. That command was not done there, and is sent on. Nothing else is ever sent again.
  */
 import type { Redis } from 'ioredis'
 import { errorText } from '../../ports/errors.ts'

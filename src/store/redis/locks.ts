@@ -1,6 +1,6 @@
 /**
- * The fast path on Redis: locks, copies, wake-ups. Every error, time-out, open breaker or reply that makes no sense means
- * "no Redis" and never "locked"; no method rejects. Losing all of it at any moment costs speed, never safety (P2).
+ * The fast path on Redis: locks, copies, wake-ups. Every error, timeout, open breaker or undecodable reply means "no Redis" and
+ * never "locked". No method rejects. Losing all of it at any moment costs speed, never safety (P2).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancel } from '../../ports/clock.ts'
@@ -54,7 +54,7 @@ export class RedisLocks implements LockStore {
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
   readonly mirror: RedisMirror | undefined
-  /** What of the way marks take, while it may be used. */
+  /** The part of the topology that marks use, while it may be used. */
   readonly #markTopology: MarkTopology = { available: () => this.available(), call: async (calling) => this.#topology.call(calling) }
   #broken = false
   #stranger = false
@@ -108,7 +108,7 @@ export class RedisLocks implements LockStore {
   async swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number): Promise<boolean> {
     const bytes = encodedWithin(value, this.#options.copies.bytesMax)
     const livesMs = value.kind === 'copy' ? Math.min(ttlMs, this.#options.copies.ttlMs) : ttlMs
-    // What may not stand here must not leave my lock behind either: others would wait for it in vain.
+    // A value that may not be stored must not leave the lock behind either: others would wait for it in vain.
     if (bytes === null || livesMs < 1) {
       await this.unlock(id, owner)
       return false
@@ -151,7 +151,7 @@ export class RedisLocks implements LockStore {
   available (): boolean { return !this.#closed && this.mirror?.open !== false && this.#topology.available() }
 
   async close (): Promise<void> {
-    // The last copies, for whoever asks elsewhere.
+    // The last copies, for requests at other gateways.
     const endsAtMs = performance.now() + (this.#options.commandTimeoutMs ?? COMMAND_MS_MAX)
     while (this.available() && !this.#topology.idle() && performance.now() < endsAtMs) await sleep(CLOSING_LOOK_MS)
     this.#closed = true
@@ -160,7 +160,7 @@ export class RedisLocks implements LockStore {
     this.#topology.close()
   }
 
-  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
   async #push (write: Write): Promise<boolean> {
     return this.available() && this.#topology.write(write)
   }

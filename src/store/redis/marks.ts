@@ -17,7 +17,7 @@ import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
 import type { Topology } from './topology.ts'
 
-/** What of the way a mark takes. */
+/** The part of the topology that marks use. */
 export type MarkTopology = Pick<Topology, 'call' | 'available'>
 
 /**

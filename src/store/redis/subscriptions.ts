@@ -1,7 +1,7 @@
 /**
- * Wake-ups between processes: one channel per record that somebody here watches, on a connection of its own that is made
- * with the first watch. A wake-up is only a reason to look; one that is lost costs a waiter the rest of its polling
- * interval and nothing else. After every reconnect all watchers are woken, since theirs may have been lost meanwhile.
+ * Wake-ups between processes: one channel per watched record, on a connection of its own that is made with the first watch. A
+ * wake-up is only a reason to look. A lost one costs a waiter the rest of its polling interval. After every reconnect all
+ * watchers are woken, because wake-ups may have been lost meanwhile.
  */
 import type { Redis } from 'ioredis'
 import type { Cancel } from '../../ports/clock.ts'
@@ -19,7 +19,10 @@ export interface SubscriptionsOptions {
 /** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
 interface Watcher { readonly onWake: () => void, waits: boolean }
 
-/** `standing`: its subscription. The channel's own promise, gone with it: one for all would gather everybody who ever waited. */
+/**
+ * `subscribed` resolves when the channel is subscribed. Each channel has its own promise, which goes with it: a shared one
+ * would keep every past waiter.
+ */
 interface Channel { readonly watchers: Set<Watcher>, readonly subscribed: PromiseWithResolvers<void> }
 
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */

@@ -1,7 +1,7 @@
 /**
- * One SQLite file, opened and served on the thread that calls: a batch of calls is one transaction. WAL with
- * synchronous = FULL: a commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the
- * worker (worker.ts); never on the main thread of a gateway, where a commit would hold up every other request.
+ * One SQLite file, opened and served on the calling thread. A batch of calls is one transaction. WAL with synchronous = FULL: a
+ * commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the worker (worker.ts), never on
+ * a gateway's main thread, where a commit would delay every other request.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { FIRST_NAME } from '../../core/record/schemes.ts'
@@ -21,7 +21,7 @@ import type { Token } from '../../core/record/record.ts'
 import type { AuditEntry, Lapsed, OperatorResult } from '../../ports/records.ts'
 import type { Recovered } from '../../ports/inbox.ts'
 
-/** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
+/** The command line writes a row or two at a time. Another program holds the file for longer than this. */
 const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -65,9 +65,9 @@ export class Database {
   }
 
   /**
-   * One result per call, in their order. Throws Faulted: rejected (rolled back, one call's content) or unavailable, which
-   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log. `believedMs`: by more than
-   * this of the clock nothing is over.
+   * One result per call, in their order. Throws Faulted: rejected (rolled back, because of one call's content) or unavailable.
+   * Unavailable is in doubt only if the commit itself failed, because its frames may be in the log. `believedMs`: nothing later
+   * than this is over.
    */
   run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
     for (const each of [this.#records, this.#marks, this.#inbox]) each.believedMs = believedMs
@@ -161,7 +161,7 @@ export class Database {
     }
   }
 
-  /** The lock file says that no other gateway lives here, so no owner of a claimed row does: nobody waits out their leases. */
+  /** The lock file proves that no other gateway lives here, so no owner of a claimed row does. Their leases end at once. */
   #endTheDead (nowMs: number): WhatTheDeadHad {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)

@@ -1,6 +1,6 @@
 /**
- * The inbox of one SQLite connection, inside the transaction that the worker holds: nobody else writes meanwhile, so that
- * whose turn it is (`due_at` of a group's message) is set together with what made it so.
+ * The inbox of one SQLite connection, inside the worker's transaction. It is the only writer, so a group's turn (`due_at` of
+ * its message) is set together with its cause.
  */
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import { errorOfRetried } from '../../core/inbox/row.ts'
@@ -51,7 +51,7 @@ const ALL = -1
 const DEAD_FOR_MS = 3_600_000
 
 export class InboxTable {
-  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  /** How far the clock is trusted: nothing later than this is over. Unix milliseconds. */
   believedMs = Infinity
   /** At most thirty-two statements differ by filter; the others are constants. */
   readonly #prepare: (text: string) => StatementSync
@@ -99,7 +99,7 @@ export class InboxTable {
     return null
   }
 
-  /** No other gateway lives here: whoever delivered is dead, and nobody waits out its lease. */
+  /** No other gateway lives here. All workers are dead, so their leases end at once. */
   endWorkers (nowMs: number): Recovered {
     this.#prepare(noOne).run()
     return this.recover(ALL, nowMs)
@@ -186,7 +186,7 @@ export class InboxTable {
     return Math.min(nowMs, this.believedMs)
   }
 
-  /** What stands there, and counts: what is past makes room. */
+  /** The message under this id that is not past. */
   #live (id: Buffer, nowMs: number): Columns | null {
     const found = this.#prepare(find).get(id)
     return found === undefined || isPast(found, this.#over(nowMs)) ? null : found
@@ -232,8 +232,8 @@ export class InboxTable {
   }
 
   /**
-   * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps
-   * them, for an operator's retry.
+   * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is
+   * given up keeps them for an operator's retry.
    */
   #write (
     columns: Columns,
@@ -269,7 +269,7 @@ export class InboxTable {
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
-  /** The first open one of its group is due, if it waits for its turn; one that was called before it waits anew. */
+  /** The first open message of its group is due if it waits for its turn. A later one that was called before it waits anew. */
   #call (group: SQLOutputValue | undefined, nowMs: number): void {
     if (group === null || group === undefined) return
     const first = this.#prepare(firstOf).get(group)

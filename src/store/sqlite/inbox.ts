@@ -1,4 +1,4 @@
-/** The inbox in the embedded store, as the gateway's thread has it: what a message is on the wire, and which lane it takes. */
+/** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'

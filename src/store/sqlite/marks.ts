@@ -1,4 +1,4 @@
-/** Marks of mode drop in the embedded store: the table as the worker has it, and the port as the gateway's thread does. */
+/** Marks of mode drop in the embedded store: the table on the worker's thread, and the port on the gateway's. */
 import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite'
 import type { Identity } from '../../core/record/record-id.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
@@ -6,9 +6,9 @@ import type { MarkCall } from './worker-protocol.ts'
 
 type MarkOf<Op extends MarkCall['op']> = Extract<MarkCall, { readonly op: Op }>
 
-/** Inside the transaction that the worker holds; nobody else writes meanwhile. */
+/** Inside the worker's transaction: it is the only writer. */
 export class MarkTable {
-  /** What is believed of the clock: no mark is over by more than this. Unix milliseconds. */
+  /** How far the clock is trusted: no mark later than this is over. Unix milliseconds. */
   believedMs = Infinity
   readonly #find: StatementSync
   readonly #put: StatementSync

@@ -1,7 +1,7 @@
 /**
- * The main thread's end of the worker: batches out, results back by number. When the worker ends unasked, everything
- * under way is in doubt and everything later fails at once; it is never started again behind the store's back, because
- * what was in doubt must be told first.
+ * The main thread's end of the worker: batches out, results back by number. If the worker ends unasked, everything in flight is
+ * in doubt and later calls fail at once. It is never restarted behind the store's back, because what was in doubt must be
+ * reported first.
  */
 import { Worker } from 'node:worker_threads'
 import { StoreUnavailable } from '../../ports/errors.ts'
