@@ -1,6 +1,7 @@
 /**
- * What the gateway's role must be allowed in its schema. A role that lacks a right would claim and then not settle, or answer 503
- * to everybody, so a gateway looks before it serves, and again when there is a reason to. The SQL that mends it is the answer.
+ * The rights that the gateway's role needs in its schema. A role that lacks one would claim and then not settle, or answer 503
+ * to every request. So a gateway checks before it serves, and again when there is a reason. The result is the SQL that grants
+ * what is missing.
  */
 import { escapeIdentifier } from 'pg'
 import { LacksRights } from '../../ports/errors.ts'

@@ -1,7 +1,7 @@
 /**
- * Wake-ups of the inbox's workers by LISTEN and NOTIFY, on one connection of their own beside every pool, which is made with
- * the first watch. Behind a pooler that lends out sessions nobody can listen: a session that is not this connection's own is
- * found before anything is asked of it, and only polling remains. So it does while the connection is away.
+ * Wake-ups of the inbox's workers by LISTEN and NOTIFY, on one connection beside every pool. It is made with the first watch.
+ * Behind a pooler that shares sessions, listening is impossible. A shared session is detected first, and then only polling
+ * remains. The same holds while the connection is down.
  */
 import { randomBytes } from 'node:crypto'
 import { Client, escapeIdentifier, type ClientConfig } from 'pg'
@@ -38,7 +38,7 @@ const NAME_BYTES = 8
 const BACKEND = `${UNBALANCED} select pg_catalog.pg_backend_pid() as pid`
 const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
 
-/** Whoever speaks for the server here has another number for this session than the server itself: it is not ours alone. */
+/** A pooler answers here: its number for this session differs from the server's, so the session is shared. */
 class SharedSession extends Error {}
 
 export class PostgresSubscriptions implements InboxSubscriptions {
@@ -63,8 +63,8 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   }
 
   /**
-   * On this connection and in a transaction of its own: all who notify wait for one another at their commits (a lock of
-   * the whole server's), and no acceptance may.
+   * On this connection and in a transaction of its own. Notifying transactions wait for one another at their commits (a lock of
+   * the whole server), and no acceptance may wait for that.
    */
   wake (): void {
     if (!this.#listening) return
@@ -119,7 +119,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     this.#loggedShared = false
     this.#listening = true
     this.#later(CHECK_EVERY_MS, () => { void this.#check(client) })
-    // What was said before is said to nobody again.
+    // Wake-ups before this were lost.
     this.#wakeAll()
   }
 
@@ -132,7 +132,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     }
   }
 
-  /** However many want it meanwhile, one more word is said after the one that is under way. */
+  /** However many callers wake meanwhile, one more notification follows the one in flight. */
   async #notify (client: Client): Promise<void> {
     this.#notifying = true
     try {

@@ -1,6 +1,6 @@
 /**
- * One server that is asked for locks and writes: its connection, its breaker, its batches. Every error, time-out, open
- * breaker or reply that makes no sense is "no Redis"; no method rejects. Knows of other servers only what this one says.
+ * One Redis server: its connection, its breaker, its batches. Every error, timeout, open breaker or undecodable reply is "no
+ * Redis". No method rejects. It knows other servers only from what this one says.
  */
 import { ReplyError } from 'ioredis'
 import type { Redis } from 'ioredis'
@@ -120,7 +120,7 @@ export class Server {
     return this.available() ? this.#locks.push(locking).catch(() => undefined) : Promise.resolve(undefined)
   }
 
-  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
   write (write: Write): Promise<boolean | Elsewhere> {
     return this.available() ? this.#writes.push(write).catch(() => false) : Promise.resolve(false)
   }
@@ -151,7 +151,7 @@ export class Server {
   }
 
   async #lock (all: readonly Locking[]): Promise<Found[]> {
-    // Who has waited as long as for an answer goes on without one (P2): the arbiter is waiting.
+    // A lock that has waited as long as a command may take goes on without Redis (P2): the arbiter is waiting.
     const since = performance.now() - this.#options.commandTimeoutMs
     const lockings = all.filter(({ askedAtMs }) => askedAtMs >= since)
     if (lockings.length === 0) return all.map(() => undefined)
@@ -207,7 +207,10 @@ export class Server {
     }
   }
 
-  /** Everything that a request will ask: a server that is read-only or full, or a user who lacks a right, answers every PING. */
+  /**
+   * Does everything that a request will need. A server that is read-only or full answers every PING, and so does one whose user
+   * lacks a right.
+   */
   async #rehearse (): Promise<void> {
     const { batches, probeKey } = this.#options
     const key = probeKey()

@@ -53,16 +53,16 @@ export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
   readonly dataDir: string
   /**
-   * true: a gateway; the directory is made and held, and what a dead process had claimed becomes indeterminate. false:
-   * the command line.
+   * true: a gateway. The directory is made and held, and claims of a dead process become indeterminate. false: the command
+   * line.
    */
   readonly exclusive: boolean
-  /** Unix milliseconds; leases and expiry count on it. The process's wall clock unless given. */
+  /** Unix milliseconds. Leases and expiry count on it. Absent: the process's wall clock. */
   readonly nowMs?: () => number
-  /** How far that clock is believed. null, or absent: as it is. */
+  /** How far that clock is trusted. null, or absent: without a limit. */
   readonly believedMs?: () => number | null
   readonly meter?: Pick<Meter, 'store'>
-  /** The scheme (core/record/schemes.ts) that a gateway chooses while nothing is claimed yet. Absent: the first one there was. */
+  /** The scheme (core/record/schemes.ts) that a gateway chooses while nothing is claimed yet. Absent: the first scheme. */
   readonly scheme?: string
 }
 
@@ -72,15 +72,15 @@ type ClaimCall = Extract<Call, { op: 'insert' | 'take' | 'confirm' }>
 type SettleCall = Extract<Call, { op: 'settle' | 'settleLost' }>
 type LookCall = Extract<Call, { op: 'look' }>
 
-/** Calls in one transaction: past some dozens the commit's fsync is no longer what it costs, and a settle waits behind it. */
+/** Calls in one transaction. Beyond some dozens the commit's fsync no longer dominates, and a settle waits behind it. */
 const BATCH_MAX = 128
-/** The worker does one at a time anyway; a second one that waits there was not faster (same measurement) and combines less. */
+/** The worker does one at a time. A second batch that waits there was not faster (same measurement) and combines less. */
 const BATCHES_MAX = 1
 /** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
 const QUEUE_MAX = 20_000
 /** Answers in one transaction; a larger one travels alone. Keeps a batch of settles within a few milliseconds. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024
-/** Calls that are not combined: renewals, the sweeper's, operators'. A handful at a time unless somebody loops. */
+/** Calls that are not combined: renewals, the sweeper's, operators'. There are a handful at a time, unless a caller loops. */
 const SINGLE_MAX = 256
 
 /** Rejects with StartError, one sentence that says what to do. */
@@ -103,11 +103,11 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
 export class SqliteStore implements RecordStore {
   readonly name = 'sqlite'
   readonly installation: string
-  /** A sentence for the log: who else may get at its directory; null: nobody. */
+  /** A sentence for the log: other users who may read the directory. null: none. */
   readonly remark: string | null
-  /** Records that a dead process had claimed and that are indeterminate since this start. */
+  /** Records that a dead process had claimed. They are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
-  /** Messages that it was delivering. */
+  /** Messages that a dead process was delivering. */
   readonly recoveredAtStart: Recovered
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
@@ -173,7 +173,7 @@ export class SqliteStore implements RecordStore {
     })
   }
 
-  /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */
+  /** The worker is gone, and nothing can be stored until the process is restarted. null: it is there. */
   get failure (): Error | null { return this.#closing === null ? this.#worker.ended : null }
 
   insert (claim: Claim): Promise<ClaimResult> {
@@ -220,7 +220,7 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'renew', tokens })
   }
 
-  /** One process, one thread that writes: an order waits behind nothing but its own writes. */
+  /** One process, one writing thread: an order waits only behind its own writes. */
   async lapse ({ ids, running, limit, still }: LapseOrder): Promise<Lapsed[]> {
     return still() ? this.#single({ op: 'lapse', order: { ids, running, limit } }) : []
   }
@@ -279,7 +279,7 @@ export class SqliteStore implements RecordStore {
       queueMax: QUEUE_MAX,
       batchBytesMax: BATCH_BYTES_MAX,
       ...(bytesOf === undefined ? {} : { bytesOf }),
-      // Only content is one item's own fault; a full disk would refuse the next one too.
+      // Only content is the fault of one item. A full disk would refuse the next one too.
       provenRolledBack: (error) => error instanceof StoreRejected
     })
   }
