@@ -3,7 +3,8 @@
  * assumptions that are all named here. Prints the tables of the pages that PAGES names; `-- --write` puts them there.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { CLAIM_CONNECTIONS, SETTLE_CONNECTIONS } from '../src/store/postgres/records.ts'
+import { CLAIM_CONNECTIONS } from '../src/store/postgres/claim-batches.ts'
+import { SETTLE_CONNECTIONS } from '../src/store/postgres/settle-batches.ts'
 import type { GrowthResult } from './growth/run.ts'
 import type { Cell } from './growth/sizes.ts'
 import type { BenchResult } from './report.ts'

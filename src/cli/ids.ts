@@ -7,7 +7,7 @@ import { keysOf, newestSchemeName, NEWEST_RULES, schemeNames, SECRET_BYTES_MIN }
 import { StartError } from '../ports/errors.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
-import { reportSchemesOf, switchSchemeOf } from '../store/postgres/schemes.ts'
+import { reportSchemesOf, switchSchemeOf } from '../store/postgres/scheme-switch.ts'
 import { reportSchemesIn, switchSchemeIn } from '../store/sqlite/schemes.ts'
 import { makeSecret, readSecret, secretFile } from '../store/sqlite/secret.ts'
 import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'

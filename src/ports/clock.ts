@@ -1,11 +1,11 @@
-/** Time and chance. */
+/** Time and randomness. */
 export interface Clock {
-  /** Never goes backwards; origin arbitrary. All deadlines of the gateway count on it. */
+  /** Never goes backwards. Its origin is arbitrary. All deadlines of the gateway count on it. */
   monotonicMs: () => number
   /** Milliseconds since the Unix epoch. For people and for headers, never for leases. */
   wallMs: () => number
   /**
-   * Milliseconds since the machine was started, also those in which it slept. The arbiter's time is held against it
+   * Milliseconds since the machine was started, including the time in which it slept. The arbiter's time is checked against it
    * (core/protocol/arbiter-time.ts).
    */
   bootMs: () => number

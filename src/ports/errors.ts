@@ -1,5 +1,5 @@
 /**
- * Faults of the world, as errors with a code and a cause. Expected outcomes are values (gateway/shared/outcome.ts,
+ * Faults of other systems, as errors with a code and a cause. Expected outcomes are values (gateway/shared/outcome.ts,
  * core/protocol/problems.ts), never errors.
  */
 
@@ -7,11 +7,11 @@
 export class StoreUnavailable extends Error {
   readonly code = 'ONCEWAY_STORE_UNAVAILABLE'
   /**
-   * true: the statement may have been applied, or may yet be (reply lost, time-out, connection broken).
-   * false: it certainly was not and never will be (refused, rolled back, never sent).
+   * true: the statement may have been applied, or may be applied later (reply lost, timeout, connection broken).
+   * false: it was not applied and never will be (refused, rolled back, never sent).
    */
   readonly inDoubt: boolean
-  /** The store itself said no (a lock time-out, a deadlock): it is there, and nothing was written. */
+  /** The store itself refused (a lock timeout, a deadlock). It can be reached, and nothing was written. */
   readonly answered: boolean
   readonly store: string
 
@@ -26,7 +26,7 @@ export class StoreUnavailable extends Error {
   }
 }
 
-/** The store refused a write for its content (SQLSTATE classes 22, 23, 54 and their like): trying again cannot help (P7). */
+/** The store refused a write for its content (SQLSTATE classes 22, 23, 54 and the like). A retry cannot help (P7). */
 export class StoreRejected extends Error {
   readonly code = 'ONCEWAY_STORE_REJECTED'
   readonly store: string
@@ -38,18 +38,18 @@ export class StoreRejected extends Error {
   }
 }
 
-/** A queue of ours is at its bound; nothing was sent to the store. */
+/** A queue of this process is full. Nothing was sent to the store. */
 export class StoreOverloaded extends Error {
   readonly code = 'ONCEWAY_STORE_OVERLOADED'
 
-  constructor (lane: string) {
-    super(`${lane}: queue is full`)
+  constructor (queue: string) {
+    super(`${queue}: queue is full`)
     this.name = 'StoreOverloaded'
   }
 }
 
 /**
- * onceway cannot start or a command cannot be carried out. `message` is one sentence for a person, with what to do.
+ * onceway cannot start, or a command cannot be carried out. `message` is one sentence for a person and says what to do.
  * `exitCode`: 1 runtime, 2 usage or configuration.
  */
 export class StartError extends Error {
@@ -64,15 +64,15 @@ export class StartError extends Error {
 }
 
 /**
- * The store's clock says an earlier time than it has said before: whoever begins to serve by it would keep records for
- * too short a time, or too long.
+ * The store's clock shows an earlier time than before. A gateway that served by it would keep records for too short a time, or
+ * too long.
  */
 export class EarlierTime extends StartError {}
 
-/** The gateway's role lacks rights in the database. Somebody can grant them while the gateway waits: then it serves. */
+/** The gateway's role lacks rights in the database. An operator can grant them while the gateway waits. Then it serves. */
 export class LacksRights extends StartError {}
 
-/** The gateway has not reached its database yet. Whoever opens it says why (stores.ts); nobody else needs to. */
+/** The gateway has not reached its database yet. The opener (stores.ts) logs the reason, so nothing else needs to. */
 export class StoreNotOpened extends StoreUnavailable {
   constructor (store: string, operation: string) {
     super(store, operation, false, new Error('it is not opened yet'))
@@ -80,8 +80,8 @@ export class StoreNotOpened extends StoreUnavailable {
 }
 
 /**
- * Why something of the network failed, in a word or a sentence for people: its code where it has one. An AggregateError
- * (several addresses of one name) has no message.
+ * Why a network operation failed, for people: the error's code if it has one, else its message. An AggregateError (several
+ * addresses of one name) has no message.
  */
 export function causeOf (error: unknown): string {
   const innermost = error instanceof StoreUnavailable && error.cause !== undefined ? error.cause : error
@@ -89,12 +89,12 @@ export function causeOf (error: unknown): string {
   return typeof code === 'string' && /^E[A-Z_]+$/.test(code) ? code : message
 }
 
-/** The message of whatever was thrown. */
+/** The message of any thrown value. */
 export function errorText (error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The same with its stack, for faults of our own. */
+/** The same with its stack, for faults of this program. */
 export function errorStack (error: unknown): string {
   return error instanceof Error ? error.stack ?? error.message : String(error)
 }

@@ -1,34 +1,34 @@
-/** The fast path: what Redis holds. It saves round trips, and decides nothing. */
+/** The fast path: locks, copies and wake-ups in Redis. It saves round trips, and decides nothing. */
 import type { Answer, Fingerprint } from '../core/record/record.ts'
 import type { Cancel } from './clock.ts'
 
 export interface Lock {
   readonly owner: Buffer
   readonly fingerprint: Fingerprint
-  /** Wall clock of the locker. */
+  /** Wall clock of the gateway that locked. */
   readonly lockedAtMs: number
-  /** The claim under this owner was acknowledged, as this attempt: if there is no row, it is lost. Absent: nobody says so. */
+  /** The attempt of this owner's acknowledged claim. If the row is missing, the database has lost it. Absent: unknown. */
   readonly attempt?: number
 }
 
-/** A settled answer, or (consumed) the fact that there is none to give. */
+/** A settled answer. `consumed`: there is no answer to give. */
 export interface Copy {
   readonly state: 'completed' | 'consumed'
   readonly attempt: number
   readonly fingerprint: Fingerprint
   readonly answer: Answer
-  /** Wall clock; one lease before the row's end, which is what clients are told (Idempotency-Expires). */
+  /** Wall clock, one lease before the row's end. Clients get this time (Idempotency-Expires). */
   readonly expiresAtMs: number
-  /** The row's lease, whatever the route's is where it is read: a delete waits for two of these (P10). */
+  /** The row's lease, whatever lease the reader's route has. A delete waits for two of these (P10). */
   readonly leaseMs: number
-  /** Of the installation, as it was known before the statement that this was read from was sent. */
+  /** The generation of the installation, as known before the statement that read the answer was sent. */
   readonly generation: number
 }
 
-/** What a settled row says to everybody else. */
+/** What a settled row tells other processes. */
 export type SettledAnswer = Omit<Copy, 'expiresAtMs' | 'generation'>
 
-/** An answer that the arbiter has not taken yet (E6): never replayed before it is settled by its owner and attempt. */
+/** An answer that the arbiter has not taken yet (E6). It is never replayed before it is settled under its owner and attempt. */
 export interface UnsettledCopy {
   readonly owner: Buffer
   readonly attempt: number
@@ -39,12 +39,12 @@ export interface UnsettledCopy {
 
 export type LockResult =
   | { readonly kind: 'locked' }
-  /** My own token stands there already: a lost reply. */
+  /** The caller's own token is there: the reply to an earlier call was lost. */
   | { readonly kind: 'mine' }
   | { readonly kind: 'lock', readonly lock: Lock }
   | { readonly kind: 'copy', readonly copy: Copy }
   | { readonly kind: 'unsettled', readonly copy: UnsettledCopy }
-  /** No Redis: an error, a time-out, an open breaker, an ambiguous or undecodable reply. Never "locked". */
+  /** No Redis: an error, a timeout, an open breaker, an ambiguous or undecodable reply. Never means "locked". */
   | { readonly kind: 'unavailable' }
 
 export type LockValue =
@@ -55,34 +55,41 @@ export type LockValue =
 /** The last beat of a gateway that its database has acknowledged. */
 export interface Beat { readonly gateway: Buffer, readonly beat: number }
 
-/** What tells this database's gateways from those of a copy of it that uses the same Redis. Fed by the heartbeat; never rejects. */
+/** Detects a copy of the database whose gateways use the same Redis. The heartbeat calls it. Never rejects. */
 export interface Mirror {
-  /** Whose beats stand there besides `self`'s. Asked before the database is asked for them. */
+  /** The gateways, besides `self`, whose beats are in Redis. Called before the database is asked for their beats. */
   look: (self: Buffer) => Promise<readonly Buffer[]>
-  /** `known`: what the database has of those whom the last look has found. true: look again at once. */
+  /** `known`: the database's beats of the gateways that the last look found. true: look again at once. */
   show: (mine: Beat, known: ReadonlyArray<number | null>) => Promise<boolean>
 }
 
 /**
- * Redis, or nothing. Losing it costs speed and never safety: no method rejects, and none is needed for correctness.
- * A value is replaced or deleted only by the token that stands there; absent is not mine (P10).
+ * Redis, or nothing. Losing it costs speed and never safety.
+ *
+ * A driver guarantees:
+ *
+ * - No method rejects, and none is needed for correctness.
+ * - A value is replaced or deleted only with the token in it. An absent value belongs to no caller (P10).
  */
 export interface LockStore {
   readonly name: 'none' | 'memory' | 'redis'
-  /** Absent: nobody else can have come by this store. */
+  /** Absent: no copy of the database can use this store. */
   readonly mirror?: Mirror | undefined
   lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
   renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
-  /** Replace my lock (or my unsettled copy). false: nothing of mine stood there. */
+  /** Replaces the caller's lock (or its unsettled copy). false: the caller had no value there. */
   swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => Promise<boolean>
   unlock: (id: Buffer, owner: Buffer) => Promise<void>
-  /** Delete the copy that stands there, if it is of this generation. */
+  /** Deletes the copy, if it is of this generation. */
   clear: (id: Buffer, generation: number) => Promise<void>
-  /** Delete whatever stands there (operator's delete). false: Redis could not be told. */
+  /** Deletes any value (operator's delete). false: Redis could not be reached. */
   forget: (id: Buffer) => Promise<boolean>
-  /** Tell everybody who watches this record to look. */
+  /** Wakes every watcher of this record. */
   wake: (id: Buffer) => void
-  /** Resolves when the subscription stands (or cannot be had: then only polling remains). Subscribe, then look, then wait. */
+  /**
+   * Resolves when the subscription is active. If there is no subscription, it resolves too, and only polling remains.
+   * Subscribe, then look, then wait.
+   */
   watch: (id: Buffer, onWake: () => void) => Promise<Cancel>
   /** false while the breaker is open or there is no Redis. */
   available: () => boolean

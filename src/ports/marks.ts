@@ -1,15 +1,15 @@
-/** Marks of mode drop. */
+/** The port of marks (mode drop). */
 import type { DropPolicy } from '../core/policy/policy.ts'
 import type { Identity } from '../core/record/record-id.ts'
 
 export type MarkResult =
-  /** Nothing stood there (or my own, whose reply was lost): it stands now under my token. */
+  /** There was no mark, or it was the caller's own and the reply was lost. There is one now, under the caller's token. */
   | 'marked'
-  /** Somebody forwards it just now. */
+  /** Another request with this event is being forwarded. */
   | 'running'
-  /** It was forwarded within the window. */
+  /** The event was forwarded within the window. */
   | 'done'
-  /** Nothing was written: as {@link Moved}. */
+  /** Nothing was written, as with Moved (records.ts). */
   | 'moved'
 
 export interface Marking extends Identity {
@@ -18,35 +18,47 @@ export interface Marking extends Identity {
   readonly keepMs: number
 }
 
-/** Of a mark whose event has gone through. */
+/** The end of a mark whose event was forwarded. */
 export type MarkEnding = Omit<Marking, 'as'>
 
 /**
- * Which events have gone through of late: at most one mark for each record id, with an end. Times count on the store's own
- * clock.
+ * Which events were forwarded lately: at most one mark per record id, with an end. Times count on the store's own clock.
  *
- * A driver guarantees: of all that mark one id at the same moment exactly one is told 'marked', and nobody else until that mark
- * is removed or over. It is removed by nobody but its own token. Rejections are {@link StoreUnavailable} (`inDoubt`: it may have
- * been applied, or may yet be) and StoreOverloaded (no room: nothing was written). A filter is weaker: it knows no `running`, so
- * that all who come before the first is done are told 'marked', and at its error rate an id that never came is told 'done'.
- * A store that cannot ask the database which scheme claims knows a lesser one by what a greater has left here, at the latest under
- * the earlier id of the same event: that is told 'moved', or (a filter) 'done'.
+ * A driver guarantees:
+ *
+ * - Of all callers that mark one id at the same moment, exactly one gets 'marked'. No other gets it until that mark is removed
+ *   or over.
+ * - A mark is removed only with its own token.
+ * - Rejections are StoreUnavailable (`inDoubt`: it may have been applied, or may be later) and StoreOverloaded (no room,
+ *   nothing was written).
+ *
+ * A filter guarantees less. It knows no `running`, so all callers before the first `done` get 'marked'. At its error rate a new
+ * id gets 'done'.
+ *
+ * Some stores cannot ask the database which scheme claims. They know an outdated scheme by what a newer one has left here, at
+ * the latest under the earlier id of the same event. The caller then gets 'moved', or 'done' from a filter.
  */
 export interface MarkStore {
   readonly name: 'memory' | 'sqlite' | 'postgres' | 'redis' | 'bloom'
   mark: (marking: Marking) => Promise<MarkResult>
-  /** A mark stands there that lives, or (a filter) may. */
+  /** A mark exists that is not over. A filter: may exist. */
   stands: (id: Buffer) => Promise<boolean>
-  /** It has gone through. Whatever stands there, and whichever scheme claims, this is as true: it replaces another's mark too. */
+  /**
+   * The event was forwarded. This is true whatever mark exists and whichever scheme claims, so it also replaces another
+   * caller's mark.
+   */
   done: (ending: MarkEnding) => Promise<void>
-  /** Nothing under this token stands there any more, if it was this one's. false: this store cannot take a mark back. */
+  /** Afterwards there is no mark under this token. false: this store cannot take a mark back. */
   remove: (id: Buffer, token: Buffer) => Promise<boolean>
 }
 
 /** All stores of marks of a process. */
 export interface Marks {
-  /** This route's. The same one for as long as its policy stands; a reload that changes the policy may begin with an empty one. */
+  /**
+   * The store of this route. It stays the same while the route's policy does. A reload that changes the policy may begin with
+   * an empty one.
+   */
   of: (route: string, policy: DropPolicy) => MarkStore
-  /** Deletes what is over in the database, at most `limit`. Returns how many. */
+  /** Deletes marks in the database that are over, at most `limit`. Returns how many. */
   sweep: (limit: number) => Promise<number>
 }

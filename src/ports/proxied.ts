@@ -1,6 +1,6 @@
 /**
- * A port in front of another of its kind. Methods are looked up when they are called, so a method that a port gets needs
- * no line here, nor in any proxy. Properties are given by name: whether one is there must be known before any call.
+ * A port that forwards to another port of its kind. Methods are looked up by name at each call, so new methods of a port need
+ * no line here. Properties are listed by name, because their presence must be known before any call.
  */
 type Method = (...args: never[]) => unknown
 
@@ -8,10 +8,10 @@ export type MethodOf<Port> = { [Name in keyof Port]-?: NonNullable<Port[Name]> e
 
 export type PropertiesOf<Port> = { readonly [Name in keyof Port as NonNullable<Port[Name]> extends Method ? never : Name]-?: Port[Name] }
 
-/** `on` makes the call of `method` on whichever port it gets. */
+/** `on` calls `method` on the port that it is given. */
 type Call<Port> = (method: MethodOf<Port>, on: (port: Port) => unknown) => unknown
 
-/** What `call` returns goes to the caller, so it must be what the method returns: a promise, where that is one. */
+/** The caller gets what `call` returns. So `call` must return what the method returns, a promise if the method does. */
 export function proxied<Port extends object> (properties: PropertiesOf<Port>, call: Call<Port>): Port {
   const methods = new Map<string, unknown>()
   return new Proxy(properties, {

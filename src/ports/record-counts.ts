@@ -1,25 +1,25 @@
-/** The seam of how many records each caller has, types only: part of ports.ts, which has their names too. */
+/** The port of record counts: how many records each caller has. Types only. */
 
 export interface RecordCount {
   readonly route: string
-  /** A digest: whose they are is not to be read from it. */
+  /** A digest, so that it does not reveal the caller. */
   readonly who: Buffer
-  /** What has come to it, or (below zero) was given back. 0: only the total is asked for. */
+  /** How many records were added, or (below zero) given back. 0: only ask for the total. */
   readonly records: number
-  /** For so long they count (`retention` of the route). */
+  /** How long they count: the route's `retention`. */
   readonly keepMs: number
 }
 
 /**
- * Counts records by route and by whom they are, until they end. Counted in steps of time (core/record/counts.ts), beside the
- * records and not with them: a bound that may be passed by a little, that no claim waits for.
+ * Counts records per route and caller, until they end. The count is kept in steps of time (core/record/counts.ts), beside the
+ * records and not with them. So the bound may be exceeded by a little, and no claim waits for it.
  */
 export interface RecordCounts {
   /**
-   * Adds to them, and says of each in turn how many there are that have not ended, 0 at least. No route has the same `who` twice. In doubt,
-   * it may have been added; added again it counts twice. @throws StoreUnavailable
+   * Adds the counts. Returns for each, in order, how many records have not ended, at least 0. The same `who` occurs once per
+   * route. In doubt the counts may have been added, and a retry counts twice. @throws StoreUnavailable
    */
   add: (counts: readonly RecordCount[]) => Promise<number[]>
-  /** Of what has ended, so many at most. */
+  /** Deletes counts that have ended, at most `limit`. */
   sweep: (limit: number) => Promise<number>
 }

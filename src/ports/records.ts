@@ -1,4 +1,4 @@
-/** The arbiter: the database that decides about records. */
+/** The port of the arbiter: the database that decides about records. */
 import type { MessageDetail } from '../core/inbox/message.ts'
 import type { ProbeProgress, ProbeNote } from '../core/probe/probe.ts'
 import type { TimeReport } from '../core/protocol/arbiter-time.ts'
@@ -7,19 +7,22 @@ import type { Schemes } from '../core/record/schemes.ts'
 import type { Unresolved } from './telemetry.ts'
 
 export type ClaimResult =
-  /** The commit is acknowledged: the row says claimed, this owner, this attempt. */
+  /** The commit is acknowledged. The row is claimed by this owner, with this attempt. */
   | { readonly kind: 'won', readonly attempt: number }
-  /** Somebody's row stands there. */
+  /** Another owner's row exists. */
   | { readonly kind: 'seen', readonly row: Row }
-  | MessageStands
+  | MessageExists
   | Moved
 
-export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageStands | Moved
+export type TakeResult = { readonly kind: 'won', readonly attempt: number } | { readonly kind: 'lost' } | MessageExists | Moved
 
-/** Nothing was written: what this request asks for is in the inbox, as it stands there. */
-export interface MessageStands { readonly kind: 'message', readonly message: MessageDetail }
+/** Nothing was written. The request is already a message in the inbox. */
+export interface MessageExists { readonly kind: 'message', readonly message: MessageDetail }
 
-/** Nothing was written: another scheme claims by now, or something that lives stands under the earlier id. To be identified anew. */
+/**
+ * Nothing was written. Another scheme claims now, or a live record or message exists under the earlier id. The request must be
+ * identified anew.
+ */
 export interface Moved { readonly kind: 'moved' }
 
 export interface LostQuestion {
@@ -27,27 +30,27 @@ export interface LostQuestion {
   readonly lost: number
   readonly route: string
   readonly key: string
-  /** What is asked, by each of its algorithms. */
+  /** The fingerprint of the request, by each algorithm. */
   readonly fingerprints: readonly Fingerprint[]
 }
 
 export type SettleResult =
   /** Acknowledged. `keepLeftMs`: until the row may be swept. */
   | { readonly kind: 'settled', readonly keepLeftMs: number }
-  /** Nothing changed; the row as it stands, read afterwards on the same connection, or null if there is none. */
+  /** Nothing changed. `row` was read afterwards on the same connection. null: there is none. */
   | { readonly kind: 'refused', readonly row: Row | null }
 
 export type RenewResult = 'renewed' | 'skipped' | 'lost'
 
 export interface LapseOrder {
-  /** null: any record whose lease is over (the sweeper's order). */
+  /** null: any record whose lease is over (for the sweeper). */
   readonly ids: readonly Buffer[] | null
-  /** Owners of this process's own running executions: never lapsed by itself. */
+  /** Owners of this process's running executions. They are never lapsed. */
   readonly running: readonly Buffer[]
   readonly limit: number
   /**
-   * Asked when the store has been reached, right before the write: false, and nothing is lapsed. An order that has waited for
-   * an outage to end was given by somebody who could not know of it (E2b); the living had no chance to renew yet.
+   * Called when the store has been reached, right before the write. false: lapse nothing. An order that waited for the end of
+   * an outage may be outdated (E2b): living owners had no chance to renew yet.
    */
   readonly still: () => boolean
 }
@@ -64,7 +67,10 @@ export interface Resolution {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly by: 'operator' | 'probe'
-  /** Which asking said so; null: none. One that somebody has asked since frees nothing, nor one without a "not found" before it. */
+  /**
+   * The number of the probe that found this. null: no probe. A release needs two things: no later probe, and an earlier "not
+   * found".
+   */
   readonly tries: number | null
   readonly audit: AuditEntry
 }
@@ -82,7 +88,7 @@ export type OperatorResult =
 
 export interface RecordFilter {
   readonly id?: Buffer
-  /** Any of these: a key has one for each scheme (core/record/schemes.ts). */
+  /** Any of these key hashes: a key has one per scheme (core/record/schemes.ts). */
   readonly keyHashes?: readonly Buffer[]
   readonly route?: string
   readonly state?: RecordState
@@ -91,14 +97,14 @@ export interface RecordFilter {
 }
 
 export interface ProbeOrder {
-  /** Only records of these: who does not know a route cannot ask for it. */
+  /** Only records of these routes: those that the caller can probe. */
   readonly routes: readonly string[]
-  /** So long nobody else asks about what is handed out. */
+  /** For this long no other caller gets the same record. */
   readonly withinMs: number
   readonly limit: number
 }
 
-/** A record of unknown outcome that the upstream is to be asked about, by whom it was handed to. */
+/** A record of unknown outcome that this caller is to probe. */
 export interface DueProbe extends ProbeProgress {
   readonly token: Token
   readonly route: string
@@ -107,52 +113,56 @@ export interface DueProbe extends ProbeProgress {
 }
 
 export interface SignOfLife {
-  /** Drawn at the start of the process ({@link OWNER_BYTES} of them). */
+  /** Random bytes, drawn at the start of the process (as many as an owner has). */
   readonly gateway: Buffer
   /** For people. */
   readonly instance: string
-  /** Greater than that of every sign of this gateway before. */
+  /** Greater than the beat of every earlier sign of this gateway. */
   readonly beat: number
-  /** How far this gateway finds the store's clock ahead. */
+  /** By how much this gateway finds the store's clock ahead. */
   readonly aheadMs: number
-  /** Absent: it does not judge the store's time. */
+  /** Absent: the gateway does not judge the store's time. */
   readonly time?: TimeReport
-  /** Gateways whose beats are asked for with it. */
+  /** Gateways whose beats are read with it. */
   readonly others?: readonly Buffer[]
 }
 
-/** What the store says of itself with every sign of life. */
+/** What the store returns with every sign of life. */
 export interface Beaten {
-  /** The store's time, Unix milliseconds, read after the statement had begun and before it was answered. */
+  /** The store's time, Unix milliseconds. It was read after the statement began and before the reply. */
   readonly nowMs: number
-  /** Of the copies in Redis that may be believed. */
+  /** The generation of copies in Redis that are valid. */
   readonly generation: number
-  /** The number of the scheme that claims; absent: as it was. */
+  /** The number of the scheme that claims. Absent: unchanged. */
   readonly scheme?: number
-  /** How far the clock is ahead by somebody's word that still holds; 0: it is not. */
+  /** By how much the clock is ahead, as a gateway has found and the store still holds. 0: not ahead. */
   readonly aheadMs: number
-  /** How often an operator has said that the time is right. */
+  /** How often an operator has confirmed the time. */
   readonly confirmations: number
-  /** The store's time at which one said so last. null: nobody has. */
+  /** The store's time at the last confirmation. null: there was none. */
   readonly confirmedMs?: number | null
-  /** The last time that was right, where `aheadMs` is not 0. */
+  /** The last time that was right, if `aheadMs` is not 0. */
   readonly aheadAfterMs?: number | null
-  /** How far another gateway that lives finds the clock ahead, whoever else believes it. */
+  /** By how much another living gateway finds the clock ahead, even if no other gateway agrees. */
   readonly suspectedMs?: number
-  /** A gateway that trusted the time before the doubt began finds nothing wrong with it since. */
+  /** A gateway that trusted the time before the doubt began has found nothing wrong since. */
   readonly contradicted?: boolean
-  /** The beats of `others`, in their order; null: there was none. Absent: one process has this store. */
+  /** The beats of `others`, in their order. null: there was none. Absent: one process has this store. */
   readonly others?: ReadonlyArray<number | null>
 }
 
 /**
- * The arbiter: one durable row per record. Every write is one short transaction of its own; nothing is held around it.
+ * The arbiter: one durable row per record. Every write is one short transaction of its own. No transaction stays open around
+ * calls.
  *
- * A driver guarantees: a resolved promise means that the commit is acknowledged (or, for a read, that the row is
- * committed; a row that an answer would be given from, and a refusal, are as durable as what is acknowledged). A
- * rejection is {@link StoreUnavailable} (`inDoubt` says whether it may have been applied), StoreRejected (content) or
- * StoreOverloaded (never sent). Compare-and-set conditions are tested on the locked row in the writing statement (P5).
- * Calls of one kind may be combined into one statement; the order of two calls that are both under way is not defined.
+ * A driver guarantees:
+ *
+ * - A resolved write means that the commit is acknowledged. A resolved read means that the row is committed.
+ * - A row that an answer may be replayed from, and a refusal, are as durable as an acknowledged write.
+ * - A rejection is StoreUnavailable (`inDoubt`: it may have been applied), StoreRejected (content) or StoreOverloaded (never
+ *   sent).
+ * - Compare-and-set conditions are tested on the locked row, in the writing statement (P5).
+ * - Calls of one kind may be combined into one statement. The order of two calls in flight is not defined.
  */
 export interface RecordStore {
   readonly name: 'memory' | 'sqlite' | 'postgres'
@@ -160,71 +170,83 @@ export interface RecordStore {
   readonly installation: string
 
   /**
-   * Insert; if a row stands there, say which. Never takes. An own token that is found counts as `seen`. Where a message of the
-   * inbox stands under the id, nothing is inserted, taken or confirmed: one key is executed or accepted, whatever the routes of
-   * the gateways say. Tested in the writing statement, as acceptances test the records (inbox.ts). So is the claim's
-   * scheme, and what stands under its earlier id: whoever switches the scheme waits for the claims under way.
+   * Inserts the row. If a row exists, returns it. Never takes. The caller's own token, if found, counts as `seen`.
+   *
+   * If the inbox has a message under the id, nothing is inserted, taken or confirmed. So a key is executed or accepted, never
+   * both, whatever modes the gateways' routes have. The writing statement tests this, as acceptances test the records
+   * (inbox.ts). It also tests the claim's scheme, and the record and the message under its earlier id. A switch of the scheme
+   * waits for the claims in flight.
    */
   insert: (claim: Claim) => Promise<ClaimResult>
   /**
-   * Take a row that was seen as released, past, or (with `mayRetry`) indeterminate; compare-and-set on what was seen and
-   * on the state. A past row starts a new life with attempt 1, by the scheme that claims alone, else attempt + 1. What
-   * was asked is compared as it was seen: the claim's own fingerprint, which the row has from then on, may be of
+   * Takes a row that was seen as released, past, or (with `mayRetry`) indeterminate. Compare-and-set on what was seen and on
+   * the state.
+   *
+   * A past row starts a new life with attempt 1, and only under the scheme that claims. Any other row gets attempt + 1. The
+   * fingerprint is compared with the one that was seen. The claim's own fingerprint, which the row has afterwards, may be of
    * another algorithm.
    */
   take: (seen: Seen, claim: Claim, mayRetry: boolean) => Promise<TakeResult>
   /**
-   * After a claim (insert or take) in doubt: a write under the same token (P6). 'won' only if the row is claimed with
-   * this owner and that is acknowledged. If there is no row it is inserted with attempt 1.
+   * After a claim (insert or take) in doubt: a write under the same token (P6). Returns 'won' only if the row is claimed by
+   * this owner and that is acknowledged. If there is no row, it is inserted with attempt 1.
    */
   confirm: (claim: Claim) => Promise<ClaimResult>
   look: (id: Buffer) => Promise<Row | null>
   schemes: () => Promise<Schemes>
-  /** By which algorithms what is left of a lost scheme was fingerprinted, on a route. */
+  /** The algorithms of the fingerprints that remain from a lost scheme, on a route. */
   lostAlgorithms: (lost: number, route: string) => Promise<number[]>
   /**
-   * A record or message of a lost scheme that lives may be of this very request: it has its key as text, or, where the
-   * row has none, what was asked.
+   * true: a live record or message of a lost scheme may be of this request. It has the same key as text. If the row has no key
+   * text, it has the same fingerprint.
    */
   mayBeLost: (question: LostQuestion) => Promise<boolean>
-  /** Looks whether anything of the earlier scheme is left, where it is time to; if not, that scheme has ended. */
+  /** Ends the earlier scheme if nothing is left of it. Looks only when a look is due. */
   endEarlierScheme: () => Promise<void>
   /**
-   * In the order of `tokens`. 'skipped': the row is locked by somebody, or there is none: a failover lost it, nobody else has
-   * claimed it, and its owner goes on holding what it has (the lock in Redis) until it puts the outcome back. Try again: a locked
-   * row is waited for behind the call for as long as it is asked for, and no lapse takes it in the moment in which it is let go of.
-   * A connection of its own (P8).
+   * In the order of `tokens`.
+   *
+   * 'skipped': the row is locked, or there is none because a failover lost it. If it was lost, no other owner has claimed it.
+   * Its owner keeps its lock in Redis until it puts the outcome back. The caller tries again. The driver goes on waiting for a
+   * locked row while callers ask for it, and no lapse takes the row when the lock is released. Renewals have a connection of
+   * their own (P8).
    */
   renew: (tokens: readonly Token[]) => Promise<RenewResult[]>
-  /** Settle or release, compare-and-set on owner, attempt and state as protocol.md's table says. Never waits behind claims. */
+  /**
+   * Settles or releases. Compare-and-set on owner, attempt and state, as the table in protocol.md says. Never waits behind
+   * claims.
+   */
   settle: (settlement: Settlement) => Promise<SettleResult>
   /**
-   * The row vanished (a failover): insert the outcome, unless somebody else's row stands there (then refused). `ageMs`: since
-   * the claim. Refused too if somebody has resolved, released or deleted this record by hand since then: that row was swept.
+   * The row vanished (a failover): inserts the outcome. `ageMs`: since the claim. Refused if another row exists. Also refused
+   * if an operator or a probe has resolved, released or deleted this record since then, because that row was swept.
    */
   settleLost: (settlement: Settlement, claim: Claim, ageMs: number) => Promise<SettleResult>
-  /** claimed with the lease over -> indeterminate, kept as long as each row says. */
+  /** claimed with the lease over → indeterminate, kept as long as each row says. */
   lapse: (order: LapseOrder) => Promise<Lapsed[]>
-  /** Delete what is past, at most `limit` rows. */
+  /** Deletes expired rows, at most `limit`. */
   sweep: (limit: number) => Promise<Swept[]>
 
-  /** Indeterminate records whose question is due, longest due first, handed to the caller: an asking that dies is handed out again. */
+  /** Indeterminate records that are due for a probe, longest due first. If the prober dies, the record is handed out again. */
   takeProbes: (order: ProbeOrder) => Promise<DueProbe[]>
-  /** What an asking came to that settles nothing. false: the record has moved on, or somebody else has asked since. */
+  /** Notes a probe that settles nothing. false: the record has changed, or another probe has begun since. */
   noteProbe: (note: ProbeNote) => Promise<boolean>
   unresolved: () => Promise<Unresolved>
   list: (filter: RecordFilter) => Promise<RecordDetail[]>
   /**
-   * Operator or probe, only from indeterminate; releasing only after the row's quarantine. Writes the audit row in the
+   * By an operator or a probe, only from indeterminate. A release only after the row's quarantine. Writes the audit row in the
    * same transaction.
    */
   resolve: (resolution: Resolution) => Promise<OperatorResult>
-  /** Operator's delete of a settled record: expires in two leases of the row. Refused while claimed or indeterminate. Audited. */
+  /**
+   * Operator's delete of a settled record. It expires after two leases of the row. Refused while claimed or indeterminate.
+   * Audited.
+   */
   expire: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
 
   /**
-   * A sign of life: a small real write, so that its acknowledgement says that the store takes writes (E2b). Rejects when the
-   * store cannot serve.
+   * A sign of life: a small real write. Its acknowledgement proves that the store takes writes (E2b). Rejects if the store
+   * cannot serve.
    */
   beat: (sign: SignOfLife) => Promise<Beaten>
   close: () => Promise<void>

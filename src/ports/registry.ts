@@ -1,9 +1,9 @@
-/** The seam of what gateways tell each other of their routes, types only: part of ports.ts, which has their names too. */
+/** The port of the registry: which gateway serves which route, and how. Types only. */
 import type { Aspects } from '../core/protocol/aspects.ts'
 
 export interface RegisteredRoute {
   readonly route: string
-  /** It may send what comes for this route, under a claim. */
+  /** The gateway may execute requests of this route, under a claim. */
   readonly executes: boolean
   readonly policy: Aspects
 }
@@ -12,15 +12,18 @@ export interface Registering {
   readonly gateway: Buffer
   /** For people. */
   readonly instance: string
-  /** The names of the schemes that it can make ids by (core/record/schemes.ts). */
+  /** The names of the schemes whose ids it can make (core/record/schemes.ts). */
   readonly schemes: readonly string[]
-  /** All of them: what was registered before and is not among these is so no more. */
+  /** All routes of the gateway. Earlier registrations that are missing here are removed. */
   readonly routes: readonly RegisteredRoute[]
-  /** One of them executes that did not before: acceptances under way are waited for, so long at most. null: none does. */
+  /**
+   * Not null: one of the routes executes now and did not before. The call then waits for acceptances in flight, at most this
+   * long.
+   */
   readonly barrierMs: number | null
 }
 
-/** A route as another living gateway has it, where that is not as this one has it. */
+/** A route that another living gateway serves in a different way. */
 export interface DifferingRoute {
   readonly gateway: string
   readonly instance: string
@@ -29,20 +32,20 @@ export interface DifferingRoute {
 }
 
 /**
- * Which gateway executes which route, for as long as it lives: it has given a sign of life ({@link SignOfLife}) within
- * LIVES_MS (core/protocol/aspects.ts), or has registered within that.
+ * Which gateway executes which route. An entry lives while its gateway does: the last sign of life or registration is at most
+ * LIVES_MS old (core/protocol/aspects.ts).
  *
- * A driver guarantees: when `register` has resolved, every acceptance without a claim (inbox.ts) whose commit is not visible
- * to a statement that begins now is told 'contended' where one of these routes executes. Rejections are RecordStore's (ports.ts).
+ * A driver guarantees: once `register` has resolved, each acceptance without a claim (inbox.ts) is visible to the next
+ * statement, or gets 'contended' if one of these routes executes. Rejections are those of RecordStore (records.ts).
  */
 export interface Registry {
-  /** none: one process, whose claims and acceptances stand in one line; there is nobody to tell. */
+  /** none: one process has the store, so claims and acceptances are serial. */
   readonly name: 'none' | 'postgres'
   register: (order: Registering) => Promise<void>
-  /** false: this gateway's own registration is not there (any more). */
+  /** false: this gateway's registration is missing. */
   registered: (gateway: Buffer) => Promise<boolean>
-  /** What other gateways that live serve otherwise than this one, or beside it. */
+  /** What other living gateways serve differently from this one, or in addition. */
   differing: (gateway: Buffer) => Promise<DifferingRoute[]>
-  /** It sends nothing any more. */
+  /** The gateway sends nothing any more. */
   withdraw: (gateway: Buffer) => Promise<void>
 }

@@ -1,23 +1,23 @@
-/** The seams, too: what a gateway tells of itself, in numbers and in lines. Types only; telemetry/ is the one driver. */
+/** The ports of metrics and log lines. Types only; telemetry/ is the one driver. */
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
 import type { LogEvent } from './log-events.ts'
 
-/** Unresolved indeterminate records: how many, and how long the oldest has been so. */
+/** Unresolved indeterminate records: how many, and the age of the oldest. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
 
-/** Counters and timings; telemetry/metrics.ts declares the real ones. `ms` are milliseconds. */
+/** Counters and timings. telemetry/metrics.ts declares the metrics. `ms` are milliseconds. */
 export interface Meter {
   request: (route: string, outcome: string, ms: number) => void
-  /** These routes are guarded now: what is counted of each, and worth an alert, begins at 0. */
+  /** These routes are guarded now. Counters that alerts use begin at 0 for each. */
   guarded: (routes: readonly CountedRoute[]) => void
   keyless: (route: string) => void
   ignored: () => void
-  /** A request that meets this route as some servers would read it, not as it stands. */
+  /** A request that matches this route only as some servers would read its target. */
   alike: (route: string) => void
-  /** A request that the route's preset lets pass, and why. */
+  /** A request that the route's preset passes through, and why. */
   passed: (route: string, preset: string, why: string) => void
   upstream: (route: string, result: string, ms: number) => void
   store: (store: string, operation: string, ok: boolean, ms: number) => void
@@ -26,48 +26,47 @@ export interface Meter {
   leaseLost: (route: string) => void
   settleFenced: (route: string) => void
   settleRetried: (route: string) => void
-  /** An answer was given that the arbiter has not taken yet (E6). */
+  /** An answer was given before the arbiter has taken it (E6). */
   answeredUnsettled: (route: string) => void
   unsettledBytes: (delta: number) => void
   scopeSplit: (route: string) => void
   swept: (state: string, count: number) => void
   lapsed: (count: number) => void
   indeterminate: (route: string, stage: string) => void
-  /** The upstream was asked what became of a record, and what that came to. */
+  /** A probe of a record, and its result. */
   probed: (route: string, result: ProbeResult) => void
   unresolved: (unresolved: Unresolved) => void
-  /** What is in the inboxes, route by route. */
+  /** The number of messages in the inboxes, per route. */
   inbox: (depths: readonly Depth[]) => void
-  /** A signature that was checked: under which secret it was good, or why it was not. */
+  /** A checked signature: which secret it matched, or why it failed. */
   signature: (route: string, result: SignatureResult) => void
-  /** One delivery of a message, from its sending to the answer; null: how long it took went with its worker. */
+  /** One delivery of a message, from its sending to the answer. null: the time is unknown, because the worker died. */
   delivery: (route: string, result: DeliveryResult, ms: number | null) => void
-  /** How many deliveries a message took that is delivered, given up or held. */
+  /** How many deliveries a message took until it was delivered, given up or held. */
   deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void
-  /** This store is configured; asked whenever somebody looks: can it be used just now? */
+  /** This store is configured. `read` is called at each scrape: can the store be used now? */
   reaches: (store: string, read: () => boolean) => void
-  /** Which promise holds, as often as it was looked at. */
+  /** The current durability, at each check. */
   standing: (standing: ReportedDurability) => void
-  /** How far the arbiter's clock is found ahead, as often as it was read; 0: it is not. */
+  /** By how much the arbiter's clock is ahead, at each reading. 0: not ahead. */
   arbiterAhead: (aheadMs: number) => void
-  /** It was found to have stepped ahead. */
+  /** The arbiter's clock was found to have stepped ahead. */
   arbiterStepped: () => void
-  /** In how many routes living gateways differ, by what they differ in. */
+  /** Per aspect, the number of routes in which living gateways differ. */
   differing: (routes: ReadonlyMap<string, number>) => void
-  /** Turned away before it was looked at, because the process is at a limit. */
-  /** Turned away before anything was claimed: the limit is full, or this caller or peer has its share of it. */
+  /** Refused before anything was claimed: the limit is full, or this caller or peer has used its share. */
   shed: (limit: ShedLimit, by: Refusal) => void
   /**
-   * Whoever should have gone on has not, and its connection was ended: a client with its request, a client with its
-   * answer, an upstream, both ends of a tunnel.
+   * A connection was closed because its peer was silent: a client in its request, a client that reads its answer, an upstream,
+   * or both ends of a tunnel.
    */
   idled: (direction: IdleDirection) => void
-  /** What is held at the moment; asked whenever somebody looks. */
+  /** What is held at the moment. `read` is called at each scrape. */
   holds: (what: HeldKind, read: () => number) => void
 }
 
-/** A guarded route, and which of its counters it can come to. */
+/** A guarded route, and which of its counters may count. */
 export interface CountedRoute {
   readonly name: string
   readonly delivers?: boolean
@@ -75,10 +74,10 @@ export interface CountedRoute {
   readonly verifies?: boolean
 }
 
-/** overtaken: settled by somebody else, or asked about again, meanwhile. unaskable: the request lacked what its question needs. */
+/** overtaken: settled or probed again by another caller meanwhile. unaskable: the request lacked what its probe needs. */
 export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-up' | 'overtaken' | 'unaskable'
 
-/** overtaken: somebody else had the message by then. */
+/** overtaken: another worker had the message by then. */
 export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtaken'
 
 export type SignatureResult = 'current' | 'previous' | SignatureFault
@@ -89,7 +88,7 @@ export type ShedLimit =
 export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
 export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 
-/** What is said of a guarded request: no key, credential, query or body. Times in milliseconds. */
+/** The log line of a guarded request: no key, credential, query or body. Times in milliseconds. */
 export interface RequestLine {
   readonly requestId: string
   readonly route: string
@@ -99,9 +98,9 @@ export interface RequestLine {
   readonly ms: number
   readonly responseBytes: number
   readonly record: string | undefined
-  /** Which source the key came from, where the route has several. */
+  /** Which source the key came from, if the route has several. */
   readonly keyFrom: string | undefined
-  /** It meets its route as some servers would read it, not as it stands. */
+  /** It matches its route only as some servers would read its target. */
   readonly alike?: boolean
   readonly attempt: number | undefined
   /** Until its caller was known: a token may have to be verified first. */
@@ -120,7 +119,7 @@ export interface RequestLog {
   note: (line: RequestLine) => void
 }
 
-/** What is said of a delivery that came to what most come to. The same is true of it. */
+/** The log line of a delivery with a common result. It has no key, credential, query or body either. */
 export interface DeliveryLine {
   readonly record: string
   readonly route: string
@@ -130,7 +129,7 @@ export interface DeliveryLine {
   readonly result: 'delivered' | 'again'
   readonly status: number | null
   readonly error: string | undefined
-  /** Until it is tried again. */
+  /** Until the next try. */
   readonly inMs: number | undefined
   /** Absent: it was not sent. */
   readonly ms: number | undefined

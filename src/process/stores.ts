@@ -15,7 +15,7 @@ import type { LockStore } from '../ports/locks.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import type { RecordCounts } from '../ports/record-counts.ts'
 import type { Registry } from '../ports/registry.ts'
-import { LazyInboxSubscriptions, wakesThrough } from '../store/shared/inbox-subscriptions.ts'
+import { LazyInboxSubscriptions, subscriptionsThrough } from '../store/shared/inbox-subscriptions.ts'
 import { lazyCounts, lazyInbox, lazyLocks, lazyRecords, lazyRegistry } from '../store/shared/lazy.ts'
 import type { Lazy } from '../store/shared/lazy.ts'
 import { NO_REGISTRY } from '../store/shared/no-registry.ts'
@@ -159,7 +159,7 @@ export class Stores {
     // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
-    return this.#postgres.standing()
+    return this.#postgres.durability()
   }
 
   /** Evicting loses locks and copies, as a restart does: they cost a round trip each, and the row still decides (P2). */
@@ -176,18 +176,18 @@ export class Stores {
     try {
       const store = await this.#open(connection)
       if (this.#closing) return await store.close()
-      refuseEarlier(await store.timeSeen(), connection.where)
+      refuseEarlier(await store.timeSeen(), connection.address)
       await this.#options.meet(store)
       this.#postgres = store
       this.#registry.open(store.registry)
       this.#become(store)
       this.#waiting = null
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
-      if (wasSaid) this.#options.log.info({ event: 'database-reached', where: connection.where }, 'database reached')
+      if (wasSaid) this.#options.log.info({ event: 'database-reached', where: connection.address }, 'database reached')
     } catch (error) {
       const passes = error instanceof EarlierTime || error instanceof LacksRights
       if (error instanceof StartError && first && !passes) throw error
-      this.#note(connection.where, error)
+      this.#note(connection.address, error)
       if (this.#closing) return
       this.#retry = setTimeout(() => { void this.#connect(connection, false) }, retryInMs(++this.#failures, Math.random()))
     }
@@ -220,7 +220,7 @@ export class Stores {
     records: RecordStore & {
       readonly inbox: InboxStore
       readonly counts: RecordCounts
-      readonly wakes: InboxSubscriptions
+      readonly subscriptions: InboxSubscriptions
       readonly marks: DatabaseMarks
     }
   ): void {
@@ -232,8 +232,8 @@ export class Stores {
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.#locks.open(locks)
     // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
-    this.wakes.become(locks === null ? records.wakes : wakesThrough(locks))
-    this.marks.become(records.marks, locks)
+    this.wakes.open(locks === null ? records.subscriptions : subscriptionsThrough(locks))
+    this.marks.open(records.marks, locks)
   }
 
   #openLocks (installation: string): RedisLocks | null {

@@ -1,6 +1,6 @@
 /**
- * Which store keeps the marks of which route. The database's and Redis' are there when they have been reached; what is kept
- * in this process is this object's own, one for each route.
+ * Which store keeps the marks of which route. The database's and Redis' are available once they have been reached. This object
+ * owns the stores in this process, one per route.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { DropPolicy } from '../core/policy/policy.ts'
@@ -12,28 +12,28 @@ import type { DatabaseMarks, RedisMarking } from './shared/mark-stores.ts'
 
 export class RouteMarks implements Marks {
   readonly #nowMs: () => number
-  /** By route, and for which policy it was made. */
+  /** By route, with the policy that the store was made for. */
   readonly #made = new Map<string, { readonly policy: DropPolicy, readonly store: MarkStore }>()
   #database: DatabaseMarks | null = null
   #redis: RedisMarking | null = null
   readonly #wantsRedis: boolean
 
-  /** `nowMs`: monotonic, for what is kept in this process. `wantsRedis`: a filter waits for it rather than begin here. */
+  /** `nowMs`: monotonic, for stores in this process. `wantsRedis`: a filter waits for Redis and does not begin here. */
   constructor (nowMs: () => number, wantsRedis: boolean) {
     this.#nowMs = nowMs
     this.#wantsRedis = wantsRedis
   }
 
-  become (database: DatabaseMarks, redis: RedisMarking | null): void {
+  open (database: DatabaseMarks, redis: RedisMarking | null): void {
     this.#database = database
     this.#redis = redis
   }
 
   of (route: string, policy: DropPolicy): MarkStore {
     const { store } = policy
-    if (store.kind === 'database') return this.#database ?? AWAY
-    if (store.kind === 'redis') return this.#redis?.marks ?? AWAY
-    if (store.kind === 'bloom' && this.#wantsRedis && this.#redis === null) return AWAY
+    if (store.kind === 'database') return this.#database ?? NOT_OPENED
+    if (store.kind === 'redis') return this.#redis?.marks ?? NOT_OPENED
+    if (store.kind === 'bloom' && this.#wantsRedis && this.#redis === null) return NOT_OPENED
     const made = this.#made.get(route)
     if (made !== undefined && (made.policy === policy || keepsAlike(made.policy, policy))) return made.store
     const fresh = this.#make(route, policy)
@@ -47,7 +47,7 @@ export class RouteMarks implements Marks {
 
   #make (route: string, { store, windowMs }: DropPolicy): MarkStore {
     if (store.kind === 'memory') return new MemoryMarks({ capacity: store.capacity, nowMs: this.#nowMs })
-    if (store.kind !== 'bloom') return AWAY
+    if (store.kind !== 'bloom') return NOT_OPENED
     const { capacity, errorRate } = store
     return this.#redis?.filter({ route, capacity, errorRate, windowMs }) ??
       new MemoryBloom({ capacity, errorRate, windowMs, nowMs: this.#nowMs })
@@ -58,8 +58,8 @@ function keepsAlike (one: DropPolicy, other: DropPolicy): boolean {
   return one.windowMs === other.windowMs && isDeepStrictEqual(one.store, other.store)
 }
 
-/** Not reached yet: certainly nothing was written. */
-const AWAY: MarkStore = {
+/** Not opened yet: nothing was written. */
+const NOT_OPENED: MarkStore = {
   name: 'memory',
   mark: () => Promise.reject(new StoreUnavailable('marks', 'mark', false)),
   stands: () => Promise.reject(new StoreUnavailable('marks', 'stands', false)),

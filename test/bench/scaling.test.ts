@@ -28,7 +28,8 @@ import type { Costs } from '../../bench/scaling.ts'
 import type { GrowthResult } from '../../bench/growth/run.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from '../../src/store/postgres/inbox.ts'
 import { MARK_CONNECTIONS } from '../../src/store/postgres/marks.ts'
-import { CLAIM_CONNECTIONS, SETTLE_CONNECTIONS } from '../../src/store/postgres/records.ts'
+import { CLAIM_CONNECTIONS } from '../../src/store/postgres/claim-batches.ts'
+import { SETTLE_CONNECTIONS } from '../../src/store/postgres/settle-batches.ts'
 
 const COSTS: Costs = {
   gatewayMicros: 600,

@@ -34,7 +34,11 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     does: 'gives the next of a group out while one before it waits for its retry',
     breaks: ['N4'],
     patches: [
-      { file: DELIVER, find: 'e.blocks and e.number < m.number)', replace: "e.state = 'delivering' and e.number < m.number)" },
+      {
+        file: 'store/postgres/inbox-turns.ts',
+        find: 'e.blocks and e.number < m.number)',
+        replace: "e.state = 'delivering' and e.number < m.number)"
+      },
       {
         file: 'store/postgres/inbox-accept.ts',
         find: 'where m.group_id = a.group_id and m.blocks))',

@@ -4,9 +4,12 @@ import type { FaultRow } from './rows.ts'
 
 const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
 const SQLITE = 'store/sqlite/inbox-table.ts'
-const [ACCEPT, POSTGRES, OPERATOR] = [
+const SQLITE_STATEMENTS = 'store/sqlite/inbox-statements.ts'
+const [ACCEPT, POSTGRES, TURNS, WORKERS, OPERATOR] = [
   'store/postgres/inbox-accept.ts',
   'store/postgres/inbox-deliver.ts',
+  'store/postgres/inbox-turns.ts',
+  'store/postgres/inbox-workers.ts',
   'store/postgres/inbox-operator.ts'
 ]
 
@@ -163,7 +166,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: "recall:             ['·',   '·',     '·',     '·', "
       },
       { file: SQLITE, find: '    this.#prepare(strays).run(group, first.number as number)\n', replace: '' },
-      { file: POSTGRES, find: ' union all select id from strays', replace: '' }
+      { file: TURNS, find: ' union all select id from strays', replace: '' }
     ]
   },
   {
@@ -197,7 +200,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     patches: [
       { file: TABLE, find: "endedRow({ ...after, answer: null }, 'held', nowMs)", replace: "endedRow(after, 'held', nowMs)" },
       { file: SQLITE, find: "const answer = state === 'held' ? null : columns.answer", replace: 'const answer = columns.answer' },
-      { file: POSTGRES, find: ' answer = case when not m.holds then m.answer end,', replace: '' }
+      { file: WORKERS, find: ' answer = case when not m.holds then m.answer end,', replace: '' }
     ]
   },
   {
@@ -228,7 +231,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     breaks: ['P5'],
     patches: [
       { file: TABLE, find: 'attempt: row.attempt + 1', replace: 'attempt: 1' },
-      { file: SQLITE, find: 'attempt = attempt + 1', replace: 'attempt = 1' },
+      { file: SQLITE_STATEMENTS, find: 'attempt = attempt + 1', replace: 'attempt = 1' },
       { file: POSTGRES, find: 'attempt = m.attempt + 1', replace: 'attempt = 1' }
     ]
   },
@@ -248,7 +251,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: 'const isBehind = message.group === null && '
       },
       {
-        file: SQLITE,
+        file: SQLITE_STATEMENTS,
         find: 'e.blocks and e.number < m.number)',
         replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))"
       },
@@ -258,7 +261,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: 'const dueAt = nowMs'
       },
       {
-        file: POSTGRES,
+        file: TURNS,
         find: 'e.blocks and e.number < m.number)',
         replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))"
       },

@@ -165,7 +165,7 @@ export const MECHANISMS: readonly Break[] = [
     name: 'nobody-stands-in-line',
     does: 'leaves a locked row to the next tick of the renewals',
     breaks: ['E2', 'P8'],
-    patches: [{ file: 'store/postgres/records.ts', find: '    this.#line.stand(', replace: '    void (' }]
+    patches: [{ file: 'store/postgres/records.ts', find: '    this.#line.join(', replace: '    void (' }]
   },
   {
     name: 'locked-workers-are-dead',
@@ -173,7 +173,7 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['N2'],
     patches: [
       {
-        file: 'store/postgres/inbox-deliver.ts',
+        file: 'store/postgres/inbox-workers.ts',
         find: "nobodyInLine('w.owner')}\n     for no key update of w skip locked\n",
         replace: "'true'}\n"
       }

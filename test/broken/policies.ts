@@ -237,7 +237,7 @@ export const POLICY_BREAKS: readonly Break[] = [
       },
       { file: 'store/memory/inbox.ts', find: '    if (violated !== null) throw new TypeError(violated)\n', replace: '' },
       {
-        file: 'store/sqlite/inbox-table.ts',
+        file: 'store/sqlite/inbox-rows.ts',
         find: "  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')\n",
         replace: "  return blocks === 1 && group !== null && state === 'delivered'\n"
       },

@@ -9,7 +9,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { handle } from '../../src/gateway/pipeline.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
 import { MemoryLocks } from '../../src/store/memory/locks.ts'
@@ -112,7 +112,7 @@ function gatewayOf (process: CrashingProcess): Gateway {
     records: process.records,
     locks: process.locks,
     inbox: process.inbox,
-    wakes: NO_WAKES,
+    wakes: NO_SUBSCRIPTIONS,
     registry: NO_REGISTRY,
     counts: new MemoryCounts(() => 0),
     marks: new RouteMarks(() => 0, false),

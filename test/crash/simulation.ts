@@ -15,7 +15,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { handle } from '../../src/gateway/pipeline.ts'
 import type { LockStore } from '../../src/ports/locks.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
 import { MemoryLocks } from '../../src/store/memory/locks.ts'
@@ -171,7 +171,7 @@ class Simulation {
       records: process.records,
       locks: process.locks,
       inbox: new MemoryInbox({ nowMs: () => 0 }),
-      wakes: NO_WAKES,
+      wakes: NO_SUBSCRIPTIONS,
       registry: NO_REGISTRY,
       counts: new MemoryCounts(() => 0),
       marks: new RouteMarks(() => 0, false),

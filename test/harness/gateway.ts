@@ -26,7 +26,7 @@ import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
 import type { Log, Meter, RequestLog } from '../../src/ports/telemetry.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryLocks } from '../../src/store/memory/locks.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
@@ -202,7 +202,7 @@ export async function startGateway (
     records: new MemoryStore({ nowMs, scheme: String(rules) }),
     locks: new MemoryLocks({ nowMs }),
     inbox: new MemoryInbox({ nowMs }),
-    wakes: NO_WAKES,
+    wakes: NO_SUBSCRIPTIONS,
     registry: NO_REGISTRY,
     counts: new MemoryCounts(nowMs),
     marks: new RouteMarks((changes.clock ?? SYSTEM_CLOCK).monotonicMs, false),

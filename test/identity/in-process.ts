@@ -23,7 +23,7 @@ import type { ClaimsResult, TokenVerifier } from '../../src/ports/tokens.ts'
 import type { Sending, Upstream, UpstreamRequest } from '../../src/ports/upstream.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/process/clock.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
 import { MemoryLocks } from '../../src/store/memory/locks.ts'
@@ -165,7 +165,7 @@ type Shared = Pick<Gateway['deps'], 'records' | 'inbox' | 'upstream' | 'locks' |
 async function gatewayOf (instance: string, { routes, secrets }: Config, shared: Shared): Promise<Gateway> {
   const gateway = new Gateway({
     ...shared,
-    wakes: NO_WAKES,
+    wakes: NO_SUBSCRIPTIONS,
     registry: NO_REGISTRY,
     counts: new MemoryCounts(Date.now),
     tokens: VERIFIER,

@@ -7,7 +7,7 @@ import type { DatabaseMarks } from '../../src/store/shared/mark-stores.ts'
 import { RouteMarks } from '../../src/store/route-marks.ts'
 import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
-import { switchSchemeOf } from '../../src/store/postgres/schemes.ts'
+import { switchSchemeOf } from '../../src/store/postgres/scheme-switch.ts'
 import { switchSchemeIn } from '../../src/store/sqlite/schemes.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
@@ -105,7 +105,7 @@ async function openSeats (t: Cleanups, { routes, secrets, trustProxies }: Config
   return Promise.all(Array.from({ length: seats }, async () => {
     const store = await open()
     const marks = new RouteMarks(() => performance.now(), false)
-    marks.become(store.marks, null)
+    marks.open(store.marks, null)
     const gateway = await startGateway(t, {
       routes,
       trustProxies,

@@ -15,7 +15,7 @@ import type { Deps } from '../../src/gateway/shared/deps.ts'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
 import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
-import { wakesThrough } from '../../src/store/shared/inbox-subscriptions.ts'
+import { subscriptionsThrough } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
 import { NO_REGISTRY } from '../../src/store/shared/no-registry.ts'
@@ -176,7 +176,7 @@ export function startWorker (
     marks: new RouteMarks(clock.monotonicMs, false),
     locks,
     inbox: reached,
-    wakes: wakesThrough(locks),
+    wakes: subscriptionsThrough(locks),
     upstream,
     tokens: { verify: async () => ({ kind: 'invalid', fault: 'malformed' }) },
     clock,

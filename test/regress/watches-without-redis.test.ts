@@ -34,7 +34,8 @@ class Connection extends EventEmitter {
 
 function start (standsWithinMs: number): { readonly wakes: Subscriptions, readonly connection: Connection } {
   const connection = new Connection()
-  return { connection, wakes: new Subscriptions({ connect: () => connection as unknown as Redis, standsWithinMs, onForbidden () {} }) }
+  const connect = () => connection as unknown as Redis
+  return { connection, wakes: new Subscriptions({ connect, subscribedWithinMs: standsWithinMs, onForbidden () {} }) }
 }
 
 async function openAndCancel (wakes: Subscriptions, count: number): Promise<void> {

@@ -13,7 +13,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { handle } from '../../src/gateway/pipeline.ts'
 import { replyTo } from '../../src/http/respond/answer.ts'
 import type { Clock } from '../../src/ports/clock.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { lazyInbox } from '../../src/store/shared/lazy.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryLocks } from '../../src/store/memory/locks.ts'
@@ -136,7 +136,7 @@ function gatewayOf (
   const gateway = new Gateway({
     ...stores,
     inbox: lazyInbox('memory').port,
-    wakes: NO_WAKES,
+    wakes: NO_SUBSCRIPTIONS,
     registry: NO_REGISTRY,
     counts: new MemoryCounts(clock.wallMs),
     marks: new RouteMarks(() => 0, false),

@@ -14,7 +14,7 @@ import { inboxRoutes, probedRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import type { Lapsed, LapseOrder, RecordStore } from '../../src/ports/records.ts'
 import type { LogFields } from '../../src/ports/telemetry.ts'
-import { NO_WAKES } from '../../src/store/shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { RouteMarks } from '../../src/store/route-marks.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
@@ -266,7 +266,7 @@ class Simulation {
     })
     const seat = this.#seatOf(process, this.#variants[number] ?? 0, {
       secrets: this.#secretsOf(number),
-      wakes: NO_WAKES,
+      wakes: NO_SUBSCRIPTIONS,
       registry: NO_REGISTRY,
       counts: new MemoryCounts(() => 0),
       marks: new RouteMarks(() => 0, false),

@@ -1,4 +1,7 @@
-/** Marks as a Bloom filter in this process: fixed memory, however many events come (core/drop/bloom.ts). Forgets with the process. */
+/**
+ * Marks as a Bloom filter in this process: fixed memory for any number of events (core/drop/bloom.ts). Lost when the process
+ * ends.
+ */
 import { geometryOf, bitPositions, windowOf } from '../../core/drop/bloom.ts'
 import type { Geometry } from '../../core/drop/bloom.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
@@ -19,7 +22,10 @@ export class MemoryBloom implements MarkStore {
   #current: Uint8Array
   #previous: Uint8Array
   #window: number
-  /** The greatest that has asked here: one process has this filter, and by the time it says so it makes ids by no lesser one. */
+  /**
+   * The greatest scheme that has asked here. One process has this filter, and once it makes ids by a scheme it uses no lesser
+   * one.
+   */
   #scheme = 0
 
   constructor ({ windowMs, nowMs, ...size }: MemoryBloomOptions) {

@@ -1,4 +1,4 @@
-/** How many records each caller has (ports/record-counts.ts), in memory; also what the database's are tested against. */
+/** Record counts (ports/record-counts.ts) in memory. The counts in databases are tested against it. */
 import { countEndsAtMs } from '../../core/record/counts.ts'
 import type { RecordCount, RecordCounts } from '../../ports/record-counts.ts'
 

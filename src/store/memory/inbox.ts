@@ -1,6 +1,6 @@
 /**
  * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
- * conformance suite; a gateway's inbox is in its database.
+ * conformance suite. A gateway's inbox is in its database.
  */
 import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
@@ -9,16 +9,16 @@ import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/trans
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { Token } from '../../core/record/record.ts'
 import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
-import type { BesideRecords } from './records.ts'
+import type { SiblingInbox } from './records.ts'
 import { fitting } from '../shared/message-room.ts'
 
-/** The records in memory beside it. */
-interface BesideMemory {
+/** The records in memory that belong to the same gateway. */
+interface SiblingRecords {
   readonly isRecorded: (id: Buffer) => boolean
   readonly isClaimed: (token: Token) => boolean
   readonly forget: (id: Buffer) => void
   readonly scheme: number
-  beside: BesideRecords
+  siblingInbox: SiblingInbox
 }
 
 type EventOf = (row: MessageRow) => MessageEvent
@@ -28,8 +28,8 @@ const LAPSE: MessageEvent = { kind: 'lapse' }
 interface MemoryInboxOptions {
   readonly nowMs: () => number
   readonly believedMs?: () => number | null
-  /** Of the same gateway. Each tests the other's from now on. */
-  readonly records?: BesideMemory | null
+  /** Of the same gateway. From now on each tests the other's rows. */
+  readonly records?: SiblingRecords | null
 }
 
 export class MemoryInbox implements InboxStore {
@@ -39,7 +39,7 @@ export class MemoryInbox implements InboxStore {
   /** In the order of acceptance. */
   readonly #messages = new Map<string, MessageRow>()
   readonly #workers = new Map<string, number>()
-  readonly #records: BesideMemory | null
+  readonly #records: SiblingRecords | null
   #numbers = 0
 
   constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
@@ -47,10 +47,10 @@ export class MemoryInbox implements InboxStore {
     this.#believedMs = believedMs
     this.#records = records
     if (records === null) return
-    records.beside = {
-      messageOf: (id) => this.#told(id),
+    records.siblingInbox = {
+      messageOf: (id) => this.#unexpired(id),
       forget: (id) => { this.#forget(id) },
-      standing: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
+      stored: () => this.#all().map((row) => ({ ...row, past: isPast(row, this.#overMs()) }))
     }
   }
 
@@ -63,14 +63,14 @@ export class MemoryInbox implements InboxStore {
     const changes = messages.map((message) => this.#change(message.id, this.#acceptanceOf(message)))
     const results = messages.map((message, index) => changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message))
     const isForeign = changes.some((change) => change.kind === 'refused' && change.why === 'fingerprint')
-    // None of the batch is accepted then. The others get the result that they would have alone.
+    // Then none of the batch is accepted. The others get the result that they would have alone.
     const isNone = isForeign || results.some(({ kind }) => kind === 'recorded' || kind === 'moved')
     if (!isNone) for (const message of messages.filter((_, index) => results[index]?.kind === 'accepted')) this.#put(message)
     return results
   }
 
   async look (id: Buffer): Promise<MessageDetail | null> {
-    return this.#told(id)
+    return this.#unexpired(id)
   }
 
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
@@ -142,7 +142,7 @@ export class MemoryInbox implements InboxStore {
     return past.length
   }
 
-  /** What a database would have of its request; for tests. */
+  /** The bytes of a message's request, as a database would keep them. For tests. */
   requestBytes (id: Buffer): number {
     const { target, headers, body } = this.#messages.get(nameOf(id))?.request ?? NO_REQUEST
     return target.length + headers.join('').length + body.length
@@ -160,18 +160,18 @@ export class MemoryInbox implements InboxStore {
     return messageTransition(this.#messages.get(nameOf(id)) ?? null, event, this.#moment())
   }
 
-  /** Those of `rows` that the event changes, as they are before it. */
+  /** Those of `rows` that the event changes, before the change. */
   #changing (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
     return rows.filter((row) => this.#change(row.id, eventOf(row)).kind === 'written')
   }
 
-  /** Writes what the event changes, and returns it as it is then. */
+  /** Writes what the event changes, and returns it after the change. */
   #write (rows: readonly MessageRow[], eventOf: EventOf): MessageRow[] {
     return rows.flatMap((row) => {
       const change = this.#change(row.id, eventOf(row))
       if (change.kind !== 'written') return []
       this.#save(change.row)
-      // A message that no longer blocks gives its turn to the next of its group.
+      // A message that no longer blocks passes the turn to the next one of its group.
       if (!blocks(change.row)) this.#call(change.row.group)
       return [change.row]
     })
@@ -217,7 +217,7 @@ export class MemoryInbox implements InboxStore {
     return { kind: 'seen', message: detailOf(found) }
   }
 
-  /** Of a message that the table accepts. */
+  /** For a message that the table accepts. */
   #entranceOf (message: NewMessage): AcceptResult {
     if (this.#isRecorded(message)) return { kind: 'recorded' }
     return { kind: this.#isMoved(message) ? 'moved' : 'accepted' }
@@ -228,11 +228,11 @@ export class MemoryInbox implements InboxStore {
     return underClaim === undefined ? this.#records.isRecorded(id) : !this.#records.isClaimed({ id, ...underClaim })
   }
 
-  /** As a claim is (record-table.ts). */
+  /** As for a claim (record-table.ts). */
   #isMoved ({ scheme, earlierId, underClaim }: NewMessage): boolean {
     if (underClaim !== undefined) return false
     if (this.#records !== null && scheme !== this.#records.scheme) return true
-    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#told(earlierId) !== null)
+    return earlierId !== null && (this.#records?.isRecorded(earlierId) === true || this.#unexpired(earlierId) !== null)
   }
 
   #put (message: NewMessage): void {
@@ -244,7 +244,7 @@ export class MemoryInbox implements InboxStore {
     const change = this.#change(id, this.#acceptanceOf(message))
     if (change.kind !== 'written') throw new TypeError('a message stands where none stood')
     this.#numbers = change.row.number
-    // What is past makes room: the new message is the last of all.
+    // An expired message makes room, and the new one comes last.
     this.#messages.delete(nameOf(id))
     this.#save(change.row)
   }
@@ -257,7 +257,7 @@ export class MemoryInbox implements InboxStore {
     if (this.#isSwept(id)) this.#messages.delete(nameOf(id))
   }
 
-  #told (id: Buffer): MessageDetail | null {
+  #unexpired (id: Buffer): MessageDetail | null {
     const found = this.#messages.get(nameOf(id))
     return found === undefined || isPast(found, this.#overMs()) ? null : detailOf(found)
   }

@@ -1,14 +1,14 @@
 /**
- * The fast path in memory, for tests and simulations: what Redis promises, on a clock that is given. Several gateways of
- * one simulated world share one of these, as they would share one Redis. Never rejects, never keeps a value beyond its time.
+ * The fast path in memory, for tests and simulations: what Redis promises, on a given clock. Several simulated gateways share
+ * one object, as they would share one Redis. Never rejects. Never keeps a value beyond its time.
  */
 import type { Cancel } from '../../ports/clock.ts'
 import type { Lock, LockResult, LockStore, LockValue } from '../../ports/locks.ts'
 
 export interface MemoryLocksOptions {
-  /** Milliseconds, origin arbitrary: times to live count on it. */
+  /** Milliseconds, origin arbitrary. Times to live count on it. */
   readonly nowMs: () => number
-  /** At this many values, after those that ended are dropped, a lock of a new record answers `unavailable`. */
+  /** The bound on values. If ended values do not make room, a lock of a new record gets `unavailable`. */
   readonly valuesMax?: number
 }
 
@@ -60,7 +60,7 @@ export class MemoryLocks implements LockStore {
     return !this.#closed
   }
 
-  /** In a microtask: whoever wakes others is never called back in its own stack. */
+  /** In a microtask, so that a callback never runs inside the stack of its caller. */
   wake (id: Buffer): void {
     const watchers = [...this.#watchers.get(nameOf(id)) ?? []]
     queueMicrotask(() => {
@@ -95,7 +95,7 @@ export class MemoryLocks implements LockStore {
     return kept === undefined || kept.untilMs <= this.#nowMs() ? null : kept.value
   }
 
-  /** A settled copy is nobody's: it stands until its end (P10). */
+  /** A settled copy has no owner. It stays until its end (P10). */
   #isOf (id: Buffer, owner: Buffer): boolean {
     const value = this.#find(id)
     if (value === null || value.kind === 'copy') return false

@@ -1,14 +1,14 @@
 /**
- * Marks in this process alone, bounded: of what is done the entry that was asked for longest ago makes room, and may then
- * go through again within its window. What runs makes room for nobody: at the bound a new event is refused, because a
- * mark that vanished while its event runs would double it.
+ * Marks in this process alone, bounded. Of the marks that are done, the least recently asked for makes room. Its event may then
+ * go through again within its window. Running marks make no room: a mark that vanished while its event runs would double the
+ * event. So at the bound a new event is refused.
  */
 import { LRUCache } from 'lru-cache'
 import { StoreOverloaded } from '../../ports/errors.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
 
 export interface MemoryMarksOptions {
-  /** Entries that are done, and as many that run. */
+  /** Marks that are done, and as many that run. */
   readonly capacity: number
   /** Milliseconds, origin arbitrary. */
   readonly nowMs: () => number
@@ -16,7 +16,7 @@ export interface MemoryMarksOptions {
 
 interface Running { readonly token: Buffer, readonly endsAtMs: number }
 
-/** `endsAtMs` of what is done, and whose it is: only its own token takes it back. */
+/** `endsAtMs` and the token of a mark that is done. Only this token removes it. */
 type Done = Running
 
 export class MemoryMarks implements MarkStore {
@@ -25,7 +25,10 @@ export class MemoryMarks implements MarkStore {
   readonly #nowMs: () => number
   readonly #running = new Map<string, Running>()
   readonly #done: LRUCache<string, Done>
-  /** The greatest that has marked here: one process has these marks, and by the time it says so it makes ids by no lesser one. */
+  /**
+   * The greatest scheme that has marked here. One process has these marks, and once it makes ids by a scheme it uses no lesser
+   * one.
+   */
   #scheme = 0
 
   constructor ({ capacity, nowMs }: MemoryMarksOptions) {

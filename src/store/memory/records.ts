@@ -1,6 +1,6 @@
 /**
- * The arbiter in memory, for tests and simulations: the protocol's machine over a Map, on a clock that is given. Keeps
- * nothing beyond the process; never fails by itself (tests wrap it to make it late, deaf or broken).
+ * The arbiter in memory, for tests and simulations: the protocol's state machine over a Map, on a given clock. Keeps nothing
+ * beyond the process. Never fails by itself: tests wrap it to delay, drop or break calls.
  */
 import { randomBytes } from 'node:crypto'
 import { transition } from '../../core/protocol/transitions.ts'
@@ -10,7 +10,7 @@ import { isDue, isPast, leaseIsOver, violation, type RecordRow } from '../../cor
 import { StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import { generationAfter } from '../../core/record/generation.ts'
 import { RecordTable, type Audited, type LapseRows, type Table } from '../shared/record-table.ts'
-import { lostAlgorithms, mayBeLost, MemorySchemes, type Standing } from './schemes.ts'
+import { lostAlgorithms, mayBeLost, MemorySchemes, type StoredUnderScheme } from './schemes.ts'
 import type { SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { FIRST_NAME, type Schemes } from '../../core/record/schemes.ts'
 import type { Claim, RecordDetail, Row, Seen, SettledState, Settlement, Token } from '../../core/record/record.ts'
@@ -36,43 +36,43 @@ import type {
 import type { Unresolved } from '../../ports/telemetry.ts'
 
 export interface MemoryOptions {
-  /** Unix milliseconds; leases and expiry count on it. */
+  /** Unix milliseconds. Leases and expiry count on it. */
   readonly nowMs: () => number
-  /** Names the store as a database would; drawn at random if absent. */
+  /** The name of the store, as a database would have. Absent: drawn at random. */
   readonly installation?: string
-  /** At this many records a claim of a new one is refused as StoreUnavailable, not in doubt. */
+  /** At this many records a claim of a new one is refused with StoreUnavailable, not in doubt. */
   readonly recordsMax?: number
-  /** How far the clock is believed, asked with every call. null, or absent: as it is. */
+  /** How far the clock is trusted, read with every call. null, or absent: without a limit. */
   readonly believedMs?: () => number | null
   /** The name of its first scheme. */
   readonly scheme?: string
 }
 
-/** The inbox beside it. */
-export interface BesideRecords {
+/** The inbox in memory that belongs to the same gateway. */
+export interface SiblingInbox {
   readonly messageOf: (id: Buffer) => MessageDetail | null
-  /** What is left there goes. */
+  /** Removes an expired message. */
   readonly forget: (id: Buffer) => void
-  /** All there are, past or not. */
-  readonly standing: () => readonly Standing[]
+  /** All messages, past or not. */
+  readonly stored: () => readonly StoredUnderScheme[]
 }
 
-const NO_INBOX: BesideRecords = { messageOf: () => null, forget: () => {}, standing: () => [] }
+const NO_INBOX: SiblingInbox = { messageOf: () => null, forget: () => {}, stored: () => [] }
 
-/** A simulation of a busy minute stays below it; what leaks reaches it before the machine's memory does. */
+/** A simulation of a busy minute stays below it. A leak reaches it before the machine's memory is full. */
 const RECORDS_MAX = 100_000
-/** Audit entries kept; the oldest go first. Nothing reads more of them than a test. */
+/** Audit entries kept. The oldest go first. Only tests read more of them. */
 const AUDITS_MAX = 1_000
 
 export class MemoryStore implements RecordStore {
   readonly name = 'memory'
   readonly installation: string
-  /** It says so itself (inbox.ts). */
-  beside: BesideRecords = NO_INBOX
+  /** The inbox sets this itself (inbox.ts). */
+  siblingInbox: SiblingInbox = NO_INBOX
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
   readonly #table: MapTable
-  readonly #ledger: RecordTable
+  readonly #records: RecordTable
   readonly #schemes: MemorySchemes
   #generation = 1
   #closed = false
@@ -83,7 +83,7 @@ export class MemoryStore implements RecordStore {
     this.#believedMs = options.believedMs ?? (() => null)
     this.#schemes = new MemorySchemes(options.scheme ?? FIRST_NAME, options.nowMs())
     this.#table = new MapTable(options.recordsMax ?? RECORDS_MAX, this.#schemes)
-    this.#ledger = new RecordTable(this.#table, (id) => this.beside.messageOf(id), (id) => { this.beside.forget(id) })
+    this.#records = new RecordTable(this.#table, (id) => this.siblingInbox.messageOf(id), (id) => { this.siblingInbox.forget(id) })
   }
 
   /** The number of the scheme that claims. */
@@ -91,109 +91,109 @@ export class MemoryStore implements RecordStore {
     return this.#schemes.number
   }
 
-  /** What operators did, oldest first. */
+  /** Changes by operators, oldest first. */
   get audits (): readonly Audited[] {
     return this.#table.audits
   }
 
   insert (claim: Claim): Promise<ClaimResult> {
-    return this.#run('insert', (nowMs) => this.#ledger.insert(claim, nowMs))
+    return this.#run('insert', (nowMs) => this.#records.insert(claim, nowMs))
   }
 
   take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
-    return this.#run('take', (nowMs) => this.#ledger.take(seen, claim, mayRetry, nowMs))
+    return this.#run('take', (nowMs) => this.#records.take(seen, claim, mayRetry, nowMs))
   }
 
-  /** A record stands there and is not past: in no turn of microtasks of its own, so that the inbox beside it tests and writes at once. */
+  /** A record exists that is not past. Synchronous, so that the inbox tests and writes in one step. */
   isRecorded (id: Buffer): boolean {
-    this.#ledger.believedMs = this.#believedMs() ?? Infinity
-    return this.#ledger.look(id, this.#nowMs())?.past === false
+    this.#records.believedMs = this.#believedMs() ?? Infinity
+    return this.#records.look(id, this.#nowMs())?.past === false
   }
 
-  /** It stands, whether its lease is over or not. */
+  /** The claim is in place, whether its lease is over or not. */
   isClaimed ({ id, owner, attempt }: Token): boolean {
-    const row = this.#ledger.look(id, this.#nowMs())
+    const row = this.#records.look(id, this.#nowMs())
     return row?.state === 'claimed' && row.attempt === attempt && row.owner.equals(owner)
   }
 
-  /** What is past under this id goes: an acceptance goes past it. */
+  /** Removes the expired record under this id. An acceptance supersedes it. */
   forget (id: Buffer): void {
     this.#table.remove(id)
   }
 
   confirm (claim: Claim): Promise<ClaimResult> {
-    return this.#run('confirm', (nowMs) => this.#ledger.confirm(claim, nowMs))
+    return this.#run('confirm', (nowMs) => this.#records.confirm(claim, nowMs))
   }
 
   look (id: Buffer): Promise<Row | null> {
-    return this.#run('look', (nowMs) => this.#ledger.look(id, nowMs))
+    return this.#run('look', (nowMs) => this.#records.look(id, nowMs))
   }
 
   schemes (): Promise<Schemes> {
-    return this.#run('schemes', (nowMs) => this.#schemes.told(nowMs))
+    return this.#run('schemes', (nowMs) => this.#schemes.read(nowMs))
   }
 
   lostAlgorithms (lost: number, route: string): Promise<number[]> {
-    return this.#run('lostAlgorithms', (nowMs) => lostAlgorithms(this.#standing(nowMs), lost, route))
+    return this.#run('lostAlgorithms', (nowMs) => lostAlgorithms(this.#stored(nowMs), lost, route))
   }
 
   mayBeLost (question: LostQuestion): Promise<boolean> {
-    return this.#run('mayBeLost', (nowMs) => mayBeLost(this.#standing(nowMs), question))
+    return this.#run('mayBeLost', (nowMs) => mayBeLost(this.#stored(nowMs), question))
   }
 
   endEarlierScheme (): Promise<void> {
-    return this.#run('endEarlierScheme', (nowMs) => { this.#schemes.end(this.#standing(nowMs)) })
+    return this.#run('endEarlierScheme', (nowMs) => { this.#schemes.end(this.#stored(nowMs)) })
   }
 
-  /** Another scheme claims from now on; done when this returns. */
+  /** Another scheme claims from now on. Done when this returns. */
   switchScheme (name: string, { isLost = false, dryRun = false }: Partial<SwitchOrder> = {}): SwitchResult {
-    this.#ledger.believedMs = this.#believedMs() ?? Infinity
-    return this.#schemes.switch({ name, isLost, dryRun }, this.#standing(this.#nowMs()), this.#nowMs())
+    this.#records.believedMs = this.#believedMs() ?? Infinity
+    return this.#schemes.switch({ name, isLost, dryRun }, this.#stored(this.#nowMs()), this.#nowMs())
   }
 
   renew (tokens: readonly Token[]): Promise<RenewResult[]> {
-    return this.#run('renew', (nowMs) => this.#ledger.renew(tokens, nowMs))
+    return this.#run('renew', (nowMs) => this.#records.renew(tokens, nowMs))
   }
 
   settle (settlement: Settlement): Promise<SettleResult> {
-    return this.#run('settle', (nowMs) => this.#ledger.settle(settlement, nowMs))
+    return this.#run('settle', (nowMs) => this.#records.settle(settlement, nowMs))
   }
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
-    return this.#run('settleLost', (nowMs) => this.#ledger.settleLost(settlement, claim, ageMs, nowMs))
+    return this.#run('settleLost', (nowMs) => this.#records.settleLost(settlement, claim, ageMs, nowMs))
   }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> {
-    return this.#run('lapse', (nowMs) => order.still() ? this.#ledger.lapse(order, nowMs) : [])
+    return this.#run('lapse', (nowMs) => order.still() ? this.#records.lapse(order, nowMs) : [])
   }
 
   sweep (limit: number): Promise<Swept[]> {
-    return this.#run('sweep', (nowMs) => this.#ledger.sweep(limit, nowMs))
+    return this.#run('sweep', (nowMs) => this.#records.sweep(limit, nowMs))
   }
 
   takeProbes (order: ProbeOrder): Promise<DueProbe[]> {
-    return this.#run('takeProbes', (nowMs) => this.#ledger.takeProbes(order, nowMs))
+    return this.#run('takeProbes', (nowMs) => this.#records.takeProbes(order, nowMs))
   }
 
   noteProbe (note: ProbeNote): Promise<boolean> {
-    return this.#run('noteProbe', (nowMs) => this.#ledger.noteProbe(note, nowMs))
+    return this.#run('noteProbe', (nowMs) => this.#records.noteProbe(note, nowMs))
   }
 
   unresolved (): Promise<Unresolved> {
-    return this.#run('unresolved', (nowMs) => this.#ledger.unresolved(nowMs))
+    return this.#run('unresolved', (nowMs) => this.#records.unresolved(nowMs))
   }
 
   list (filter: RecordFilter): Promise<RecordDetail[]> {
-    return this.#run('list', (nowMs) => this.#ledger.list(filter, nowMs))
+    return this.#run('list', (nowMs) => this.#records.list(filter, nowMs))
   }
 
   resolve (resolution: Resolution): Promise<OperatorResult> {
-    return this.#run('resolve', (nowMs) => this.#ledger.resolve(resolution, nowMs))
+    return this.#run('resolve', (nowMs) => this.#records.resolve(resolution, nowMs))
   }
 
   expire (token: Token, audit: AuditEntry): Promise<OperatorResult> {
     return this.#run('expire', (nowMs) => {
-      const result = this.#ledger.expire(token, audit, nowMs)
+      const result = this.#records.expire(token, audit, nowMs)
       if (result.kind === 'done') this.#generation = generationAfter(this.#generation, nowMs)
       return result
     })
@@ -214,14 +214,14 @@ export class MemoryStore implements RecordStore {
     return Promise.resolve()
   }
 
-  #standing (nowMs: number): { readonly records: readonly Standing[], readonly messages: readonly Standing[] } {
-    return { records: this.#table.standing(Math.min(nowMs, this.#ledger.believedMs)), messages: this.beside.standing() }
+  #stored (nowMs: number): { readonly records: readonly StoredUnderScheme[], readonly messages: readonly StoredUnderScheme[] } {
+    return { records: this.#table.stored(Math.min(nowMs, this.#records.believedMs)), messages: this.siblingInbox.stored() }
   }
 
-  /** Applied at once, told later: a caller finds nothing out before the event loop's next turn of microtasks. */
+  /** Applied at once, reported later: a caller learns nothing before the next microtasks. */
   async #run<Result> (operation: string, work: (nowMs: number) => Result): Promise<Result> {
     if (this.#closed) throw new StoreUnavailable('memory', operation, false, new Error('closed'))
-    this.#ledger.believedMs = this.#believedMs() ?? Infinity
+    this.#records.believedMs = this.#believedMs() ?? Infinity
     return work(this.#nowMs())
   }
 }
@@ -259,7 +259,7 @@ class MapTable implements Table {
     this.#rows.delete(id.toString('hex'))
   }
 
-  standing (overMs: number): Standing[] {
+  stored (overMs: number): StoredUnderScheme[] {
     return Array.from(this.#rows.values(), (row) => ({ ...row, past: isPast(row, overMs) }))
   }
 

@@ -1,4 +1,6 @@
-/** The schemes of a database in memory (core/record/schemes.ts): which one claims, and which one before it is still looked for. */
+/**
+ * The schemes of a store in memory (core/record/schemes.ts): the one that claims, and the earlier one that is still looked for.
+ */
 import type { SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { isNone } from '../../core/record/scheme-switch.ts'
 import type { About, Fingerprint } from '../../core/record/record.ts'
@@ -6,15 +8,15 @@ import type { LostQuestion } from '../../ports/records.ts'
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
 import type { Scheme, Schemes } from '../../core/record/schemes.ts'
 
-/** A record or a message, as far as schemes go. */
-export interface Standing {
+/** The part of a record or message that matters to schemes. */
+export interface StoredUnderScheme {
   readonly scheme: number
   readonly past: boolean
   readonly fingerprint: Fingerprint
   readonly about: Pick<About, 'route' | 'keyText'>
 }
 
-export interface AllStanding { readonly records: readonly Standing[], readonly messages: readonly Standing[] }
+export interface AllStored { readonly records: readonly StoredUnderScheme[], readonly messages: readonly StoredUnderScheme[] }
 
 export class MemorySchemes {
   #current: Scheme
@@ -26,20 +28,20 @@ export class MemorySchemes {
     this.#sinceMs = nowMs
   }
 
-  /** Of the one that claims. */
+  /** The number of the scheme that claims. */
   get number (): number { return this.#current.number }
 
   isLost (number: number): boolean { return this.#earlier?.isLost === true && this.#earlier.number === number }
 
-  told (nowMs: number): Schemes {
+  read (nowMs: number): Schemes {
     return { current: this.#current, earlier: this.#earlier === null ? null : { ...this.#earlier, ageMs: nowMs - this.#sinceMs } }
   }
 
-  end (all: AllStanding): void {
+  end (all: AllStored): void {
     if (isNone(countOf(all, ({ scheme }) => scheme < this.number))) this.#earlier &&= { ...this.#earlier, isOver: true }
   }
 
-  switch ({ name, isLost, dryRun }: Pick<SwitchOrder, 'name' | 'isLost' | 'dryRun'>, all: AllStanding, nowMs: number): SwitchResult {
+  switch ({ name, isLost, dryRun }: Pick<SwitchOrder, 'name' | 'isLost' | 'dryRun'>, all: AllStored, nowMs: number): SwitchResult {
     const { number, name: from } = this.#current
     if (name === from) return isLost ? this.#lose(all, dryRun) : { kind: 'same', number }
     const rows = countOf(all, ({ scheme }) => scheme < number)
@@ -52,8 +54,8 @@ export class MemorySchemes {
     return { kind: 'switched', number: number + 1, from, to: name, rows: countOf(all, ({ scheme, past }) => scheme === number && !past) }
   }
 
-  /** The secret of the one before, after the switch. */
-  #lose (all: AllStanding, dryRun: boolean): SwitchResult {
+  /** Reports the secret of the earlier scheme as lost, after the switch. */
+  #lose (all: AllStored, dryRun: boolean): SwitchResult {
     const { number } = this.#current
     const earlier = this.#earlier
     if (earlier === null || earlier.isLost || earlier.isOver) return { kind: 'same', number }
@@ -62,20 +64,20 @@ export class MemorySchemes {
   }
 }
 
-/** Of a lost scheme, and not past. */
-function lostOf ({ records, messages }: AllStanding, lost: number, of: string): Standing[] {
+/** Those of a lost scheme that are not past. */
+function lostOf ({ records, messages }: AllStored, lost: number, of: string): StoredUnderScheme[] {
   return [...records, ...messages].filter(({ scheme, past, about: { route } }) => scheme <= lost && !past && route === of)
 }
 
-export function lostAlgorithms (all: AllStanding, lost: number, route: string): number[] {
+export function lostAlgorithms (all: AllStored, lost: number, route: string): number[] {
   return [...new Set(lostOf(all, lost, route).map(({ fingerprint: { alg } }) => alg))]
 }
 
-export function mayBeLost (all: AllStanding, { lost, route, key, fingerprints }: LostQuestion): boolean {
+export function mayBeLost (all: AllStored, { lost, route, key, fingerprints }: LostQuestion): boolean {
   return lostOf(all, lost, route).some(({ fingerprint, about: { keyText } }) =>
     keyText === null ? fingerprints.some(({ alg, value }) => alg === fingerprint.alg && value.equals(fingerprint.value)) : keyText === key)
 }
 
-function countOf ({ records, messages }: AllStanding, counts: (standing: Standing) => boolean): SchemeRows {
+function countOf ({ records, messages }: AllStored, counts: (stored: StoredUnderScheme) => boolean): SchemeRows {
   return { records: records.filter(counts).length, messages: messages.filter(counts).length, marks: 0 }
 }

@@ -1,4 +1,4 @@
-/** What the gateway does beside its requests: lapse leases that are over, sweep what is past, count what is unresolved. */
+/** The background work of the gateway: lapse leases that are over, sweep expired rows, count unresolved records. */
 import { LAPSED_REASON } from '../../core/protocol/transitions.ts'
 import type { SettledState } from '../../core/record/record.ts'
 import type { Lapsed, LapseOrder, Swept } from '../../ports/records.ts'
@@ -9,10 +9,10 @@ import { nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 
 /**
- * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the
- * locked row: without `for no key update` the update waits for a renewal under way and then takes the lease that it has
- * just made long. `skip locked`: whoever holds the row is alive. And so is who waits for it: when a stranger lets go of
- * it, it is free for a moment.
+ * $6 not after: the database's time as just read on this connection, and a little. The lease is tested again on the locked row.
+ * Without `for no key update` the update would wait for a renewal in flight and then take the lease that it has just extended.
+ * `skip locked`: the owner of a locked row is alive. So is one that waits in line for it: when a stranger releases the row, it
+ * is free for a moment.
  */
 const LAPSE: Statement = {
   name: 'lapse',
@@ -35,8 +35,8 @@ returning r.id, r.route, r.request_id, r.attempt`
 }
 
 /**
- * The server may freeze between the two statements as well: what reaches it later than this after its own time was read
- * changes nothing. Ten times what a slow round trip takes, far less than a lease.
+ * The server may also freeze between the two statements. A statement that reaches it later than this after its own time was
+ * read changes nothing. Ten times a slow round trip, far less than a lease.
  */
 const WITHIN_SECONDS = 0.5
 
@@ -50,8 +50,8 @@ export async function lapseLeases (session: Session, { ids, running, limit, stil
 }
 
 /**
- * Oldest first, from $2 on: what was swept before it still stands in the index as dead entries, and while any transaction of
- * the server is older than their end (a backup takes hours) every batch of a backlog would read all of them again.
+ * Oldest first, from $2 on. Swept rows stay in the index as dead entries while a transaction is older than their end (a backup
+ * takes hours). Without $2 every batch of a backlog would read all of them again.
  */
 const SWEEP: Statement = {
   name: 'sweep',
@@ -70,10 +70,10 @@ select state, count(*)::int as count, floor(extract(epoch from max(expires_at)) 
   from swept group by state`
 }
 
-/** Where a sweep that looks at everything begins: no record is older than the epoch. */
+/** Where a sweep of everything begins: no record is older than the epoch. */
 export const SWEEP_FROM_START = 0
 
-/** `latestMs`: the expiry of the last one, down to the millisecond; where the next batch may begin. */
+/** `latestMs`: the expiry of the last row, down to the millisecond, where the next batch may begin. */
 export async function sweepPast (
   session: Session,
   limit: number,

@@ -1,7 +1,7 @@
 /**
- * Whose installation id this is. Keys in Redis carry it (P2), and every copy of the database carries it too: so its row names
- * the database that it was drawn for, and whoever begins to serve from another one draws an id of its own. A copy of a whole
- * server shares that name; the beats of its gateways tell it apart (store/redis/mirror.ts).
+ * Binds the installation id to this database. Keys in Redis carry the id (P2), and so does every copy of the database. So its
+ * row names the database that it was drawn for, and a gateway that begins to serve from another one draws a new id. A copy of a
+ * whole server shares that name: the beats of its gateways tell it apart (store/redis/mirror.ts).
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../ports/errors.ts'
@@ -12,14 +12,17 @@ import { chooseScheme } from './schemes.ts'
 /** As core/record/generation.ts has it. */
 export const NEXT_GENERATION = 'generation = greatest(generation + 1, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)'
 
-/** Of the copies in Redis (ports.ts). */
+/** The generation of the copies in Redis. */
 export const beginGeneration = (schema: string): string => `update ${schema}.installation set ${NEXT_GENERATION}`
 
-/** A gateway that lives gives a sign every few seconds, at the longest lease too: none for so long, and nobody serves from here. */
+/**
+ * A living gateway gives a sign of life every few seconds, at the longest lease too. Without one for this long, no gateway
+ * serves from here.
+ */
 const LIVES_WITHIN = '1 minute'
 
-/** [system identifier, database, schema]; a part that this user may not be told is null. */
-type Place = readonly [string | null, string, string]
+/** [system identifier, database, schema]. A part that this user may not read is null. */
+type DatabaseLocation = readonly [string | null, string, string]
 
 interface Installation { readonly id: string, readonly bound_to: string | null, /** A gateway lives. */ readonly served: boolean }
 
@@ -27,24 +30,24 @@ const LOOK = (schema: string): string =>
   `${UNBALANCED} select i.id, i.bound_to, exists (select from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_WITHIN}') as served
   from ${schema}.installation i`
 
-/** What a command asks, and a test: the id as it stands. */
+/** For commands and tests: the id as it is. */
 export async function readInstallation (client: ClientBase, schemaName: string): Promise<string> {
   const { rows: [row] } = await client.query<Installation>(`${UNBALANCED} select id from ${escapeIdentifier(schemaName)}.installation`)
   return known(row, schemaName).id
 }
 
 /**
- * What a gateway does that begins to serve: its id is this database's, and a generation begins if nobody else lives. Where there
- * is nothing to write, nothing is: a start beside others waits for no commit.
+ * For a gateway that begins to serve: its id is this database's, and a generation begins if no other gateway lives. If nothing
+ * must be written, nothing is: a start beside others waits for no commit.
  */
-/** `scheme`: the name of the one that is chosen where nothing was ever claimed. */
+/** `scheme`: the name of the scheme that is chosen if nothing was ever claimed. */
 export async function bindInstallation (client: ClientBase, schemaName: string, log: Log, scheme: string): Promise<string> {
   const schema = escapeIdentifier(schemaName)
   await chooseScheme(client, schema, scheme)
-  const here = await placeOf(client, schemaName)
+  const here = await locationOf(client, schemaName)
   const { rows: [row] } = await client.query<Installation>(LOOK(schema))
   const { id, bound_to: boundTo, served } = known(row, schemaName)
-  if (served && boundTo !== null && isSame(placeIn(boundTo), here)) return id
+  if (served && boundTo !== null && isSame(parseLocation(boundTo), here)) return id
   await client.query('begin')
   try {
     const bound = await bind(client, schemaName, here, log)
@@ -56,12 +59,12 @@ export async function bindInstallation (client: ClientBase, schemaName: string, 
   }
 }
 
-/** The row is locked: of many that start at once one writes, and the others find it written. */
-async function bind (client: ClientBase, schemaName: string, here: Place, log: Log): Promise<string> {
+/** Locks the row: of many gateways that start at once, one writes and the others read its result. */
+async function bind (client: ClientBase, schemaName: string, here: DatabaseLocation, log: Log): Promise<string> {
   const schema = escapeIdentifier(schemaName)
   const { rows: [row] } = await client.query<Installation>(`${LOOK(schema)} for update of i`)
   const { id, bound_to: boundTo, served } = known(row, schemaName)
-  const mine = boundTo === null || isSame(placeIn(boundTo), here)
+  const mine = boundTo === null || isSame(parseLocation(boundTo), here)
   if (!served || !mine) await client.query(beginGeneration(schema))
   if (mine && boundTo !== null) return id
   const { rows: [drawn] } = await client.query<Installation>(
@@ -69,15 +72,15 @@ async function bind (client: ClientBase, schemaName: string, here: Place, log: L
     [JSON.stringify(here)]
   )
   const { id: bound } = known(drawn, schemaName)
-  if (!mine) tellRedrawn(log, id, bound, boundTo, here)
+  if (!mine) logRedrawn(log, id, bound, boundTo, here)
   return bound
 }
 
 /**
- * The identifier is drawn by initdb: a dump has another one where it is restored, a copy of the data directory the same. Everybody
- * may ask for it, unless somebody has revoked that; then name and schema alone tell databases of one server apart.
+ * initdb draws the identifier. A restored dump gets another one, a copy of the data directory keeps it. Every role may read it,
+ * unless that was revoked. Then name and schema alone tell databases of one server apart.
  */
-async function placeOf (client: ClientBase, schemaName: string): Promise<Place> {
+async function locationOf (client: ClientBase, schemaName: string): Promise<DatabaseLocation> {
   const { rows: [place] } = await client.query<{ may: boolean, database: string }>(
     `${UNBALANCED} select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as may, current_database() as database`
   )
@@ -87,13 +90,13 @@ async function placeOf (client: ClientBase, schemaName: string): Promise<Place> 
   return [control?.system ?? null, place?.database ?? '', schemaName]
 }
 
-/** A part that is not known here or was not known then says nothing. */
-function isSame ([system, database, schema]: Place, here: Place): boolean {
+/** A part that is unknown now, or was then, does not count. */
+function isSame ([system, database, schema]: DatabaseLocation, here: DatabaseLocation): boolean {
   return database === here[1] && schema === here[2] && (system === here[0] || system === null || here[0] === null)
 }
 
-/** Written by this function's neighbours only; whatever else stands there is no place that anybody serves from. */
-function placeIn (text: string): Place {
+/** Any other text is not the location of a database that a gateway serves from. */
+function parseLocation (text: string): DatabaseLocation {
   try {
     const [system, database, schema] = JSON.parse(text) as unknown[]
     return [typeof system === 'string' ? system : null, String(database), String(schema)]
@@ -102,7 +105,7 @@ function placeIn (text: string): Place {
   }
 }
 
-function tellRedrawn (log: Log, was: string, is: string, from: string | null, here: Place): void {
+function logRedrawn (log: Log, was: string, is: string, from: string | null, here: DatabaseLocation): void {
   log.warn({ event: 'database-moved', installation: is, was, from, here: JSON.stringify(here) },
     'this database is a copy of another one, or has moved: it gets an installation id of its own, so that the two share nothing in Redis; locks, copies and marks there begin empty')
 }

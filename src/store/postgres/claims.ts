@@ -1,6 +1,6 @@
 /**
- * Claiming in three statements, each one short transaction (P5): insert, then look, then take; and confirm for a claim
- * whose reply was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
+ * Claims in three statements, each one short transaction (P5): insert, then look, then take. Confirm is for a claim whose reply
+ * was lost (P6). Every statement bounds its own lock waits and holds nothing afterwards.
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import type { Claim, Row, Seen } from '../../core/record/record.ts'
@@ -17,8 +17,8 @@ export interface Won { readonly id: string, readonly attempt: number }
 export interface TakeOrder { readonly seen: Seen, readonly claim: Claim, readonly mayRetry: boolean }
 
 /**
- * `lock_timeout` for this transaction only: no session state, and no start-up parameter, which PgBouncer refuses. The
- * reference by cross join makes the setting happen before the first row comes out, which is before the first lock.
+ * `lock_timeout` for this transaction only. Session state does not survive PgBouncer, and it refuses start-up parameters. The
+ * cross join makes the setting happen before the first row comes out, which is before the first lock.
  */
 export function lockLimit (parameter: number): string {
   return `lock_limit as materialized (select set_config('lock_timeout', $${parameter}, true))`
@@ -33,15 +33,15 @@ const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[],
 const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
 
 /**
- * What was accepted is not executed. A scalar question for each, as acceptances ask for the record: a join with what the
- * planner thinks many reads the whole table.
+ * What was accepted is not executed. One scalar subquery per id, as acceptances use for the record: a join that the planner
+ * takes for large reads the whole table.
  */
 export const isAccepted = (schema: string, id: string): string =>
   `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
 
 /**
- * clock_timestamp(), not now(): a grant that waited for a lock still is a whole lease (P4). `enters`: what else must hold of a
- * claim `w`; `besides`: what comes before it.
+ * clock_timestamp(), not now(): a grant that waited for a lock is still a whole lease (P4). `enters`: a further condition on a
+ * claim `w`. `besides`: CTEs before it.
  */
 const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
 insert into ${schema}.records (${CLAIM_COLUMNS})
@@ -59,7 +59,7 @@ const goingPast = (schema: string) => pastBeside(schema, '$18::bytea[]', '$17::s
 
 const earlierIsFree = (schema: string) => `${isFreeBeside(schema, 'w.earlier_id')} and not ${isAccepted(schema, 'w.earlier_id')}`
 
-/** Not `do update … where`: that locks the losers' rows, and a settle of one of them would wait for the whole batch. */
+/** Not `do update … where`: it locks the losers' rows, and a settle of one of them would wait for the whole batch. */
 const inserting = (text: string) => `${text}
 on conflict (id) do nothing
 returning id`
@@ -71,7 +71,7 @@ const CLAIM_INSERT: Statement = {
   text: (schema) => inserting(insertFromWant(schema, claimsNow(schema, 'w.scheme')))
 }
 
-/** While rows of the scheme before may stand. */
+/** For as long as rows of the earlier scheme may exist. */
 const CLAIM_INSERT_BESIDES: Statement = {
   name: 'claim_insert_besides',
   writes: true,
@@ -80,7 +80,7 @@ const CLAIM_INSERT_BESIDES: Statement = {
     inserting(insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`))
 }
 
-/** The ids that were won, as hex. A loser's row is looked up on the same connection. */
+/** The ids that were won, as hex. The rows of the others are looked up on the same connection. */
 export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<string[]> {
   const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT, [
     ...claimValues(claims),
@@ -97,7 +97,10 @@ const CLAIM_LOOK: Statement = {
   from ${schema}.records r where r.id = any ($1::bytea[])`
 }
 
-/** Of what {@link isDoubtful} nothing may be concluded that a failover could make untrue: that is {@link lookDurably}'s. */
+/**
+ * From a row that {@link isDoubtful} nothing may be concluded that a failover could make untrue. {@link lookDurably} is for
+ * that.
+ */
 export async function lookAt (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
   const rows = await session.run<RowColumns & { readonly may_be_lost: boolean }>(CLAIM_LOOK, [byteas(ids), session.horizon.value])
   return rows.map((row) => doubted(toRow(row), row))
@@ -111,7 +114,7 @@ select ${rowColumns('r')}, p.horizon
   from ${schema}.records r cross join proof p where r.id = any ($1::bytea[])`
 }
 
-/** What it says will be so after any promotion that loses no acknowledged commit. */
+/** The rows survive any promotion that loses no acknowledged commit. */
 export async function lookDurably (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
   const rows = await session.run<RowColumns & { readonly horizon: string }>(CLAIM_LOOK_DURABLY, [byteas(ids)])
   for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
@@ -119,11 +122,12 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
 }
 
 /**
- * Compare-and-set on what was seen (the fingerprint too: the claim's own may be of another policy) and on the state and the
- * expiry, all tested on the locked row: a compare on owner and attempt alone takes what was settled or renewed in
- * between. A state this build does not know is never taken, past or not. What is past begins a new life: by no scheme
- * but the one that claims. Of a scheme whose secret is lost nothing is taken at all: what it asks for is looked for by
- * fingerprints, and a take writes another one.
+ * Compare-and-set on what was seen and on state and expiry, all on the locked row. The fingerprint that was seen counts,
+ * because the claim's own may be of another policy. A compare on owner and attempt alone would take a row that was settled or
+ * renewed in between. An unknown state is never taken, past or not.
+ *
+ * A past row begins a new life, only under the scheme that claims. Of a scheme whose secret is lost nothing is taken: its rows
+ * are found by their fingerprints, and a take writes another fingerprint.
  */
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
@@ -175,8 +179,8 @@ export async function takeClaims (session: Session, orders: readonly TakeOrder[]
 }
 
 /**
- * A write under the same token, never a read: it waits for the claim in doubt and is durable when it is acknowledged. A row that
- * stands has been let in; it is not asked of which scheme it is.
+ * A write under the same token, never a read: it waits for the claim in doubt and is durable once acknowledged. An existing row
+ * was let in before, so its scheme is not tested.
  */
 const confirming = (schema: string, enters: string, besides = '') =>
   `${insertFromWant(schema, `(${enters} or (select true from ${schema}.records r where r.id = w.id))`, besides)}
@@ -199,7 +203,7 @@ const CLAIM_CONFIRM_BESIDES: Statement = {
   text: (schema) => confirming(schema, `(${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)})`, `, ${goingPast(schema)}`)
 }
 
-/** A row back is mine, claimed, and durable. */
+/** A returned row is this owner's, claimed, and durable. */
 export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
   return session.run<Won>(hasEarlier(claims) ? CLAIM_CONFIRM_BESIDES : CLAIM_CONFIRM, [
     ...claimValues(claims),
@@ -216,7 +220,10 @@ const CLAIM_MOVED: Statement = {
  where not ${claimsNow(schema, 'w.scheme')} or ${isRecorded(schema, 'w.earlier_id')} or ${isAccepted(schema, 'w.earlier_id')}`
 }
 
-/** Of claims under whose ids nothing stands, and that were not let in: those whose scheme, or whose earlier id, is why. As hex. */
+/**
+ * For claims that were not let in though no row exists under their ids: those that failed because of their scheme or their
+ * earlier id. As hex.
+ */
 export async function movedOf (session: Session, claims: readonly Identity[]): Promise<string[]> {
   const rows = await session.run<{ id: string }>(CLAIM_MOVED, [byteas(claims.map(({ id }) => id)), ...schemeValues(claims)])
   return rows.map((row) => row.id)
@@ -228,7 +235,7 @@ const CLAIM_SCHEME: Statement = {
   text: (schema) => `select i.scheme from ${schema}.installation i`
 }
 
-/** Of takes that were lost: those whose scheme claims no more. */
+/** Of takes that were lost: those whose scheme no longer claims. */
 export async function outdatedOf (session: Session, claims: readonly Claim[]): Promise<readonly Claim[]> {
   const [now] = await session.run<{ scheme: number }>(CLAIM_SCHEME, [])
   return claims.filter(({ scheme }) => scheme !== now?.scheme)

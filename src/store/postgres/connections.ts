@@ -1,6 +1,6 @@
 /**
- * Connections of one purpose and their statements: bounded, timed, and told apart when they fail. Keeps no session state
- * and sends no start-up parameter but the application's name, so that PgBouncer in transaction mode may stand between.
+ * Connections of one purpose and their statements: bounded, with timeouts, and classified when they fail. Keeps no session
+ * state and sends no start-up parameter but the application's name, so that PgBouncer in transaction mode may be between.
  */
 import { createHash } from 'node:crypto'
 import { Pool, types, type CustomTypesConfig, type PoolClient, type PoolConfig, type QueryResult } from 'pg'
@@ -10,71 +10,75 @@ import { Horizon } from './durable.ts'
 import { faultOfConnecting, faultOfStatement, faultOfWarning, isForbidden, isStatementMislaid, leavesConnectionUsable } from './faults.ts'
 
 /**
- * Before every statement: pgpool-II sends what begins with it to the primary, and else any `select` to a replica when it balances
- * the load (its `load_balance_mode`; "Condition for load balancing" in its manual). A replica is no arbiter, not for a look either.
+ * Prefix of every statement. pgpool-II sends a statement with it to the primary. When it balances load, it sends any other
+ * `select` to a replica (`load_balance_mode`; "Condition for load balancing" in its manual). A replica is no arbiter, not even
+ * for a look.
  */
 export const UNBALANCED = '/*NO LOAD BALANCE*/'
 
-/** One named statement. `text` gets the quoted schema; every name in it is qualified. */
+/** One named statement. `text` gets the quoted schema and must qualify every name in it. */
 export interface Statement {
   readonly name: string
   readonly writes: boolean
   readonly text: (schema: string) => string
-  /** true: every bytea of its rows is an id, wanted as hex text rather than as bytes. */
+  /** true: every bytea of its rows is an id, wanted as hex text and not as bytes. */
   readonly idsAsText?: boolean
 }
 
 /**
- * In a statement's text: the latest time that this gateway takes for the database's (core/protocol/arbiter-time.ts), as a timestamp. null
- * where it takes any, which `least` passes over. Whatever takes something away by time tests against it as well. The value is
- * added to the statement's own behind them.
+ * In a statement's text: the latest time up to which this gateway trusts the database's clock (core/protocol/arbiter-time.ts),
+ * as a timestamp. null: any time, which `least` ignores. Every statement that takes something away by time tests against it
+ * too. The value is appended to the statement's own values.
  */
 export const BELIEVED = '$believed'
 
 export type Values = ReadonlyArray<Buffer | string | number | null | readonly string[]>
 
-/** One connection, held for a statement and what must follow it on the same one. */
+/** One connection, held for a statement and those that must follow it on the same connection. */
 export interface Session {
   run: <Row extends object>(statement: Statement, values: Values) => Promise<Row[]>
-  /** How long a statement of this session may wait for a row's lock. For `lock_timeout`, as text with its unit. */
+  /** For `lock_timeout`, as text with its unit: how long a statement of this session may wait for a row's lock. */
   readonly lockTimeout: string
   readonly horizon: Horizon
 }
 
 export interface ConnectionsOptions {
-  /** Of which purpose, for errors: 'claims', 'settles', 'renewals', 'background'. */
+  /** The purpose, for errors: 'claims', 'settles', 'renewals', 'background'. */
   readonly purpose: string
   readonly pool: PoolConfig
   /** Quoted. */
   readonly schema: string
-  /** false: unnamed statements, for a PgBouncer that does not know named ones in transaction mode. */
+  /** false: unnamed statements, for a PgBouncer that does not support named ones in transaction mode. */
   readonly prepared: boolean
   readonly connectionsMax: number
-  /** Of connecting, and of one statement with its commit. Past it the connection is destroyed, not given back. */
+  /** Of connecting, and of one statement with its commit. After it the connection is destroyed, not reused. */
   readonly timeoutMs: number
   readonly lockTimeoutMs: number
-  /** Unix milliseconds; null, or absent: any time is believed. */
+  /** Unix milliseconds. null, or absent: any time is trusted. */
   readonly believedMs?: () => number | null
   readonly log: Log
   readonly meter: Pick<Meter, 'store'>
-  /** The server has refused a statement for want of a right. */
+  /** The server refused a statement because the role lacks a right. */
   readonly onForbidden?: (() => void) | undefined
-  /** A new connection stands: it may be to another server than before. */
+  /** A new connection: it may lead to another server than before. */
   readonly onConnect?: (() => void) | undefined
 }
 
-/** Callers that may wait for a connection. The lanes never have more under way than there are connections; operators may. */
+/** Callers that may wait for a connection. Batchers never have more in flight than there are connections. Operators may. */
 const WAITING_MAX = 64
-/** A connection is replaced after half an hour, so that a failover or a new pooler is found without a restart. */
+/** Replaces a connection after half an hour, so that a failover or a new pooler is found without a restart. */
 const LIFETIME_SECONDS_MAX = 1_800
 const KEEP_ALIVE_AFTER_MS = 10_000
-/** What is wrong with a pooler is wrong with every statement: said once in a while, not for each. */
+/** A fault of a pooler affects every statement: logged once in a while, not for each. */
 const TELL_EVERY_MS = 60_000
-/** Of a statement's text in its name. */
+/** Digits of the text's digest in a statement's name. */
 const TEXT_DIGITS = 8
 /** Each generation of a prepared statement serves this many times as many executions as the one before. */
 const GENERATION_GROWTH = 8
-/** After two million executions the table is what it is; a connection keeps no more prepared statements than this of each. */
+/**
+ * After two million executions the table hardly changes its shape. A connection keeps at most this many prepared statements of
+ * each.
+ */
 const GENERATIONS_MAX = 7
 
 const PARAMETER = /\$(\d+)/g
@@ -84,12 +88,12 @@ const BYTEA = 17
 const HEX = '\\x'
 const bytesOf = types.getTypeParser(BYTEA) as unknown as (text: string) => Buffer
 
-/** As Postgres sends it, \x and the digits: what becomes a key of a map need not become bytes first. */
+/** As Postgres sends it, \x and the digits. A value that becomes a map's key need not become bytes first. */
 const IDS_AS_TEXT: CustomTypesConfig = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') => oid === BYTEA ? idAsText : types.getTypeParser(oid, format)
 }
 
-/** `bytea_output` is the owner of the database's to choose. */
+/** The owner of the database chooses `bytea_output`. */
 function idAsText (text: string): string {
   return text.startsWith(HEX) ? text.slice(HEX.length) : bytesOf(text).toString('hex')
 }
@@ -101,7 +105,7 @@ export class Connections {
   /** How often a connection has run a statement. */
   readonly #runs = new WeakMap<PoolClient, Map<Statement, number>>()
   readonly #horizon = new Horizon()
-  #toldAtMs = -Infinity
+  #warnedAtMs = -Infinity
   #closing: Promise<void> | null = null
 
   constructor (options: ConnectionsOptions) {
@@ -119,7 +123,7 @@ export class Connections {
     this.#pool.on('error', (error) => {
       log.debug({ event: 'database-connection-ended', purpose, error: error.message }, 'an idle database connection ended')
     })
-    // pg takes its own listener off a connection that is in use: without ours a 57P01 then ends the process.
+    // pg removes its own listener from a connection in use. Without ours, a 57P01 then ends the process.
     this.#pool.on('connect', (client) => {
       client.on('error', () => {})
       options.onConnect?.()
@@ -134,7 +138,7 @@ export class Connections {
         return (await this.#run<Row>(client, statement, values)).rows
       } catch (error) {
         usable &&= leavesConnectionUsable(error)
-        if (isStatementMislaid(error)) this.#tellOfPooler(error)
+        if (isStatementMislaid(error)) this.#warnOfPooler(error)
         if (isForbidden(error)) this.#options.onForbidden?.()
         throw error instanceof Error && 'store' in error ? error : faultOfStatement(statement.name, error, statement.writes)
       }
@@ -148,7 +152,7 @@ export class Connections {
 
   get lockTimeoutMs (): number { return this.#options.lockTimeoutMs }
 
-  /** Ends what is idle now and the rest when it is given back. */
+  /** Ends idle connections now, and the others when they are released. */
   close (): Promise<void> {
     this.#closing ??= this.#pool.end()
     return this.#closing
@@ -167,7 +171,7 @@ export class Connections {
 
   async #run<Row extends object> (client: PoolClient, statement: Statement, values: Values): Promise<QueryResult<Row>> {
     const warnings: string[] = []
-    // Class 00 is what notices of the harmless kinds carry; the severity itself comes in the server's language.
+    // Harmless notices carry class 00. The severity itself comes in the server's language.
     const listen = (notice: { code?: string | undefined, message?: string | undefined }) => {
       if (!(notice.code ?? '00000').startsWith('00')) warnings.push(notice.message ?? '')
     }
@@ -198,9 +202,9 @@ export class Connections {
   }
 
   /**
-   * A named statement keeps the plan of its first executions. On a table that was empty then that plan reads the whole
-   * table for ever (measured: a batch of settles at 3 ms after 2,500 rows, at 12 ms after 20,000, where it should stay at
-   * 3), and an earlier `analyze` does not help. So it is prepared anew after 8, 64, 512 … executions.
+   * A named statement keeps the plan of its first executions. On a table that was empty then, that plan reads the whole table
+   * for ever. Measured: a batch of settles took 3 ms after 2,500 rows and 12 ms after 20,000, where it should stay at 3. An
+   * earlier `analyze` does not help. So the statement is prepared anew after 8, 64, 512 … executions.
    */
   #generationOf (client: PoolClient, statement: Statement): number {
     let runs = this.#runs.get(client)
@@ -211,8 +215,8 @@ export class Connections {
   }
 
   /**
-   * The digest goes into the name: a pooler that hands one session to many clients would else run another release's or
-   * another schema's statement of the same name, and nobody would notice.
+   * The digest is part of the name. A pooler that shares one session among clients could otherwise run another release's or
+   * schema's statement of the same name, unnoticed.
    */
   #textOf (statement: Statement): { readonly text: string, readonly digest: string, readonly believes: boolean } {
     const known = this.#texts.get(statement)
@@ -230,10 +234,10 @@ export class Connections {
     return ms === null ? null : ms / MS_PER_SECOND
   }
 
-  #tellOfPooler (error: unknown): void {
+  #warnOfPooler (error: unknown): void {
     const { log, purpose } = this.#options
-    if (performance.now() - this.#toldAtMs < TELL_EVERY_MS) return
-    this.#toldAtMs = performance.now()
+    if (performance.now() - this.#warnedAtMs < TELL_EVERY_MS) return
+    this.#warnedAtMs = performance.now()
     log.error(
       { event: 'database-session-shared', purpose, error: errorText(error) },
       'named statements do not stay where they were prepared, so this database session is shared: behind a PgBouncer before 1.21 in transaction mode set stores.postgres.prepared: false'

@@ -1,13 +1,15 @@
-/** What the server says of its own durability, asked on a connection of the store's: as its sessions have it, not as the file says. */
+/**
+ * What the server's settings say of durability. Read on a connection of the store, because sessions may differ from the file.
+ */
 import { durabilityOf, type DurabilitySettings, type Durability } from '../../core/protocol/durability.ts'
 import type { Session, Statement } from './connections.ts'
 
 /**
- * Standbys are told from logical subscribers by the database that those are in, and from backups by the name that those
- * give: this much of pg_stat_activity, and of slots all, every role sees; of pg_stat_replication it may see nothing but the process. A
- * primary's timeline is another one after each promotion. Fails on a standby.
+ * Standbys, logical subscribers and backups must be told apart. A subscriber has a database, and a backup gives itself a name.
+ * Every role may read this much of pg_stat_activity, and all of the slots. Of pg_stat_replication it may read only the process.
+ * Each promotion gives the primary another timeline. Fails on a standby.
  */
-const STANDING: Statement = {
+const DURABILITY: Statement = {
   name: 'standing',
   writes: false,
   text: () => `with connected as (
@@ -27,34 +29,34 @@ select current_setting('fsync') as fsync, current_setting('full_page_writes') as
 
 interface Said extends Omit<DurabilitySettings, 'away'> {
   readonly timeline: string
-  /** Slots in use, and in the same order by whom. */
+  /** Slots in use, and in the same order by which application. */
   readonly used: readonly string[]
   readonly used_by: readonly string[]
   readonly unused: readonly string[]
 }
 
-/** Without a slot the log that a standby lacks is gone by then, as a rule: it has to be made anew. */
+/** Without a slot, the server has usually removed the log that a standby lacks by then. It must be set up anew. */
 const SEEN_MS = 60 * 60 * 1000
-/** More standbys than anybody has. */
+/** More standbys than any installation has. */
 const SEEN_MAX = 64
 const BACKUPS: ReadonlySet<string> = new Set(['pg_basebackup', 'pg_receivewal'])
 
-/** One for a store: a standby that is away is known by its slot, or because this process has seen it. */
-export class StandingReader {
+/** One per store. A standby that is away is known by its slot, or because this process has seen it. */
+export class DurabilityReader {
   #timeline = ''
-  /** By name: monotonic, when it was last there. */
+  /** By name: when it was last connected, monotonic milliseconds. */
   readonly #seen = new Map<string, number>()
-  /** By slot: whose it is. */
+  /** By slot: the application that uses it. */
   readonly #owners = new Map<string, string>()
 
   async read (session: Session): Promise<Durability> {
-    const [said] = await session.run<Said>(STANDING, [])
+    const [said] = await session.run<Said>(DURABILITY, [])
     if (said === undefined) throw new Error('a select without from gave no row')
     return durabilityOf({ ...said, away: this.#awayOf(said, performance.now()) })
   }
 
   #awayOf ({ timeline, standbys, used, used_by: usedBy, unused }: Said, nowMs: number): string[] {
-    // Another primary: what was seen beside the old one may be this one.
+    // Another primary: a standby of the old one may be this server.
     if (timeline !== this.#timeline) this.#forget(timeline)
     for (const [index, slot] of used.entries()) this.#owners.set(slot, usedBy[index] ?? slot)
     for (const slot of Array.from(this.#owners.keys())) if (!used.includes(slot) && !unused.includes(slot)) this.#owners.delete(slot)

@@ -23,23 +23,25 @@ export const PROOF_CTE = `proof as materialized (select ${PROOF}, pg_snapshot_xm
 export const PROVEN = `case when current_setting('synchronous_standby_names') <> '' then ${PROOF} end is null as needless`
 
 /**
- * Whether the row as it stands may be lost: there is a standby, and no acknowledged write is known to lie behind it. By the
- * numbers of transactions and not by times: nothing bounds what lies between a row's time and its commit. (An age below zero:
- * a number that this server has not come to.)
+ * Whether the row may still be lost: there is a standby, and no acknowledged write is known to lie behind the row. Compares
+ * numbers of transactions, not times, because nothing bounds the time between a row's timestamp and its commit. An age below
+ * zero is a number that this server has not reached.
  */
 export function mayBeLost (table: string, horizon: number): string {
   return `case when current_setting('synchronous_standby_names') = '' then false
             else coalesce(age($${horizon}::xid8::xid) < 0 or age(${table}.xmin) <= age($${horizon}::xid8::xid), true) end as may_be_lost`
 }
 
-/** What the acknowledged writes of some connections have proven: all that was over before a transaction's number. */
+/**
+ * What the acknowledged writes of some connections have proven: every transaction that was over before this number is durable.
+ */
 export class Horizon {
   #number: bigint | null = null
 
   /** For {@link mayBeLost}. */
   get value (): string | null { return this.#number === null ? null : String(this.#number) }
 
-  /** Looks that go side by side may end in another order. */
+  /** Looks in parallel may end in another order. */
   reached (horizon: string): void {
     const number = BigInt(horizon)
     if (this.#number === null || number > this.#number) this.#number = number

@@ -1,13 +1,13 @@
 /**
- * What an error of pg means: certainly undone, refused for its content, or in doubt. Decides by SQLSTATE alone, because
- * messages and severities are translated by the server. Never turns a doubt into a certainty.
+ * What an error of pg means: certainly undone, refused for its content, or in doubt. Decides by SQLSTATE alone, because the
+ * server translates messages and severities. Never turns a doubt into a certainty.
  */
 import { DatabaseError } from 'pg'
 import { StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 
 const STORE = 'postgres'
 
-/** The server itself said so: the transaction was rolled back. A batch that failed like this may be tried one by one. */
+/** The server itself reported it: the transaction was rolled back. A batch that failed like this may be tried one by one. */
 export class RolledBack extends StoreUnavailable {
   constructor (operation: string, cause: unknown) {
     super(STORE, operation, false, cause, true)
@@ -18,17 +18,17 @@ export function provenRolledBack (error: unknown): boolean {
   return error instanceof RolledBack || error instanceof StoreRejected
 }
 
-/** Undone, because somebody else's row stands where one of its own was to stand. */
+/** Undone: another row with the same unique key exists. */
 export function isUniqueViolation (error: unknown): boolean {
   return error instanceof StoreRejected && codeOf(error.cause) === '23505'
 }
 
-/** Undone, because it and somebody else's waited for each other. */
+/** Undone by a deadlock. */
 export function isDeadlock (error: unknown): boolean {
   return error instanceof RolledBack && codeOf(error.cause) === '40P01'
 }
 
-/** Undone, because somebody else's held a lock for longer than it may wait. */
+/** Undone: the lock wait took longer than allowed. */
 export function hasWaitedInVain (error: unknown): boolean {
   return error instanceof RolledBack && codeOf(error.cause) === '55P03'
 }
@@ -37,10 +37,10 @@ function codeOf (cause: unknown): string | undefined {
   return cause instanceof DatabaseError ? cause.code : undefined
 }
 
-/** The statement was sent. `writes`: a read that failed has nothing to be in doubt about. */
+/** The statement was sent. `writes` false: a read that failed leaves nothing in doubt. */
 export function faultOfStatement (operation: string, error: unknown, writes: boolean): Error {
   if (!(error instanceof DatabaseError) || isInDoubt(error.code)) return new StoreUnavailable(STORE, operation, writes, error)
-  // Not the arbiter's answer: it must not count as contact with it (E2b), and the rest of its batch fares no better.
+  // Not an answer of the arbiter: it must not count as contact (E2b), and the rest of its batch would fare no better.
   if (isReplica(error.code)) {
     return new StoreUnavailable(STORE, operation, false, new Error(`the server is read-only, probably a replica (${error.message})`, {
       cause: error
@@ -106,10 +106,10 @@ function isContent (code: string | undefined): boolean {
   return ['22', '23', '54'].includes(code?.slice(0, 2) ?? '')
 }
 
-/** Faults that no waiting mends get one sentence for a person; everything else is a store that cannot be reached now. */
-export function faultOfOpening (error: unknown, where: DatabaseAddress): StartError | StoreUnavailable {
+/** Faults that waiting cannot mend get one sentence for a person. Any other error is a store that cannot be reached now. */
+export function faultOfOpening (error: unknown, address: DatabaseAddress): StartError | StoreUnavailable {
   if (error instanceof StartError || error instanceof StoreUnavailable) return error
-  const sentence = error instanceof DatabaseError ? sentenceOf(error, where) : sentenceOfTls(error, where)
+  const sentence = error instanceof DatabaseError ? sentenceOf(error, address) : sentenceOfTls(error, address)
   return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
 }
 

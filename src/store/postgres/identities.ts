@@ -1,29 +1,30 @@
 /**
- * What every statement that begins something tests of an identity (core/record/record-id.ts): that its scheme is the one that claims, and
- * that nothing living stands under its earlier id. Whoever switches the scheme holds a lock against all writers of these tables
- * until it has committed (schemes.ts); a statement has its lock before it has its snapshot, and so sees every row of the scheme before.
+ * Conditions on an identity (core/record/record-id.ts) that every statement tests before it begins something. Its scheme must
+ * be the one that claims, and nothing live may exist under its earlier id. A switch of the scheme locks out all writers of
+ * these tables until it has committed (scheme-switch.ts). A statement gets its lock before its snapshot, so it sees every row
+ * of the earlier scheme.
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import { byteas, smallints } from './arrays.ts'
 import { BELIEVED, type Values } from './connections.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
-/** A scalar question of a table of one row: asked once for a statement, however many claims it has. */
+/** A scalar subquery of a table with one row: evaluated once per statement, however many claims it has. */
 export function claimsNow (schema: string, scheme: string): string {
   return `${scheme} = (select i.scheme from ${schema}.installation i)`
 }
 
 const isPastRecord = (table: string): string => `coalesce(${table}.expires_at <= least(statement_timestamp(), ${BELIEVED}), false)`
 
-/** A record that is not past stands there. */
+/** A record exists under this id that is not past. */
 export function isRecorded (schema: string, id: string): string {
   return `(select not ${isPastRecord('e')} from ${schema}.records e where e.id = ${id}) is true`
 }
 
 /**
- * What is past of the scheme before, taken away by a scheme that claims: somebody may be taking such a record just now, who has seen
- * it before the switch. Its row is locked and asked once more; what lives by then stays, and nothing goes beside it. `ids` and
- * `schemes`: the arrays, as SQL.
+ * Removes past rows of the earlier scheme, for claims of the scheme that claims. Another gateway may be taking such a record,
+ * as seen before the switch. So the row is locked and tested again. A row that is live by then stays, and nothing begins beside
+ * it. `ids` and `schemes`: the arrays, as SQL.
  */
 export function pastBeside (schema: string, ids: string, schemes: string): string {
   return `beside as materialized (
@@ -37,7 +38,7 @@ export function pastBeside (schema: string, ids: string, schemes: string): strin
 )`
 }
 
-/** With {@link pastBeside}. The row of one that is gone is still in this statement's snapshot. */
+/** With {@link pastBeside}. A removed row is still in this statement's snapshot. */
 export function isFreeBeside (schema: string, id: string): string {
   return `((select e.id from ${schema}.records e where e.id = ${id}) is null or ${id} = any (array(select g.id from gone g)))`
 }

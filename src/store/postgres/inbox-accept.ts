@@ -1,12 +1,13 @@
 /**
- * Accepting messages: inserted in the order of their ids, numbered in the order of their arrival. What stands there already
- * is looked at; what is past makes room. Every statement is a transaction of its own, and bounds its lock waits.
+ * Accepting messages: inserted in the order of their ids, numbered in the order of their arrival. An existing message is looked
+ * at, and an expired one makes room. Every statement is a transaction of its own and bounds its lock waits.
  */
 import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import { hex, type Outcome } from './batching.ts'
 import { isAccepted, lockLimit, movedOf } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
@@ -17,36 +18,37 @@ import { isPastMessage, messageColumns, toMessage, type MessageColumns } from '.
 /** `number`: the order of arrival in this process. */
 export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer }
 
-/** Throws RangeError for headers that cannot have come off the wire: here, where no batch fails with it. */
+/** Throws RangeError for headers that cannot come from a connection. It throws here, where no batch fails with it. */
 export function arrivalOf (message: NewMessage, number: number): Arrival {
   return { message, number, headers: encodeHeaders(message.request.headers) }
 }
 
-/** Groups whose turn may have to be called, as hex: the statement saw one before the new message, or deleted one. */
+/** Groups whose turn may have to be called, as hex: the statement saw an earlier message, or deleted one. */
 export type Groups = Set<string>
 
-/** What became of one item of a batch that as a whole was acknowledged. */
-type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
-
-/** A row may go between the insert that lost and the look, or be past. Each round is some round trips; a third in a row is no accident. */
+/**
+ * A row may vanish between the insert that lost and the look, or expire. Each round is some round trips. Three in a row are no
+ * accident.
+ */
 const ROUNDS_MAX = 3
-/** Of a batch any one of many may do so. */
+/** In a batch any of many rows may do so. */
 const WHOLE_ROUNDS_MAX = 10
 
-/** One that is past counts as none. */
+/** An expired record counts as none. */
 const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELIEVED}), true)`
 
 /**
- * Routes that a living gateway may execute: what it is about to claim, this statement cannot see. The barrier of a registration
- * (registry.ts) waits for the lock that this takes before it looks, and keeps it until the commit; no row of it is ever locked.
+ * Routes that a living gateway may execute. This statement cannot see a claim that is about to begin. So the barrier of a
+ * registration (registry.ts) waits for the lock that this takes before it looks and holds until the commit. No row of the table
+ * is ever locked.
  */
 const contendedRoutes = (schema: string, routes: string) => `array(
   select e.route from ${schema}.gateway_routes e join ${schema}.gateways g on g.id = e.gateway
    where e.route = any (${routes}) and e.executes and g.seen_at > least(statement_timestamp(), ${BELIEVED}) - interval '${LIVES_MS} ms')`
 
 /**
- * The claims under which messages are accepted, as they stand once nobody else writes them: an acceptance that comes late, behind
- * a lapse, finds none, and behind one that is under way nobody lapses (what is locked lives) and takes.
+ * The claims under which messages are accepted, locked. A late acceptance, after a lapse, finds none. While an acceptance is in
+ * flight, its claim cannot be lapsed (a locked row counts as alive) or taken.
  */
 const claimsThatStand = (schema: string) => `claims as materialized (
   select r.id, r.owner, r.attempt from ${schema}.records r cross join lock_limit
@@ -57,8 +59,8 @@ const claimsThatStand = (schema: string) => `claims as materialized (
 const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from ${schema}.gateway_routes where false for key share)`
 
 /**
- * The first of its group is due at once; another one is for its group's turn. The record is asked for by a scalar question for
- * each message: a join with what the planner thinks many reads the whole table.
+ * The first message of its group is due at once. A later one waits for its turn. One scalar subquery per message asks for the
+ * record: a join that the planner takes for large reads the whole table.
  */
 const insertFromArrivals = (schema: string, besides: boolean) =>
   `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, '$26::bytea[]', '$25::smallint[]')}` : ''}, arrived as materialized (
@@ -102,7 +104,7 @@ const MESSAGE_ACCEPT_BESIDES: Statement = {
   text: (schema) => accepting(schema, true)
 }
 
-/** A conflict undoes all of it, and one that may not come in keeps out all others. */
+/** A conflict undoes all of it. One message that may not enter keeps out all others. */
 const acceptingAll = (schema: string, besides: boolean) => `${insertFromArrivals(schema, besides)}
  where (select bool_and(o.enters) from arrived o)
  order by a.id
@@ -122,7 +124,7 @@ const MESSAGE_ACCEPT_ALL_BESIDES: Statement = {
   text: (schema) => acceptingAll(schema, true)
 }
 
-/** Of messages that were not taken in: why. */
+/** Why messages were not accepted. */
 const MESSAGE_REFUSED: Statement = {
   name: 'message_refused',
   writes: false,
@@ -164,12 +166,12 @@ returning case when m.blocks then m.group_id end as behind`
 
 interface Inserted { readonly id: string, readonly behind: string | null }
 
-/** By id as hex. Past ones are not among them. One that is doubtful is no reason for a 202. */
+/** By id as hex, without expired ones. A doubtful one is no reason for a 202. */
 export async function lookAtMessages (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
   return (await look(session, ids)).standing
 }
 
-/** The same, and what it says will be so after any promotion that loses no acknowledged commit (durable.ts). */
+/** The same. The messages survive any promotion that loses no acknowledged commit (durable.ts). */
 export async function lookAtMessagesDurably (session: Session, ids: readonly Buffer[]): Promise<Map<string, MessageDetail>> {
   const rows = await session.run<MessageColumns & { readonly horizon: string }>(MESSAGE_LOOK_DURABLY, [byteas(ids)])
   for (const { horizon } of rows.slice(0, 1)) session.horizon.reached(horizon)
@@ -191,11 +193,11 @@ async function look (
 }
 
 /**
- * The first insert is the batch's: if it fails, all of it fails. What is looked at, or made room for, after it is each
- * item's own: it must not put in doubt what was already accepted.
+ * If the first insert fails, the whole batch fails. Later steps fail for single items: they must not put in doubt what was
+ * already accepted.
  */
-export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome[]> {
-  const outcomes = new Map<string, Outcome>()
+export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome<AcceptResult>[]> {
+  const outcomes = new Map<string, Outcome<AcceptResult>>()
   let open = await insertOnce(session, arrivals, outcomes, groups)
   try {
     for (let round = 1; open.length > 0; round++) {
@@ -218,7 +220,7 @@ export async function acceptEach (session: Session, arrivals: readonly Arrival[]
   return arrivals.map((arrival) => outcomes.get(idText(arrival)) ?? { error: new Error('an acceptance without an outcome') })
 }
 
-/** By id as hex. Under a claim: nothing but a message that is `past` kept it out if the claim has not ended. */
+/** By id as hex. Under a claim, only an expired message in `past` can keep a message out while the claim stands. */
 async function refusals (
   session: Session,
   messages: readonly NewMessage[],
@@ -236,7 +238,7 @@ async function refusals (
   ])
   const moved = await movedOf(session, unclaimed)
   for (const id of moved) refused.set(id, { kind: 'moved' })
-  // A record of its own goes before what stands beside it; who has moved asks for the route again.
+  // A record under the id itself goes before a record or message under the earlier id. After 'moved' the route is tested again.
   for (const { id, recorded } of rows) if (recorded || !refused.has(id)) refused.set(id, { kind: recorded ? 'recorded' : 'contended' })
   return refused
 }
@@ -244,7 +246,7 @@ async function refusals (
 async function insertOnce (
   session: Session,
   arrivals: readonly Arrival[],
-  outcomes: Map<string, Outcome>,
+  outcomes: Map<string, Outcome<AcceptResult>>,
   groups: Groups
 ): Promise<readonly Arrival[]> {
   const inserted = await session.run<Inserted>(
@@ -256,10 +258,12 @@ async function insertOnce (
   return inserted.length === arrivals.length ? [] : arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
 }
 
-/** All that is not there yet, in one statement that any conflict undoes; nothing, where another's request stands under one of the ids. */
+/**
+ * Accepts all missing messages in one statement that any conflict undoes. Accepts none if another request has one of the ids.
+ */
 export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
   for (let round = 1; ; round++) {
-    // First: between the look and the insert nothing more may come and go than must.
+    // First, so that as little as possible changes between the look and the insert.
     const refused = await refusals(session, messages)
     const { standing, past } = await look(session, messages.map(({ id }) => id))
     const results = messages.map((message): AcceptResult => {
@@ -277,7 +281,7 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
         valuesOf(missing.map(arrivalOf), session.lockTimeout)
       )
       addGroups(groups, inserted)
-      // None: a record has come between, or a gateway that executes.
+      // None was inserted: a record has come between, or a gateway that executes.
       if (inserted.length === missing.length) return results
       if (round === WHOLE_ROUNDS_MAX) {
         throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
@@ -334,5 +338,3 @@ function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
 }
 
 export function idText ({ message }: Pick<Arrival, 'message'>): string { return hex(message.id) }
-
-function hex (id: Buffer): string { return id.toString('hex') }

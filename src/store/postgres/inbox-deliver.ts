@@ -1,77 +1,20 @@
-/**
- * Delivering messages: who lives, what is taken, what became of it, and whose turn it is. A message of a group has a time
- * (`due_at`) when its turn has been called; whoever accepts behind another, and whoever ends one, calls after its own commit,
- * so that one of the two sees both. What a crash leaves uncalled is found by `recover`.
- */
+/** Delivering messages: what is taken, and its outcome. Turns of groups are in inbox-turns.ts, workers in inbox-workers.ts. */
 import type { DeliveryToken } from '../../core/inbox/message.ts'
-import type { Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { TakeMessages } from '../../ports/inbox.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
-import { IN_LINE, nobodyInLine } from './in-line.ts'
 import type { Look, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
-import { databaseSeconds } from './settles.ts'
-
-/** From when the server began with it; what a network delivers late shortens nothing. */
-const WORKER_ALIVE: Statement = {
-  name: 'worker_alive',
-  writes: true,
-  text: (schema) => `with ${lockLimit(3)}
-insert into ${schema}.workers (owner, alive_until)
-select $1::bytea, statement_timestamp() + $2::bigint * interval '1 ms' from lock_limit
-on conflict (owner) do update set alive_until = greatest(workers.alive_until, excluded.alive_until)`
-}
-
-export interface Living { readonly owner: Buffer, readonly leaseMs: number }
-
-export async function keepAlive (session: Session, { owner, leaseMs }: Living): Promise<void> {
-  await session.run(WORKER_ALIVE, [owner, Math.round(leaseMs), session.lockTimeout])
-}
-
-/** Of the first; for the others it stands in line. */
-const WORKER_ALIVE_IN_LINE: Statement = {
-  name: 'worker_alive_in_line',
-  writes: true,
-  text: (schema) => `with ${lockLimit(3)}, ${IN_LINE}
-insert into ${schema}.workers (owner, alive_until)
-select ($1::bytea[])[1], statement_timestamp() + $2::bigint * interval '1 ms' from (select count(*) from line) l
-on conflict (owner) do update set alive_until = greatest(workers.alive_until, excluded.alive_until)`
-}
-
-/** true: it need not be waited for any more. */
-export async function keepAliveInLine (session: Session, living: readonly Living[]): Promise<boolean[]> {
-  await session.run(WORKER_ALIVE_IN_LINE, [
-    byteas(living.map(({ owner }) => owner)),
-    Math.round(living[0]?.leaseMs ?? 0),
-    session.lockTimeout
-  ])
-  return living.map((_, index) => index === 0)
-}
-
-const WORKER_GONE: Statement = {
-  name: 'worker_gone',
-  writes: true,
-  text: (schema) => `with ${lockLimit(2)}
-delete from ${schema}.workers w using lock_limit where w.owner = $1`
-}
-
-export async function endWorker (session: Session, owner: Buffer): Promise<void> {
-  await session.run(WORKER_GONE, [owner, session.lockTimeout])
-}
-
-/** Nobody before it in its group is open, and nobody of it is being delivered. Two questions, each of one entry of an index. */
-const hasItsTurn = (schema: string) => `(m.group_id is null
-        or (not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
-            and not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.state = 'delivering')))`
+import { hasItsTurn } from './inbox-turns.ts'
 
 /**
- * `skip locked`: another taker has it, or an operator. Two takers may see different first ones of a group whose acceptances
- * overlapped; the index messages_one_of_group undoes the second of them. The rows are named by an array, here and below: a join
- * with what the planner thinks many reads the whole table.
+ * `skip locked`: another taker has the row, or an operator. Two takers may see different first messages of a group whose
+ * acceptances overlapped. The index messages_one_of_group undoes the second of them. Here and below an array names the rows: a
+ * join that the planner takes for large reads the whole table.
  */
 const MESSAGE_TAKE: Statement = {
   name: 'message_take',
@@ -101,12 +44,12 @@ returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
 
-/** A taker that was undone sees next time what undid it. More often than this in a row is a crowd: it may have the places. */
+/** A take that was undone sees next time what undid it. If that happens more often in a row, others may have the places. */
 const TAKES_MAX = 3
 
 /**
- * What cannot be read is among them without a request. None, where another taker is so slow with a group of theirs:
- * they are asked for again.
+ * A message that cannot be decoded comes without a request. If another taker is slow with one of the groups, the result is
+ * empty, and the caller asks again.
  */
 export async function takeMessages (
   session: Session,
@@ -115,7 +58,7 @@ export async function takeMessages (
 ): Promise<Array<ReturnType<typeof toDelivery>>> {
   const from = bigints(routes.map(({ route }) => look.fromMs(route)))
   for (let round = 1; round <= TAKES_MAX; round++) {
-    // The last one risks nothing that many would.
+    // The last round takes one message, which cannot conflict with others.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
       const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [
@@ -137,7 +80,7 @@ export async function takeMessages (
   return []
 }
 
-/** Longest due first comes first. */
+/** The first row of a route is the longest due. */
 function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
   const firsts = new Map<string, number>()
   for (const { route, due_at_ms: dueAtMs } of rows) firsts.set(route, Math.min(dueAtMs, firsts.get(route) ?? Infinity))
@@ -147,9 +90,9 @@ function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
 /**
- * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps them, for an
- * operator's retry. The rows are found by their ids alone, and tested once they are locked: by the owner each of them
- * would read all that its worker ever delivered, where an old transaction keeps that in the index.
+ * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is given
+ * up keeps them for an operator's retry. The rows are found by their ids alone and tested once they are locked. By the owner,
+ * the statement would read everything that its worker ever delivered, while an old transaction keeps that in the index.
  */
 const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
@@ -198,147 +141,6 @@ export async function settleMessages (session: Session, settlings: readonly Sett
   addGroups(groups, rows)
   const settled = new Set(rows.map(({ id }) => id))
   return settlings.map(({ token }) => settled.has(token.id.toString('hex')))
-}
-
-/**
- * The first open one of each group is due now, if it waits for its turn; another one that has been called (before an operator
- * asked for an earlier one again) waits for its turn anew, so that takers need not pass it over. `skip locked`: whoever holds
- * it calls after its own commit. Nothing is said of the state where the time says it: the index of all that are due would be read.
- */
-const MESSAGE_CALL: Statement = {
-  name: 'message_call',
-  writes: true,
-  text: (schema) => `with firsts as materialized (
-  select f.* from unnest($1::bytea[]) as g (group_id) cross join lateral (
-    select m.id, m.group_id, m.number from ${schema}.messages m where m.group_id = g.group_id and m.blocks order by m.number limit 1) f
-), uncalled as materialized (
-  select m.id from ${schema}.messages m join firsts f on f.id = m.id
-   where m.state = 'waiting' and m.due_at is null
-     for no key update of m skip locked
-), strays as materialized (
-  select s.id from firsts f cross join lateral (
-    select m.id from ${schema}.messages m where m.group_id = f.group_id and m.due_at is not null and m.number > f.number
-       for no key update of m skip locked) s
-)
-update ${schema}.messages m set due_at = case when m.due_at is null then clock_timestamp() end
- where m.id = any (array(select id from uncalled union all select id from strays))
-returning m.group_id, m.due_at is not null as is_first`
-}
-
-/** Each takes back what came in between; a crowd is left to `recover`. */
-const CALLS_MAX = 3
-
-/**
- * Returns how many have their turn now. Whoever takes a turn back calls once more, after its own commit: who ended the one
- * before it meanwhile has seen a message that had its turn.
- */
-export async function callGroups (session: Session, groups: readonly Buffer[]): Promise<number> {
-  let called = 0
-  let open = groups
-  for (let round = 1; open.length > 0 && round <= CALLS_MAX; round++) {
-    const rows = await session.run<{ group_id: Buffer, is_first: boolean }>(MESSAGE_CALL, [byteas(open)])
-    const strays = rows.filter(({ is_first: isFirst }) => !isFirst)
-    called += rows.length - strays.length
-    open = strays.map(({ group_id: group }) => group)
-  }
-  return called
-}
-
-/**
- * A worker whose row is locked is not dead: a stranger holds it, or its own sign of life, which is waited for as those of leases
- * are (background.ts). $2 not after: a statement that a frozen server carries out later takes nothing from those who have lived on since.
- */
-const MESSAGE_RECOVER: Statement = {
-  name: 'message_recover',
-  writes: true,
-  idsAsText: true,
-  text: (schema) => `with dead as materialized (
-  select w.owner from ${schema}.workers w
-   where w.alive_until <= least(statement_timestamp(), ${BELIEVED}) and exists (select from ${schema}.messages m where m.owner = w.owner and m.state = 'delivering')
-     and ${nobodyInLine('w.owner')}
-     for no key update of w skip locked
-), lost as materialized (
-  select m.id from ${schema}.messages m
-   where m.state = 'delivering' and statement_timestamp() < to_timestamp($2::float8)
-     and (m.owner = any (array(select owner from dead)) or not exists (select from ${schema}.workers w where w.owner = m.owner))
-   limit $1
-     for no key update of m skip locked
-)
-update ${schema}.messages m
-   set owner = null, status = null, error = 'WORKER_LOST', answer = case when not m.holds then m.answer end,
-       state = case when m.holds then 'held' else 'waiting' end,
-       blocks = not m.holds or m.stops,
-       due_at = case when not m.holds then clock_timestamp() end,
-       settled_at = case when m.holds then clock_timestamp() end,
-       expires_at = case when m.holds then clock_timestamp() + m.dead_keep_ms * interval '1 ms' end
- where m.id = any (array(select id from lost))
-returning case when not m.blocks then m.group_id end as behind, m.state = 'held' as is_held, m.id, m.route, m.request_id, m.attempt, m.tries`
-}
-
-/** As for leases (background.ts): what reaches the server later than this after its own time was read changes nothing. */
-const WITHIN_SECONDS = 0.5
-
-interface LostColumns {
-  readonly behind: string | null
-  readonly is_held: boolean
-  readonly id: string
-  readonly route: string
-  readonly request_id: string
-  readonly attempt: number
-  readonly tries: number
-}
-
-/** What was taken from the dead. */
-export async function recoverMessages (session: Session, limit: number, groups: Groups): Promise<Recovered> {
-  const nowSeconds = await databaseSeconds(session)
-  const rows = await session.run<LostColumns>(MESSAGE_RECOVER, [limit, nowSeconds + WITHIN_SECONDS])
-  addGroups(groups, rows)
-  const held = rows.filter(({ is_held: isHeld }) => isHeld)
-  return {
-    count: rows.length,
-    held: held.map(({ id, route, request_id: requestId, attempt, tries }) => ({
-      id: Buffer.from(id, 'hex'),
-      route,
-      requestId,
-      attempt,
-      tries
-    }))
-  }
-}
-
-/** From group to group, one entry of the index for each, at most $2 behind $1. */
-const MESSAGE_UNCALLED: Statement = {
-  name: 'message_uncalled',
-  writes: false,
-  text: (schema) => `with recursive firsts as (
-  (select m.group_id, m.state, m.due_at, 1 as place from ${schema}.messages m
-    where m.blocks and m.group_id is not null and m.group_id > $1::bytea order by m.group_id, m.number limit 1)
-  union all
-  select n.group_id, n.state, n.due_at, f.place + 1 from firsts f cross join lateral (
-    select m.group_id, m.state, m.due_at from ${schema}.messages m
-     where m.blocks and m.group_id is not null and m.group_id > f.group_id order by m.group_id, m.number limit 1) n
-   where f.place < $2
-)
-select group_id, state = 'waiting' and due_at is null as is_uncalled, place = $2 as is_last from firsts`
-}
-
-/** Groups that one look goes through: some milliseconds. */
-const GROUPS_AT_ONCE = 1_000
-const FIRST_GROUP = Buffer.alloc(0)
-
-/** Goes through the groups, some at a time, and round again: `from` is where the one before ended. */
-export async function uncalledGroups (
-  session: Session,
-  from: Buffer | null
-): Promise<{ readonly uncalled: Buffer[], readonly next: Buffer | null }> {
-  const rows = await session.run<{ group_id: Buffer, is_uncalled: boolean, is_last: boolean }>(
-    MESSAGE_UNCALLED,
-    [from ?? FIRST_GROUP, GROUPS_AT_ONCE]
-  )
-  return {
-    uncalled: rows.filter(({ is_uncalled: isUncalled }) => isUncalled).map(({ group_id: group }) => group),
-    next: rows.find(({ is_last: isLast }) => isLast)?.group_id ?? null
-  }
 }
 
 const MESSAGE_DUE: Statement = {

@@ -2,6 +2,7 @@
 import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, MessageDetail, MessageState } from '../../core/inbox/message.ts'
 import { BELIEVED } from './connections.ts'
+import { aboutOf, type AboutColumns } from './rows.ts'
 
 /** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */
 export function stopsItsGroup (table: string): string {
@@ -24,7 +25,7 @@ export function messageColumns (table: string): string {
        ${table}.status, ${table}.error, ${table}.answer`
 }
 
-export interface MessageColumns {
+export interface MessageColumns extends AboutColumns {
   readonly id: Buffer
   readonly state: MessageState
   readonly fp_alg: number
@@ -33,13 +34,6 @@ export interface MessageColumns {
   readonly ordered: boolean
   readonly attempt: number
   readonly tries: number
-  readonly route: string
-  readonly method: string
-  readonly path: string
-  readonly request_id: string
-  readonly instance: string
-  readonly key_hash: Buffer
-  readonly key_text: string | null
   readonly bytes: number
   readonly received_at_ms: number
   readonly due_at_ms: number | null
@@ -59,15 +53,7 @@ export function toMessage (columns: MessageColumns): MessageDetail {
     ordered: columns.ordered,
     attempt: columns.attempt,
     tries: columns.tries,
-    about: {
-      route: columns.route,
-      method: columns.method,
-      path: columns.path,
-      requestId: columns.request_id,
-      instance: columns.instance,
-      keyHash: columns.key_hash,
-      keyText: columns.key_text
-    },
+    about: aboutOf(columns),
     bytes: columns.bytes,
     receivedAtMs: columns.received_at_ms,
     dueAtMs: columns.due_at_ms,

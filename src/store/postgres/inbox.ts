@@ -1,6 +1,6 @@
 /**
- * The inbox in Postgres: the lanes, and which connection each statement goes by. Accepting has connections of its own, so that
- * no delivery holds it up; what people and the sweeper ask goes by the background's.
+ * The inbox in Postgres: its batchers, and which connection each statement uses. Accepting has connections of its own, so that
+ * no delivery delays it. Operators and the sweeper use the background's.
  */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
@@ -8,9 +8,10 @@ import { StoreUnavailable } from '../../ports/errors.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
+import { BATCH_MAX, BATCHING, hex, MS_PER_PARALLEL_BATCH, QUEUE_MAX, resultOf, type Outcome } from './batching.ts'
 import type { Connections, Session } from './connections.ts'
 import { isDoubtful } from './durable.ts'
-import { hasWaitedInVain, provenRolledBack } from './faults.ts'
+import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
 import {
   acceptAll,
@@ -22,73 +23,60 @@ import {
   type Arrival,
   type Groups
 } from './inbox-accept.ts'
-import {
-  callGroups,
-  dueInMs,
-  endWorker,
-  keepAlive,
-  keepAliveInLine,
-  recoverMessages,
-  settleMessages,
-  takeMessages,
-  uncalledGroups,
-  type Living,
-  type Settling
-} from './inbox-deliver.ts'
+import { dueInMs, settleMessages, takeMessages, type Settling } from './inbox-deliver.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
+import { callGroups, uncalledGroups } from './inbox-turns.ts'
+import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
 
-/** Batches of acceptances under way at once, where a commit takes long; one connection for whole batches, one for looks. */
+/**
+ * Batches of acceptances in flight at once, where a commit takes long. Two more connections: one for whole batches, one for
+ * looks.
+ */
 const ACCEPT_BATCHES_MAX = 4
 export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
 /**
- * Batches of settles under way at once, one of calls for those who wait and one for those who do not; a take, a sign of
- * life, a recovery and a look at what is next.
+ * Batches of settles in flight at once. One batch of calls each, for callers that wait and for those that do not. One
+ * connection each for a take, a sign of life, a recovery and a look at what is next.
  */
 const SETTLE_BATCHES_MAX = 2
 export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
 
-const BATCH_MS_PER_LANE = 0.8
-const BATCH_MAX = 64
-const QUEUE_MAX = 20_000
-/** Bodies of a batch: one large one must not hold up the small ones behind it for long. */
+/** Bytes of the bodies in a batch. A large body must not hold up the small ones behind it for long. */
 const BYTES_MAX = 4 * 1024 * 1024
 
 export interface InboxPurposes {
   readonly inbox: Connections
   readonly deliveries: Connections
   readonly background: Connections
-  /** Of statements that wait for rows that somebody holds locked (in-line.ts). */
+  /** For statements that wait for locked rows (in-line.ts). */
   readonly lines: Connections
 }
 
-type Outcome = { readonly result: AcceptResult } | { readonly error: unknown }
-
 export class PostgresInbox implements InboxStore {
   readonly #purposes: InboxPurposes
-  readonly #accepts: Batcher<Arrival, Outcome>
+  readonly #accepts: Batcher<Arrival, Outcome<AcceptResult>>
   readonly #whole: Batcher<readonly NewMessage[], AcceptResult[]>
   readonly #looks: Batcher<Buffer, MessageDetail | null>
   readonly #proofs: Batcher<Buffer, MessageDetail | null>
   readonly #settles: Batcher<Settling, boolean>
   /** By group, as hex. */
   readonly #calls: Batcher<string, null>
-  /** Groups to be called for whom nobody waits, as hex: each once, however many came behind. */
+  /** Groups to call for which no caller waits, as hex. Each is called once, however often it was added. */
   readonly #behind = new Set<string>()
   #isCalling = false
   readonly #reach = new Reach()
   readonly #line: Line<Living>
   #sweepFromMs = SWEEP_FROM_START
   #arrivals = 0
-  /** Where the next look for groups that nobody has called begins; null: with the first. */
+  /** Where the next look for uncalled groups begins. null: with the first group. */
   #uncalledFrom: Buffer | null = null
 
   constructor (purposes: InboxPurposes) {
     const { inbox, deliveries, lines } = purposes
     this.#purposes = purposes
-    const lane = { batchMax: BATCH_MAX, batchesMax: 1, queueMax: QUEUE_MAX, provenRolledBack }
-    const several = { ...lane, batchMsPerLane: BATCH_MS_PER_LANE, batchBytesMax: BYTES_MAX }
-    this.#accepts = new Batcher<Arrival, Outcome>({
+    const several = { ...BATCHING, msPerParallelBatch: MS_PER_PARALLEL_BATCH, batchBytesMax: BYTES_MAX }
+    this.#accepts = new Batcher<Arrival, Outcome<AcceptResult>>({
       ...several,
       name: 'acceptances',
       batchesMax: ACCEPT_BATCHES_MAX,
@@ -97,20 +85,20 @@ export class PostgresInbox implements InboxStore {
       run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups)))
     })
     this.#whole = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'acceptances of batches',
       batchMax: 1,
       idOf: ([first]) => first === undefined ? '' : hex(first.id),
       run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups)))
     })
     this.#looks = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'looks at messages',
       idOf: hex,
       run: (ids) => inbox.use('message_look', async (session) => inOrder(ids, await lookAtMessages(session, ids)))
     })
     this.#proofs = new Batcher({
-      ...lane,
+      ...BATCHING,
       name: 'looks at messages that write',
       idOf: hex,
       run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids)))
@@ -124,7 +112,7 @@ export class PostgresInbox implements InboxStore {
       run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups)))
     })
     this.#calls = new Batcher<string, null>({
-      ...lane,
+      ...BATCHING,
       name: 'calls of groups',
       idOf: (group) => group,
       run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups))
@@ -137,14 +125,12 @@ export class PostgresInbox implements InboxStore {
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
-    const outcome = await this.#accepts.push(arrivalOf(message, ++this.#arrivals))
-    if ('result' in outcome) return this.#certain(outcome.result)
-    throw outcome.error
+    return this.#certain(resultOf(await this.#accepts.push(arrivalOf(message, ++this.#arrivals))))
   }
 
   /**
-   * One after another: in a queue that takes longer than a sender waits, each would come again, stand at its end and wait as
-   * long. What it asks for may be there by then, and looks stand in no queue.
+   * One after another. If the queue takes longer than a sender waits, each sender retries, joins the end and waits as long
+   * again. By then its messages may exist, and a look does not queue.
    */
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     if (messages.length === 0) return []
@@ -159,12 +145,12 @@ export class PostgresInbox implements InboxStore {
     return message !== null && isDoubtful(message) ? this.#proofs.push(id) : message
   }
 
-  /** Where somebody holds the worker's row locked, it is waited for behind this too: the next call finds it written. */
+  /** If the worker's row is locked, this also waits in line for it. The next call finds the row written. */
   async alive (owner: Buffer, leaseMs: number): Promise<void> {
     try {
       await this.#purposes.deliveries.use('worker_alive', (session) => keepAlive(session, { owner, leaseMs }))
     } catch (error) {
-      if (hasWaitedInVain(error)) this.#line.stand([{ owner, leaseMs }])
+      if (hasWaitedInVain(error)) this.#line.join([{ owner, leaseMs }])
       throw error
     }
   }
@@ -178,7 +164,8 @@ export class PostgresInbox implements InboxStore {
     const look = this.#reach.look()
     const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, look))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
-    // Whatever becomes of these: the others are handed out. One that could not be told is taken again when this name lives no more.
+    // Whatever becomes of these, the others are handed out. If its settle fails, the message is taken again when this worker is no
+    // longer alive.
     await Promise.allSettled(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
     return taken.filter(isWhole)
   }
@@ -192,7 +179,7 @@ export class PostgresInbox implements InboxStore {
       (session) => recoverMessages(session, limit, groups)
     ))
     const called = deliveries.use('message_uncalled', (session) => this.#callForgotten(session))
-    // A look at the groups comes again; who is held is said here or never.
+    // A look at the groups comes again. Held messages are reported here or never.
     return { count: count + await (held.length === 0 ? called : called.catch(() => 0)), held }
   }
 
@@ -235,7 +222,7 @@ export class PostgresInbox implements InboxStore {
     return Promise.all((await this.#whole.push(messages)).map((result) => this.#certain(result)))
   }
 
-  /** Nobody is told 202 for what was only seen. */
+  /** A message that was only seen gives no 202 until it is proven durable. */
   async #certain (result: AcceptResult): Promise<AcceptResult> {
     if (result.kind !== 'seen' || !isDoubtful(result.message)) return result
     const message = await this.#proofs.push(result.message.id)
@@ -244,7 +231,7 @@ export class PostgresInbox implements InboxStore {
   }
 
   /**
-   * The retry returns messages of groups as they are before their groups are called. It is committed, whether this look
+   * The retry returns messages of groups as they were before their groups were called. It is committed, whether this look
    * succeeds or not.
    */
   async #asCalled (retried: MessageDetail[]): Promise<MessageDetail[]> {
@@ -266,7 +253,10 @@ export class PostgresInbox implements InboxStore {
     return callGroups(session, uncalled)
   }
 
-  /** Nobody who has an acknowledged commit waits for the call: only where another one ended meanwhile does it change anything. */
+  /**
+   * A caller with an acknowledged commit does not wait for the call. The call changes something only if another message ended
+   * meanwhile.
+   */
   async #calling<Result> (work: (groups: Groups) => Promise<Result>): Promise<Result> {
     const groups: Groups = new Set()
     try {
@@ -291,7 +281,7 @@ export class PostgresInbox implements InboxStore {
     this.#isCalling = false
   }
 
-  /** Resolves when the groups have been called: who has ended one may take the next. */
+  /** Resolves when the groups have been called: whoever ended a message may take the next one. */
   async #callingNow<Result> (work: (groups: Groups) => Promise<Result>): Promise<Result> {
     const groups: Groups = new Set()
     try {
@@ -306,7 +296,7 @@ export class PostgresInbox implements InboxStore {
   }
 }
 
-/** A call that fails is mended by `recover`, as that of a process that died would be. */
+/** `recover` mends a call that failed, as for a process that died. */
 function leftToRecover (): void {}
 
 async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewMessage[]>, groups: Groups): Promise<AcceptResult[][]> {
@@ -323,5 +313,3 @@ async function callEach (session: Session, groups: readonly string[]): Promise<n
   await callGroups(session, groups.map((group) => Buffer.from(group, 'hex')))
   return groups.map(() => null)
 }
-
-function hex (id: Buffer): string { return id.toString('hex') }

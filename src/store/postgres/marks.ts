@@ -1,39 +1,36 @@
 /**
- * Marks of mode drop in Postgres: one row for each event of a window, claimed by an insert that may replace what is over.
- * Times are the database's. Marking and what follows a sending have lanes and connections of their own, as claims and
- * settles have; every statement takes its rows in the order of their ids.
+ * Marks of mode drop in Postgres: one row per event of a window, claimed by an insert that may replace an expired mark. Times
+ * are the database's. Marking, and the writes after a sending, have batchers and connections of their own, as claims and
+ * settles have. Every statement takes its rows in the order of their ids.
  */
 import type { Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
+import { BATCHING, idText, MS_PER_PARALLEL_BATCH } from './batching.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'
-import { provenRolledBack } from './faults.ts'
 import { claimsNow, schemeValues } from './identities.ts'
 
 interface Removal { readonly id: Buffer, readonly token: Buffer }
 
-/** Batches of marks under way at once, where a commit takes long; the same of what follows, and one of removals. */
+/** Batches of marks in flight at once, where a commit takes long. The same for the ends of marks, and one batch of removals. */
 const BATCHES_MAX = 2
 export const MARK_CONNECTIONS = 2 * BATCHES_MAX + 1
-const BATCH_MS_PER_LANE = 0.8
-const BATCH_MAX = 64
-const QUEUE_MAX = 20_000
 
-/** What stands in $1..$4, the lock's limit in $5, and what the schemes are told by behind it. */
+/** The marks in $1..$4, the lock's limit in $5, then scheme and earlier id. */
 const WANTED = `${lockLimit(5)}, want as materialized (
   select * from unnest($1::bytea[], $2::bytea[], $3::bool[], $4::bigint[], $6::smallint[], $7::bytea[]) as w (id, token, done, keep_ms, scheme, earlier_id)
    cross join lock_limit
 )`
 
-/** Over in this moment, or later: what is past counts as none. */
+/** An expired mark counts as none. */
 const standsMark = (schema: string, id: string) =>
   `(select m.expires_at > least(statement_timestamp(), ${BELIEVED}) from ${schema}.marks m where m.id = ${id}) is true`
 
 /**
- * The condition is tested on the locked row: of all that come at once one has it. A row of my own is a reply that was
- * lost; one that says done is never made to run again by a statement that comes late. What a loser sees is what stood
- * there before the statement; one that came meanwhile is not in it, and runs.
+ * The condition is tested on the locked row, so of all that come at once one wins. A row with the same token is the result of a
+ * lost reply. If it says done, a late statement never makes it run again. A loser sees the mark from before the statement. A
+ * mark that came meanwhile is not in the snapshot, and counts as running.
  */
 const MARK: Statement = {
   name: 'mark',
@@ -82,7 +79,7 @@ const MARK_REMOVE: Statement = {
 delete from ${schema}.marks m using mine where m.id = mine.id`
 }
 
-/** `skip locked`: whoever holds it is marking anew. */
+/** `skip locked`: the holder is marking anew. */
 const MARK_SWEEP: Statement = {
   name: 'mark_sweep',
   writes: true,
@@ -109,30 +106,23 @@ export class PostgresMarks implements MarkStore {
   readonly #dones: Batcher<Marking, null>
   readonly #removals: Batcher<Removal, null>
 
-  /** `sweep`: by the connections of the background, so that a process without such routes opens none for them. */
+  /** `sweep` uses the connections of the background, so that a process without such routes opens none for them. */
   constructor (connections: Connections, sweep: (limit: number) => Promise<number>) {
-    const lane = {
-      idOf: idText,
-      batchMax: BATCH_MAX,
-      batchesMax: BATCHES_MAX,
-      batchMsPerLane: BATCH_MS_PER_LANE,
-      queueMax: QUEUE_MAX,
-      provenRolledBack
-    }
+    const batching = { ...BATCHING, idOf: idText, batchesMax: BATCHES_MAX, msPerParallelBatch: MS_PER_PARALLEL_BATCH }
     this.sweep = sweep
     this.#connections = connections
     this.#marks = new Batcher<Marking, MarkResult>({
-      ...lane,
+      ...batching,
       name: 'marks',
       run: (batch) => connections.use('mark', (session) => markAll(session, batch))
     })
     this.#dones = new Batcher<Marking, null>({
-      ...lane,
+      ...batching,
       name: 'marks that are done',
       run: (batch) => connections.use('mark_done', (session) => doneAll(session, batch))
     })
     this.#removals = new Batcher<Removal, null>({
-      ...lane,
+      ...batching,
       name: 'marks to remove',
       batchesMax: 1,
       run: (batch) => connections.use('mark_remove', (session) => removeAll(session, batch))
@@ -189,5 +179,3 @@ function valuesOf (markings: readonly Marking[], lockTimeout: string): Values {
     ...schemeValues(markings)
   ]
 }
-
-function idText ({ id }: { readonly id: Buffer }): string { return id.toString('hex') }

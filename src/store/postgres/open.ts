@@ -1,6 +1,6 @@
 /**
- * From a URL to a store: connects, migrates or checks, and refuses with one sentence what no waiting mends. A database
- * that cannot be reached is not such a thing: whoever wants to listen meanwhile uses {@link connectPostgres} and tries again.
+ * From a URL to a store: connects, migrates or checks, and refuses with one sentence what waiting cannot mend. A database that
+ * cannot be reached may come back. To listen meanwhile, use {@link connectPostgres} and try again.
  */
 import { Client, escapeIdentifier } from 'pg'
 import type { ClientConfig } from 'pg'
@@ -14,7 +14,9 @@ import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { migrate, type Migrated } from './migrate.ts'
-import { CLAIM_CONNECTIONS, PostgresRecords, SETTLE_CONNECTIONS } from './records.ts'
+import { CLAIM_CONNECTIONS } from './claim-batches.ts'
+import { PostgresRecords } from './records.ts'
+import { SETTLE_CONNECTIONS } from './settle-batches.ts'
 import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
 import { transportOf, type TlsFiles, type Transport } from './tls.ts'
 import { PostgresSubscriptions } from './subscriptions.ts'
@@ -27,7 +29,7 @@ export interface PostgresOptions {
   /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
-  /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only looked at. */
+  /** A gateway begins to serve: the installation is bound to this database (binding.ts). Absent: only read. */
   readonly serves?: boolean
   /**
    * The name of the scheme (core/record/schemes.ts) that a gateway chooses for a database in which nothing was ever claimed.
@@ -52,8 +54,8 @@ export type PostgresRecordStore = PostgresRecords
 
 export interface PostgresConnection {
   /** `postgres at HOST:PORT, database D, schema S`: for banners and errors; never a password. */
-  readonly where: string
-  /** Of one that serves and has been opened: a sentence, while its role lacks a right. null: it lacks none, as far as is known. */
+  readonly address: string
+  /** If it serves and has been opened: a sentence, while its role lacks a right. null: it lacks none, as far as is known. */
   readonly lacking: string | null
   /**
    * One try. StoreUnavailable: not reachable, or a replica; try again. StartError: no waiting mends it, but LacksRights, which
@@ -66,22 +68,25 @@ export interface PostgresConnection {
 /** A sixth of the default lease of 15 s. */
 const RENEW_MS_MAX = 2_500
 /**
- * A sign of life that takes longer than the pause to the next one is given up, or a way that swallows it would cost all those
- * behind it too: an operator's confirmation of the time was not heard of for half a minute. A new connection may need a second.
+ * A sign of life that takes longer than the pause to the next one is given up. Otherwise a network that swallows it would delay
+ * all those behind it. An operator's confirmation of the time was once not heard for half a minute. A new connection may need a
+ * second.
  */
 const BEAT_MS_MIN = 1_000
 /** A settle is tried again by the gateway; one try may outlast a slow commit of a large answer. */
 const SETTLE_MS_MAX = 5_000
-/** A sweep of thousands of rows, a list without an index, a resolve: nobody's request waits for them. */
+/** A sweep of thousands of rows, a list without an index, a resolve: no request waits for them. */
 const BACKGROUND_MS_MAX = 30_000
-/** Connecting and asking who is there; migrations themselves are not bounded by it. */
+/** For connecting and the first questions. It does not bound migrations. */
 const OPEN_MS_MAX = 5_000
 /**
- * Of its statement's time a lock wait gets a quarter: what is undone for a locked row says so itself, well before the
- * statement's time is over, and the rest of its batch still has its turn.
+ * A lock wait gets a quarter of its statement's time. The refusal of a locked row then comes well before the statement's time
+ * is over, and the rest of its batch can still be done.
  */
 const LOCK_SHARE = 1 / 4
-/** A third of a lease: what is locked just before its renewal is waited for before the lease ends, even behind two others. */
+/**
+ * A third of a lease. A row that is locked just before its renewal is waited for before the lease ends, even behind two others.
+ */
 const RENEWALS_IN_LINE = 2
 /** What only waits for a lock spends nearly all of its time on it. */
 const LINE_LOCK_SHARE = 4 / 5
@@ -99,16 +104,16 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
-  const { where, transport } = reach(options)
-  // A connection that is lost without a word would hold the watch for as long as TCP does.
-  const read = () => withClient(transport, where, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
-  const rights = options.serves === true ? new RightsWatch({ read, where: textOf(where), log: options.log ?? SILENT }) : null
+  const { address, transport } = parseAddress(options)
+  // A silently lost connection would hold up the watch for as long as TCP does.
+  const read = () => withClient(transport, address, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
+  const rights = options.serves === true ? new RightsWatch({ read, address: textOf(address), log: options.log ?? SILENT }) : null
   let opened: Promise<PostgresRecordStore> | null = null
   return {
-    where: textOf(where),
+    address: textOf(address),
     get lacking () { return rights?.missing ?? null },
     open () {
-      opened ??= open(options, where, transport, () => rights?.suspect()).catch((error: unknown) => {
+      opened ??= open(options, address, transport, () => rights?.suspect()).catch((error: unknown) => {
         opened = null
         throw error
       })
@@ -132,8 +137,8 @@ export async function withPostgres<Result> (
   options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>,
   work: (client: Client) => Promise<Result>
 ): Promise<Result> {
-  const { where, transport } = reach(options)
-  return withClient(transport, where, work)
+  const { address, transport } = parseAddress(options)
+  return withClient(transport, address, work)
 }
 
 function textOf ({ host, database, schema }: DatabaseAddress): string {
@@ -145,24 +150,24 @@ async function missingOf (client: Client, schema: string): Promise<string | null
 }
 
 /** @throws LacksRights */
-async function mustHaveRights (client: Client, where: DatabaseAddress): Promise<void> {
-  const grants = await missingOf(client, where.schema)
-  if (grants !== null) throw lacksRights(textOf(where), grants)
+async function mustHaveRights (client: Client, address: DatabaseAddress): Promise<void> {
+  const grants = await missingOf(client, address.schema)
+  if (grants !== null) throw lacksRights(textOf(address), grants)
 }
 
 async function open (
   options: PostgresOptions,
-  where: DatabaseAddress,
+  address: DatabaseAddress,
   transport: Transport,
   suspect: () => void
 ): Promise<PostgresRecordStore> {
-  const installation = await withClient(transport, where, async (client) => {
-    await checkServer(client, where)
+  const installation = await withClient(transport, address, async (client) => {
+    await checkServer(client, address)
     const { migrations } = options
-    // Before it, for what it reads; behind it, for the tables that it has made or found.
-    if (options.serves === true) await mustHaveRights(client, where)
+    // Before migrating, for what it reads. Afterwards, for the tables that it has made or found.
+    if (options.serves === true) await mustHaveRights(client, address)
     await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
-    if (options.serves === true) await mustHaveRights(client, where)
+    if (options.serves === true) await mustHaveRights(client, address)
     return options.serves === true
       ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1')
       : readInstallation(client, options.schema)
@@ -173,17 +178,17 @@ async function open (
     claims: connections('claims', CLAIM_CONNECTIONS, options.claimTimeoutMs, { onConnect: suspect }),
     settles: connections('settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
     renewals: connections('renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
-    // Unnamed: behind a pooler that mislays named ones the gateway would else not even come to say so.
+    // Unnamed: behind a pooler that loses named statements, the gateway could otherwise not even report it.
     beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
     background: connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     marks: connections('marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
     deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
     lines: connections('lines', LINE_CONNECTIONS, linesMs, { lockTimeoutMs: linesMs * LINE_LOCK_SHARE })
-  }, wakes(options, transport, installation))
+  }, subscriptionsOf(options, transport, installation))
 }
 
-function wakes (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
+function subscriptionsOf (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
   const { log = SILENT, meter = { store () {} } } = options
   return new PostgresSubscriptions({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
 }
@@ -217,14 +222,14 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
 }
 
 /** Where it is, and how to get there. */
-function reach (
+function parseAddress (
   { url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>
-): { readonly where: DatabaseAddress, readonly transport: Transport } {
+): { readonly address: DatabaseAddress, readonly transport: Transport } {
   const transport = transportOf(url, tls)
   try {
     const client = new Client(transport)
     const { user = '', host, port, database = '' } = client
-    return { where: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
+    return { address: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException
     if (path !== undefined) {
@@ -236,7 +241,7 @@ function reach (
 
 async function withClient<Result> (
   transport: Transport,
-  where: DatabaseAddress,
+  address: DatabaseAddress,
   work: (client: Client) => Promise<Result>,
   limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}
 ): Promise<Result> {
@@ -252,7 +257,7 @@ async function withClient<Result> (
     await client.connect()
     return await work(client)
   } catch (error) {
-    throw faultOfOpening(error, where)
+    throw faultOfOpening(error, address)
   } finally {
     await client.end().catch(() => {})
   }

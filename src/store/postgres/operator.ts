@@ -1,4 +1,4 @@
-/** What people do to records: list, resolve, release, delete. Every change writes its audit row in the same transaction. */
+/** What operators do to records: list, resolve, release, delete. Every change writes its audit row in the same transaction. */
 import type { RecordDetail, Row, Token } from '../../core/record/record.ts'
 import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../../ports/records.ts'
 import { byteas } from './arrays.ts'
@@ -91,7 +91,7 @@ export async function expireRecord (session: Session, token: Token, audit: Audit
 
 const REFUSED_LOOK: Statement = {
   name: 'refused_look',
-  // A try before it may have done it, and nobody but this one knows.
+  // An earlier try may have done it, and only this caller knows.
   writes: true,
   text: (schema) => `select ${rowColumns('r')}, ${PROVEN},
        (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms

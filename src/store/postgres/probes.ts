@@ -1,12 +1,15 @@
-/** Who asks the upstream about which record of unknown outcome, and when again (`unknown: probe`). Settles nothing: that is resolve's. */
+/**
+ * Which gateway probes the upstream about which record of unknown outcome, and when again (`unknown: probe`). Settles nothing:
+ * that is resolve's.
+ */
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { DueProbe, ProbeOrder } from '../../ports/records.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /**
- * Two gateways do not ask about the same record: whoever takes it up puts its next turn behind the time that he has for it.
- * `skip locked`: a settle under way makes the question needless.
+ * Two gateways do not probe the same record: a probe that begins moves the record's next turn behind its own time. `skip
+ * locked`: a settle in flight makes the probe needless.
  */
 const PROBE_TAKE: Statement = {
   name: 'probe_take',
@@ -55,7 +58,7 @@ export async function takeProbes (session: Session, { routes, limit, withinMs }:
   }))
 }
 
-/** $5 null: nobody asks any more. $6: what becomes of the first "not found". */
+/** $5 null: no more probes. $6: what becomes of the first "not found". */
 const PROBE_NOTE: Statement = {
   name: 'probe_note',
   writes: true,

@@ -1,8 +1,8 @@
 /**
- * What gateways tell each other of their routes (registry.ts). An acceptance and a claim that overlap in time do not see
- * each other: so who executes registers behind a barrier, and nobody accepts beside it without a claim. The barrier is a
- * lock that every acceptance has had since before it looked (inbox-accept.ts), until its commit; reads, and so a backup, do not
- * hold it up.
+ * The registry in Postgres: which gateway serves which route (ports/registry.ts). An acceptance and a claim that overlap do not
+ * see each other. So a gateway that executes registers behind a barrier, and no gateway accepts beside it without a claim. The
+ * barrier is a lock that every acceptance takes before it looks (inbox-accept.ts) and holds until its commit. Reads, and so a
+ * backup, do not delay it.
  */
 import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import type { DifferingRoute, Registering, Registry } from '../../ports/registry.ts'
@@ -19,10 +19,10 @@ const ROLLBACK = write('register_rollback', () => 'rollback')
 /** For this transaction only. */
 const LIMIT = write('register_limit', () => 'select set_config(\'lock_timeout\', $1, true)')
 
-/** Acceptances that come behind it wait for it: so long, and not longer, is what `barrierMs` says. */
+/** Later acceptances wait for it, at most `barrierMs`. */
 const BARRIER = write('register_barrier', (schema) => `lock table ${schema}.gateway_routes in exclusive mode`)
 
-/** Registrations of gateways that are long gone are taken away by those that come. */
+/** New registrations remove those of gateways that are long gone. */
 const LONG_GONE_MS = 24 * LIVES_MS
 
 const REGISTER = write('register', (schema) => `with gone as (
@@ -45,9 +45,9 @@ const REGISTERED: Statement = {
   text: (schema) => `select exists (select from ${schema}.gateway_routes where gateway = $1) as is`
 }
 
-/** Signs of life come every few seconds: who has been silent for a minute differs from nobody. */
+/** Signs of life come every few seconds. A gateway that was silent for a minute does not count as differing. */
 const TELLS_MS = 60_000
-/** More say no more than these. */
+/** More rows would say nothing more. */
 const DIFFERING_MAX = 1_000
 
 const DIFFERING: Statement = {
@@ -75,7 +75,7 @@ export class PostgresRegistry implements Registry {
       try {
         await registerOnce(session, order)
       } catch (error) {
-        // The server has said no: this connection goes on. Any other error has ended it, and the transaction with it.
+        // The server refused, so this connection goes on. Any other error has ended it, and the transaction with it.
         if (provenRolledBack(error)) await session.run(ROLLBACK, [])
         throw error
       }

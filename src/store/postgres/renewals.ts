@@ -1,7 +1,7 @@
 /**
- * Renewing leases, all of a process in one statement, on a connection of its own. `skip locked`: one row that somebody
- * holds must not keep all the others from being renewed (measured without it: 250 of 500 live leases lost). What was skipped
- * is waited for by another statement, on another connection.
+ * Renewing leases: all of a process in one statement, on a connection of its own. `skip locked`: one locked row must not keep
+ * the others from being renewed (measured without it: 250 of 500 live leases lost). Another statement, on another connection,
+ * waits for the skipped rows.
  */
 import type { Row, Token } from '../../core/record/record.ts'
 import type { RenewResult } from '../../ports/records.ts'
@@ -26,20 +26,20 @@ update ${schema}.records r
 returning r.id`
 }
 
-/** none: there is no row, so that nobody holds it. */
+/** none: there is no row, so no one holds it. */
 export type Renewal = RenewResult | 'none'
 
 /**
- * In the order of `tokens`. A row that did not come back is looked at: still mine means that it was locked, and none
- * that nobody has taken it.
+ * In the order of `tokens`. A row that was not renewed is looked at. If it is still this owner's, it was locked. If there is
+ * none, no other owner has taken it.
  */
 export async function renewLeases (session: Session, tokens: readonly Token[]): Promise<Renewal[]> {
   return renewalsOf(session, tokens, await session.run(RENEW, valuesOf(tokens)))
 }
 
 /**
- * For rows that were locked: waits for the first, whoever holds it and however often it changes hands, and takes what else is
- * free by then. No row is held while another one is waited for: an owner's settle must not wait for a stranger's row.
+ * For locked rows: waits for the first, however often its lock changes hands, and renews the others that are free by then. It
+ * holds no row while it waits for another one, so that an owner's settle never waits for a stranger's row.
  */
 const RENEW_IN_LINE: Statement = {
   name: 'renew_in_line',
@@ -63,7 +63,7 @@ update ${schema}.records r
 returning r.id`
 }
 
-/** true: it need not be waited for any more. */
+/** true: it need not wait any more. */
 export async function renewInLine (session: Session, tokens: readonly Token[]): Promise<boolean[]> {
   const renewals = await renewalsOf(session, tokens, await session.run(RENEW_IN_LINE, [...valuesOf(tokens), session.lockTimeout]))
   return renewals.map((renewal) => renewal !== 'skipped')
@@ -72,7 +72,7 @@ export async function renewInLine (session: Session, tokens: readonly Token[]): 
 async function renewalsOf (session: Session, tokens: readonly Token[], rows: ReadonlyArray<{ readonly id: Buffer }>): Promise<Renewal[]> {
   const renewed = new Set(rows.map(({ id }) => id.toString('latin1')))
   const missing = tokens.filter(({ id }) => !renewed.has(id.toString('latin1')))
-  // Concluded against this process alone: a row that may be lost is seen as well as any.
+  // The conclusion affects this process alone, so a row that may be lost is good enough.
   const found = missing.length === 0 ? [] : await lookAt(session, missing.map(({ id }) => id))
   const seen = new Map(found.map((row) => [row.id.toString('latin1'), row]))
   return tokens.map((token) => {

@@ -1,6 +1,7 @@
 /**
- * What the gateway's role must be allowed in its schema. A role that lacks a right would claim and then not settle, or answer 503
- * to everybody, so a gateway looks before it serves, and again when there is a reason to. The SQL that mends it is the answer.
+ * The rights that the gateway's role needs in its schema. A role that lacks one would claim and then not settle, or answer 503
+ * to every request. So a gateway checks before it serves, and again when there is a reason. The result is the SQL that grants
+ * what is missing.
  */
 import { escapeIdentifier } from 'pg'
 import { LacksRights } from '../../ports/errors.ts'
@@ -74,13 +75,13 @@ function grantsFor ({ role, uses, missing }: Looked, schema: string): string | n
   return grants.length === 0 ? null : grants.join(' ')
 }
 
-export function lacksRights (where: string, grants: string): LacksRights {
-  return new LacksRights(`The gateway's role lacks rights in ${where}. Run as the owner of the schema: ${grants}`)
+export function lacksRights (address: string, grants: string): LacksRights {
+  return new LacksRights(`The gateway's role lacks rights in ${address}. Run as the owner of the schema: ${grants}`)
 }
 
 export interface RightsWatchOptions {
   readonly read: () => Promise<string | null>
-  readonly where: string
+  readonly address: string
   readonly log: Log
 }
 
@@ -113,14 +114,17 @@ export class RightsWatch {
   }
 
   async #look (): Promise<void> {
-    const { read, where, log } = this.#options
+    const { read, address, log } = this.#options
     try {
       const grants = await read()
-      const missing = grants === null ? null : lacksRights(where, grants).message
+      const missing = grants === null ? null : lacksRights(address, grants).message
       if (missing === null && this.#missing !== null) {
-        log.info({ event: 'database-rights-restored', where }, 'the role has the rights that it needs again')
+        log.info(
+          { event: 'database-rights-restored', where: address },
+          'the role has the rights that it needs again'
+        )
       }
-      if (missing !== null && this.#missing === null) log.error({ event: 'database-rights-missing', where }, missing)
+      if (missing !== null && this.#missing === null) log.error({ event: 'database-rights-missing', where: address }, missing)
       this.#missing = missing
     } catch {
       // Not reached: its own statements say so, and the next connection is a reason to look again.

@@ -60,7 +60,8 @@ export interface RowColumns {
   readonly unknown_code: string | null
 }
 
-export interface DetailColumns extends RowColumns {
+/** The columns that records and messages have in common. */
+export interface AboutColumns {
   readonly route: string
   readonly method: string
   readonly path: string
@@ -68,6 +69,9 @@ export interface DetailColumns extends RowColumns {
   readonly instance: string
   readonly key_hash: Buffer
   readonly key_text: string | null
+}
+
+export interface DetailColumns extends RowColumns, AboutColumns {
   readonly claimed_at_ms: number
   readonly settled_at_ms: number | null
   readonly expires_at_ms: number | null
@@ -123,7 +127,7 @@ function reasonOf ({ unknown_stage: stage, unknown_code: code }: RowColumns): Un
   return stage === null ? null : { stage: stage as UnknownReason['stage'], code: code ?? '' }
 }
 
-function aboutOf (columns: DetailColumns): About {
+export function aboutOf (columns: AboutColumns): About {
   return {
     route: columns.route,
     method: columns.method,

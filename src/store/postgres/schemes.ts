@@ -1,32 +1,16 @@
 /**
- * By which scheme ids are made here (core/record/schemes.ts): read, chosen once for a new database, and switched. The switch holds a lock
- * against all who write what a scheme is tested for: claims under way come to their end before it, and those behind it find it.
+ * The schemes of ids in this database (core/record/schemes.ts): read, chosen once for a new database, and ended. The switch is
+ * in scheme-switch.ts.
  */
-import { escapeIdentifier, type ClientBase } from 'pg'
-import { LIVES_MS } from '../../core/protocol/aspects.ts'
-import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
+import type { ClientBase } from 'pg'
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
-import type { EarlierScheme, Scheme, Schemes } from '../../core/record/schemes.ts'
+import type { Schemes } from '../../core/record/schemes.ts'
 import { StartError } from '../../ports/errors.ts'
-import type { LostQuestion } from '../../ports/records.ts'
-import { byteas, smallints } from './arrays.ts'
-import { BELIEVED, UNBALANCED, type Session, type Statement } from './connections.ts'
+import { UNBALANCED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'
-import { isPastMessage } from './inbox-rows.ts'
 
-/** For each of three tables: statements of some milliseconds are let out first. Those that come behind it wait as long, and are in time. */
-const LOCK_WAIT = '150ms'
-const LOCK_NOT_AVAILABLE = '55P03'
-/**
- * With a pause between two tries in which everybody else has his turn: some minutes. Only an open transaction stands in
- * the way for longer.
- */
-const TRIES_MAX = 60
-const PAUSE_MS = 2_000
-/** Rows that outlive what was expected of them (claimed again, held, of unknown outcome) are looked for again after this. */
+/** Rows may live longer than expected (claimed again, held, of unknown outcome). They are looked for again after this. */
 const LOOK_AGAIN = '1 hour'
-
-// ---------------------------------------------------------------- as it is
 
 interface SchemeColumns {
   readonly number: number
@@ -37,8 +21,8 @@ interface SchemeColumns {
 }
 
 /**
- * A gateway keeps what it reads here, and hears of a change by the number alone: a switch that a promotion loses, and another one
- * that follows, have the same. So nothing is read that may be lost (durable.ts).
+ * A gateway keeps what it reads here, and hears of a change by the number alone. If a promotion loses a switch and another one
+ * follows, both have the same number. So nothing is read that may be lost (durable.ts).
  */
 const SCHEMES_READ: Statement = {
   name: 'schemes',
@@ -48,6 +32,11 @@ const SCHEMES_READ: Statement = {
   join ${schema}.schemes c on c.number = i.scheme
   join ${schema}.schemes s on s.number in (i.scheme, i.scheme - 1)
  order by s.number desc`
+}
+
+export async function schemesNow (client: ClientBase, schema: string): Promise<Schemes> {
+  const { rows } = await client.query<SchemeColumns>(`${UNBALANCED} ${SCHEMES_READ.text(schema)}`)
+  return schemesIn(rows)
 }
 
 export async function readSchemes (session: Session): Promise<Schemes> {
@@ -66,37 +55,15 @@ function schemesIn ([current, earlier]: readonly SchemeColumns[]): Schemes {
   }
 }
 
-/** For an operator. */
-export async function reportSchemesOf (client: ClientBase, schemaName: string): Promise<SchemeReport> {
-  const schema = escapeIdentifier(schemaName)
-  const ms = (column: string): string => `(extract(epoch from ${column}) * 1000)::float8`
-  const { rows: schemes } = await client.query<SchemeReport['schemes'][number]>(
-    `${UNBALANCED} select number, name, ${ms('since')} as "sinceMs", who, why, is_lost as "isLost", ${ms('ended_at')} as "endedMs", ${ms('look_from')} as "lookFromMs"
-  from ${schema}.schemes order by number desc`
-  )
-  const { rows: gateways } = await client.query<SchemeReport['gateways'][number]>(
-    `${UNBALANCED} select instance, ${ms('seen_at')} as "seenMs", schemes
-  from ${schema}.gateways where seen_at > clock_timestamp() - interval '${LIVES_MS} ms' order by instance`
-  )
-  return {
-    schemes,
-    gateways: [
-      ...gateways,
-      ...(await unregistered(client, schema, [])).map(({ instance, nowMs }) => ({ instance, seenMs: nowMs, schemes: null }))
-    ]
-  }
-}
-
-// ---------------------------------------------------------------- a new database
-
 export const SCHEMES_MIGRATION = 9
 
-/** All migrations, one behind the other, by one process or by several that start at once. */
+/** The time of all migrations, by one process or by several that start at once. */
 const NEW_FOR = '1 minute'
 
 /**
- * Within the transaction that made the tables: in a database that is new whoever serves first chooses. Should a build of before
- * serve from it already, and have claimed nothing yet, then it claims nothing at all; one that is started here says that it cannot.
+ * In the transaction that made the tables: the first gateway that serves from a new database chooses the scheme. A build from
+ * before schemes may serve from it already and have claimed nothing. Then it claims nothing at all. If it starts here, it says
+ * so.
  */
 export async function leaveOpenIfNew (client: ClientBase, schema: string): Promise<void> {
   const { rowCount } = await client.query(`update ${schema}.schemes set name = null
@@ -105,12 +72,12 @@ export async function leaveOpenIfNew (client: ClientBase, schema: string): Promi
   if (rowCount === 1) await refuseOlder(client, schema)
 }
 
-/** A build that does not know schemes is told so when it starts. */
-async function refuseOlder (client: ClientBase, schema: string): Promise<void> {
+/** A build that does not know schemes refuses to start. */
+export async function refuseOlder (client: ClientBase, schema: string): Promise<void> {
   await client.query(`update ${schema}.migrations set compatible_from = number where number = ${SCHEMES_MIGRATION}`)
 }
 
-/** For a gateway that begins to serve: what is chosen already stays. */
+/** For a gateway that begins to serve. An earlier choice stays. */
 export async function chooseScheme (client: ClientBase, schema: string, name: string): Promise<void> {
   const { rows } = await client.query(`${UNBALANCED} select from ${schema}.schemes where name is null`)
   if (rows.length > 0) {
@@ -121,198 +88,13 @@ export async function chooseScheme (client: ClientBase, schema: string, name: st
   }
 }
 
-// ---------------------------------------------------------------- the switch
-
-/** @throws StartError if somebody writes here for so long that it cannot be done. */
-export async function switchSchemeOf (client: ClientBase, schemaName: string, order: SwitchOrder): Promise<SwitchResult> {
-  const schema = escapeIdentifier(schemaName)
-  const { current, earlier } = await schemesNow(client, schema)
-  if (current?.name === order.name) {
-    return order.isLost ? loseEarlier(client, schema, current, earlier, order.dryRun) : { kind: 'same', number: current.number }
-  }
-  if (earlier !== null && !earlier.isOver && await isLeft(client, schema, earlier)) {
-    return {
-      kind: 'earlier-left',
-      earlier: earlier.name,
-      rows: await countRows(client, schema, earlier.number, false),
-      untilMs: await leftUntil(client, schema, earlier.number)
-    }
-  }
-  const unable = await unableOf(client, schema, order)
-  if (unable.length > 0) return { kind: 'unable', gateways: unable }
-  const switched: SwitchResult = {
-    kind: 'switched',
-    number: current === null ? FIRST_SCHEME : current.number + 1,
-    from: current?.name ?? null,
-    to: order.name,
-    rows: await countRows(client, schema, current?.number ?? 0, true)
-  }
-  if (order.dryRun) return switched
-  await changeLostIndexes(client, schema, earlier, order.isLost ? current : null)
-  for (let round = 1; ; round++) {
-    if (await switchOnce(client, schema, current, order)) return switched
-    if (round === TRIES_MAX) {
-      throw new StartError('Somebody has been writing records, messages or marks in one transaction all the time: end it (pg_stat_activity), then run this again. Nothing was changed.')
-    }
-    await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS) })
-  }
-}
-
-/** The secret of the one before, after the switch. What stands is nobody's to make: gateways hear of it, and need it no more. */
-async function loseEarlier (
-  client: ClientBase,
-  schema: string,
-  { number }: Scheme,
-  earlier: EarlierScheme | null,
-  dryRun: boolean
-): Promise<SwitchResult> {
-  if (earlier === null || earlier.isLost || earlier.isOver) return { kind: 'same', number }
-  if (!dryRun) {
-    await changeLostIndexes(client, schema, null, earlier)
-    await client.query(`update ${schema}.schemes set is_lost = true where number = $1`, [earlier.number])
-  }
-  return { kind: 'lost', number, earlier: earlier.name, rows: await countRows(client, schema, earlier.number, true) }
-}
-
-/** No transaction can hold them: whoever writes goes on. Those of a scheme of which nothing is left go. */
-async function changeLostIndexes (client: ClientBase, schema: string, over: EarlierScheme | null, lost: Scheme | null): Promise<void> {
-  if (over?.isLost === true) {
-    for (const name of lostIndexNames(schema, over.number)) await client.query(`drop index concurrently if exists ${name}`)
-  }
-  if (lost !== null) for (const text of lostIndexes(schema, lost.number)) await client.query(text)
-}
-
-async function schemesNow (client: ClientBase, schema: string): Promise<Schemes> {
-  const { rows } = await client.query<SchemeColumns>(`${UNBALANCED} ${SCHEMES_READ.text(schema)}`)
-  return schemesIn(rows)
-}
-
-/** false: somebody holds a lock. */
-async function switchOnce (
-  client: ClientBase,
-  schema: string,
-  from: Scheme | null,
-  { name, who, why, isLost }: SwitchOrder
-): Promise<boolean> {
-  await client.query('begin')
-  try {
-    await client.query('select set_config(\'lock_timeout\', $1, true), set_config(\'synchronous_commit\', \'on\', true)', [LOCK_WAIT])
-    // Readers, and so a backup, go on.
-    await client.query(`lock table ${schema}.records, ${schema}.messages, ${schema}.marks in share row exclusive mode`)
-    const { current } = await schemesNow(client, schema)
-    if (current?.number !== from?.number || current?.name !== from?.name) {
-      throw new StartError('Somebody else has switched the scheme just now: look at `onceway ids`, then run this again.', 1)
-    }
-    if (from === null) await chooseScheme(client, schema, name)
-    else await begin(client, schema, from, { name, who, why, isLost })
-    await refuseOlder(client, schema)
-    await client.query('commit')
-    return true
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    if ((error as { code?: string }).code === LOCK_NOT_AVAILABLE) return false
-    throw error
-  }
-}
-
-async function begin (
-  client: ClientBase,
-  schema: string,
-  { number }: Scheme,
-  { name, who, why, isLost }: Omit<SwitchOrder, 'dryRun' | 'without'>
-): Promise<void> {
-  await client.query(`update ${schema}.schemes
-   set is_lost = $2, look_from = greatest(clock_timestamp(), (select max(expires_at) from ${schema}.records), (select max(expires_at) from ${schema}.messages), (select max(expires_at) from ${schema}.marks))
- where number = $1`, [number, isLost])
-  await client.query(`insert into ${schema}.schemes (number, name, who, why) values ($1, $2, $3, $4)`, [number + 1, name, who, why])
-  await client.query(`update ${schema}.installation set scheme = $1`, [number + 1])
-}
-
-/**
- * Gateways that may still claim, and do not say that they can make such ids. They would get nothing claimed any more:
- * better they are there no more.
- */
-async function unableOf (
-  client: ClientBase,
-  schema: string,
-  { name, without }: SwitchOrder
-): Promise<Array<{ instance: string, silentMs: number }>> {
-  const { rows } = await client.query<{ instance: string, silent_ms: number }>(
-    `${UNBALANCED} select g.instance, (extract(epoch from clock_timestamp() - g.seen_at) * 1000)::float8 as silent_ms
-  from ${schema}.gateways g
- where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and ($1 = any (g.schemes)) is not true and g.instance <> all ($2::text[])
-   and exists (select from ${schema}.gateway_routes r where r.gateway = g.id)
- order by g.instance`,
-    [name, without ?? []]
-  )
-  const silent = rows.map(({ instance, silent_ms: silentMs }) => ({ instance, silentMs }))
-  return [...silent, ...(await unregistered(client, schema, without ?? [])).map(({ instance }) => ({ instance, silentMs: 0 }))]
-}
-
-/** What a name is cut to in pg_stat_activity (NAMEDATALEN less its end). */
-const APPLICATION_NAME_MAX = 63
-
-/**
- * Gateways of releases that register nothing show in their connections (open.ts names these: purpose, then instance, which ends in
- * its process id, unless it was cut; commands have none). One without a connection at this moment is not found: it claims nothing any
- * more, and says so to its clients.
- */
-async function unregistered (
-  client: ClientBase,
-  schema: string,
-  without: readonly string[]
-): Promise<Array<{ instance: string, nowMs: number }>> {
-  const { rows } = await client.query<{ instance: string, nowMs: number }>(
-    `${UNBALANCED} select distinct n.instance, (extract(epoch from statement_timestamp()) * 1000)::float8 as "nowMs"
-  from pg_catalog.pg_stat_activity a, lateral substring(a.application_name from '^onceway ([a-z]+) .') as purpose, lateral substring(a.application_name from '^onceway [a-z]+ (.+)$') as n (instance)
- where a.datname = current_database() and (n.instance ~ '-[0-9]+$' or length(a.application_name) = ${APPLICATION_NAME_MAX}) and n.instance <> all ($1::text[])
-   and not exists (select from ${schema}.gateways g where g.seen_at > clock_timestamp() - interval '${LIVES_MS} ms' and left('onceway ' || purpose || ' ' || g.instance, ${APPLICATION_NAME_MAX}) = a.application_name)
- order by 1`,
-    [without]
-  )
-  return rows
-}
-
-// ---------------------------------------------------------------- the end of the one before
-
-const isAnyLeft = (schema: string, number: string): string => `(exists (select from ${schema}.records where scheme < ${number})
+export const isAnyLeft = (schema: string, number: string): string => `(exists (select from ${schema}.records where scheme < ${number})
    or exists (select from ${schema}.messages where scheme < ${number})
    or exists (select from ${schema}.marks where scheme < ${number}))`
 
-async function isLeft (client: ClientBase, schema: string, { number }: Scheme): Promise<boolean> {
-  const { rows: [row] } = await client.query<{ left: boolean }>(`${UNBALANCED} select ${isAnyLeft(schema, '$1')} as left`, [number + 1])
-  if (row?.left !== false) return true
-  await client.query(`update ${schema}.schemes set ended_at = clock_timestamp() where number = $1`, [number])
-  return false
-}
-
-/** Of this scheme and those before. */
-async function countRows (client: ClientBase, schema: string, number: number, livesOnly: boolean): Promise<SchemeRows> {
-  const lives = {
-    records: 'expires_at is null or expires_at > clock_timestamp()',
-    messages: `not ${isPastMessage('t')}`,
-    marks: 'expires_at > clock_timestamp()'
-  }
-  const count = (table: keyof SchemeRows): string =>
-    `(select count(*) from ${schema}.${table} t where scheme <= $1 and (not $2 or ${lives[table].replaceAll(BELIEVED, 'null')}))::float8 as ${table}`
-  const { rows: [rows] } = await client.query<SchemeRows>(
-    `${UNBALANCED} select ${count('records')}, ${count('messages')}, ${count('marks')}`,
-    [number, livesOnly]
-  )
-  return rows ?? { records: 0, messages: 0, marks: 0 }
-}
-
-async function leftUntil (client: ClientBase, schema: string, number: number): Promise<number | null> {
-  const { rows: [row] } = await client.query<{ until: number | null }>(
-    `${UNBALANCED} select (extract(epoch from look_from) * 1000)::float8 as until from ${schema}.schemes where number = $1`,
-    [number]
-  )
-  return row?.until ?? null
-}
-
 /**
- * No index says which rows are of the scheme before, and no claim pays for one: the tables are read, once, when all that stood there
- * at the switch should be past, and then every hour. One gateway looks: it moves the time first.
+ * No index says which rows are of the earlier scheme, so that no claim pays for one. The tables are read once all rows from
+ * before the switch should be past, and then every hour. One gateway looks: it moves the time first.
  */
 const SCHEME_LOOK: Statement = {
   name: 'scheme_look',
@@ -333,60 +115,4 @@ const SCHEME_END: Statement = {
 export async function endEarlierScheme (session: Session): Promise<void> {
   const [due] = await session.run<{ number: number }>(SCHEME_LOOK, [])
   if (due !== undefined) await session.run(SCHEME_END, [due.number])
-}
-
-// ---------------------------------------------------------------- a lost secret
-
-/**
- * Where the secret is lost; without them every request would read the whole table. By the literal number: the planner
- * knows by it that the index will do.
- */
-const lostIndexes = (schema: string, number: number): string[] => ['records', 'messages'].flatMap((table) => [
-  `create index concurrently if not exists ${table}_lost_${number} on ${schema}.${table} (fingerprint) where scheme <= ${number}`,
-  `create index concurrently if not exists ${table}_lost_key_${number} on ${schema}.${table} (key_text) where scheme <= ${number} and key_text is not null`
-])
-
-const lostIndexNames = (schema: string, number: number): string[] => ['records', 'messages'].flatMap((table) => [
-  `${schema}.${table}_lost_${number}`,
-  `${schema}.${table}_lost_key_${number}`
-])
-
-interface LostStatements { readonly algorithms: Statement, readonly question: Statement }
-
-const lostStatements = new Map<number, LostStatements>()
-
-function lostStatementsOf (number: number): LostStatements {
-  const known = lostStatements.get(number) ?? {
-    algorithms: {
-      name: `lost_algorithms_${number}`,
-      writes: false,
-      text: (schema: string) => `select fp_alg from ${schema}.records where scheme <= ${number} and route = $1 union select fp_alg from ${schema}.messages where scheme <= ${number} and route = $1`
-    },
-    question: {
-      name: `lost_question_${number}`,
-      writes: false,
-      text: (schema: string) => `select (${(['records', 'messages'] as const).map((table) => {
-        const lives = `t.scheme <= ${number} and t.route = $1 and not ${table === 'records' ? `coalesce(t.expires_at <= least(statement_timestamp(), ${BELIEVED}), false)` : isPastMessage('t')}`
-        return `exists (select from ${schema}.${table} t where t.key_text = $2 and ${lives})
-     or exists (select from ${schema}.${table} t where t.key_text is null and t.fingerprint = any ($4::bytea[]) and (t.fp_alg, t.fingerprint) in (select * from unnest($3::smallint[], $4::bytea[])) and ${lives})`
-      }).join('\n     or ')}) as may`
-    }
-  }
-  lostStatements.set(number, known)
-  return known
-}
-
-export async function lostAlgorithms (session: Session, number: number, route: string): Promise<number[]> {
-  const rows = await session.run<{ fp_alg: number }>(lostStatementsOf(number).algorithms, [route])
-  return rows.map((row) => row.fp_alg)
-}
-
-export async function mayBeLost (session: Session, { lost, route, key, fingerprints }: LostQuestion): Promise<boolean> {
-  const [row] = await session.run<{ may: boolean }>(lostStatementsOf(lost).question, [
-    route,
-    key,
-    smallints(fingerprints.map(({ alg }) => alg)),
-    byteas(fingerprints.map(({ value }) => value))
-  ])
-  return row?.may !== false
 }

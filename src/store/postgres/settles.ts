@@ -1,6 +1,6 @@
 /**
- * Settle and release: one compare-and-set statement on owner, attempt and state (P7), on connections that no claim uses
- * (P8); and the insert of an outcome whose row vanished in a failover.
+ * Settle and release: one compare-and-set statement on owner, attempt and state (P7), on connections that no claim uses (P8).
+ * Also the insert of an outcome whose row vanished in a failover.
  */
 import type { Claim, Row, Settlement } from '../../core/record/record.ts'
 import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
@@ -41,7 +41,7 @@ update ${schema}.records r
 returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms`
 }
 
-/** What is not in the answer was not mine to settle, or is not there: look on the same connection. */
+/** A settlement that is missing in the result was not this owner's to settle, or has no row. Look on the same connection. */
 export async function settleRows (session: Session, settlements: readonly Settlement[]): Promise<Settled[]> {
   return session.run<Settled>(SETTLE, [
     byteas(settlements.map(({ token }) => token.id)),
@@ -68,8 +68,8 @@ const DATABASE_TIME: Statement = {
 }
 
 /**
- * $1 not after, in seconds: the database's time as just read on this connection, plus one lease. A copy of this statement
- * that a network delivers later inserts nothing, else it would bring back a record that was kept, expired and swept.
+ * $1 not after, in seconds: the database's time as just read on this connection, plus one lease. If a network delivers a copy
+ * of this statement later, it inserts nothing. Otherwise it would bring back a record that was kept, expired and swept.
  */
 const SETTLE_LOST: Statement = {
   name: 'settle_lost',
@@ -113,7 +113,10 @@ export async function databaseSeconds (session: Session): Promise<number> {
   return row?.seconds ?? 0
 }
 
-/** What stands in the way of settles: its own outcome says that it was stored, another's that it is fenced. Neither may be undone. */
+/**
+ * What blocked the settles. The owner's own outcome means that it was stored, another's that the owner is fenced. Neither may
+ * be undone by a failover.
+ */
 export async function lookAtRefused (session: Session, ids: readonly Buffer[]): Promise<Row[]> {
   const rows = await lookAt(session, ids)
   const doubtful = rows.filter(isDoubtful)

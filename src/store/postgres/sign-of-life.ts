@@ -1,7 +1,7 @@
 /**
- * The sign of life (ports.ts): every gateway writes a row of its own, so that none ever waits for another's. A standby refuses
- * it: what answers as if it were the arbiter, out of the past, is no contact (E2b). What the gateways say of the database's time
- * stands in these rows; what all of them are to believe, in the table clock, which is written when the clock has stepped.
+ * The sign of life: every gateway writes a row of its own, so that none waits for another's. A standby refuses it. A server
+ * that answers as if it were the arbiter, out of the past, is no contact (E2b). These rows hold what each gateway finds of the
+ * database's time. The table clock, written when the clock has stepped, holds what all of them must use.
  */
 import type { Beaten, SignOfLife } from '../../ports/records.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'

@@ -1,7 +1,7 @@
 /**
- * Wake-ups of the inbox's workers by LISTEN and NOTIFY, on one connection of their own beside every pool, which is made with
- * the first watch. Behind a pooler that lends out sessions nobody can listen: a session that is not this connection's own is
- * found before anything is asked of it, and only polling remains. So it does while the connection is away.
+ * Wake-ups of the inbox's workers by LISTEN and NOTIFY, on one connection beside every pool. It is made with the first watch.
+ * Behind a pooler that shares sessions, listening is impossible. A shared session is detected first, and then only polling
+ * remains. The same holds while the connection is down.
  */
 import { randomBytes } from 'node:crypto'
 import { Client, escapeIdentifier, type ClientConfig } from 'pg'
@@ -11,7 +11,7 @@ import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import { UNBALANCED } from './connections.ts'
 
-export interface PostgresWakesOptions {
+export interface PostgresSubscriptionsOptions {
   readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>
   /** The random id of the database's schema: two installations in one database never hear each other. */
   readonly installation: string
@@ -38,38 +38,38 @@ const NAME_BYTES = 8
 const BACKEND = `${UNBALANCED} select pg_catalog.pg_backend_pid() as pid`
 const NOTIFY = `${UNBALANCED} select pg_catalog.pg_notify($1, $2)`
 
-/** Whoever speaks for the server here has another number for this session than the server itself: it is not ours alone. */
+/** A pooler answers here: its number for this session differs from the server's, so the session is shared. */
 class SharedSession extends Error {}
 
 export class PostgresSubscriptions implements InboxSubscriptions {
-  readonly #options: PostgresWakesOptions
+  readonly #options: PostgresSubscriptionsOptions
   readonly #channel: string
   readonly #name = randomBytes(NAME_BYTES).toString('hex')
   readonly #watchers = new Set<{ readonly onWake: () => void }>()
   /** The one connection, from when it is made. */
   #client: Client | null = null
   /** It listens. */
-  #stands = false
+  #listening = false
   #timer: NodeJS.Timeout | null = null
   #failures = 0
-  #toldShared = false
+  #loggedShared = false
   /** Others are to be told; and are being told just now. */
   #wanted = false
-  #telling = false
+  #notifying = false
 
-  constructor (options: PostgresWakesOptions) {
+  constructor (options: PostgresSubscriptionsOptions) {
     this.#options = options
     this.#channel = `onceway ${options.installation}`
   }
 
   /**
-   * On this connection and in a transaction of its own: all who notify wait for one another at their commits (a lock of
-   * the whole server's), and no acceptance may.
+   * On this connection and in a transaction of its own. Notifying transactions wait for one another at their commits (a lock of
+   * the whole server), and no acceptance may wait for that.
    */
   wake (): void {
-    if (!this.#stands) return
+    if (!this.#listening) return
     this.#wanted = true
-    if (!this.#telling && this.#client !== null) void this.#tell(this.#client)
+    if (!this.#notifying && this.#client !== null) void this.#notify(this.#client)
   }
 
   watch (onWake: () => void): Promise<Cancel> {
@@ -116,10 +116,10 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     if (this.#client !== client) return
     if (this.#failures > 0) this.#options.log.info({ event: 'inbox-wake-restored' }, 'the inbox is woken by the database again')
     this.#failures = 0
-    this.#toldShared = false
-    this.#stands = true
+    this.#loggedShared = false
+    this.#listening = true
     this.#later(CHECK_EVERY_MS, () => { void this.#check(client) })
-    // What was said before is said to nobody again.
+    // Wake-ups before this were lost.
     this.#wakeAll()
   }
 
@@ -132,9 +132,9 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     }
   }
 
-  /** However many want it meanwhile, one more word is said after the one that is under way. */
-  async #tell (client: Client): Promise<void> {
-    this.#telling = true
+  /** However many callers wake meanwhile, one more notification follows the one in flight. */
+  async #notify (client: Client): Promise<void> {
+    this.#notifying = true
     try {
       while (this.#wanted && this.#client === client) {
         this.#wanted = false
@@ -143,7 +143,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     } catch (error) {
       this.#lost(client, error)
     } finally {
-      this.#telling = false
+      this.#notifying = false
     }
   }
 
@@ -151,7 +151,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   #lost (client: Client, error: unknown): void {
     if (this.#client !== client) return
     void this.#end()
-    this.#sayLost(error)
+    this.#logLost(error)
     this.#failures++
     const retryMs = error instanceof SharedSession
       ? POOLED_RETRY_MS
@@ -159,7 +159,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     this.#later(retryMs, () => { this.#connect() })
   }
 
-  #sayLost (error: unknown): void {
+  #logLost (error: unknown): void {
     const { log } = this.#options
     const fields = { error: errorText(error) }
     if (!(error instanceof SharedSession)) {
@@ -171,19 +171,19 @@ export class PostgresSubscriptions implements InboxSubscriptions {
       }
       return
     }
-    if (!this.#toldShared) {
+    if (!this.#loggedShared) {
       log.info(
         { event: 'inbox-wake-impossible', ...fields },
         'a pooler stands before the database, where nobody can listen: the inbox is not woken by it, every process looks each second'
       )
     }
-    this.#toldShared = true
+    this.#loggedShared = true
   }
 
   async #end (): Promise<void> {
     const client = this.#client
     this.#client = null
-    this.#stands = false
+    this.#listening = false
     this.#wanted = false
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null

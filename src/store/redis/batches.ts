@@ -1,14 +1,14 @@
 /**
- * How a batch is put to one server: `TOGETHER`, as one script over all of its keys; or `APART`, where every key is in a slot
- * of its own (a cluster), as one pipeline of commands with one key each. Both do the same; a script may not touch keys of
- * several slots. What was refused for one key alone is that key's own trouble; who got no answer at all gets the error.
+ * How a batch goes to one server. `TOGETHER`: one script over all of its keys. `APART`, where every key has a slot of its own
+ * (a cluster): one pipeline of commands with one key each. Both do the same. A script may not touch keys of several slots. An
+ * error for one key affects that key alone. If no command got a reply, the batch rejects.
  */
 import type { ChainableCommander, Redis } from 'ioredis'
 import { evalBuffer } from './client.ts'
 import { LOCK, RENEW, WRITE } from './scripts.ts'
 import { Elsewhere, elsewhereOf } from './slots.ts'
 
-/** `asking`: the key is on its way from another node to this one, which takes it only if it is told so. */
+/** `asking`: the slot is moving to this node, which takes the key only after ASKING. */
 interface Keyed { readonly key: string, readonly asking?: boolean }
 
 export interface Locking extends Keyed { readonly bytes: Buffer, readonly ttlMs: number, readonly askedAtMs: number }
@@ -35,7 +35,7 @@ export interface Calling extends Keyed {
 /** A wake-up has no record. */
 export type Write = RecordWrite | { readonly kind: 'wake', readonly channel: string }
 
-/** What stood there; null: nothing, and the lock is the caller's; undefined: no Redis. */
+/** What was there. null: nothing, and the lock is the caller's. undefined: no Redis. */
 export type Found = Buffer | null | undefined | Elsewhere
 
 export interface Batches {
@@ -43,7 +43,7 @@ export interface Batches {
   readonly lock: (client: Redis, lockings: readonly Locking[]) => Promise<Found[]>
   /** true: done (a wake-up always is). */
   readonly write: (client: Redis, writes: readonly Write[]) => Promise<Array<boolean | Elsewhere>>
-  /** For each, where it is if it is not here. */
+  /** For each key, where it is if it is not here. */
   readonly renew: (client: Redis, held: readonly Held[], ttlMs: number) => Promise<Array<Elsewhere | null>>
   readonly forget: (client: Redis, key: Keyed) => Promise<boolean | Elsewhere>
   readonly call: (client: Redis, calling: Calling) => Promise<unknown>
@@ -58,7 +58,7 @@ function valuesOf (
   nowMs: number,
   wallMs: number
 ): [Buffer, Buffer | string, number] {
-  // What waited here, or slept with the machine, lives no longer for it (P10); what is over leaves no lock behind either.
+  // A value that waited here, or slept with the machine, lives no longer for it (P10). A value that is over leaves no lock behind.
   const livesMs = Math.min(endsAtMs - nowMs, endsAtWallMs - wallMs)
   return livesMs < 1 ? [owner, '', 0] : [owner, value ?? '', whole(livesMs)]
 }
@@ -118,7 +118,7 @@ export const APART: Batches = {
     const [nowMs, wallMs] = [performance.now(), Date.now()]
     const replies = await askEach(client, writes.map((write) => write.kind === 'record'
       ? { asking: write.asking, command: (pipeline) => pipeline.eval(WRITE, 1, write.key, 0, ...valuesOf(write, nowMs, wallMs)) }
-      // One that may not publish wakes nobody, and is no trouble beside writes that were done.
+      // If the user may not publish, no one is woken. The writes beside it are done all the same.
       : { command: (pipeline) => pipeline.publish(write.channel, '') }))
     return replies.map((reply, at) =>
       reply instanceof Elsewhere ? reply : writes[at]?.kind === 'wake' || (Array.isArray(reply) && reply[0] === 1))
@@ -141,7 +141,7 @@ export const APART: Batches = {
   }
 }
 
-/** One way there and back for all of them. Throws the error of the first if nobody was answered. */
+/** One round trip for all of them. Throws the first error if none was answered. */
 async function askEach (
   client: Redis,
   asked: ReadonlyArray<{ readonly asking?: boolean | undefined, readonly command: Command }>

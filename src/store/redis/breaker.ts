@@ -1,7 +1,7 @@
 /**
- * Open at first, until a probe has succeeded. Stops asking a Redis that does not answer, so that an outage costs the
- * first few requests a time-out and the others nothing. While it is open a probe looks now and then; requests are never
- * the probe. Knows nothing of Redis.
+ * Open at first, until a probe has succeeded. Stops calls to a Redis that does not answer, so that an outage costs a few
+ * requests a timeout and the others nothing. While it is open, a probe looks now and then. Requests are never the probe. Knows
+ * nothing of Redis.
  */
 
 export interface BreakerOptions {
@@ -43,7 +43,7 @@ export class Breaker {
     this.#schedule()
   }
 
-  /** Probes now: the world has changed (a connection stands again). */
+  /** Probes now, because the connection is up again. */
   probeNow (): void {
     if (this.#open) void this.#probe()
   }

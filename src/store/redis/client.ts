@@ -1,7 +1,6 @@
 /**
- * One connection to Redis as this program uses it: nothing is queued while there is none, nothing is sent twice, nothing
- * waits long, and it comes back by itself, to the same server or to whichever is the right one by then. Also says once
- * what is wrong with a server that answers.
+ * One connection to Redis: no queue while it is down, nothing sent twice, no long waits. It reconnects by itself, to the same
+ * server or to whichever is right by then. Also says once what is wrong with a server that answers.
  */
 import { connect as connectPlain, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,18 +17,18 @@ export interface ClientOptions extends Credentials {
   readonly commandTimeoutMs: number
 }
 
-/** Asked at every connection. Never before the one that it named is gone. */
+/** Called for every connection, never before the previous one is gone. */
 export type Find = () => Promise<Address>
 
 export const CONNECTION_NAME = 'onceway'
-export const WAKES_NAME = 'onceway-wakes'
+export const SUBSCRIBER_NAME = 'onceway-wakes'
 
 const CONNECT_MS_MAX = 2_000
-/** A connection that owes a reply this long is dead (a firewall that forgot it): time-outs alone would never reconnect. */
+/** A connection that owes a reply this long is dead (a firewall that forgot it). Timeouts alone would never reconnect. */
 const SILENCE_MS_MAX = 5_000
-/** A connection that is given up for another one says goodbye for so long. */
+/** How long a connection that is given up may take to say goodbye. */
 const GOODBYE_MS_MAX = 100
-/** Until `find` is asked again after it found nothing. */
+/** The pause before `find` is called again after it found nothing. */
 const FIND_AGAIN_MS = 250
 
 /** Throws StartError (exit 2) for a URL that is none; never for a server that is not there. */
@@ -46,7 +45,7 @@ export function connectFound (find: Find, options: ClientOptions): Redis {
   return new Redis({ ...optionsOf(options), Connector: connectorTo(find, tlsOf(options)) })
 }
 
-/** Leaves this connection for one to the server that is the right one now. One that is being made already is left alone. */
+/** Leaves this connection for one to the right server. A connection that is being made is left alone. */
 export function reconnect (client: Redis): void {
   if (client.status === 'ready') client.disconnect(true)
 }
@@ -70,7 +69,7 @@ function optionsOf ({ name, commandTimeoutMs, username, password, database, ...r
     autoResendUnfulfilledCommands: false,
     // subscriptions.ts subscribes anew by itself: it also knows what could not be subscribed before.
     autoResubscribe: false,
-    // The lanes have gathered what one turn of the event loop sends; there is nothing left to combine.
+    // The batchers already combine what one tick sends.
     enableAutoPipelining: false,
     // After a failover the old primary is a replica: go and look for the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
@@ -83,7 +82,7 @@ function tlsOf ({ tls }: Credentials): ConnectionOptions | undefined {
   return Object.fromEntries(Object.entries(tls satisfies TlsMaterial).filter(([, value]) => value !== null))
 }
 
-/** Looks until it has found one: ioredis gives a client up for ever whose connector fails. */
+/** Looks until it finds an address: ioredis gives up for ever on a client whose connector fails. */
 function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullable<RedisOptions['Connector']> {
   return class extends AbstractConnector {
     constructor () { super(GOODBYE_MS_MAX) }
@@ -132,8 +131,16 @@ export interface ServerSays { readonly evicts: boolean }
 /** `SET … NX GET` together. */
 const VERSION_MIN = 7
 
-/** A sentence: why this server cannot be used; null: it can. Warns about what it can be used with, at a price; `tell` hears of it. */
-export async function wrongWith (client: Redis, inCluster: boolean, log: Log, tell: (server: ServerSays) => void): Promise<string | null> {
+/**
+ * A sentence: why this server cannot be used. null: it can. Warns about settings that cost something. `onServer` gets what the
+ * server says of itself.
+ */
+export async function wrongWith (
+  client: Redis,
+  inCluster: boolean,
+  log: Log,
+  onServer: (server: ServerSays) => void
+): Promise<string | null> {
   const info = await client.info()
   const version = field(info, 'redis_version') ?? '0'
   if (Number.parseInt(version) < VERSION_MIN) return `Redis 7.0 or newer is needed, and this one is ${version}`
@@ -142,7 +149,7 @@ export async function wrongWith (client: Redis, inCluster: boolean, log: Log, te
   }
   const policy = field(info, 'maxmemory_policy')
   const evicts = policy !== undefined && policy !== 'noeviction' && field(info, 'maxmemory') !== '0'
-  tell({ evicts })
+  onServer({ evicts })
   if (evicts) {
     log.warn(
       { event: 'redis-evicts', maxmemoryPolicy: policy },

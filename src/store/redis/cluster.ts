@@ -1,14 +1,13 @@
 /**
- * Redis Cluster: every master a server of its own, with its own breaker and its own batches, so that one that is gone or
- * slow costs the records of its slots their fast path and nobody else anything. Which node has which slot is learnt from
- * any of them, and from what a node says when it is asked for a key that is not its own: such a command was not done
- * there, and is sent on. Nothing else is ever sent again.
+ * Redis Cluster: every master is a server with its own breaker and batches. If one is gone or slow, only the records of its
+ * slots lose their fast path. Any node says which node has which slot. A node that is asked for a foreign key says where the
+ * key is. That command was not done there, and is sent on. Nothing else is ever sent again.
  */
 import type { Redis } from 'ioredis'
 import { errorText } from '../../ports/errors.ts'
 import { APART } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
-import { CONNECTION_NAME, connectFound, connectTo, reconnect, WAKES_NAME } from './client.ts'
+import { CONNECTION_NAME, connectFound, connectTo, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import type { ClientOptions } from './client.ts'
 import { Server } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
@@ -50,7 +49,7 @@ export class Cluster implements Topology {
   #dueAtMs = 0
   #begun = false
   #degraded = true
-  #toldMap = false
+  #loggedMap = false
   #closed = false
 
   constructor (seeds: readonly Address[], options: TopologyOptions) {
@@ -104,7 +103,7 @@ export class Cluster implements Topology {
 
   subscribe (): Redis {
     let at: Address | null = null
-    const client = connectFound(async () => (at = this.#another(at)), this.#clientOptions(WAKES_NAME))
+    const client = connectFound(async () => (at = this.#another(at)), this.#clientOptions(SUBSCRIBER_NAME))
     this.#subscriber = { client, at: () => at }
     return client
   }
@@ -163,7 +162,7 @@ export class Cluster implements Topology {
       log,
       meter,
       onChange: (open) => { this.#changed(address, open) },
-      onServer: ({ evicts }) => { this.#says(node, evicts) }
+      onServer: ({ evicts }) => { this.#onServer(node, evicts) }
     })
     this.#servers.set(node, { server, address, probe: null, evicts: false })
     this.#all = [...this.#all, server]
@@ -220,12 +219,12 @@ export class Cluster implements Topology {
     for (const [node, { server, evicts }] of this.#servers) {
       if (masters.has(server)) continue
       this.#servers.delete(node)
-      if (evicts) this.#sayAll()
+      if (evicts) this.#reportEviction()
       this.#all = this.#all.filter((other) => other !== server)
       server.close()
     }
-    this.#toldMap = false
-    this.#tell()
+    this.#loggedMap = false
+    this.#reportDegraded()
   }
 
   #whole (): boolean {
@@ -251,7 +250,7 @@ export class Cluster implements Topology {
   // -------------------------------------------------------------- who is there
 
   #changed ({ host, port }: Address, open: boolean): void {
-    this.#tell()
+    this.#reportDegraded()
     if (!open) return
     this.#lookWithin(LOOK_SOON_MS)
     const at = this.#subscriber?.at() ?? null
@@ -259,20 +258,20 @@ export class Cluster implements Topology {
     if (this.#subscriber !== null && at?.host === host && at.port === port) reconnect(this.#subscriber.client)
   }
 
-  #says (node: string, evicts: boolean): void {
+  #onServer (node: string, evicts: boolean): void {
     const entry = this.#servers.get(node)
     if (entry === undefined) return
     entry.evicts = evicts
-    this.#sayAll()
+    this.#reportEviction()
   }
 
   /** One node that evicts is enough. */
-  #sayAll (): void {
+  #reportEviction (): void {
     this.#options.onServer?.({ evicts: Array.from(this.#servers.values()).some(({ evicts }) => evicts) })
   }
 
   /** The gauge: some records go without Redis. */
-  #tell (): void {
+  #reportDegraded (): void {
     const degraded = this.#all.some((server) => !server.available())
     if (degraded === this.#degraded || this.#closed) return
     this.#degraded = degraded
@@ -281,8 +280,8 @@ export class Cluster implements Topology {
 
   #noMap (error: string): void {
     // While others serve, each node that does not says so itself.
-    if (this.#toldMap || this.available()) return
-    this.#toldMap = true
+    if (this.#loggedMap || this.available()) return
+    this.#loggedMap = true
     this.#options.log.warn({ event: 'redis-unreachable', error }, 'Redis cannot be reached: going on with the database alone')
   }
 

@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis'
 import { TOGETHER } from './batches.ts'
 import type { Calling, Held, Locking, Write } from './batches.ts'
 import { Cluster } from './cluster.ts'
-import { CONNECTION_NAME, connectFound, connectUrl, reconnect, WAKES_NAME } from './client.ts'
+import { CONNECTION_NAME, connectFound, connectUrl, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import { Sentinels } from './sentinels.ts'
 import { Server } from './server.ts'
 import type { Topology, TopologyOptions } from './topology.ts'
@@ -12,18 +12,18 @@ import { addressText } from './topology-options.ts'
 import type { SentinelAt } from './topology-options.ts'
 
 /** Throws StartError for a URL that is none. */
-export function wayTo (options: TopologyOptions): Topology {
+export function connectTopology (options: TopologyOptions): Topology {
   const { sentinel, cluster } = options
   if (cluster !== undefined && cluster !== null) return new Cluster(cluster, options)
-  if (sentinel !== undefined && sentinel !== null) return sentinelWay(sentinel, options)
+  if (sentinel !== undefined && sentinel !== null) return sentinelTopology(sentinel, options)
   const { url, tls = null, commandTimeoutMs } = options
   const connect = (name: string) => connectUrl(url ?? '', { tls, name, commandTimeoutMs })
   const server = serverOf(options, () => connect(CONNECTION_NAME))
-  return new OneServer(server, () => connect(WAKES_NAME), () => {})
+  return new OneServer(server, () => connect(SUBSCRIBER_NAME), () => {})
 }
 
 /** A connection that a failover has left behind is known by what the sentinels say, or by a server that no longer serves. */
-function sentinelWay (sentinel: SentinelAt, options: TopologyOptions): Topology {
+function sentinelTopology (sentinel: SentinelAt, options: TopologyOptions): Topology {
   const { username = null, password = null, database = 0, tls = null, commandTimeoutMs } = options
   const clients: Redis[] = []
   /** Each leaves the server that it is at, unless that is the master: most sentinels say so, and one after the other. */
@@ -45,7 +45,8 @@ function sentinelWay (sentinel: SentinelAt, options: TopologyOptions): Topology 
     return client
   }
   const leaveAll = () => { clients.forEach(reconnect) }
-  return new OneServer(serverOf(options, () => connect(CONNECTION_NAME), leaveAll), () => connect(WAKES_NAME), () => { sentinels.close() })
+  const server = serverOf(options, () => connect(CONNECTION_NAME), leaveAll)
+  return new OneServer(server, () => connect(SUBSCRIBER_NAME), () => { sentinels.close() })
 }
 
 function serverOf (

@@ -1,6 +1,6 @@
 /**
- * The fast path on Redis: locks, copies, wake-ups. Every error, time-out, open breaker or reply that makes no sense means
- * "no Redis" and never "locked"; no method rejects. Losing all of it at any moment costs speed, never safety (P2).
+ * The fast path on Redis: locks, copies, wake-ups. Every error, timeout, open breaker or undecodable reply means "no Redis" and
+ * never "locked". No method rejects. Losing all of it at any moment costs speed, never safety (P2).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancel } from '../../ports/clock.ts'
@@ -10,14 +10,14 @@ import type { FilterPlan } from '../shared/mark-stores.ts'
 import type { Write } from './batches.ts'
 import type { ServerSays } from './client.ts'
 import { RedisFilter, RedisMarks } from './marks.ts'
-import type { MarkWay } from './marks.ts'
+import type { MarkTopology } from './marks.ts'
 import { RedisMirror } from './mirror.ts'
 import { NOBODY_WOKEN } from './server.ts'
 import { CLEAR } from './scripts.ts'
 import type { Topology } from './topology.ts'
 import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Subscriptions } from './subscriptions.ts'
-import { wayTo } from './connect.ts'
+import { connectTopology } from './connect.ts'
 import type { RedisAt } from './topology-options.ts'
 
 export interface RedisOptions extends RedisAt {
@@ -49,46 +49,51 @@ export class RedisLocks implements LockStore {
   readonly #options: RedisOptions
   /** Of every key and channel. */
   readonly #prefix: string
-  readonly #way: Topology
-  readonly #wakes: Subscriptions
+  readonly #topology: Topology
+  readonly #subscriptions: Subscriptions
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
   readonly mirror: RedisMirror | undefined
-  /** What of the way marks take, while it may be used. */
-  readonly #markWay: MarkWay = { available: () => this.available(), call: async (calling) => this.#way.call(calling) }
+  /** The part of the topology that marks use, while it may be used. */
+  readonly #markTopology: MarkTopology = { available: () => this.available(), call: async (calling) => this.#topology.call(calling) }
   #broken = false
   #stranger = false
-  #toldDeaf = false
+  #loggedDeaf = false
   #closed = false
 
   /** Returns at once and connects behind the call; until then `available()` is false. Throws StartError for a URL that is none. */
   constructor (options: RedisOptions) {
     const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX, meter } = options
-    const tell = () => { meter?.breaker(this.#broken || this.#stranger) }
+    const report = () => { meter?.breaker(this.#broken || this.#stranger) }
     this.#options = options
     this.#prefix = `${prefix}:${installation}`
-    const breaker = (broken: boolean) => { this.#broken = broken; tell() }
-    this.#way = wayTo({
+    const breaker = (broken: boolean) => { this.#broken = broken; report() }
+    this.#topology = connectTopology({
       ...options,
       keyPrefix: this.#prefix,
       commandTimeoutMs,
       log,
-      meter: meter && { store: (...told) => { meter.store(...told) }, breaker }
+      meter: meter && { store: (...call) => { meter.store(...call) }, breaker }
     })
     this.mirror = options.mirrored === true
-      ? new RedisMirror({ way: this.#way, prefix: this.#prefix, log, onChange: (stranger) => { this.#stranger = stranger; tell() } })
+      ? new RedisMirror({
+        topology: this.#topology,
+        prefix: this.#prefix,
+        log,
+        onChange: (stranger) => { this.#stranger = stranger; report() }
+      })
       : undefined
-    this.marks = new RedisMarks(this.#markWay, this.#prefix)
-    this.#wakes = new Subscriptions({
-      connect: () => this.#way.subscribe(),
-      standsWithinMs: SUBSCRIBED_WITHIN_MS,
+    this.marks = new RedisMarks(this.#markTopology, this.#prefix)
+    this.#subscriptions = new Subscriptions({
+      connect: () => this.#topology.subscribe(),
+      subscribedWithinMs: SUBSCRIBED_WITHIN_MS,
       onForbidden: (error) => { this.#deaf(error, log) }
     })
   }
 
   async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
     if (!this.available()) return { kind: 'unavailable' }
-    const reply = await this.#way.lock({ key: this.#key(id), bytes: encodeLock(lock), ttlMs, askedAtMs: performance.now() })
+    const reply = await this.#topology.lock({ key: this.#key(id), bytes: encodeLock(lock), ttlMs, askedAtMs: performance.now() })
     if (reply === undefined) return { kind: 'unavailable' }
     if (reply === null) return { kind: 'locked' }
     const value = decodeValue(reply)
@@ -97,13 +102,13 @@ export class RedisLocks implements LockStore {
   }
 
   async renew (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number): Promise<void> {
-    if (this.available()) await this.#way.renew(held.map(({ id, owner }) => ({ key: this.#key(id), owner })), ttlMs)
+    if (this.available()) await this.#topology.renew(held.map(({ id, owner }) => ({ key: this.#key(id), owner })), ttlMs)
   }
 
   async swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number): Promise<boolean> {
     const bytes = encodedWithin(value, this.#options.copies.bytesMax)
     const livesMs = value.kind === 'copy' ? Math.min(ttlMs, this.#options.copies.ttlMs) : ttlMs
-    // What may not stand here must not leave my lock behind either: others would wait for it in vain.
+    // A value that may not be stored must not leave the lock behind either: others would wait for it in vain.
     if (bytes === null || livesMs < 1) {
       await this.unlock(id, owner)
       return false
@@ -125,12 +130,12 @@ export class RedisLocks implements LockStore {
   async clear (id: Buffer, generation: number): Promise<void> {
     const key = this.#key(id)
     if (this.available()) {
-      await this.#way.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
+      await this.#topology.call({ operation: 'clear', key, keys: [key], script: CLEAR, values: [beginningOfCopy(generation)] })
     }
   }
 
   async forget (id: Buffer): Promise<boolean> {
-    return this.available() && this.#way.forget(this.#key(id))
+    return this.available() && this.#topology.forget(this.#key(id))
   }
 
   wake (id: Buffer): void {
@@ -138,31 +143,31 @@ export class RedisLocks implements LockStore {
   }
 
   async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
-    return this.#wakes.watch(this.#channel(id), onWake, !this.available())
+    return this.#subscriptions.watch(this.#channel(id), onWake, !this.available())
   }
 
-  filter (plan: FilterPlan): RedisFilter { return new RedisFilter(this.#markWay, this.#prefix, plan) }
+  filter (plan: FilterPlan): RedisFilter { return new RedisFilter(this.#markTopology, this.#prefix, plan) }
 
-  available (): boolean { return !this.#closed && this.mirror?.open !== false && this.#way.available() }
+  available (): boolean { return !this.#closed && this.mirror?.open !== false && this.#topology.available() }
 
   async close (): Promise<void> {
-    // The last copies, for whoever asks elsewhere.
+    // The last copies, for requests at other gateways.
     const endsAtMs = performance.now() + (this.#options.commandTimeoutMs ?? COMMAND_MS_MAX)
-    while (this.available() && !this.#way.idle() && performance.now() < endsAtMs) await sleep(CLOSING_LOOK_MS)
+    while (this.available() && !this.#topology.idle() && performance.now() < endsAtMs) await sleep(CLOSING_LOOK_MS)
     this.#closed = true
     this.mirror?.close()
-    this.#wakes.close()
-    this.#way.close()
+    this.#subscriptions.close()
+    this.#topology.close()
   }
 
-  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
   async #push (write: Write): Promise<boolean> {
-    return this.available() && this.#way.write(write)
+    return this.available() && this.#topology.write(write)
   }
 
   #deaf ({ message }: Error, log: Log): void {
-    if (!this.#toldDeaf) log.warn({ event: 'redis-notifications-forbidden', error: message }, NOBODY_WOKEN)
-    this.#toldDeaf = true
+    if (!this.#loggedDeaf) log.warn({ event: 'redis-notifications-forbidden', error: message }, NOBODY_WOKEN)
+    this.#loggedDeaf = true
   }
 
   #key (id: Buffer): string { return `${this.#prefix}:${id.toString('base64url')}` }

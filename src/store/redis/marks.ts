@@ -17,8 +17,8 @@ import { whole } from './batches.ts'
 import type { Calling } from './batches.ts'
 import type { Topology } from './topology.ts'
 
-/** What of the way a mark takes. */
-export type MarkWay = Pick<Topology, 'call' | 'available'>
+/** The part of the topology that marks use. */
+export type MarkTopology = Pick<Topology, 'call' | 'available'>
 
 /**
  * KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live, the number of its scheme, and `look` if
@@ -107,20 +107,20 @@ end
 return seen
 `
 
-async function ask (way: MarkWay, calling: Calling): Promise<number> {
-  const available = way.available()
-  const reply = available ? await way.call(calling) : undefined
+async function ask (topology: MarkTopology, calling: Calling): Promise<number> {
+  const available = topology.available()
+  const reply = available ? await topology.call(calling) : undefined
   if (typeof reply === 'number') return reply
   throw new StoreUnavailable('redis', calling.operation, available)
 }
 
 export class RedisMarks implements MarkStore {
   readonly name = 'redis'
-  readonly #way: MarkWay
+  readonly #topology: MarkTopology
   readonly #prefix: string
 
-  constructor (way: MarkWay, prefix: string) {
-    this.#way = way
+  constructor (topology: MarkTopology, prefix: string) {
+    this.#topology = topology
     this.#prefix = prefix
   }
 
@@ -152,21 +152,21 @@ export class RedisMarks implements MarkStore {
 
   #ask (operation: string, id: Buffer, script: string, values: Calling['values']): Promise<number> {
     const key = `${this.#prefix}:mark:${id.toString('base64url')}`
-    return ask(this.#way, { operation, key, keys: [key], script, values })
+    return ask(this.#topology, { operation, key, keys: [key], script, values })
   }
 }
 
 /** A filter of another size or window is another pair of keys: their bits mean nothing to each other. */
 export class RedisFilter implements MarkStore {
   readonly name = 'bloom'
-  readonly #way: MarkWay
+  readonly #topology: MarkTopology
   readonly #geometry: Geometry
   readonly #windowMs: number
   /** In one slot, for the braces. */
   readonly #keys: readonly [string, string]
 
-  constructor (way: MarkWay, prefix: string, { route, windowMs, ...size }: FilterPlan) {
-    this.#way = way
+  constructor (topology: MarkTopology, prefix: string, { route, windowMs, ...size }: FilterPlan) {
+    this.#topology = topology
     this.#geometry = geometryOf(size)
     this.#windowMs = windowMs
     const name = `${prefix}:bloom:{${route}:${this.#geometry.bits}:${this.#geometry.probes}:${windowMs}}`
@@ -192,7 +192,7 @@ export class RedisFilter implements MarkStore {
     const [key] = this.#keys
     const places = bitPositions(id, this.#geometry)
     const earlier = earlierId === null ? [] : bitPositions(earlierId, this.#geometry)
-    return ask(this.#way, {
+    return ask(this.#topology, {
       operation,
       key,
       keys: this.#keys,

@@ -26,7 +26,7 @@ import type { Log } from '../../ports/telemetry.ts'
 import type { Topology } from './topology.ts'
 
 export interface MirrorOptions {
-  readonly way: Pick<Topology, 'call' | 'available'>
+  readonly topology: Pick<Topology, 'call' | 'available'>
   readonly prefix: string
   readonly log: Log
   /** true: a stranger has been found. */
@@ -181,14 +181,14 @@ export class RedisMirror implements Mirror {
 
   #call (operation: string, script: string, values: ReadonlyArray<string | number>): Promise<unknown> {
     const [key = ''] = this.#seats
-    return this.#options.way.call({ operation, key, keys: this.#seats, script, values })
+    return this.#options.topology.call({ operation, key, keys: this.#seats, script, values })
   }
 
   /** The connection is made behind the start: without this the first look would always come too early. */
   async #connect (): Promise<void> {
     const endsAtMs = nowMs() + (this.#connected ? 0 : CONNECTED_WITHIN_MS)
     this.#connected = true
-    while (!this.#options.way.available() && nowMs() < endsAtMs) await sleep(CONNECTED_LOOK_MS)
+    while (!this.#options.topology.available() && nowMs() < endsAtMs) await sleep(CONNECTED_LOOK_MS)
   }
 
   /** Its beat is shown no more: others may have begun meanwhile. */

@@ -1,6 +1,6 @@
 /**
- * The sentinels of one master: which server it is now, and that it has changed. All of them are asked, and what most of
- * them say counts: a sentinel that is cut off together with the old master goes on naming it.
+ * The sentinels of one master: which server it is now, and whether it has changed. All of them are asked, and the majority
+ * counts: a sentinel that is cut off together with the old master goes on naming it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'

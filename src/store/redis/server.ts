@@ -1,6 +1,6 @@
 /**
- * One server that is asked for locks and writes: its connection, its breaker, its batches. Every error, time-out, open
- * breaker or reply that makes no sense is "no Redis"; no method rejects. Knows of other servers only what this one says.
+ * One Redis server: its connection, its breaker, its batches. Every error, timeout, open breaker or undecodable reply is "no
+ * Redis". No method rejects. It knows other servers only from what this one says.
  */
 import { ReplyError } from 'ioredis'
 import type { Redis } from 'ioredis'
@@ -45,7 +45,7 @@ const WRITES_BYTES_MAX = 1024 * 1024
  * side by side as its answers take: ten thousand locks a second at 100 ms.
  */
 const BATCHES_MAX = 16
-const BATCH_MS_PER_LANE = 2
+const MS_PER_PARALLEL_BATCH = 2
 /** Above every default limit on executions. At the bound a copy or an unlock is left out, as if Redis were away. */
 const WRITES_WAITING_MAX = 20_000
 
@@ -57,11 +57,11 @@ export class Server {
   readonly #breaker: Breaker
   readonly #locks: Batcher<Locking, Found>
   readonly #writes: Batcher<Write, boolean | Elsewhere>
-  readonly #where: { readonly node?: string }
+  readonly #logFields: { readonly node?: string }
   #usable = false
   /** Its first connection stands, or has failed. */
   #decided = false
-  #toldMute = false
+  #loggedMute = false
   readonly #outage = new Outage()
   /** null: no connection is being made. */
   #connectingAtMs: number | null = performance.now()
@@ -71,28 +71,28 @@ export class Server {
   constructor (options: ServerOptions) {
     const { node, onChange } = options
     this.#options = options
-    this.#where = node === undefined ? {} : { node }
+    this.#logFields = node === undefined ? {} : { node }
     this.#breaker = new Breaker({
       failuresMax: FAILURES_MAX,
       retryMs: PROBE_EVERY_MS,
       probe: () => this.#probe(),
       onChange: (open) => { this.#changed(open); onChange?.(open) }
     })
-    const lane = {
+    const batching = {
       batchMax: WRITES_MAX,
       batchesMax: BATCHES_MAX,
-      batchMsPerLane: BATCH_MS_PER_LANE,
+      msPerParallelBatch: MS_PER_PARALLEL_BATCH,
       queueMax: WRITES_WAITING_MAX,
       provenRolledBack: () => false
     }
     this.#locks = new Batcher<Locking, Found>({
-      ...lane,
+      ...batching,
       name: 'redis locks',
       run: async (lockings) => this.#lock(lockings),
       idOf: ({ key }) => key
     })
     this.#writes = new Batcher<Write, boolean | Elsewhere>({
-      ...lane,
+      ...batching,
       name: 'redis writes',
       run: async (writes) => this.#write(writes),
       idOf: (write) => write.kind === 'record' ? write.key : write.channel,
@@ -120,7 +120,7 @@ export class Server {
     return this.available() ? this.#locks.push(locking).catch(() => undefined) : Promise.resolve(undefined)
   }
 
-  /** What follows an answer: nobody waits long for it, so it travels with what others have to write. false: not done. */
+  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
   write (write: Write): Promise<boolean | Elsewhere> {
     return this.available() ? this.#writes.push(write).catch(() => false) : Promise.resolve(false)
   }
@@ -151,7 +151,7 @@ export class Server {
   }
 
   async #lock (all: readonly Locking[]): Promise<Found[]> {
-    // Who has waited as long as for an answer goes on without one (P2): the arbiter is waiting.
+    // A lock that has waited as long as a command may take goes on without Redis (P2): the arbiter is waiting.
     const since = performance.now() - this.#options.commandTimeoutMs
     const lockings = all.filter(({ askedAtMs }) => askedAtMs >= since)
     if (lockings.length === 0) return all.map(() => undefined)
@@ -183,7 +183,10 @@ export class Server {
       this.#lastError = messageOf(error)
       if (!answered(error)) this.#breaker.failed(asked)
       this.#options.meter?.store('redis', operation, false, performance.now() - began)
-      this.#options.log.debug({ event: 'redis-command-failed', ...this.#where, operation, error: this.#lastError }, 'Redis did not answer')
+      this.#options.log.debug(
+        { event: 'redis-command-failed', ...this.#logFields, operation, error: this.#lastError },
+        'Redis did not answer'
+      )
       return undefined
     }
   }
@@ -207,7 +210,10 @@ export class Server {
     }
   }
 
-  /** Everything that a request will ask: a server that is read-only or full, or a user who lacks a right, answers every PING. */
+  /**
+   * Does everything that a request will need. A server that is read-only or full answers every PING, and so does one whose user
+   * lacks a right.
+   */
   async #rehearse (): Promise<void> {
     const { batches, probeKey } = this.#options
     const key = probeKey()
@@ -234,19 +240,19 @@ export class Server {
   }
 
   #mute (error: string): void {
-    if (!this.#toldMute) this.#options.log.warn({ event: 'redis-notifications-forbidden', ...this.#where, error }, NOBODY_WOKEN)
-    this.#toldMute = true
+    if (!this.#loggedMute) this.#options.log.warn({ event: 'redis-notifications-forbidden', ...this.#logFields, error }, NOBODY_WOKEN)
+    this.#loggedMute = true
   }
 
   #changed (open: boolean): void {
     const { log } = this.#options
     if (!open) {
       this.#outage.over()
-      log.info({ event: 'redis-in-use', ...this.#where }, 'Redis is in use')
+      log.info({ event: 'redis-in-use', ...this.#logFields }, 'Redis is in use')
     } else if (!this.#closed) {
       this.#outage.isNews(this.#lastError ?? '', performance.now())
       log.warn(
-        { event: 'redis-lost', ...this.#where, ...this.#lastError !== undefined && { error: this.#lastError } },
+        { event: 'redis-lost', ...this.#logFields, ...this.#lastError !== undefined && { error: this.#lastError } },
         'no Redis: going on with the database alone'
       )
     }
@@ -258,7 +264,7 @@ export class Server {
     const why = error.message === '' ? causeOf(error) : error.message
     if (this.#outage.isNews(why, performance.now())) {
       this.#options.log.warn(
-        { event: 'redis-unreachable', ...this.#where, error: why },
+        { event: 'redis-unreachable', ...this.#logFields, error: why },
         'Redis cannot be reached: going on with the database alone'
       )
     }
@@ -266,7 +272,10 @@ export class Server {
 
   #refused (error: string): void {
     if (this.#outage.isNews(error, performance.now())) {
-      this.#options.log.warn({ event: 'redis-unusable', ...this.#where, error }, 'Redis cannot be used: going on with the database alone')
+      this.#options.log.warn(
+        { event: 'redis-unusable', ...this.#logFields, error },
+        'Redis cannot be used: going on with the database alone'
+      )
     }
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Wake-ups between processes: one channel per record that somebody here watches, on a connection of its own that is made
- * with the first watch. A wake-up is only a reason to look; one that is lost costs a waiter the rest of its polling
- * interval and nothing else. After every reconnect all watchers are woken, since theirs may have been lost meanwhile.
+ * Wake-ups between processes: one channel per watched record, on a connection of its own that is made with the first watch. A
+ * wake-up is only a reason to look. A lost one costs a waiter the rest of its polling interval. After every reconnect all
+ * watchers are woken, because wake-ups may have been lost meanwhile.
  */
 import type { Redis } from 'ioredis'
 import type { Cancel } from '../../ports/clock.ts'
 import { isForbidden } from './client.ts'
 
-export interface WakesOptions {
+export interface SubscriptionsOptions {
   /** Makes the connection for subscriptions. */
   readonly connect: () => Redis
   /** How long a watch waits for its subscription; then only polling remains. */
-  readonly standsWithinMs: number
+  readonly subscribedWithinMs: number
   /** This user may not subscribe: only polling remains. */
   readonly onForbidden: (error: Error) => void
 }
@@ -19,19 +19,22 @@ export interface WakesOptions {
 /** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
 interface Watcher { readonly onWake: () => void, waits: boolean }
 
-/** `standing`: its subscription. The channel's own promise, gone with it: one for all would gather everybody who ever waited. */
-interface Channel { readonly watchers: Set<Watcher>, readonly standing: PromiseWithResolvers<void> }
+/**
+ * `subscribed` resolves when the channel is subscribed. Each channel has its own promise, which goes with it: a shared one
+ * would keep every past waiter.
+ */
+interface Channel { readonly watchers: Set<Watcher>, readonly subscribed: PromiseWithResolvers<void> }
 
 /** Records watched at once: above the default limit on waiters, each of which watches one. At the bound only polling remains. */
 const CHANNELS_MAX = 20_000
 
 export class Subscriptions {
-  readonly #options: WakesOptions
+  readonly #options: SubscriptionsOptions
   readonly #channels = new Map<string, Channel>()
   #client: Redis | null = null
   #closed = false
 
-  constructor (options: WakesOptions) {
+  constructor (options: SubscriptionsOptions) {
     this.#options = options
   }
 
@@ -41,7 +44,7 @@ export class Subscriptions {
     const channel = this.#channelOf(name)
     if (channel === null) return () => {}
     channel.watchers.add(watcher)
-    if (!away) await within(this.#options.standsWithinMs, channel.standing.promise)
+    if (!away) await within(this.#options.subscribedWithinMs, channel.subscribed.promise)
     watcher.waits = true
     return () => { this.#cancel(name, channel, watcher) }
   }
@@ -56,10 +59,10 @@ export class Subscriptions {
     const known = this.#channels.get(name)
     if (known !== undefined) return known
     if (this.#closed || this.#channels.size >= CHANNELS_MAX) return null
-    const channel: Channel = { watchers: new Set(), standing: Promise.withResolvers() }
+    const channel: Channel = { watchers: new Set(), subscribed: Promise.withResolvers() }
     this.#channels.set(name, channel)
     const client = this.#client ??= this.#connect()
-    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.standing.resolve)
+    if (client.status === 'ready') void this.#subscribe(client, [name]).then(channel.subscribed.resolve)
     return channel
   }
 
@@ -75,7 +78,7 @@ export class Subscriptions {
     const names = [...this.#channels.keys()]
     if (names.length > 0) await this.#subscribe(client, names)
     for (const name of names) {
-      this.#channels.get(name)?.standing.resolve()
+      this.#channels.get(name)?.subscribed.resolve()
       this.#wake(name)
     }
   }
@@ -99,9 +102,9 @@ export class Subscriptions {
   }
 }
 
-async function within (ms: number, standing: Promise<void>): Promise<void> {
+async function within (ms: number, subscribed: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) })
-  await Promise.race([standing, late])
+  await Promise.race([subscribed, late])
   clearTimeout(timer)
 }

@@ -1,6 +1,6 @@
 /**
- * Where Redis is: one server, sentinels that know which one it is just now, or a cluster. Shapes only; the configuration
- * has made sure that exactly one of the three is given.
+ * Where Redis is: one server, sentinels that know the current master, or a cluster. Shapes only. The configuration has made
+ * sure that exactly one of the three is given.
  */
 export interface Address { readonly host: string, readonly port: number }
 

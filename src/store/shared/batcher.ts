@@ -1,8 +1,8 @@
 /**
- * Write combining: what arrives while a batch is under way goes out with the next. An idle lane sends at the end of the
- * event loop's turn, so that combining costs nobody a wait: there is no timer anywhere. A lane never mixes kinds of writes (P8: a
- * settle in the same transaction as a claim deadlocks with its mirror image on another gateway), and it never runs two
- * writes to one record at the same time.
+ * Write combining. What arrives while a batch is in flight goes out with the next one. An idle batcher sends at the end of the
+ * event loop's tick, so combining costs no wait and needs no timer. A batcher never mixes kinds of writes (P8): a settle in the
+ * same transaction as a claim deadlocks with its mirror image on another gateway. It never runs two writes to one record at the
+ * same time.
  */
 import { UnorderedList } from '../../unordered-list.ts'
 import { StoreOverloaded } from '../../ports/errors.ts'
@@ -10,25 +10,29 @@ import { StoreOverloaded } from '../../ports/errors.ts'
 export interface BatcherOptions<Item, Result> {
   /** For errors and metrics. */
   readonly name: string
-  /** One transaction. Resolves with one result per item, in the order of the items; rejects as a whole. */
+  /** One transaction. Resolves with one result per item, in the order of the items. Rejects as a whole. */
   readonly run: (items: Item[]) => Promise<Result[]>
-  /** The record's id as text that sorts as its bytes do (hex, latin1): every gateway locks its rows in the same order. */
+  /**
+   * The record's id as text that sorts like its bytes (hex, latin1), so that every gateway locks its rows in the same order.
+   */
   readonly idOf: (item: Item) => string
-  /** Items in one batch. */
+  /** Most items in one batch. */
   readonly batchMax: number
-  /** Batches under way at once, at most. */
+  /** Most batches in flight at once. */
   readonly batchesMax: number
   /**
-   * A second batch beside the first one pays only where a batch takes longer than this (milliseconds), a third where it takes
-   * twice as long, and so on: otherwise it halves the batches and doubles their number. Absent: always `batchesMax`.
+   * Milliseconds. A second batch in flight pays only if a batch takes longer than this, a third only if it takes twice as long,
+   * and so on. Otherwise it halves the batches and doubles their number. Absent: always `batchesMax`.
    */
-  readonly batchMsPerLane?: number
-  /** Items that wait, over all ids. At the bound push rejects StoreOverloaded: nothing was sent. */
+  readonly msPerParallelBatch?: number
+  /** Items that wait, over all ids. At the bound push rejects with StoreOverloaded: nothing was sent. */
   readonly queueMax: number
-  /** Bytes in one batch, as `bytesOf` counts them; an item larger than that travels alone. */
+  /** Bytes in one batch, as `bytesOf` counts them. A larger item travels alone. */
   readonly batchBytesMax?: number
   readonly bytesOf?: (item: Item) => number
-  /** Was the failed batch certainly undone? Then its items are tried one by one, so that one poisoned item fails alone. */
+  /**
+   * true: the failed batch was certainly undone. Its items are then tried one by one, so that one poisoned item fails alone.
+   */
   readonly provenRolledBack: (error: unknown) => boolean
 }
 
@@ -40,26 +44,26 @@ interface Entry<Item, Result> {
 }
 
 /**
- * A batch that has been under way for so long waits for somebody (a row's lock, a connection that is dead): others go beside
- * it, as far as `batchesMax` allows. A hundred times a fast commit.
+ * A batch in flight for this long waits for something else: a row's lock, or a dead connection. Others then go beside it, up to
+ * `batchesMax`. A hundred times a fast commit.
  */
 const STUCK_MS = 100
 
-/** A batch that took long counts after some dozens like it: the disk has become slower, not this one commit. */
+/** A slow batch counts after some dozens like it: then the disk has become slower, not this one commit. */
 const FORGETTING = 1.1
 
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>
-  /** Entries that may go out: of every id at most one is here or under way. */
+  /** Entries that may go out. Of every id at most one is here or in flight. */
   readonly #ready: Array<Entry<Item, Result>> = []
-  /** Key: an id that is ready or under way. Value: the entries of the same id that wait for it, oldest first; null: none. */
+  /** Key: an id that is ready or in flight. Value: entries of the same id that wait for it, oldest first. null: none. */
   readonly #behind = new Map<string, Array<Entry<Item, Result>> | null>()
   #waiting = 0
-  /** When each batch under way was sent. */
+  /** When each batch in flight was sent. */
   readonly #underWay = new UnorderedList<number>()
   #scheduled = false
   #unsticking: NodeJS.Timeout | null = null
-  /** What a batch takes when nothing else holds it up. */
+  /** What a batch takes if nothing else delays it. */
   #fastestMs = 0
 
   constructor (options: BatcherOptions<Item, Result>) {
@@ -76,8 +80,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * Resolves with the item's own result. Rejects with StoreOverloaded (never sent), or with what `run` rejected with: if
-   * that was not a proven rollback, every item of the batch gets the same error and must count as in doubt.
+   * Resolves with the item's own result. Rejects with StoreOverloaded (never sent), or with the error of `run`. If that error
+   * is no proven rollback, every item of the batch gets it and counts as in doubt.
    */
   push (item: Item): Promise<Result> {
     if (this.#waiting >= this.#options.queueMax) return Promise.reject(new StoreOverloaded(this.#options.name))
@@ -100,7 +104,7 @@ export class Batcher<Item, Result> {
     }
   }
 
-  /** When all that this turn of the event loop has read is pushed, so that it goes out together. */
+  /** At the end of the tick, so that everything this tick has read goes out together. */
   #schedule (): void {
     if (this.#scheduled) return
     if (!this.#hasRoom()) return this.#unstick()
@@ -113,13 +117,13 @@ export class Batcher<Item, Result> {
   }
 
   #hasRoom (): boolean {
-    const { batchesMax, batchMsPerLane } = this.#options
+    const { batchesMax, msPerParallelBatch } = this.#options
     const { size } = this.#underWay
     if (size === 0) return true
     if (size >= batchesMax) return false
-    if (batchMsPerLane === undefined) return true
-    const lanes = Math.max(1, Math.ceil(this.#fastestMs / batchMsPerLane))
-    return size < lanes || size - this.#stuck() < lanes
+    if (msPerParallelBatch === undefined) return true
+    const parallel = Math.max(1, Math.ceil(this.#fastestMs / msPerParallelBatch))
+    return size < parallel || size - this.#stuck() < parallel
   }
 
   #stuck (): number {
@@ -127,7 +131,7 @@ export class Batcher<Item, Result> {
     return this.#underWay.all().filter((sentAt) => sentAt < before).length
   }
 
-  /** What waits behind batches that may not come back soon is looked at again, even if nothing else is pushed. */
+  /** Looks again at what waits behind slow batches, even if nothing else is pushed. */
   #unstick (): void {
     if (this.#unsticking !== null || this.#underWay.size >= this.#options.batchesMax) return
     this.#unsticking = setTimeout(() => {
@@ -136,7 +140,7 @@ export class Batcher<Item, Result> {
     }, STUCK_MS).unref()
   }
 
-  /** The shortest of late: longer ones waited for this process or for a lock, which more batches would not shorten. */
+  /** The shortest batch lately. Longer ones waited for this process or for a lock, which more batches would not shorten. */
   #learn (tookMs: number): void {
     this.#fastestMs = this.#fastestMs === 0 ? tookMs : Math.min(tookMs, this.#fastestMs * FORGETTING)
   }
@@ -178,7 +182,7 @@ export class Batcher<Item, Result> {
     }
   }
 
-  /** Stops at the first failure that is no proven rollback: a store that went away is not asked once per item. */
+  /** Stops at the first failure that is no proven rollback. A store that went away is not asked once per item. */
   async #runSingly (batch: Array<Entry<Item, Result>>): Promise<void> {
     let gone: { readonly error: unknown } | null = null
     for (const entry of batch) {

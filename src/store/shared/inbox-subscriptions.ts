@@ -1,40 +1,43 @@
-/** Wake-ups of the inbox's workers by whatever a process shares with others: by Redis, by nothing, or by what is not there yet. */
+/** Wake-ups of the inbox's workers: through Redis, through nothing, or through a store that is not opened yet. */
 import { createHash } from 'node:crypto'
 import type { Cancel } from '../../ports/clock.ts'
 import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { LockStore } from '../../ports/locks.ts'
 
-/** Who watches this id is woken when there is work: no record has it. */
+/** The id that workers watch. No record has it. */
 const WORK = createHash('sha256').update('onceway inbox: there is work').digest()
 
-export function wakesThrough (locks: Pick<LockStore, 'wake' | 'watch'>): InboxSubscriptions {
+export function subscriptionsThrough (locks: Pick<LockStore, 'wake' | 'watch'>): InboxSubscriptions {
   return {
     wake: () => { locks.wake(WORK) },
     watch: async (onWake) => locks.watch(WORK, onWake)
   }
 }
 
-/** Nobody else delivers from this store. */
-export const NO_WAKES: InboxSubscriptions = { wake: () => {}, watch: () => Promise.resolve(() => {}) }
+/** For one process: no other delivers from this store. */
+export const NO_SUBSCRIPTIONS: InboxSubscriptions = { wake: () => {}, watch: () => Promise.resolve(() => {}) }
 
-/** A worker watches once, for as long as it lives: one that begins before its database is reached must be woken too. */
+/**
+ * A worker subscribes once, for its whole life. If it subscribes before the database is reached, it must be woken later all the
+ * same.
+ */
 export class LazyInboxSubscriptions implements InboxSubscriptions {
   readonly #reached = Promise.withResolvers<InboxSubscriptions>()
-  #wakes = NO_WAKES
+  #subscriptions = NO_SUBSCRIPTIONS
 
-  become (wakes: InboxSubscriptions): void {
-    this.#wakes = wakes
-    this.#reached.resolve(wakes)
+  open (subscriptions: InboxSubscriptions): void {
+    this.#subscriptions = subscriptions
+    this.#reached.resolve(subscriptions)
   }
 
   wake (): void {
-    this.#wakes.wake()
+    this.#subscriptions.wake()
   }
 
   watch (onWake: () => void): Promise<Cancel> {
     let cancelled = false
     let cancel: Cancel = () => {}
-    void this.#reached.promise.then((wakes) => wakes.watch(onWake)).then((stop) => {
+    void this.#reached.promise.then((subscriptions) => subscriptions.watch(onWake)).then((stop) => {
       if (cancelled) stop()
       else cancel = stop
     })

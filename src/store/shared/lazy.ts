@@ -1,6 +1,6 @@
 /**
- * Stores that are not opened yet. The gateway listens while it cannot reach its database: it answers 503 (or passes requests
- * through), and uses no Redis before the database has named the installation (P2).
+ * Ports of stores that are not opened yet. While the gateway cannot reach its database, it listens and answers 503 (or passes
+ * requests through). It uses no Redis before the database has named the installation (P2).
  */
 import { StoreNotOpened } from '../../ports/errors.ts'
 import type { InboxStore } from '../../ports/inbox.ts'
@@ -13,7 +13,7 @@ import type { MethodOf, PropertiesOf } from '../../ports/proxied.ts'
 import { NO_LOCKS } from './no-locks.ts'
 
 export interface Lazy<Port> {
-  /** Rejects with StoreNotOpened until `open` has been called: certainly nothing was written. */
+  /** Rejects with StoreNotOpened until `open` has been called. Nothing was written then. */
   readonly port: Port
   readonly open: (port: Port) => void
 }
@@ -36,14 +36,14 @@ export function lazyRegistry (): Lazy<Registry> {
   return lazily<Registry>('postgres', ['withdraw'], () => ({ name: 'postgres' }))
 }
 
-/** No lock is available until then; nothing rejects. */
+/** Until it is opened, no lock is available. Nothing rejects. */
 export function lazyLocks (): Lazy<LockStore> {
   let locks = NO_LOCKS
   const properties = { get name () { return locks.name }, get mirror () { return locks.mirror } }
   return { port: proxied<LockStore>(properties, (_, on) => on(locks)), open: (opened) => { locks = opened } }
 }
 
-/** `idle`: methods that have nothing to do while nothing is opened. */
+/** `idle`: methods that have nothing to do before the store is opened. */
 function lazily<Port extends object> (
   store: Name,
   idle: ReadonlyArray<MethodOf<Port>>,

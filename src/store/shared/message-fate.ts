@@ -1,16 +1,16 @@
-/** What a delivery came to, as the columns that a database's driver writes of it. */
+/** The outcome of a delivery, as the columns that a database's driver writes. */
 import { encodeAnswer } from '../../core/protocol/codec.ts'
 import type { Fate, MessageState } from '../../core/inbox/message.ts'
 import type { Answer } from '../../core/record/record.ts'
 
 export interface FateColumns {
   readonly state: Extract<MessageState, 'waiting' | 'delivered' | 'dead' | 'held'>
-  /** Of one that waits. */
+  /** For a waiting message: until its next delivery. */
   readonly inMs: number
   readonly status: number | null
   readonly error: string | null
   readonly answer: Buffer | null
-  /** It was none: the tries are one fewer. */
+  /** It was no delivery, so it does not count as a try. */
   readonly untried: boolean
 }
 
@@ -39,7 +39,7 @@ export function columnsOfFate (fate: Fate): FateColumns {
   }
 }
 
-/** An answer that cannot be written is not kept: its message must not be delivered again for that. */
+/** An answer that cannot be encoded is not kept. Its message must not be delivered again for that. */
 function bytesOf (answer: Answer | null): Buffer | null {
   if (answer === null) return null
   try {
@@ -50,5 +50,5 @@ function bytesOf (answer: Answer | null): Buffer | null {
   }
 }
 
-/** A request that cannot be read back is never sent: somebody else has written this row. */
+/** A request that cannot be decoded is never sent. Something else has written this row. */
 export const UNDECODABLE: Fate = { kind: 'dead', status: null, error: 'UNDECODABLE', answer: null }

@@ -1,7 +1,7 @@
-/** What of the messages that are due finds room, for drivers that choose in code. */
+/** Which due messages fit the limit on bytes, for drivers that choose in code. */
 import type { TakeMessages } from '../../ports/inbox.ts'
 
-/** `due`: the longest due first. */
+/** `due`: longest due first. */
 export function fitting<Message extends { readonly bytes: number }> (
   due: readonly Message[],
   room: TakeMessages['room']

@@ -1,16 +1,16 @@
-/** The numbered files of a database's migrations, as migrations/ has them. */
+/** The numbered migration files of a database, from migrations/. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export interface Migration {
   readonly number: number
   readonly name: string
-  /** The newest migration that a build must know to run on a database that has this one. */
+  /** The newest migration that a build must know to run on a database with this one. */
   readonly compatibleFrom: number
-  /** For Postgres with `:schema` where the quoted schema goes. */
+  /** Postgres: `:schema` stands for the quoted schema. */
   readonly text: string
 }
 
-/** In the order of their numbers. Works from src/ and from dist/: both lie one below the package's root. */
+/** In the order of their numbers. Works from src/ and from dist/, which both lie one level below the package's root. */
 export function readMigrationFiles (database: 'postgres' | 'sqlite'): Migration[] {
   const directory = new URL(`../../../migrations/${database}/`, import.meta.url)
   const files = readdirSync(directory).filter((file) => /^\d{4}_[a-z0-9_]+\.sql$/.test(file)).sort()

@@ -1,6 +1,6 @@
 /**
- * No fast path: what the embedded store runs with, where one process holds every execution in its own map. Every lock is
- * unavailable, nothing is ever kept, and waiters poll.
+ * No fast path, for the embedded store: one process holds every execution in its own map. Every lock is unavailable, nothing is
+ * kept, and waiters poll.
  */
 import type { LockStore } from '../../ports/locks.ts'
 
@@ -11,7 +11,7 @@ export const NO_LOCKS: LockStore = {
   swap: () => Promise.resolve(false),
   unlock: () => Promise.resolve(),
   clear: () => Promise.resolve(),
-  // Nothing stands anywhere that could still be replayed: the delete is complete.
+  // No copy exists that could still be replayed, so the delete is complete.
   forget: () => Promise.resolve(true),
   wake: () => {},
   watch: () => Promise.resolve(() => {}),

@@ -1,4 +1,4 @@
-/** One process on its store: whatever it claims and accepts stands in one line there, and nobody differs. */
+/** The registry of a store with one process. Its claims and acceptances are serial, and no gateway differs. */
 import type { Registry } from '../../ports/registry.ts'
 
 export const NO_REGISTRY: Registry = {

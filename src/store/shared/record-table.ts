@@ -1,7 +1,7 @@
 /**
- * The record port's writes and reads over a synchronous table that nobody else writes while one of them runs: the
- * memory store's Map, or a SQLite transaction. Every write is read, machine (core/protocol/transitions.ts), save; so these two
- * stores execute the table that Postgres' statements restate. Never reads a clock, never awaits.
+ * The record port over a synchronous table that one caller at a time writes: the memory store's Map, or a SQLite transaction.
+ * Every write reads the row, runs the state machine (core/protocol/transitions.ts) and saves the row. So these two stores
+ * execute the table that the statements of Postgres restate. Never reads a clock, never awaits.
  */
 import { quarantineLeftMs, transition, type Change } from '../../core/protocol/transitions.ts'
 import type { Identity } from '../../core/record/record-id.ts'
@@ -26,49 +26,48 @@ import type {
 } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
 
-/** Who changed which record by hand, and how it stood before and after. */
+/** A change by hand, with the record before and after. */
 export interface Audited extends AuditEntry {
   readonly atMs: number
   readonly before: RecordRow
   readonly after: RecordRow
 }
 
-/** Whoever calls has asked whether it still holds. */
+/** The caller has already checked `still`. */
 export type LapseRows = Omit<LapseOrder, 'still'>
 
 export interface Table {
   find: (id: Buffer) => RecordRow | null
-  /** `before`: what stands there, as {@link find} gave it; null: nothing. Throws StoreRejected if the row breaks a constraint. */
+  /** `before`: the row as {@link find} returned it. null: none. Throws StoreRejected if the row breaks a constraint. */
   save: (row: RecordRow, before: RecordRow | null) => void
-  /** Claimed rows whose lease is over, the longest over first; of `ids` only, unless null; never of an owner in `running`. */
+  /** Claimed rows whose lease is over, longest over first. Only those in `ids`, unless null. None of an owner in `running`. */
   lapsing: (order: LapseRows, nowMs: number) => RecordRow[]
-  /** Removes at most `limit` rows whose expiry is over. */
+  /** Removes at most `limit` expired rows. */
   removePast: (limit: number, nowMs: number) => Swept[]
-  /** Rows that isDue (core/protocol/row.ts), longest due first. */
+  /** Rows for which isDue (core/protocol/row.ts) is true, longest due first. */
   due: (order: Pick<ProbeOrder, 'routes' | 'limit'>, nowMs: number, overMs: number) => RecordRow[]
   unresolved: (nowMs: number) => Unresolved
   /** Newest claims first. */
   list: (filter: RecordFilter) => RecordRow[]
-  /** Has somebody resolved, released or deleted this record since then? */
+  /** Whether a change by hand (resolve, release, delete) is on record since then. */
   changedByHand: (id: Buffer, sinceMs: number) => boolean
   note: (audited: Audited) => void
-  /** What stands there goes. */
   remove: (id: Buffer) => void
   /** The number of the scheme that claims. */
   scheme: () => number
-  /** Its secret is lost. */
+  /** The scheme's secret is lost. */
   isLost: (scheme: number) => boolean
 }
 
-/** The message that stands under this id in the same database; null: none. */
+/** The live message under this id in the same database. null: none. */
 export type MessageOf = (id: Buffer, nowMs: number) => MessageDetail | null
 
-/** Whatever message is left under this id goes: {@link MessageOf} has said that none stands there. */
+/** Removes any message under this id. {@link MessageOf} has returned null for it. */
 export type ForgetMessage = (id: Buffer, nowMs: number) => void
 
-/** Every method is one transaction for its table; `nowMs` is the store's clock, Unix milliseconds. */
+/** Every method is one transaction of its table. `nowMs` is the store's clock, Unix milliseconds. */
 export class RecordTable {
-  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  /** How far the clock is trusted: nothing later than this is over. Unix milliseconds. */
   believedMs = Infinity
   readonly #table: Table
   readonly #messageOf: MessageOf
@@ -193,7 +192,7 @@ export class RecordTable {
     return { kind: 'seen', row: rowOf(before, nowMs, this.#over(nowMs)) }
   }
 
-  /** Another scheme claims, or something that lives stands under the earlier id. */
+  /** Another scheme claims, or a live record or message exists under the earlier id. */
   #isMoved ({ scheme, earlierId }: Identity, nowMs: number): boolean {
     if (scheme !== this.#table.scheme()) return true
     if (earlierId === null) return false
@@ -205,7 +204,7 @@ export class RecordTable {
     return row !== null && transition(row, { kind: 'sweep' }, nowMs, this.#over(nowMs)).kind === 'removed'
   }
 
-  /** What is past under the earlier id: whoever has seen it there takes it no more. */
+  /** Removes what is past under the earlier id. A gateway that has seen it there can no longer take it. */
   #goPast ({ earlierId }: Identity, nowMs: number): void {
     if (earlierId === null) return
     this.#table.remove(earlierId)

@@ -1,7 +1,7 @@
 /**
- * One SQLite file, opened and served on the thread that calls: a batch of calls is one transaction. WAL with
- * synchronous = FULL: a commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the
- * worker (worker.ts); never on the main thread of a gateway, where a commit would hold up every other request.
+ * One SQLite file, opened and served on the calling thread. A batch of calls is one transaction. WAL with synchronous = FULL: a
+ * commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the worker (worker.ts), never on
+ * a gateway's main thread, where a commit would delay every other request.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { FIRST_NAME } from '../../core/record/schemes.ts'
@@ -21,7 +21,7 @@ import type { Token } from '../../core/record/record.ts'
 import type { AuditEntry, Lapsed, OperatorResult } from '../../ports/records.ts'
 import type { Recovered } from '../../ports/inbox.ts'
 
-/** The command line writes a row or two at a time; whoever holds the file longer than this is not ours. */
+/** The command line writes a row or two at a time. Another program holds the file for longer than this. */
 const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -39,7 +39,7 @@ export class Database {
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
   readonly #table: SqliteTable
-  readonly #ledger: RecordTable
+  readonly #records: RecordTable
   readonly #marks: MarkTable
   readonly #counts: CountTable
   readonly #inbox: InboxTable
@@ -51,7 +51,7 @@ export class Database {
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
-      this.#ledger = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
+      this.#records = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
       this.#marks = new MarkTable(this.connection)
       this.#counts = new CountTable(this.connection)
       this.installation = installationOf(this.connection)
@@ -65,12 +65,12 @@ export class Database {
   }
 
   /**
-   * One result per call, in their order. Throws Faulted: rejected (rolled back, one call's content) or unavailable, which
-   * is in doubt only if the commit itself failed, for then its frames may or may not be in the log. `believedMs`: by more than
-   * this of the clock nothing is over.
+   * One result per call, in their order. Throws Faulted: rejected (rolled back, because of one call's content) or unavailable.
+   * Unavailable is in doubt only if the commit itself failed, because its frames may be in the log. `believedMs`: nothing later
+   * than this is over.
    */
   run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
-    for (const each of [this.#ledger, this.#marks, this.#inbox]) each.believedMs = believedMs
+    for (const each of [this.#records, this.#marks, this.#inbox]) each.believedMs = believedMs
     const operation = calls[0]?.op ?? 'nothing'
     if (calls.every(({ op }) => READS.has(op))) {
       return this.#attempt(operation, false, () => calls.map((call) => this.#perform(call, nowMs)))
@@ -105,24 +105,24 @@ export class Database {
 
   #perform (call: Call, nowMs: number): unknown {
     switch (call.op) {
-      case 'insert': return this.#ledger.insert(call.claim, nowMs)
-      case 'take': return this.#ledger.take(call.seen, call.claim, call.mayRetry, nowMs)
-      case 'confirm': return this.#ledger.confirm(call.claim, nowMs)
-      case 'look': return this.#ledger.look(call.id, nowMs)
+      case 'insert': return this.#records.insert(call.claim, nowMs)
+      case 'take': return this.#records.take(call.seen, call.claim, call.mayRetry, nowMs)
+      case 'confirm': return this.#records.confirm(call.claim, nowMs)
+      case 'look': return this.#records.look(call.id, nowMs)
       case 'schemes': return schemesIn(this.connection, nowMs)
       case 'endEarlierScheme': return endEarlierSchemeIn(this.connection, nowMs)
       case 'lostAlgorithms': return lostAlgorithmsIn(this.connection, call.lost, call.route)
       case 'mayBeLost': return mayBeLostIn(this.connection, call.question)
-      case 'renew': return this.#ledger.renew(call.tokens, nowMs)
-      case 'settle': return this.#ledger.settle(call.settlement, nowMs)
-      case 'settleLost': return this.#ledger.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
-      case 'lapse': return this.#ledger.lapse(call.order, nowMs)
-      case 'sweep': return this.#ledger.sweep(call.limit, nowMs)
-      case 'takeProbes': return this.#ledger.takeProbes(call.order, nowMs)
-      case 'noteProbe': return this.#ledger.noteProbe(call.note, nowMs)
-      case 'unresolved': return this.#ledger.unresolved(nowMs)
-      case 'list': return this.#ledger.list(call.filter, nowMs)
-      case 'resolve': return this.#ledger.resolve(call.resolution, nowMs)
+      case 'renew': return this.#records.renew(call.tokens, nowMs)
+      case 'settle': return this.#records.settle(call.settlement, nowMs)
+      case 'settleLost': return this.#records.settleLost(call.settlement, call.claim, call.ageMs, nowMs)
+      case 'lapse': return this.#records.lapse(call.order, nowMs)
+      case 'sweep': return this.#records.sweep(call.limit, nowMs)
+      case 'takeProbes': return this.#records.takeProbes(call.order, nowMs)
+      case 'noteProbe': return this.#records.noteProbe(call.note, nowMs)
+      case 'unresolved': return this.#records.unresolved(nowMs)
+      case 'list': return this.#records.list(call.filter, nowMs)
+      case 'resolve': return this.#records.resolve(call.resolution, nowMs)
       case 'expire': return this.#expire(call.token, call.audit, nowMs)
       case 'beat': return beatIn(this.connection, call.sign, nowMs)
       case 'countsAdd': return this.#counts.add(call.counts, nowMs)
@@ -137,7 +137,7 @@ export class Database {
   }
 
   #expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
-    const result = this.#ledger.expire(token, audit, nowMs)
+    const result = this.#records.expire(token, audit, nowMs)
     if (result.kind === 'done') beginGeneration(this.connection, nowMs)
     return result
   }
@@ -161,11 +161,11 @@ export class Database {
     }
   }
 
-  /** The lock file says that no other gateway lives here, so no owner of a claimed row does: nobody waits out their leases. */
+  /** The lock file proves that no other gateway lives here, so no owner of a claimed row does. Their leases end at once. */
   #endTheDead (nowMs: number): WhatTheDeadHad {
     this.connection.exec('begin immediate')
     this.#table.endLeases(nowMs)
-    const lapsed = this.#ledger.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
+    const lapsed = this.#records.lapse({ ids: null, running: [], limit: Infinity }, nowMs)
     this.#marks.freeTheDead()
     const recovered = this.#inbox.endWorkers(nowMs)
     this.connection.exec('commit')

@@ -1,103 +1,48 @@
 /**
- * The inbox of one SQLite connection, inside the transaction that the worker holds: nobody else writes meanwhile, so that
- * whose turn it is (`due_at` of a group's message) is set together with what made it so.
+ * The inbox of one SQLite connection, inside the worker's transaction. It is the only writer, so a group's turn (`due_at` of
+ * its message) is set together with its cause.
  */
-import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
+import { decodeHeaders } from '../../core/protocol/codec.ts'
 import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
-import type { AcceptResult, HeldMessage, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { AcceptResult, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
 import { wantedOf } from './filter.ts'
+import { bytesOf, preparedOnce, type Columns } from './columns.ts'
+import { detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
+import {
+  STOPS_ITS_GROUP,
+  alive,
+  call,
+  claims,
+  depths,
+  due,
+  end,
+  find,
+  firstOf,
+  forget,
+  forgetRecord,
+  gone,
+  insert,
+  isAlive,
+  isBehind,
+  isClaimed,
+  isRecorded,
+  lost,
+  noOne,
+  note,
+  putOff,
+  strays,
+  sweep,
+  sweepWorkers,
+  take,
+  takeable
+} from './inbox-statements.ts'
 import type { Arrival } from './worker-protocol.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
-
-type Columns = Record<string, SQLOutputValue>
-
-const find = 'select * from messages where id = ?'
-
-const NEW = [
-  'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes',
-  'fp_alg', 'fingerprint', 'scope_hash',
-  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme'
-] as const
-
-/** Its number is the greatest there is, and one: after all that stand there. */
-const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values ('waiting', 1, ${NEW.map(() => '?').join(', ')})`
-
-const isRecorded = 'select 1 from records where id = ? and (expires_at is null or expires_at > ?)'
-
-const isClaimed = 'select 1 from records where id = ? and state = \'claimed\' and owner = ? and attempt = ?'
-
-const forget = 'delete from messages where id = ?'
-
-const forgetRecord = 'delete from records where id = ?'
-
-const claims = 'select scheme from installation'
-
-const isBehind = 'select 1 from messages where group_id = ? and blocks limit 1'
-
-const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
-
-const HAS_ITS_TURN = `(m.group_id is null
-        or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
-            and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
-
-const takeable = `
-select m.number, m.due_at, m.bytes from messages m
- where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN}
- order by m.due_at, m.number limit ?`
-
-const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
-
-const end = `
-update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, target = ?, headers = ?, body = ?
- where id = ?`
-
-const lost = `
-select * from messages m
- where m.state = 'delivering' and not exists (select 1 from workers w where w.owner = m.owner and w.alive_until > ?)
- limit ?`
-
-const firstOf = 'select number, state, due_at from messages where group_id = ? and blocks order by number limit 1'
-
-const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
-
-const call = 'update messages set due_at = ? where number = ?'
-
-const due = `
-select min(d.due_at) as due_at from json_each(?) r, messages d
- where d.number = (select m.number from messages m
-    where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${HAS_ITS_TURN}
-    order by m.due_at, m.number limit 1)`
-
-const depths = `
-select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
-       sum(case when state <> 'dead' then bytes else 0 end) as bytes, min(case when state <> 'dead' then received_at end) as since
-  from messages
- where state <> 'delivered' and state <> 'discarded'
- group by route`
-
-const alive = 'insert into workers (owner, alive_until) values (?, ?) on conflict (owner) do update set alive_until = max(alive_until, excluded.alive_until)'
-
-const gone = 'delete from workers where owner = ?'
-
-const noOne = 'delete from workers'
-
-/** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */
-const STOPS_ITS_GROUP = '(blocks and group_id is not null and state in (\'dead\', \'held\'))'
-
-/** It has a time all the same, which is put off: no sweep reads it again before then. */
-const putOff = `update messages set expires_at = ? + max(dead_keep_ms, 3600000) where expires_at <= ? and ${STOPS_ITS_GROUP}`
-
-const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
-
-const sweepWorkers = 'delete from workers where alive_until < ?'
-
-const note =
-  'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
 
 /** No limit, to SQLite. Of a dead process' deliveries there are as many as were under way. */
 const ALL = -1
@@ -106,17 +51,17 @@ const ALL = -1
 const DEAD_FOR_MS = 3_600_000
 
 export class InboxTable {
-  /** What is believed of the clock: nothing is over by more than this. Unix milliseconds. */
+  /** How far the clock is trusted: nothing later than this is over. Unix milliseconds. */
   believedMs = Infinity
-  readonly #database: DatabaseSync
-  readonly #prepared = new Map<string, StatementSync>()
+  /** At most thirty-two statements differ by filter; the others are constants. */
+  readonly #prepare: (text: string) => StatementSync
 
   constructor (database: DatabaseSync) {
-    this.#database = database
+    this.#prepare = preparedOnce(database)
   }
 
   accept (arrival: Arrival, nowMs: number): AcceptResult {
-    const found = this.#standing(arrival.id, nowMs)
+    const found = this.#live(arrival.id, nowMs)
     if (found !== null) return { kind: 'seen', message: detailOf(found) }
     const refused = this.#refusal(arrival, nowMs)
     if (refused !== null) return { kind: refused }
@@ -125,12 +70,12 @@ export class InboxTable {
   }
 
   acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
-    const standing = arrivals.map(({ id }) => this.#standing(id, nowMs))
-    const refused = arrivals.map((arrival, index) => standing[index] === null ? this.#refusal(arrival, nowMs) : null)
+    const live = arrivals.map(({ id }) => this.#live(id, nowMs))
+    const refused = arrivals.map((arrival, index) => live[index] === null ? this.#refusal(arrival, nowMs) : null)
     const isNone = refused.some((why) => why !== null) ||
-      standing.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
+      live.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
     return arrivals.map((arrival, index): AcceptResult => {
-      const found = standing[index] ?? null
+      const found = live[index] ?? null
       if (found !== null) return { kind: 'seen', message: detailOf(found) }
       const why = refused[index] ?? null
       if (why !== null) return { kind: why }
@@ -140,7 +85,7 @@ export class InboxTable {
   }
 
   look (id: Buffer, nowMs: number): MessageDetail | null {
-    const found = this.#standing(id, nowMs)
+    const found = this.#live(id, nowMs)
     return found === null ? null : detailOf(found)
   }
 
@@ -154,7 +99,7 @@ export class InboxTable {
     return null
   }
 
-  /** No other gateway lives here: whoever delivered is dead, and nobody waits out its lease. */
+  /** No other gateway lives here. All workers are dead, so their leases end at once. */
   endWorkers (nowMs: number): Recovered {
     this.#prepare(noOne).run()
     return this.recover(ALL, nowMs)
@@ -241,8 +186,8 @@ export class InboxTable {
     return Math.min(nowMs, this.believedMs)
   }
 
-  /** What stands there, and counts: what is past makes room. */
-  #standing (id: Buffer, nowMs: number): Columns | null {
+  /** The message under this id that is not past. */
+  #live (id: Buffer, nowMs: number): Columns | null {
     const found = this.#prepare(find).get(id)
     return found === undefined || isPast(found, this.#over(nowMs)) ? null : found
   }
@@ -263,7 +208,7 @@ export class InboxTable {
     if (underClaim !== undefined) return false
     if (scheme !== this.#prepare(claims).get()?.scheme) return true
     return earlierId !== null &&
-      (this.#prepare(isRecorded).get(earlierId, this.#over(nowMs)) !== undefined || this.#standing(earlierId, nowMs) !== null)
+      (this.#prepare(isRecorded).get(earlierId, this.#over(nowMs)) !== undefined || this.#live(earlierId, nowMs) !== null)
   }
 
   #put (
@@ -287,8 +232,8 @@ export class InboxTable {
   }
 
   /**
-   * What was delivered is sent by nobody again: its bytes go, a token in its query among them. What was given up keeps
-   * them, for an operator's retry.
+   * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is
+   * given up keeps them for an operator's retry.
    */
   #write (
     columns: Columns,
@@ -324,7 +269,7 @@ export class InboxTable {
     if (!blocks) this.#call(columns.group_id, nowMs)
   }
 
-  /** The first open one of its group is due, if it waits for its turn; one that was called before it waits anew. */
+  /** The first open message of its group is due if it waits for its turn. A later one that was called before it waits anew. */
   #call (group: SQLOutputValue | undefined, nowMs: number): void {
     if (group === null || group === undefined) return
     const first = this.#prepare(firstOf).get(group)
@@ -395,71 +340,8 @@ export class InboxTable {
     const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.values, ...states === undefined ? [] : [JSON.stringify(states)]]
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
-
-  /** Bounded by the statements above: at most thirty-two of them differ by filter. */
-  #prepare (text: string): StatementSync {
-    const prepared = this.#prepared.get(text) ?? this.#database.prepare(text)
-    this.#prepared.set(text, prepared)
-    return prepared
-  }
 }
 
 interface Due { readonly number: number, readonly due_at: number, readonly bytes: number }
 
 const NOTHING = new Uint8Array(0)
-
-function isPast (columns: Columns, nowMs: number): boolean {
-  return columns.expires_at !== null && (columns.expires_at as number) <= nowMs && !stopsItsGroup(columns)
-}
-
-function stopsItsGroup ({ blocks, group_id: group, state }: Columns): boolean {
-  return blocks === 1 && group !== null && (state === 'dead' || state === 'held')
-}
-
-function isOtherRequest (found: Columns, { fingerprint }: Arrival): boolean {
-  return found.fp_alg !== fingerprint.alg || !fingerprint.value.equals(found.fingerprint as Uint8Array)
-}
-
-function detailOf (columns: Columns): MessageDetail {
-  return {
-    id: bytesOf(columns.id),
-    state: columns.state as MessageDetail['state'],
-    fingerprint: { alg: columns.fp_alg as number, value: bytesOf(columns.fingerprint) },
-    scopeHash: bytesOf(columns.scope_hash),
-    ordered: columns.group_id !== null,
-    attempt: columns.attempt as number,
-    tries: columns.tries as number,
-    about: {
-      route: columns.route as string,
-      method: columns.method as string,
-      path: columns.path as string,
-      requestId: columns.request_id as string,
-      instance: columns.instance as string,
-      keyHash: bytesOf(columns.key_hash),
-      keyText: columns.key_text as string | null
-    },
-    bytes: columns.bytes as number,
-    receivedAtMs: columns.received_at as number,
-    dueAtMs: columns.due_at as number | null,
-    settledAtMs: columns.settled_at as number | null,
-    expiresAtMs: stopsItsGroup(columns) ? null : columns.expires_at as number | null,
-    status: columns.status as number | null,
-    error: columns.error as string | null,
-    answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))
-  }
-}
-
-function heldOf (columns: Columns): HeldMessage {
-  return {
-    id: bytesOf(columns.id),
-    route: columns.route as string,
-    requestId: columns.request_id as string,
-    attempt: columns.attempt as number,
-    tries: columns.tries as number
-  }
-}
-
-function bytesOf (value: SQLOutputValue | undefined): Buffer {
-  const bytes = value as Uint8Array<ArrayBuffer>
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}

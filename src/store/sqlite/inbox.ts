@@ -1,11 +1,11 @@
-/** The inbox in the embedded store, as the gateway's thread has it: what a message is on the wire, and which lane it takes. */
+/** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import { columnsOfFate } from '../shared/message-fate.ts'
 import type { Arrival, InboxCall, MessageCall } from './worker-protocol.ts'
 
-export interface InboxLanes {
+export interface InboxBatchers {
   readonly accept: (call: MessageCall<'messageAccept'>) => Promise<AcceptResult>
   readonly look: (call: MessageCall<'messageLook'>) => Promise<MessageDetail | null>
   readonly settle: (call: MessageCall<'messageSettle'>) => Promise<boolean>
@@ -14,52 +14,52 @@ export interface InboxLanes {
 }
 
 export class SqliteInbox implements InboxStore {
-  readonly #lanes: InboxLanes
+  readonly #batchers: InboxBatchers
 
-  constructor (lanes: InboxLanes) {
-    this.#lanes = lanes
+  constructor (batchers: InboxBatchers) {
+    this.#batchers = batchers
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
-    return this.#lanes.accept({ op: 'messageAccept', message: arrivalOf(message) })
+    return this.#batchers.accept({ op: 'messageAccept', message: arrivalOf(message) })
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
-    return this.#lanes.single({ op: 'messageAcceptAll', messages: messages.map(arrivalOf) })
+    return this.#batchers.single({ op: 'messageAcceptAll', messages: messages.map(arrivalOf) })
   }
 
-  look (id: Buffer): Promise<MessageDetail | null> { return this.#lanes.look({ op: 'messageLook', id }) }
+  look (id: Buffer): Promise<MessageDetail | null> { return this.#batchers.look({ op: 'messageLook', id }) }
 
   alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#silent({ op: 'workerAlive', owner, leaseMs }) }
 
   gone (owner: Buffer): Promise<void> { return this.#silent({ op: 'workerGone', owner }) }
 
-  take (order: TakeMessages): Promise<Delivery[]> { return this.#lanes.single({ op: 'messageTake', order }) }
+  take (order: TakeMessages): Promise<Delivery[]> { return this.#batchers.single({ op: 'messageTake', order }) }
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
-    return this.#lanes.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) })
+    return this.#batchers.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) })
   }
 
-  recover (limit: number): Promise<Recovered> { return this.#lanes.single({ op: 'messageRecover', limit }) }
+  recover (limit: number): Promise<Recovered> { return this.#batchers.single({ op: 'messageRecover', limit }) }
 
-  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#lanes.single({ op: 'messageDue', routes }) }
+  dueInMs (routes: readonly string[]): Promise<number | null> { return this.#batchers.single({ op: 'messageDue', routes }) }
 
-  depths (): Promise<Depth[]> { return this.#lanes.single({ op: 'messageDepths' }) }
+  depths (): Promise<Depth[]> { return this.#batchers.single({ op: 'messageDepths' }) }
 
-  list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#lanes.single({ op: 'messageList', filter }) }
+  list (filter: MessageFilter): Promise<MessageDetail[]> { return this.#batchers.single({ op: 'messageList', filter }) }
 
   retry (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#lanes.single({ op: 'messageRetry', filter, audit })
+    return this.#batchers.single({ op: 'messageRetry', filter, audit })
   }
 
   discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
-    return this.#lanes.single({ op: 'messageDiscard', filter, audit })
+    return this.#batchers.single({ op: 'messageDiscard', filter, audit })
   }
 
-  sweep (limit: number): Promise<number> { return this.#lanes.single({ op: 'messageSweep', limit }) }
+  sweep (limit: number): Promise<number> { return this.#batchers.single({ op: 'messageSweep', limit }) }
 
   async #silent (call: InboxCall): Promise<void> {
-    await this.#lanes.single(call)
+    await this.#batchers.single(call)
   }
 }
 

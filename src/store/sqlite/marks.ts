@@ -1,4 +1,4 @@
-/** Marks of mode drop in the embedded store: the table as the worker has it, and the port as the gateway's thread does. */
+/** Marks of mode drop in the embedded store: the table on the worker's thread, and the port on the gateway's. */
 import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite'
 import type { Identity } from '../../core/record/record-id.ts'
 import type { MarkEnding, Marking, MarkResult, MarkStore } from '../../ports/marks.ts'
@@ -6,9 +6,9 @@ import type { MarkCall } from './worker-protocol.ts'
 
 type MarkOf<Op extends MarkCall['op']> = Extract<MarkCall, { readonly op: Op }>
 
-/** Inside the transaction that the worker holds; nobody else writes meanwhile. */
+/** Inside the worker's transaction: it is the only writer. */
 export class MarkTable {
-  /** What is believed of the clock: no mark is over by more than this. Unix milliseconds. */
+  /** How far the clock is trusted: no mark later than this is over. Unix milliseconds. */
   believedMs = Infinity
   readonly #find: StatementSync
   readonly #put: StatementSync
@@ -31,7 +31,7 @@ export class MarkTable {
   }
 
   mark (call: MarkOf<'mark'>, nowMs: number): MarkResult {
-    const found = this.#standing(call.id, nowMs)
+    const found = this.#live(call.id, nowMs)
     const mine = found !== undefined && call.token.equals(found.token as Uint8Array)
     if (found !== undefined && !mine) return found.done === 1 ? 'done' : 'running'
     if (found === undefined && this.#isMoved(call, nowMs)) return 'moved'
@@ -41,7 +41,7 @@ export class MarkTable {
   }
 
   stands ({ id }: MarkOf<'markStands'>, nowMs: number): boolean {
-    return this.#standing(id, nowMs) !== undefined
+    return this.#live(id, nowMs) !== undefined
   }
 
   end (call: MarkOf<'markDone'>, nowMs: number): null {
@@ -58,13 +58,13 @@ export class MarkTable {
     return Number(this.#sweep.run(Math.min(nowMs, this.believedMs), limit).changes)
   }
 
-  #standing (id: Buffer, nowMs: number): Record<string, SQLOutputValue> | undefined {
+  #live (id: Buffer, nowMs: number): Record<string, SQLOutputValue> | undefined {
     return this.#find.get(id, Math.min(nowMs, this.believedMs))
   }
 
   /** Another scheme claims, or a mark that lives stands under the earlier id. */
   #isMoved ({ scheme, earlierId }: Identity, nowMs: number): boolean {
-    return scheme !== this.#scheme.get()?.scheme || (earlierId !== null && this.#standing(earlierId, nowMs) !== undefined)
+    return scheme !== this.#scheme.get()?.scheme || (earlierId !== null && this.#live(earlierId, nowMs) !== undefined)
   }
 
   #write ({ id, scheme, token, keepMs }: MarkEnding, done: boolean, nowMs: number): void {
@@ -77,7 +77,7 @@ export class MarkTable {
   }
 }
 
-export interface MarkLanes {
+export interface MarkBatchers {
   readonly mark: (call: MarkOf<'mark'>) => Promise<MarkResult>
   readonly stands: (call: MarkOf<'markStands'>) => Promise<boolean>
   readonly end: (call: MarkOf<'markDone' | 'markRemove'>) => Promise<null>
@@ -87,27 +87,27 @@ export interface MarkLanes {
 export class SqliteMarks implements MarkStore {
   readonly name = 'sqlite'
   readonly sweep: (limit: number) => Promise<number>
-  readonly #lanes: MarkLanes
+  readonly #batchers: MarkBatchers
 
-  constructor (lanes: MarkLanes) {
-    this.#lanes = lanes
-    this.sweep = lanes.sweep
+  constructor (batchers: MarkBatchers) {
+    this.#batchers = batchers
+    this.sweep = batchers.sweep
   }
 
   mark ({ as, ...marking }: Marking): Promise<MarkResult> {
-    return this.#lanes.mark({ op: 'mark', ...marking, done: as === 'done' })
+    return this.#batchers.mark({ op: 'mark', ...marking, done: as === 'done' })
   }
 
   stands (id: Buffer): Promise<boolean> {
-    return this.#lanes.stands({ op: 'markStands', id })
+    return this.#batchers.stands({ op: 'markStands', id })
   }
 
   async done (ending: MarkEnding): Promise<void> {
-    await this.#lanes.end({ op: 'markDone', ...ending })
+    await this.#batchers.end({ op: 'markDone', ...ending })
   }
 
   async remove (id: Buffer, token: Buffer): Promise<boolean> {
-    await this.#lanes.end({ op: 'markRemove', id, token })
+    await this.#batchers.end({ op: 'markRemove', id, token })
     return true
   }
 }

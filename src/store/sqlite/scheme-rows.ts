@@ -14,12 +14,12 @@ const LOOK_EVERY_MS = 300_000
 
 export const TABLES = ['records', 'messages', 'marks'] as const
 
-const told = `
+const readCurrent = `
 select c.number, c.name, c.since, e.number as earlier, e.name as earlier_name, e.is_lost, e.ended_at
   from installation i join schemes c on c.number = i.scheme
   left join schemes e on e.number = i.scheme - 1 and e.name is not null`
 
-interface Told {
+interface CurrentSchemes {
   readonly number: number
   readonly name: string | null
   readonly since: number
@@ -29,8 +29,8 @@ interface Told {
   readonly ended_at: number | null
 }
 
-export function readSchemes (connection: DatabaseSync): Told {
-  return connection.prepare(told).get() as unknown as Told
+export function readSchemes (connection: DatabaseSync): CurrentSchemes {
+  return connection.prepare(readCurrent).get() as unknown as CurrentSchemes
 }
 
 export function schemesIn (connection: DatabaseSync, nowMs: number): Schemes {

@@ -15,11 +15,11 @@
  * A quarter of the speed on a fast disk buys that a slow one is felt by the calls that wait for it and by nobody else.
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
-import { NO_WAKES } from '../shared/inbox-subscriptions.ts'
+import { NO_SUBSCRIPTIONS } from '../shared/inbox-subscriptions.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
-import { openLink, type WorkerClient, type Opened } from './worker-client.ts'
+import { startWorker, type WorkerClient, type StartedWorker } from './worker-client.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkLook, MarkWrite, MessageCall } from './worker-protocol.ts'
 import type { Schemes } from '../../core/record/schemes.ts'
@@ -53,16 +53,16 @@ export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
   readonly dataDir: string
   /**
-   * true: a gateway; the directory is made and held, and what a dead process had claimed becomes indeterminate. false:
-   * the command line.
+   * true: a gateway. The directory is made and held, and claims of a dead process become indeterminate. false: the command
+   * line.
    */
   readonly exclusive: boolean
-  /** Unix milliseconds; leases and expiry count on it. The process's wall clock unless given. */
+  /** Unix milliseconds. Leases and expiry count on it. Absent: the process's wall clock. */
   readonly nowMs?: () => number
-  /** How far that clock is believed. null, or absent: as it is. */
+  /** How far that clock is trusted. null, or absent: without a limit. */
   readonly believedMs?: () => number | null
   readonly meter?: Pick<Meter, 'store'>
-  /** The scheme (core/record/schemes.ts) that a gateway chooses while nothing is claimed yet. Absent: the first one there was. */
+  /** The scheme (core/record/schemes.ts) that a gateway chooses while nothing is claimed yet. Absent: the first scheme. */
   readonly scheme?: string
 }
 
@@ -72,15 +72,15 @@ type ClaimCall = Extract<Call, { op: 'insert' | 'take' | 'confirm' }>
 type SettleCall = Extract<Call, { op: 'settle' | 'settleLost' }>
 type LookCall = Extract<Call, { op: 'look' }>
 
-/** Calls in one transaction: past some dozens the commit's fsync is no longer what it costs, and a settle waits behind it. */
+/** Calls in one transaction. Beyond some dozens the commit's fsync no longer dominates, and a settle waits behind it. */
 const BATCH_MAX = 128
-/** The worker does one at a time anyway; a second one that waits there was not faster (same measurement) and combines less. */
+/** The worker does one at a time. A second batch that waits there was not faster (same measurement) and combines less. */
 const BATCHES_MAX = 1
 /** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
 const QUEUE_MAX = 20_000
 /** Answers in one transaction; a larger one travels alone. Keeps a batch of settles within a few milliseconds. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024
-/** Calls that are not combined: renewals, the sweeper's, operators'. A handful at a time unless somebody loops. */
+/** Calls that are not combined: renewals, the sweeper's, operators'. There are a handful at a time, unless a caller loops. */
 const SINGLE_MAX = 256
 
 /** Rejects with StartError, one sentence that says what to do. */
@@ -89,7 +89,7 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
   const directory = openDirectory(dataDir, exclusive)
   try {
     return new SqliteStore(
-      await openLink({ file: directory.file, nowMs: nowMs(), exclusive, ...(scheme === undefined ? {} : { scheme }) }),
+      await startWorker({ file: directory.file, nowMs: nowMs(), exclusive, ...(scheme === undefined ? {} : { scheme }) }),
       directory,
       { nowMs, believedMs },
       options.meter
@@ -103,17 +103,17 @@ export async function openSqlite (options: SqliteOptions): Promise<SqliteStore> 
 export class SqliteStore implements RecordStore {
   readonly name = 'sqlite'
   readonly installation: string
-  /** A sentence for the log: who else may get at its directory; null: nobody. */
+  /** A sentence for the log: other users who may read the directory. null: none. */
   readonly remark: string | null
-  /** Records that a dead process had claimed and that are indeterminate since this start. */
+  /** Records that a dead process had claimed. They are indeterminate since this start. */
   readonly lapsedAtStart: readonly Lapsed[]
-  /** Messages that it was delivering. */
+  /** Messages that a dead process was delivering. */
   readonly recoveredAtStart: Recovered
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
   readonly counts: RecordCounts
-  readonly wakes = NO_WAKES
-  readonly #link: WorkerClient
+  readonly subscriptions = NO_SUBSCRIPTIONS
+  readonly #worker: WorkerClient
   readonly #directory: Directory
   readonly #clock: ClockOfStore
   readonly #meter: Pick<Meter, 'store'> | undefined
@@ -125,12 +125,12 @@ export class SqliteStore implements RecordStore {
   #closing: Promise<void> | null = null
 
   constructor (
-    { link, installation, lapsed, recovered }: Opened,
+    { client, installation, lapsed, recovered }: StartedWorker,
     directory: Directory,
     clock: ClockOfStore,
     meter: Pick<Meter, 'store'> | undefined
   ) {
-    this.#link = link
+    this.#worker = client
     this.#directory = directory
     this.installation = installation
     this.remark = directory.remark
@@ -138,12 +138,12 @@ export class SqliteStore implements RecordStore {
     this.recoveredAtStart = recovered
     this.#clock = clock
     this.#meter = meter
-    this.#claims = this.#lane('claims', (call) => call.claim.id)
-    this.#settles = this.#lane('settles', (call) => call.settlement.token.id, (call) => call.settlement.body?.length ?? 0)
-    this.#looks = this.#lane('looks', (call) => call.id)
-    const marks = this.#lane<MarkWrite>('marks', (call) => call.id)
-    const endings = this.#lane<MarkWrite>('ends of marks', (call) => call.id)
-    const marksLooks = this.#lane<MarkLook>('looks at marks', (call) => call.id)
+    this.#claims = this.#batcher('claims', (call) => call.claim.id)
+    this.#settles = this.#batcher('settles', (call) => call.settlement.token.id, (call) => call.settlement.body?.length ?? 0)
+    this.#looks = this.#batcher('looks', (call) => call.id)
+    const marks = this.#batcher<MarkWrite>('marks', (call) => call.id)
+    const endings = this.#batcher<MarkWrite>('ends of marks', (call) => call.id)
+    const marksLooks = this.#batcher<MarkLook>('looks at marks', (call) => call.id)
     this.marks = new SqliteMarks({
       mark: (call) => this.#combined<MarkWrite, MarkResult>(marks, call),
       stands: (call) => this.#combined<MarkLook, boolean>(marksLooks, call),
@@ -154,13 +154,13 @@ export class SqliteStore implements RecordStore {
       add: (counts) => this.#single({ op: 'countsAdd', counts }),
       sweep: (limit) => this.#single({ op: 'countsSweep', limit })
     }
-    const accepts = this.#lane<MessageCall<'messageAccept'>>(
+    const accepts = this.#batcher<MessageCall<'messageAccept'>>(
       'acceptances',
       ({ message }) => message.id,
       ({ message }) => message.body.length
     )
-    const looks = this.#lane<MessageCall<'messageLook'>>('looks at messages', (call) => call.id)
-    const settles = this.#lane<MessageCall<'messageSettle'>>(
+    const looks = this.#batcher<MessageCall<'messageLook'>>('looks at messages', (call) => call.id)
+    const settles = this.#batcher<MessageCall<'messageSettle'>>(
       'settles of messages',
       ({ token }) => token.id,
       ({ fate }) => fate.answer?.length ?? 0
@@ -173,8 +173,8 @@ export class SqliteStore implements RecordStore {
     })
   }
 
-  /** The worker is gone and nothing can be stored until the process starts anew; null: it is there. */
-  get failure (): Error | null { return this.#closing === null ? this.#link.ended : null }
+  /** The worker is gone, and nothing can be stored until the process is restarted. null: it is there. */
+  get failure (): Error | null { return this.#closing === null ? this.#worker.ended : null }
 
   insert (claim: Claim): Promise<ClaimResult> {
     return this.#combined(this.#claims, { op: 'insert', claim })
@@ -220,7 +220,7 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'renew', tokens })
   }
 
-  /** One process, one thread that writes: an order waits behind nothing but its own writes. */
+  /** One process, one writing thread: an order waits only behind its own writes. */
   async lapse ({ ids, running, limit, still }: LapseOrder): Promise<Lapsed[]> {
     return still() ? this.#single({ op: 'lapse', order: { ids, running, limit } }) : []
   }
@@ -265,11 +265,11 @@ export class SqliteStore implements RecordStore {
 
   async #finish (): Promise<void> {
     await Promise.allSettled(this.#running)
-    await this.#link.close()
+    await this.#worker.close()
     this.#directory.release()
   }
 
-  #lane<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Batcher<Item, unknown> {
+  #batcher<Item extends Call> (kind: string, idOf: (call: Item) => Buffer, bytesOf?: (call: Item) => number): Batcher<Item, unknown> {
     return new Batcher<Item, unknown>({
       name: `sqlite ${kind}`,
       run: (calls) => this.#send(calls),
@@ -279,13 +279,13 @@ export class SqliteStore implements RecordStore {
       queueMax: QUEUE_MAX,
       batchBytesMax: BATCH_BYTES_MAX,
       ...(bytesOf === undefined ? {} : { bytesOf }),
-      // Only content is one item's own fault; a full disk would refuse the next one too.
+      // Only content is the fault of one item. A full disk would refuse the next one too.
       provenRolledBack: (error) => error instanceof StoreRejected
     })
   }
 
-  #combined<Item extends Call, Result> (lane: Batcher<Item, unknown>, call: Item): Promise<Result> {
-    return this.#tracked(call, () => lane.push(call)) as Promise<Result>
+  #combined<Item extends Call, Result> (batcher: Batcher<Item, unknown>, call: Item): Promise<Result> {
+    return this.#tracked(call, () => batcher.push(call)) as Promise<Result>
   }
 
   #single<Result> (call: Call): Promise<Result> {
@@ -317,7 +317,7 @@ export class SqliteStore implements RecordStore {
     const began = performance.now()
     let ok = false
     try {
-      const results = await this.#link.send(calls, this.#clock.nowMs(), this.#clock.believedMs())
+      const results = await this.#worker.send(calls, this.#clock.nowMs(), this.#clock.believedMs())
       ok = true
       return results
     } finally {

@@ -6,11 +6,10 @@ import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason 
 import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
 import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
+import { aboutOf, bytesOf, preparedOnce, type Columns } from './columns.ts'
 import { wantedOf } from './filter.ts'
 import type { Audited, LapseRows, Table } from '../shared/record-table.ts'
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
-
-type Columns = Record<string, SQLOutputValue>
 
 const COLUMNS = [
   'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
@@ -72,11 +71,11 @@ const lostScheme = 'select 1 from schemes where number = ? and is_lost = 1'
 const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit 1'
 
 export class SqliteTable implements Table {
-  readonly #database: DatabaseSync
-  readonly #prepared = new Map<string, StatementSync>()
+  /** At most sixteen statements differ by filter; the others are constants. */
+  readonly #prepare: (text: string) => StatementSync
 
   constructor (database: DatabaseSync) {
-    this.#database = database
+    this.#prepare = preparedOnce(database)
   }
 
   find (id: Buffer): RecordRow | null {
@@ -152,13 +151,6 @@ export class SqliteTable implements Table {
 
   isLost (number: number): boolean {
     return this.#prepare(lostScheme).get(number) !== undefined
-  }
-
-  /** Bounded by the statements above: at most sixteen of them differ by filter. */
-  #prepare (text: string): StatementSync {
-    const prepared = this.#prepared.get(text) ?? this.#database.prepare(text)
-    this.#prepared.set(text, prepared)
-    return prepared
   }
 }
 
@@ -240,15 +232,7 @@ function storedOf (columns: Columns): RecordRow {
     probeAtMs: columns.ask_at as number | null,
     probeTries: columns.asked as number,
     absentAtMs: columns.absent_at as number | null,
-    about: {
-      route: columns.route as string,
-      method: columns.method as string,
-      path: columns.path as string,
-      requestId: columns.request_id as string,
-      instance: columns.instance as string,
-      keyHash: bytesOf(columns.key_hash),
-      keyText: columns.key_text as string | null
-    }
+    about: aboutOf(columns)
   }
 }
 
@@ -258,9 +242,4 @@ function isState (state: SQLOutputValue | undefined): state is RecordState {
 
 function nameOf (bytes: Buffer): string {
   return bytes.toString('hex')
-}
-
-function bytesOf (value: SQLOutputValue | undefined): Buffer {
-  const bytes = value as Uint8Array<ArrayBuffer>
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

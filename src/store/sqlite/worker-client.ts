@@ -1,7 +1,7 @@
 /**
- * The main thread's end of the worker: batches out, results back by number. When the worker ends unasked, everything
- * under way is in doubt and everything later fails at once; it is never started again behind the store's back, because
- * what was in doubt must be told first.
+ * The main thread's end of the worker: batches out, results back by number. If the worker ends unasked, everything in flight is
+ * in doubt and later calls fail at once. It is never restarted behind the store's back, because what was in doubt must be
+ * reported first.
  */
 import { Worker } from 'node:worker_threads'
 import { StoreUnavailable } from '../../ports/errors.ts'
@@ -16,8 +16,8 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
-export interface Opened {
-  readonly link: WorkerClient
+export interface StartedWorker {
+  readonly client: WorkerClient
   readonly installation: string
   readonly lapsed: readonly Lapsed[]
   readonly recovered: Recovered
@@ -27,7 +27,7 @@ export interface Opened {
 const WORKER_URL = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url)
 
 /** Rejects with StartError. */
-export function openLink (start: WorkerStart): Promise<Opened> {
+export function startWorker (start: WorkerStart): Promise<StartedWorker> {
   // No execArgv of ours: a debugger's port or a test runner's loader is the main thread's alone.
   const worker = new Worker(WORKER_URL, { workerData: start, name: 'onceway-sqlite', execArgv: [] })
   return new Promise((resolve, reject) => {
@@ -35,7 +35,7 @@ export function openLink (start: WorkerStart): Promise<Opened> {
     worker.once('message', (message: FromWorker) => {
       if (message.kind === 'open') {
         resolve({
-          link: new WorkerClient(worker),
+          client: new WorkerClient(worker),
           installation: message.installation,
           lapsed: revived(message.lapsed),
           recovered: revived(message.recovered)

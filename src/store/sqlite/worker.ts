@@ -1,6 +1,6 @@
 /**
- * The thread that SQLite works on. Takes batches from the main thread, runs each as one transaction, answers. Settles
- * and renewals overtake whatever else waits: an answer is never held up by new claims (P8).
+ * The worker thread of SQLite. Takes batches from the main thread and runs each as one transaction. Settles and renewals
+ * overtake other batches: new claims never delay an answer (P8).
  */
 import { parentPort, receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads'
 import { Database } from './database.ts'
@@ -20,7 +20,7 @@ function serve (port: MessagePort, start: WorkerStart): void {
   }
 }
 
-/** Everything that waits on the port is looked at before each batch; the main thread's lanes bound how much that is. */
+/** Takes everything from the port before each batch. The main thread's batchers bound how much that is. */
 function work (database: Database, port: MessagePort, first: ToWorker, answer: (message: FromWorker) => void): void {
   const urgent: Batch[] = []
   const others: Batch[] = []
@@ -62,7 +62,7 @@ function isUrgent ({ calls }: Batch): boolean {
     op === 'workerAlive'
 }
 
-/** Anything unforeseen ends the worker, and the store with it: a thread whose state is not known serves nobody. */
+/** An unforeseen error ends the worker, and the store with it: a thread in an unknown state serves no one. */
 function carried (error: unknown): Fault {
   if (error instanceof Faulted) return error.fault
   throw error

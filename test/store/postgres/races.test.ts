@@ -133,7 +133,7 @@ describe('two connections on one record', needs('postgres'), () => {
     const world = await openWorld(t, server)
     const [old, template] = [claimOf(), await bring(world, 'live')]
     const schema = world.records.slice(0, world.records.lastIndexOf('.'))
-    // As the switch does (store/postgres/schemes.ts), behind a claim whose commit nobody has seen yet.
+    // As the switch does (store/postgres/scheme-switch.ts), behind a claim whose commit nobody has seen yet.
     const other = await holding(world, `lock table ${world.records} in share row exclusive mode`)
     await other.query(`insert into ${world.records} (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until, route, method, path, request_id, instance, key_hash)
       select $1, scheme, state, $2, 1, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, clock_timestamp(), lease_until, route, method, path, request_id, instance, key_hash from ${world.records} where id = $3`, [old.id, old.owner, template.id])

@@ -37,7 +37,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
 
   test('synchronous: what was acknowledged outlives the primary, up to the last commit before it was killed', async (t) => {
     const { pair, store } = await start(t, true)
-    assert.deepEqual(await store.standing(), { reasons: [] })
+    assert.deepEqual(await store.durability(), { reasons: [] })
     const acknowledged: Array<{ id: Buffer, state: string }> = []
     const load = { over: false }
     const writing = Promise.all(Array.from({ length: CLAIMS }, async () => {
@@ -87,7 +87,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
 
   test('asynchronous: what had not been streamed is gone, and the gateway could have known', async (t) => {
     const { pair, store, options } = await start(t, false)
-    assert.deepEqual(await store.standing(), { reasons: ['asynchronous-standby'] })
+    assert.deepEqual(await store.durability(), { reasons: ['asynchronous-standby'] })
     assert.deepEqual(await standingOfTheLeastPrivileged(options), { reasons: ['asynchronous-standby'] })
     const [kept, lost] = [claimOf(), claimOf()]
     await store.insert(kept)
@@ -103,7 +103,7 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     await untilServed(store)
     assert.equal((await rowAt(store, kept.id)).state, 'claimed')
     assert.equal(await store.look(lost.id), null)
-    assert.deepEqual(await store.standing(), { reasons: [] }, 'the new primary has no standby yet')
+    assert.deepEqual(await store.durability(), { reasons: [] }, 'the new primary has no standby yet')
     // Its owner lives, and knows what came of it.
     assert.equal((await store.settle(settlementOf(tokenOf(lost), 'completed'))).kind, 'refused')
     assert.equal((await store.settleLost(settlementOf(tokenOf(lost), 'completed'), lost, 1_000)).kind, 'settled')
@@ -152,7 +152,7 @@ async function standingOfTheLeastPrivileged (options: PostgresOptions): Promise<
   limited.password = 'of-the-user'
   const store = await openPostgres({ ...options, url: limited.href })
   try {
-    return await store.standing()
+    return await store.durability()
   } finally {
     await store.close()
   }

@@ -27,8 +27,8 @@ describe('wake-ups by the database', needs('own postgres'), () => {
   /** Two processes' stores in one schema. */
   async function two (t: TestContext, given: Partial<PostgresOptions> = {}) {
     const world = await openWorld(t, await (server ??= startPostgres()), given)
-    const { store: { wakes: one } } = world
-    const { wakes: other } = await world.reopen()
+    const { store: { subscriptions: one } } = world
+    const { subscriptions: other } = await world.reopen()
     const client = await world.connect()
     const sessions = async () => (await client.query<{ pid: number }>(
       'select pid from pg_stat_activity where application_name = $1',
@@ -49,7 +49,7 @@ describe('wake-ups by the database', needs('own postgres'), () => {
     const { one, other, options } = await two(t)
     const stranger = await openPostgres({ ...options, schema: `${options.schema}_too` })
     t.after(() => stranger.close())
-    const [own, others, strangers] = [await listener(one), await listener(other), await listener(stranger.wakes)]
+    const [own, others, strangers] = [await listener(one), await listener(other), await listener(stranger.subscriptions)]
     one.wake()
     await eventually(() => others.count === 2, 'the other is woken', LONG_MS)
     other.wake()
@@ -110,11 +110,11 @@ describe('wake-ups behind PgBouncer', needs('own postgres', 'pgbouncer'), () => 
       { prepared: false, log, meter: { store: (_, operation) => { notified.push(operation) } } }
     )
     let woken = 0
-    const stop = await store.wakes.watch(() => { woken++ })
+    const stop = await store.subscriptions.watch(() => { woken++ })
     await eventually(() => said(log, 'a pooler stands before the database') === 1, 'it is said', LONG_MS)
-    await (await reopen()).wakes.watch(() => { woken++ })
+    await (await reopen()).subscriptions.watch(() => { woken++ })
     await eventually(() => said(log, 'a pooler stands before the database') === 2, 'by each process', LONG_MS)
-    store.wakes.wake()
+    store.subscriptions.wake()
     assert.deepEqual([woken, notified.includes('message_wake')], [0, false])
     assert.deepEqual(log.lines.filter(({ level }) => level === 'warn' || level === 'error'), [])
     const { rows } = await (await connect()).query('select pg_listening_channels()')

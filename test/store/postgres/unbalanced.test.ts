@@ -37,7 +37,7 @@ describe('behind a pooler that balances reads', needs('own postgres'), () => {
     const written = messageOf()
     await store.inbox.accept(written)
     assert.notEqual(await store.inbox.look(written.id), null)
-    const cancel = await store.wakes.watch(() => {})
+    const cancel = await store.subscriptions.watch(() => {})
     cancel()
     const reads = said.filter((text) => !NO_READ.test(text))
     assert.ok(reads.length > 8, `${reads.length} statements`)

@@ -12,7 +12,7 @@ import type { Marking, MarkResult } from '../../../src/ports/marks.ts'
 import { RedisLocks } from '../../../src/store/redis/locks.ts'
 import type { RedisOptions } from '../../../src/store/redis/locks.ts'
 import { RedisMarks } from '../../../src/store/redis/marks.ts'
-import type { MarkWay } from '../../../src/store/redis/marks.ts'
+import type { MarkTopology } from '../../../src/store/redis/marks.ts'
 import { endingOf, markingOf } from '../../conformance/mark-world.ts'
 import type { FilterOptions, FilterWorld } from '../../conformance/mark-world.ts'
 import { filterConformance, markStoreConformance, measuredErrors } from '../../conformance/marks.ts'
@@ -88,7 +88,7 @@ class Walker {
 
   /** `holders`: who may send the event just now, or has. */
   constructor (client: Redis, prefix: string, name: string, marking: Marking, end: 'done' | 'remove', holders: Set<string>) {
-    const call: MarkWay['call'] = async ({ script, keys, values }) => {
+    const call: MarkTopology['call'] = async ({ script, keys, values }) => {
       this.#arrived.resolve()
       await this.#go.promise
       this.#go = Promise.withResolvers()

@@ -5,7 +5,7 @@ import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { RedisMirror } from '../../../src/store/redis/mirror.ts'
 import { RedisLocks } from '../../../src/store/redis/locks.ts'
-import { wayTo } from '../../../src/store/redis/connect.ts'
+import { connectTopology } from '../../../src/store/redis/connect.ts'
 import { markingOf } from '../../conformance/mark-world.ts'
 import { recordingLog } from '../../harness/gateway.ts'
 import { eventually } from '../../harness/eventually.ts'
@@ -26,9 +26,15 @@ class Gateway {
   #beat = 0
 
   constructor (t: TestContext, url: string, prefix: string, beats: Beats, shownMs: number) {
-    const way = wayTo({ url, keyPrefix: prefix, commandTimeoutMs: 1_000, log: this.log })
+    const way = connectTopology({ url, keyPrefix: prefix, commandTimeoutMs: 1_000, log: this.log })
     this.beats = beats
-    this.mirror = new RedisMirror({ way, prefix, log: this.log, shownMs, onChange: (stranger) => { this.strangers.push(stranger) } })
+    this.mirror = new RedisMirror({
+      topology: way,
+      prefix,
+      log: this.log,
+      shownMs,
+      onChange: (stranger) => { this.strangers.push(stranger) }
+    })
     t.after(() => { this.mirror.close(); way.close() })
   }
 

@@ -64,7 +64,7 @@ test('batches that come back quickly go one at a time, slow ones side by side, a
     idOf: ({ id }) => id,
     batchMax: 1,
     batchesMax: 3,
-    batchMsPerLane: 50,
+    msPerParallelBatch: 50,
     queueMax: 10_000,
     provenRolledBack: () => false
   })
@@ -82,7 +82,7 @@ test('batches that come back quickly go one at a time, slow ones side by side, a
 })
 
 test('a batch that does not come back holds nobody up for long, and no more go beside it than may', async () => {
-  const { lane, runs, started } = laneOf({ batchesMax: 2, batchMsPerLane: 50 })
+  const { lane, runs, started } = laneOf({ batchesMax: 2, msPerParallelBatch: 50 })
   const stuck = lane.push(item('a'))
   await started(1)
   const behind = [lane.push(item('b')), lane.push(item('c'))]

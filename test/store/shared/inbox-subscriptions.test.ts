@@ -1,13 +1,13 @@
 /** Wake-ups before there is a store, and through whatever shares them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LazyInboxSubscriptions, NO_WAKES, wakesThrough } from '../../../src/store/shared/inbox-subscriptions.ts'
+import { LazyInboxSubscriptions, NO_SUBSCRIPTIONS, subscriptionsThrough } from '../../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryLocks } from '../../../src/store/memory/locks.ts'
 import { eventually } from '../../harness/eventually.ts'
 
 function shared () {
   const woken: string[] = []
-  const wakes = wakesThrough(new MemoryLocks({ nowMs: () => 0 }))
+  const wakes = subscriptionsThrough(new MemoryLocks({ nowMs: () => 0 }))
   return { woken, wakes }
 }
 
@@ -20,7 +20,7 @@ test('a worker that watched before its database was reached is woken afterwards,
   early()
   late.wake()
   assert.equal(woken.length, 0, 'nobody is there to be told')
-  late.become(wakes)
+  late.open(wakes)
   await eventually(() => {
     late.wake()
     return woken.includes('kept') && woken.includes('cancelled after')
@@ -34,7 +34,7 @@ test('a worker that watched before its database was reached is woken afterwards,
 })
 
 test('where nobody else delivers, watching costs nothing and says nothing', async () => {
-  const cancel = await NO_WAKES.watch(() => { assert.fail('nobody wakes') })
-  NO_WAKES.wake()
+  const cancel = await NO_SUBSCRIPTIONS.watch(() => { assert.fail('nobody wakes') })
+  NO_SUBSCRIPTIONS.wake()
   cancel()
 })

@@ -10,7 +10,7 @@ import type { SwitchResult } from '../../../src/core/record/scheme-switch.ts'
 import { StartError, StoreOverloaded, StoreUnavailable } from '../../../src/ports/errors.ts'
 import { Database } from '../../../src/store/sqlite/database.ts'
 import { Faulted } from '../../../src/store/sqlite/faults.ts'
-import { openLink } from '../../../src/store/sqlite/worker-client.ts'
+import { startWorker } from '../../../src/store/sqlite/worker-client.ts'
 import { readMigrationFiles } from '../../../src/store/shared/migration-files.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { openSqlite, type SqliteStore } from '../../../src/store/sqlite/store.ts'
@@ -200,7 +200,7 @@ describe('sqlite: faults', () => {
   })
 
   test('a worker that dies leaves what was under way in doubt, and refuses the rest at once', async (t) => {
-    const { link } = await openLink({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
+    const { client: link } = await startWorker({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
     // So many that it is not through when it is killed in the same turn.
     const under = link.send(Array.from({ length: UNDER_WAY }, () => ({ op: 'insert', claim: claimOf() }) as const), 0)
     const check = assert.rejects(under, unavailable(true))
@@ -257,7 +257,7 @@ describe('sqlite: faults', () => {
 
 describe('sqlite: the worker', () => {
   test('a settle overtakes the claims that wait', async (t) => {
-    const { link } = await openLink({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
+    const { client: link } = await startWorker({ file: join(directoryFor(t), 'onceway.db'), nowMs: 0, exclusive: true })
     t.after(() => link.close())
     const first = claimOf()
     await link.send([{ op: 'insert', claim: first }], 0)

@@ -1,0 +1,84 @@
+/** The statements of the inbox in SQLite. InboxTable prepares each of them once. */
+
+export const find = 'select * from messages where id = ?'
+
+const NEW = [
+  'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes',
+  'fp_alg', 'fingerprint', 'scope_hash',
+  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme'
+] as const
+
+/** Its number is the greatest there is, and one: after all that stand there. */
+export const insert = `insert into messages (state, blocks, ${NEW.join(', ')}) values ('waiting', 1, ${NEW.map(() => '?').join(', ')})`
+
+export const isRecorded = 'select 1 from records where id = ? and (expires_at is null or expires_at > ?)'
+
+export const isClaimed = 'select 1 from records where id = ? and state = \'claimed\' and owner = ? and attempt = ?'
+
+export const forget = 'delete from messages where id = ?'
+
+export const forgetRecord = 'delete from records where id = ?'
+
+export const claims = 'select scheme from installation'
+
+export const isBehind = 'select 1 from messages where group_id = ? and blocks limit 1'
+
+export const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
+
+const HAS_ITS_TURN = `(m.group_id is null
+        or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
+            and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
+
+export const takeable = `
+select m.number, m.due_at, m.bytes from messages m
+ where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN}
+ order by m.due_at, m.number limit ?`
+
+export const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
+
+export const end = `
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, target = ?, headers = ?, body = ?
+ where id = ?`
+
+export const lost = `
+select * from messages m
+ where m.state = 'delivering' and not exists (select 1 from workers w where w.owner = m.owner and w.alive_until > ?)
+ limit ?`
+
+export const firstOf = 'select number, state, due_at from messages where group_id = ? and blocks order by number limit 1'
+
+export const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
+
+export const call = 'update messages set due_at = ? where number = ?'
+
+export const due = `
+select min(d.due_at) as due_at from json_each(?) r, messages d
+ where d.number = (select m.number from messages m
+    where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${HAS_ITS_TURN}
+    order by m.due_at, m.number limit 1)`
+
+export const depths = `
+select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
+       sum(case when state <> 'dead' then bytes else 0 end) as bytes, min(case when state <> 'dead' then received_at end) as since
+  from messages
+ where state <> 'delivered' and state <> 'discarded'
+ group by route`
+
+export const alive = 'insert into workers (owner, alive_until) values (?, ?) on conflict (owner) do update set alive_until = max(alive_until, excluded.alive_until)'
+
+export const gone = 'delete from workers where owner = ?'
+
+export const noOne = 'delete from workers'
+
+/** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */
+export const STOPS_ITS_GROUP = '(blocks and group_id is not null and state in (\'dead\', \'held\'))'
+
+/** It has a time all the same, which is put off: no sweep reads it again before then. */
+export const putOff = `update messages set expires_at = ? + max(dead_keep_ms, 3600000) where expires_at <= ? and ${STOPS_ITS_GROUP}`
+
+export const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
+
+export const sweepWorkers = 'delete from workers where alive_until < ?'
+
+export const note =
+  'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
