@@ -37,7 +37,7 @@ export interface Config {
   /** In the order of the file: the first match wins. */
   readonly routes: readonly Route[]
   /** Right, and worth a word: told at the start, at a reload, and by `onceway check`. */
-  readonly remarks: readonly string[]
+  readonly warnings: readonly string[]
 }
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const

@@ -11,7 +11,7 @@ import type { Environment } from './read/interpolate.ts'
 import { override } from './read/environment.ts'
 import type { Origins } from './read/environment.ts'
 import { interpolate } from './read/interpolate.ts'
-import { takeLater } from './read/unsupported.ts'
+import { takeUnsupported } from './read/unsupported.ts'
 import { configOf, spreadProfiles } from './policy.ts'
 import { spreadPresets } from './routes/presets.ts'
 import { ConfigInvalid, pathText, shownPath } from './read/problem.ts'
@@ -89,38 +89,38 @@ function withAnonymous (route: Config['routes'][number]): Config['routes'][numbe
   return { ...route, idempotency: { ...route.idempotency, scope: { kind: 'credential', anonymous: true, cookies: 'refuse' } } }
 }
 
-interface Surroundings { readonly env: Environment, readonly flags: Flags, readonly name: string | null, readonly base: string }
+interface SourceContext { readonly env: Environment, readonly flags: Flags, readonly name: string | null, readonly base: string }
 
-function resolveSource (source: Source, { env, flags, name, base }: Surroundings): Loaded {
+function resolveSource (source: Source, { env, flags, name, base }: SourceContext): Loaded {
   if (source.problems.length > 0) throw new ConfigInvalid(source.problems)
   const tree = source.tree
   if (!isTree(tree)) {
     throw new ConfigInvalid([{ file: source.file, line: 1, column: 1, path: '', message: 'must be a map: version, upstreams, routes …' }])
   }
   const schema = ConfigSchema as unknown as SchemaNode
-  const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
+  const mistakesBefore = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
   if (name === null && valueAt(tree, ['listen', 'host']) === undefined) putAt(tree, ['listen', 'host'], HOST_WITHOUT_FILE)
   const secrets = readSecretFiles(tree, base)
-  early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
+  mistakesBefore.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeUnsupported(tree))
   if (name === null && LOOPBACK.test(String(valueAt(tree, ['listen', 'host']))) && valueAt(tree, ['drain', 'delay']) === undefined) {
     putAt(tree, ['drain', 'delay'], '0s')
   }
-  early.push(...spreadPresets(tree))
+  mistakesBefore.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const unread = new Set(secrets.unread.map(pathText))
   const mistakes = [
-    ...early,
-    ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => ofFile(each, secrets))
+    ...mistakesBefore,
+    ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => attributed(each, secrets))
   ]
-  if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
+  if (mistakes.length > 0) throw new ConfigInvalid(located(mistakes, source, origins))
   return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
 }
 
 /** What is wrong with a file's text is told as that file's. */
-function ofFile (told: Mistake, { sources }: SecretsRead): Mistake {
-  const source = sources.get(pathText(told.path))
-  return source === undefined ? told : { ...told, path: source.path, message: `${source.file} ${told.message}` }
+function attributed (found: Mistake, { sources }: SecretsRead): Mistake {
+  const source = sources.get(pathText(found.path))
+  return source === undefined ? found : { ...found, path: source.path, message: `${source.file} ${found.message}` }
 }
 
 /** The schema's mistakes, then those of all that is sound without them. */
@@ -160,7 +160,7 @@ function applyFlags (
 }
 
 /** Looks up where each mistake stands; of two at one place the first is told, since the second mostly follows from it. */
-function placed (mistakes: readonly Mistake[], source: Source, origins: Origins): ConfigProblem[] {
+function located (mistakes: readonly Mistake[], source: Source, origins: Origins): ConfigProblem[] {
   const problems = new Map<string, ConfigProblem>()
   for (const { path, at, message } of mistakes) {
     const text = pathText(path)

@@ -21,7 +21,7 @@ import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS, shortenWait } from './routes/schem
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
 import { isTree, valueAt } from './read/tree.ts'
 import { parseDuration, parseSize } from './read/units.ts'
-import { verifyOf, verifyRemarks } from './routes/verify.ts'
+import { verifyOf, verifyWarnings } from './routes/verify.ts'
 
 /** `name`: of the file, null without one; `base`: directory that file names in it are relative to. */
 export function configOf (file: ConfigFile, name: string | null, base: string): Config {
@@ -63,12 +63,12 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
-    remarks: [...adminRemarks(file), ...verifyRemarks(file.routes)]
+    warnings: [...adminWarnings(file), ...verifyWarnings(file.routes)]
   }
 }
 
 /** Whoever sets a token believes that something is guarded by it. */
-function adminRemarks ({ admin: { token } }: ConfigFile): string[] {
+function adminWarnings ({ admin: { token } }: ConfigFile): string[] {
   return token === undefined ? [] : ['admin.token guards nothing in this version, which has no operator API: whoever reaches the admin port can read /livez, /readyz and /metrics without it. Keep that port to yourself.']
 }
 
@@ -123,9 +123,9 @@ function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
   }
 }
 
-interface Around { readonly upstreams: readonly UpstreamPolicy[], readonly issuedKeys: IssuedKeysPolicy | null, readonly base: string }
+interface PolicyContext { readonly upstreams: readonly UpstreamPolicy[], readonly issuedKeys: IssuedKeysPolicy | null, readonly base: string }
 
-function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Route {
+function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: PolicyContext): Route {
   const upstream = upstreams.find(({ name }) => name === route.upstream)
   if (upstream === undefined) throw new Error(`no upstream ${route.upstream}: the check let it pass`)
   return {
@@ -139,7 +139,7 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
 
 function idempotencyOf (
   file: IdempotencyFile,
-  { issuedKeys, base, upstream }: Omit<Around, 'upstreams'> & { readonly upstream: UpstreamPolicy }
+  { issuedKeys, base, upstream }: Omit<PolicyContext, 'upstreams'> & { readonly upstream: UpstreamPolicy }
 ): IdempotencyPolicy {
   return {
     profile: file.profile,

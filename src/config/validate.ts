@@ -128,9 +128,9 @@ function withoutOtherBranches (errors: readonly ErrorObject[]): ErrorObject[] {
     const branchOf = (error: ErrorObject) => error.schemaPath.slice(union.schemaPath.length + 1).split('/')[0]
     const wrongKind = (error: ErrorObject) => error.instancePath === union.instancePath && ['type', 'const'].includes(error.keyword)
     const unfit = new Set(inside.filter(wrongKind).map(branchOf))
-    const told = inside.filter((error) => !unfit.has(branchOf(error)))
-    inside.filter((error) => !told.includes(error)).forEach((error) => dropped.add(error))
-    if (told.length > 0) dropped.add(union)
+    const kept = inside.filter((error) => !unfit.has(branchOf(error)))
+    inside.filter((error) => !kept.includes(error)).forEach((error) => dropped.add(error))
+    if (kept.length > 0) dropped.add(union)
   }
   return errors.filter((error) => !dropped.has(error))
 }

@@ -71,7 +71,7 @@ export function judge (running: Config, load: (() => Config) | null, options: Re
 export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }: ReloadOptions): void {
   reloaded('ok')
   log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
-  for (const sentence of [...orphaned, ...config.remarks]) log.warn({ file: config.file }, sentence)
+  for (const sentence of [...orphaned, ...config.warnings]) log.warn({ file: config.file }, sentence)
 }
 
 function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {

@@ -36,7 +36,7 @@ for (const mode of ['mode: enforce', 'mode: drop', 'mode: inbox', 'async: allowe
     )
     const { config } = world.load(fileWith({ policy: `{ ${mode}, verify: by-key-id }` }))
     assert.equal(config.routes[0]?.idempotency?.verify, 'by-key-id')
-    assert.deepEqual(world.load(fileWith({ policy: `{ ${mode} }` })).config.remarks, [])
+    assert.deepEqual(world.load(fileWith({ policy: `{ ${mode} }` })).config.warnings, [])
   })
 }
 
@@ -59,14 +59,14 @@ test('by-key-id is called what it is, with the routes that say so', (t) => {
   const { config, effective } = new ConfigWorld(t).load(
     `${fileWith({ policy: '{ verify: by-key-id }' })}  - { name: refunds, match: { path: /r }, upstream: payments, idempotency: { verify: by-key-id } }\n  - { name: others, match: { path: /o }, upstream: payments, idempotency: {} }\n`
   )
-  assert.deepEqual(config.remarks, ['verify: by-key-id on routes charges, refunds: whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer; signatures are not verified here.'])
+  assert.deepEqual(config.warnings, ['verify: by-key-id on routes charges, refunds: whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer; signatures are not verified here.'])
   assert.match(printConfig(effective), /verify: by-key-id\n/)
 })
 
 test('the old name is taken, with a word; both names are a mistake', (t) => {
   const world = new ConfigWorld(t)
   const { config } = world.load(fileWith({ policy: '{ mode: inbox, inbox: { verify: { scheme: github, secret: hunter2 } } }' }))
-  assert.deepEqual(config.remarks, ['inbox.verify on route charges is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.'])
+  assert.deepEqual(config.warnings, ['inbox.verify on route charges is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.'])
   const both = '{ mode: inbox, verify: by-key-id, inbox: { verify: { scheme: github, secret: hunter2 } } }'
   assert.deepEqual(world.complaints(fileWith({ policy: both })), [
     'routes[0].idempotency.inbox.verify: stands beside verify, which is its new name: give one of the two'

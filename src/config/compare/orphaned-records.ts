@@ -9,7 +9,7 @@ import { keySourceText } from '../../core/key/sources.ts'
 import type { GuardedRoute, Route } from '../../core/policy/policy.ts'
 import { hides, overlap } from '../../routing/match.ts'
 import type { Config } from '../config.ts'
-import { storeText } from './store-text.ts'
+import { storeText } from '../derived.ts'
 
 /** One sentence for each set of records that retries would no longer find; empty: none. */
 export function orphans (old: Config, now: Config): string[] {
@@ -22,17 +22,17 @@ function guarded (routes: readonly Route[]): GuardedRoute[] {
 
 function movedStore (old: Config, now: Config): string[] {
   const [from, to] = [storeText(old), storeText(now)]
-  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}. ${DIVIDED}`]
+  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}. ${CONCURRENT}`]
 }
 
 /** One key is looked for in two places, and no record keeps the one from executing what the other has. */
-const DIVIDED = 'While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all that run the old one before the first that runs the new one starts.'
+const CONCURRENT = 'While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all that run the old one before the first that runs the new one starts.'
 
 function changed (old: GuardedRoute, before: readonly Route[], routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
-  if (now === undefined) return [gone(old, routes)]
+  if (now === undefined) return [missingRoute(old, routes)]
   const [from, to] = [marksText(old.idempotency), marksText(now.idempotency)]
-  const dividing = [
+  const splitting = [
     ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources)
       ? []
@@ -51,7 +51,7 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
       .map(({ name }) => `requests that it took meet route ${name} first`)
   ]
   const reasons = [
-    ...dividing,
+    ...splitting,
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict'
       ? ['keys that are not quoted are refused now']
       : []),
@@ -60,7 +60,7 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
   ]
   const lost = reasons.length === 0
     ? []
-    : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
+    : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${splitting.length === 0 ? '' : ` ${CONCURRENT}`}`]
   return [...lost, ...leftInbox(old, now)]
 }
 
@@ -84,13 +84,13 @@ function lostKeys ({ idempotency: { issued: old } }: GuardedRoute, { idempotency
   return lost.map(({ id }) => `keys that secret ${id} has signed are refused now (nothing is lost once the last of them has expired)`)
 }
 
-function gone (old: GuardedRoute, routes: readonly Route[]): string {
+function missingRoute (old: GuardedRoute, routes: readonly Route[]): string {
   const heir = guarded(routes).find(({ match }) => isDeepStrictEqual(match, old.match))
   if (heir !== undefined) {
-    return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${DIVIDED}`
+    return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${CONCURRENT}`
   }
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
-  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${DIVIDED}` : ''}`
+  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${CONCURRENT}` : ''}`
 }
 
 function sourcesText ({ idempotency: { key: { sources } } }: GuardedRoute): string {

@@ -40,12 +40,12 @@ export function override (tree: unknown, schema: SchemaNode, env: Environment): 
   const origins: Origins = new Map()
   const set = (path: Path, variable: string, text: string) => {
     if (!putAt(tree, path, coerce(schemaOf(scalars, path), text))) return
-    removeAt(tree, twin(path))
+    removeAt(tree, fileOrValue(path))
     origins.set(pathText(path), variable)
   }
   const scalars = scalarPaths(schema, tree).filter(({ path }) => path[0] !== 'routes' && path[0] !== 'version')
   for (const { path, own, shared, instead } of SHARED) {
-    const open = [path, twin(path), ...instead].every((place) => valueAt(tree, place) === undefined)
+    const open = [path, fileOrValue(path), ...instead].every((place) => valueAt(tree, place) === undefined)
     if (isSet(env[own])) set(path, own, env[own])
     else if (isSet(env[shared]) && open) set(path, shared, env[shared])
   }
@@ -69,7 +69,7 @@ export function variableOf (path: Path): string {
 }
 
 /** `url` and `urlFile` are two ways to say one thing: the one that is set takes the other's place. */
-function twin (path: Path): Path {
+function fileOrValue (path: Path): Path {
   const last = String(path.at(-1))
   return [...path.slice(0, -1), last.endsWith('File') ? last.slice(0, -'File'.length) : `${last}File`]
 }

@@ -6,9 +6,9 @@ import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { removeAt, valueAt } from './tree.ts'
 
-const NOT_YET = 'is not in this version'
+const MESSAGE = 'is not in this version'
 
-interface Later {
+interface Unsupported {
   readonly path: ReadonlyArray<string>
   /** Is this value of a later version? Not given: any value. */
   readonly when?: (value: unknown) => boolean
@@ -17,18 +17,18 @@ interface Later {
 
 const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
-const LATER: readonly Later[] = [
+const UNSUPPORTED: readonly Unsupported[] = [
   { path: ['drop'] },
   { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe'), instead: 'write enforce, drop or inbox' },
-  { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
+  { path: [...IDEMPOTENCY, 'scope'], when: isUnsupportedScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 
 /** Finds and removes, in place. */
-export function takeLater (tree: unknown): Mistake[] {
-  return LATER.flatMap(({ path, when, instead }) =>
+export function takeUnsupported (tree: unknown): Mistake[] {
+  return UNSUPPORTED.flatMap(({ path, when, instead }) =>
     placesOf(tree, path).filter((place) => when?.(valueAt(tree, place)) ?? true).map((place) => {
       removeAt(tree, place)
-      return mistake(place, `${NOT_YET}${instead === undefined ? '' : `: ${instead}`}`, 'key')
+      return mistake(place, `${MESSAGE}${instead === undefined ? '' : `: ${instead}`}`, 'key')
     }))
 }
 
@@ -45,6 +45,6 @@ function isOneOf (...values: readonly unknown[]): (value: unknown) => boolean {
   return (value) => values.includes(value)
 }
 
-function isLaterScope (value: unknown): boolean {
-  return Array.isArray(value) ? value.some(isLaterScope) : typeof value === 'string' && /^(forwardAuth:|clientCert)/.test(value)
+function isUnsupportedScope (value: unknown): boolean {
+  return Array.isArray(value) ? value.some(isUnsupportedScope) : typeof value === 'string' && /^(forwardAuth:|clientCert)/.test(value)
 }

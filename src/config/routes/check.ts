@@ -14,7 +14,7 @@ import { checkFingerprint } from './fingerprint.ts'
 import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
-import { isLost } from './passed-on.ts'
+import { isNotForwarded } from './header-names.ts'
 import { readScope } from './scope.ts'
 import type { IdempotencyFile, RouteFile } from './schema.ts'
 import { checkVerify } from './verify.ts'
@@ -24,7 +24,7 @@ import { parseDuration, parseSize } from '../read/units.ts'
 const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
-interface Surroundings {
+interface RouteContext {
   readonly match: Pick<RouteFile['match'], 'path'>
   readonly path: Path
   readonly base: string
@@ -34,7 +34,7 @@ interface Surroundings {
   readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: Surroundings): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: RouteContext): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
@@ -48,7 +48,7 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('value' in key
       ? key.value
         .flatMap(partsOf)
-        .filter(isLost)
+        .filter(isNotForwarded)
         .map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`))
       : []),
     ...('value' in key
@@ -57,7 +57,7 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('wrong' in scope
       ? [mistake(at('scope'), scope.wrong)]
       : [
-          ...lostParts(scope.value).map((name) =>
+          ...notForwardedParts(scope.value).map((name) =>
             mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)),
           ...checkJwt(policy, path, base)
         ]),
@@ -80,8 +80,8 @@ function partsOf (source: KeySource): readonly string[] {
   return source.kind === 'template' ? headersRead(source) : []
 }
 
-function lostParts (scope: ScopePolicy): string[] {
-  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isLost(part.name) ? [part.name] : []) : []
+function notForwardedParts (scope: ScopePolicy): string[] {
+  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isNotForwarded(part.name) ? [part.name] : []) : []
 }
 
 /** Placeholders for segments that the route's path does not name. */

@@ -4,7 +4,7 @@ import { readPointer } from '../../core/json/pointer.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { headersRead } from '../../core/key/sources.ts'
 import type { FingerprintPolicy } from '../../core/policy/policy.ts'
-import { isLost } from './passed-on.ts'
+import { isNotForwarded } from './header-names.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
 import { FINGERPRINT_DEFAULTS } from './schema.ts'
@@ -96,5 +96,5 @@ function wrongHeader (name: string, ofKey: ReadonlySet<string>): string | null {
   if (ofKey.has(name)) return `cannot be ${name}: the key is made of it, and another one is another record`
   if (HOP_BY_HOP.has(name)) return `cannot be ${name}: it belongs to one connection`
   if (isOurs(plainName(name))) return `cannot be ${name}: only the gateway sends it on`
-  return isLost(name) ? `cannot be ${name}: the upstream does not get that field as it came` : null
+  return isNotForwarded(name) ? `cannot be ${name}: the upstream does not get that field as it came` : null
 }

@@ -5,7 +5,8 @@ import type { InboxPolicy } from '../../core/policy/policy.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
-import type { IdempotencyFile, InboxFile } from './schema.ts'
+import type { IdempotencyFile } from './schema.ts'
+import type { InboxFile } from './schema-inbox.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
 
 export function checkInbox (

@@ -6,7 +6,7 @@ import { PRESETS } from '../../core/key/presets.ts'
 import { didYouMean } from '../read/nearest.ts'
 import { printable } from '../read/problem.ts'
 import type { Read } from '../read/problem.ts'
-import { isToken } from './scope.ts'
+import { isToken } from './header-names.ts'
 
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
 /** Of values that a template or a hash is made of: each is read of every request. */

@@ -23,24 +23,24 @@ function spread (policy: Record<string, unknown>, path: Path): Mistake[] {
   const from = valueAt(policy, ['key', 'from'])
   const rows = [from].flat().map((source) => typeof source === 'string' ? PRESETS.get(source) ?? null : null)
   if (rows.every((row) => row === null)) return []
-  const said = (name: string, of: (row: Preset | null) => unknown): Mistake[] => {
+  const setDefault = (name: string, of: (row: Preset | null) => unknown): Mistake[] => {
     if (Object.hasOwn(policy, name)) return []
-    const words = new Map(rows.map((row) => [JSON.stringify(of(row) ?? null), of(row)]))
-    const [word] = words.values()
-    if (words.size > 1) {
+    const values = new Map(rows.map((row) => [JSON.stringify(of(row) ?? null), of(row)]))
+    const [value] = values.values()
+    if (values.size > 1) {
       return [mistake([...path, 'key', 'from'], `has sources that say different things of ${name}; write ${name}: for this route`)]
     }
-    if (word !== undefined) policy[name] = structuredClone(word)
+    if (value !== undefined) policy[name] = structuredClone(value)
     return []
   }
   return [
-    ...said('scope', (row) => row?.scope ?? 'credential'),
+    ...setDefault('scope', (row) => row?.scope ?? 'credential'),
     // Where the profile is relay, what it says and what the senders say is one; with mode drop nothing is compared.
     ...(policy.profile === 'relay' || policy.mode === 'drop'
       ? []
-      : said('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
+      : setDefault('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
     ...(rows.some((row) => row?.mismatchStatus !== undefined)
-      ? said('onMismatch', (row) => row?.mismatchStatus === undefined ? undefined : { status: row.mismatchStatus })
+      ? setDefault('onMismatch', (row) => row?.mismatchStatus === undefined ? undefined : { status: row.mismatchStatus })
       : [])
   ]
 }

@@ -12,8 +12,6 @@ import type { Mask } from '../read/schema-words.ts'
 import { isTree } from '../read/tree.ts'
 import { DURATION_PATTERN, parseDuration } from '../read/units.ts'
 
-export type { InboxFile } from './schema-inbox.ts'
-
 /** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
 export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 const HeaderNames = (description: string) =>

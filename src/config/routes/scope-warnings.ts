@@ -40,17 +40,17 @@ export function scopeWarnings (routes: readonly ScopedRoute[], believes: boolean
     }
   ]
   return warnings.flatMap(({ found, sentence }) => {
-    const told = routes
+    const affected = routes
       .flatMap(({ name, idempotency }) => idempotency === null ? [] : [{ name, what: found(idempotency.scope) }])
       .filter(({ what }) => what.length > 0)
-    if (told.length === 0) return []
-    const what = Array.from(new Set(told.flatMap((each) => each.what)), spelledName)
-    return [`${told.length === 1 ? 'Route' : 'Routes'} ${named(told.map(({ name }) => name))}: ${sentence(named(what))}`]
+    if (affected.length === 0) return []
+    const what = Array.from(new Set(affected.flatMap((each) => each.what)), spelledName)
+    return [`${affected.length === 1 ? 'Route' : 'Routes'} ${listed(affected.map(({ name }) => name))}: ${sentence(listed(what))}`]
   })
 }
 
 /** `a, b and 3 more`. */
-export function named (names: readonly string[]): string {
+export function listed (names: readonly string[]): string {
   const more = names.length - NAMED_MAX
   return `${names.slice(0, NAMED_MAX).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

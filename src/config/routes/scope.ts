@@ -4,7 +4,7 @@ import type { CredentialPolicy, ScopePart, ScopePolicy } from '../../core/policy
 import { didYouMean } from '../read/nearest.ts'
 import { printable } from '../read/problem.ts'
 import type { Read } from '../read/problem.ts'
-import { TOKEN_PATTERN } from '../read/schema-words.ts'
+import { isToken } from './header-names.ts'
 
 const CONST_MAX = 128
 const WORDS = ['credential', 'public', SHARED, 'host'] as const
@@ -54,8 +54,4 @@ function readPart (text: string): Read<ScopePart> {
     }
     default: return { wrong: `"${printable(text)}" is no scope; write credential, public, shared, host, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT${didYouMean(kind ?? text, kind === undefined ? [...WORDS, ...KINDS] : KINDS)}` }
   }
-}
-
-export function isToken (text: string): boolean {
-  return new RegExp(TOKEN_PATTERN).test(text)
 }

@@ -58,7 +58,7 @@ function schemeOf ({ scheme, secret, previousSecret, tolerance, hmac }: VerifyFi
 }
 
 /** For the start, a reload and `onceway check`: right, and worth a word. */
-export function verifyRemarks (routes: readonly RouteFile[]): string[] {
+export function verifyWarnings (routes: readonly RouteFile[]): string[] {
   const open = routes.flatMap(({ name, idempotency }) => idempotency?.verify === 'by-key-id' ? [name ?? ''] : [])
   const old = routes.flatMap(({ name, idempotency }) => idempotency?.inbox?.verify === undefined ? [] : [name ?? ''])
   return [

@@ -1,9 +1,6 @@
-/**
- * The shortest and the longest lease of a configuration, and how long it keeps anything: time limits of statements,
- * waits for the dead and for a clock that has stepped follow from them.
- */
-import type { GuardedRoute } from '../../core/policy/policy.ts'
-import type { Config } from '../config.ts'
+/** What follows from a whole configuration: its database by name, its range of leases, its longest retention. */
+import type { GuardedRoute } from '../core/policy/policy.ts'
+import type { Config } from './config.ts'
 
 export interface LeaseRange { readonly shortestMs: number, readonly longestMs: number }
 
@@ -18,7 +15,7 @@ export function leasesOf (config: Pick<Config, 'routes'>): LeaseRange {
 }
 
 /** The longest that a record, a message or a mark of any route is kept. */
-export function longestKeepOf (config: Pick<Config, 'routes'>): number {
+export function longestRetentionOf (config: Pick<Config, 'routes'>): number {
   return Math.max(0, ...policiesOf(config).flatMap(({ retentionMs, unknownRetentionMs, inbox, drop }) => [
     retentionMs,
     unknownRetentionMs,
@@ -29,4 +26,11 @@ export function longestKeepOf (config: Pick<Config, 'routes'>): number {
 
 function policiesOf ({ routes }: Pick<Config, 'routes'>): Array<GuardedRoute['idempotency']> {
   return routes.filter((route): route is GuardedRoute => route.idempotency !== null).map((route) => route.idempotency)
+}
+
+/** Which database, without credentials: a new password does not move anything. */
+export function storeText ({ stores: { postgres }, dataDir }: Pick<Config, 'stores' | 'dataDir'>): string {
+  if (postgres === null) return `the embedded store under ${dataDir}`
+  const { host, pathname } = new URL(postgres.url)
+  return `Postgres ${host}${pathname}, schema ${postgres.schema}`
 }
