@@ -4,7 +4,7 @@ import type { Config } from './config.ts'
 
 export interface LeaseRange { readonly shortestMs: number, readonly longestMs: number }
 
-/** The default lease, where no route guards. */
+/** The schema's default lease, if no route is guarded. */
 const LEASE_MS = 15_000
 
 export function leasesOf (config: Pick<Config, 'routes'>): LeaseRange {
@@ -14,7 +14,7 @@ export function leasesOf (config: Pick<Config, 'routes'>): LeaseRange {
     : { shortestMs: Math.min(...leases), longestMs: Math.max(...leases) }
 }
 
-/** The longest that a record, a message or a mark of any route is kept. */
+/** The longest time that any route keeps a record, a message or a mark. */
 export function longestRetentionOf (config: Pick<Config, 'routes'>): number {
   return Math.max(0, ...policiesOf(config).flatMap(({ retentionMs, unknownRetentionMs, inbox, drop }) => [
     retentionMs,
@@ -28,7 +28,7 @@ function policiesOf ({ routes }: Pick<Config, 'routes'>): Array<GuardedRoute['id
   return routes.filter((route): route is GuardedRoute => route.idempotency !== null).map((route) => route.idempotency)
 }
 
-/** Which database, without credentials: a new password does not move anything. */
+/** Names the database that has the records. Without credentials, so that a new password is no other database. */
 export function storeText ({ stores: { postgres }, dataDir }: Pick<Config, 'stores' | 'dataDir'>): string {
   if (postgres === null) return `the embedded store under ${dataDir}`
   const { host, pathname } = new URL(postgres.url)

@@ -1,7 +1,4 @@
-/**
- * What the design has and this version does not: found before the schema is asked, so that a file for a later version is
- * told so instead of getting "unknown key". Everything found is taken out of the tree.
- */
+/** Finds settings of later versions before the schema is applied, so that they get a better message than "is not known". */
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { removeAt, valueAt } from './tree.ts'
@@ -10,7 +7,7 @@ const MESSAGE = 'is not in this version'
 
 interface Unsupported {
   readonly path: ReadonlyArray<string>
-  /** Is this value of a later version? Not given: any value. */
+  /** Whether this value is unsupported. Absent: any value is. */
   readonly when?: (value: unknown) => boolean
   readonly instead?: string
 }
@@ -23,7 +20,7 @@ const UNSUPPORTED: readonly Unsupported[] = [
   { path: [...IDEMPOTENCY, 'scope'], when: isUnsupportedScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 
-/** Finds and removes, in place. */
+/** Removes unsupported settings from `tree`, in place, and returns a mistake for each. */
 export function takeUnsupported (tree: unknown): Mistake[] {
   return UNSUPPORTED.flatMap(({ path, when, instead }) =>
     placesOf(tree, path).filter((place) => when?.(valueAt(tree, place)) ?? true).map((place) => {
@@ -32,7 +29,7 @@ export function takeUnsupported (tree: unknown): Mistake[] {
     }))
 }
 
-/** Every place that the pattern names and that is there; `*` is any item of a list. */
+/** Every path in `tree` that matches the pattern. `*` is any item of a list. */
 function placesOf (tree: unknown, pattern: readonly string[], path: Path = []): Path[] {
   const [part, ...rest] = pattern
   if (part === undefined) return valueAt(tree, path) === undefined ? [] : [path]

@@ -1,4 +1,4 @@
-/** For the start and `onceway check`: whose a key is, in a sentence for all routes that say the same. */
+/** Describes scopes for the start and `onceway check`: one sentence for all routes with the same scope. */
 import { partText } from '../../core/protocol/aspects.ts'
 import type { ScopePart, ScopePolicy } from '../../core/policy/policy.ts'
 import { listed } from './scope-warnings.ts'
