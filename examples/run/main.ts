@@ -1,6 +1,6 @@
 /**
- * `npm run examples -- NAME… --mode forward|inbox --full --size N --seed N --report FILE`: plays the examples (without a name:
- * all; without a mode: in every one that they have) and judges them; exit 1 when anything was lost or done twice.
+ * `npm run examples -- NAME… --mode forward|inbox --full --size N --seed N --report FILE`: runs examples and judges them. Without a name it
+ * runs all. Without a mode it runs all modes. Exit 1 if a message was lost or executed twice.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -12,7 +12,7 @@ import type { Mode } from './receiver.ts'
 import { printed, reported } from './report.ts'
 
 const FULL_SIZE = 10_000
-/** What `npm test` plays, too. With less nobody would be killed often enough to show anything. */
+/** The size in tests. With fewer messages, too little is killed. */
 const SMALL_SIZE = FULL_SIZE / 10
 
 const { values, positionals } = parseArgs({

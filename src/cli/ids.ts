@@ -145,7 +145,7 @@ function printResult (
       return 1
     case 'switched':
       out(`Ids ${dryRun ? 'would be' : 'are'} made by the scheme ${dryRun && newSecretFile !== null ? `${NEWEST_RULES}, with a secret that is made in ${newSecretFile}` : result.to}${result.from === null ? '' : `, instead of ${result.from}`}.`)
-      if (result.from !== null) out(`${rowsText(result.rows)} ${dryRun ? 'would keep' : 'keep'} their ids. ${isLost ? LOST : 'They are still found by them.'}`)
+      if (result.from !== null) out(`${rowsText(result.rows)} ${dryRun ? 'would keep' : 'keep'} their ids. ${isLost ? LOST : 'They are still found until they end.'}`)
       if (!dryRun && newSecretFile !== null) {
         out(`Its secret is in ${newSecretFile}. Keep a copy of it, but not beside the backups of the store.`)
       }

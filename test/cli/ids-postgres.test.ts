@@ -103,7 +103,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     const done = await upgrade(['--yes'], env)
     assert.deepEqual(
       [done.exitCode, done.err, done.out],
-      [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.`]
+      [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 record, 1 message and 0 marks keep their ids. They are still found until they end.`]
     )
     assert.deepEqual((await store.schemes()).current, { number: 2, name: newName })
     const [now, before] = await shown(env)
@@ -227,7 +227,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     await keyedIn(store, 'order-1', OLD, 1)
     const lost = { ONCEWAY_SECRET: NEW }
     assert.equal((await upgrade(['--yes', '--secret-lost'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })).exitCode, 1)
-    assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /They cannot be found them any more/)
+    assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /They cannot be found any more/)
     const indexes = async () => (await query(
       url,
       "select indexname from pg_indexes where schemaname = 'onceway' and indexname like '%\\_lost\\_%' order by 1"

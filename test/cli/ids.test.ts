@@ -57,7 +57,7 @@ test('a store of the release before is upgraded with a secret that is made besid
       1,
       [
         `Ids would be made by the scheme 2, with a secret that is made in ${secret}, instead of 1.`,
-        '1 record, 1 message and 0 marks would keep their ids. They are found by them, until they end.'
+        '1 record, 1 message and 0 marks would keep their ids. They are still found until they end.'
       ]
     ]
   )
@@ -69,7 +69,7 @@ test('a store of the release before is upgraded with a secret that is made besid
   const name = nameOfFile(secret)
   assert.deepEqual(done.out.split('\n'), [
     `Ids are made by the scheme ${name}, instead of 1.`,
-    '1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.',
+    '1 record, 1 message and 0 marks keep their ids. They are still found until they end.',
     `Its secret is in ${secret}: keep a copy, and not beside the copies of the store.`
   ])
   assert.equal(statSync(secret).mode & 0o777, 0o600)
@@ -148,7 +148,7 @@ test('a secret that is lost is given up before a switch or after it, and only wh
   const lost = { ONCEWAY_SECRET: NEW }
   const planned = await upgrade(['--secret-lost'], lost)
   assert.equal(planned.exitCode, 1)
-  assert.match(planned.out, /1 record, 1 message and 0 marks would keep their ids\. They cannot be found them any more\./)
+  assert.match(planned.out, /1 record, 1 message and 0 marks would keep their ids\. They cannot be found any more\./)
   assert.equal((await upgrade(['--yes', '--secret-lost'], lost)).exitCode, 0)
   assert.match((await shown(lost))[1] ?? '', /Its secret is lost\.$/)
   assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /^Nothing to do/)

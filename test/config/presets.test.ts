@@ -67,7 +67,7 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   ],
   [
     'a header and a sender differ',
-    '{ profile: relay, key: { from: [header:Idempotency-Key, cloudevents] } }',
+    '{ profile: relay, key: { from: ["header:Idempotency-Key", cloudevents] } }',
     /^key\.from: .+ different scope/
   ],
   [
