@@ -70,7 +70,7 @@ test('a store of the release before is upgraded with a secret that is made besid
   assert.deepEqual(done.out.split('\n'), [
     `Ids are made by the scheme ${name}, instead of 1.`,
     '1 record, 1 message and 0 marks keep their ids. They are still found until they end.',
-    `Its secret is in ${secret}: keep a copy, and not beside the copies of the store.`
+    `Its secret is in ${secret}. Keep a copy of it, but not beside the backups of the store.`
   ])
   assert.equal(statSync(secret).mode & 0o777, 0o600)
   assert.equal(readFileSync(secret, 'utf8').trim().length, 43)

@@ -44,7 +44,7 @@ test('what is no origin is refused with what to write instead, and * with creden
     ['null', 'cannot be null: every sandboxed page and every file has that origin'],
     ['https://', 'is no origin; write https://app.example or http://localhost:3000'],
     ['https://app.example:99999', 'is no origin; write https://app.example or http://localhost:3000'],
-    ['https://a.example, https://b.example', 'has a space or a comma in it; each origin is an item of its own']
+    ['https://a.example, https://b.example', 'has a space or a comma in it; write each origin as its own item']
   ] as const) assert.deepEqual(wrong(`"${origin}"`), [`cors.origins[0]: ${said}`])
   assert.match(wrong('"*"', ', credentials: true').join(), /^cors\.credentials: cannot be true with origins \["\*"\]/)
   assert.match(wrong('"*", "https://a.example"').join(), /^cors\.origins: has \* and others/)

@@ -96,7 +96,7 @@ test('methods that the file names are all that its route takes; the start and th
     if (method !== 'HEAD') {
       assert.match(
         (JSON.parse(text) as { detail: string }).detail,
-        /takes POST\. .*omit match\.methods .*or add a route without idempotency/
+        /takes POST\. .*leave match\.methods out .*or add a route without idempotency/
       )
     }
   }
