@@ -111,7 +111,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     assert.match(before ?? '', /^before {11}1: still searched, until nothing of it is left \(not before \S+\)\.$/)
     assert.deepEqual(await upgrade(['--yes'], env), {
       exitCode: 0,
-      out: 'Nothing to do: ids are made by this scheme already, the 2. here.',
+      out: 'Nothing to do: this is the current scheme already (number 2).',
       err: ''
     })
   })

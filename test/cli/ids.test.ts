@@ -80,7 +80,7 @@ test('a store of the release before is upgraded with a secret that is made besid
   assert.equal(file, `this file makes  ${name}, 2, 1 (with ${secret})`)
   assert.deepEqual(await upgrade(['--yes']), {
     exitCode: 0,
-    out: 'Nothing to do: ids are made by this scheme already, the 2. here.',
+    out: 'Nothing to do: this is the current scheme already (number 2).',
     err: ''
   })
 })
