@@ -1,7 +1,6 @@
 /**
- * A consumer that may be asked again, as an inbox does: what it has done stands in its database, under the message's
- * `Onceway-Key`, in the transaction of the deed. A message that comes again finds it there and is acknowledged without one.
- * LEDGER is the file of all that has arrived, a line for each delivery, before anything is done.
+ * A consumer that handles repeated deliveries of an inbox. It stores the message's `Onceway-Key` in the transaction of its change. A
+ * repeated message is acknowledged without a change. LEDGER: a file with one line per delivery, written before the change.
  */
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -11,12 +10,12 @@ import { json } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 
 const { PORT = '3000', DATABASE = 'consumer.db', LEDGER = 'ledger.txt' } = process.env
-/** Every so many deeds it fails when it has already begun: nothing of that stays. */
+/** Every 100th change fails in the middle of its transaction, which rolls back. */
 const FAULT_EVERY = 100
-/** Now and then it is slow: so often, and so long. */
+/** This share of its answers is slow. */
 const SLOW_SHARE = 0.01
 const SLOW_MS = 300
-/** Between the deed and the answer otherwise, at most. */
+/** Maximum pause before the other answers. */
 const ANSWER_MS_MAX = 40
 
 let begun = 0
@@ -46,7 +45,7 @@ async function handle (request: IncomingMessage, response: ServerResponse): Prom
   response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"done":true}')
 }
 
-/** The key and the deed: both, or neither. */
+/** Commits the key and the change together, or neither. */
 function once (key: string, deed: () => void): void {
   database.exec('begin immediate')
   try {

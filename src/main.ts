@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** argv -> one command. Looks at the version of Node first, and imports nothing before that an old one cannot. */
+/** The program. Checks the version of Node first, before it imports anything that an old Node cannot load. */
 import { readFileSync } from 'node:fs'
 
 const FOUND = process.versions.node
@@ -12,7 +12,7 @@ if (isOlder(FOUND, neededNode())) {
   await main()
 }
 
-/** As package.json says it in `engines`, without ">=". */
+/** The version in `engines` of package.json, without ">=". */
 function neededNode (): string {
   const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { engines: { node: string } }
   return engines.node.replace(/^>=\s*/, '')

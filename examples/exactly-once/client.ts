@@ -1,6 +1,6 @@
 /**
- * Two tenants whose payments have the same references, and so the same keys. Each payment is sent until it is answered,
- * to whichever gateway is there, always with the same key. ANSWERS: a file, a line for each answer.
+ * Two tenants with the same payment references, and so the same keys. Retries each payment at either gateway, with the same key, until it
+ * gets an answer. ANSWERS: a file with one line per answer.
  */
 import { appendFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -9,9 +9,9 @@ const { GATEWAY_URLS = 'http://127.0.0.1:8080', PAYMENTS = '1000', ANSWERS = 'an
 const TENANTS = ['ada', 'bob']
 const AT_ONCE = 32
 const TIMEOUT_MS = 10_000
-/** After a connection that broke; a gateway that answers says by Retry-After how long. */
+/** Pause after a broken connection. After an answer, Retry-After sets the pause. */
 const AGAIN_MS = 200
-/** Every so many is sent once more although it has been answered; both tenants' are. */
+/** Every 19th payment is sent again after its answer. 19 is odd, so both tenants have some. */
 const TWICE_EVERY = 19
 
 const gateways = GATEWAY_URLS.split(',')
@@ -32,7 +32,7 @@ async function settle (number: number): Promise<void> {
   }
 }
 
-/** `heard`: how many times a gateway said anything, the answer included. */
+/** `heard`: the number of answers of gateways, the final one included. */
 async function insist (
   tenant: string,
   payment: { readonly reference: string },

@@ -3,7 +3,7 @@ create table accounts (
   balance bigint not null default 0 check (balance >= 0)
 );
 
--- On purpose without anything that would refuse a second payment of one reference.
+-- No unique constraint, on purpose: it would refuse a second payment of one reference.
 create table payments (
   id bigint generated always as identity primary key,
   tenant text not null references accounts,
@@ -14,6 +14,6 @@ create table payments (
 create table processed_messages (
   key text primary key,             -- Onceway-Key
   attempt integer not null,         -- the highest Idempotency-Attempt that has begun
-  answer json,                      -- null: it has changed nothing
+  answer json,                      -- null: nothing was changed
   begun_at timestamptz not null default now()
 );

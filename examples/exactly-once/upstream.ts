@@ -1,6 +1,6 @@
 /**
- * A payments API that is exactly once behind a gateway that retries: in one transaction with its change it writes down
- * whose change it is (Onceway-Key) and in which attempt (Idempotency-Attempt).
+ * A payments API whose effects are exactly once behind a gateway that retries. It stores Onceway-Key and Idempotency-Attempt in the
+ * transaction of its change.
  */
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -11,7 +11,7 @@ import type { PoolClient } from 'pg'
 
 const { PORT = '3000', DATABASE_URL } = process.env
 const CONNECTIONS = 16
-/** What a payment takes, at most. */
+/** Maximum duration of a payment. */
 const WORK_MS_MAX = 10
 
 interface Payment { readonly reference: string, readonly amount: number }
@@ -30,12 +30,12 @@ async function handle (request: IncomingMessage, response: ServerResponse): Prom
     const { status, body } = await once(key, attempt, async (client) => pay(client, tenant, payment))
     response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
   } catch {
-    // Whether the commit arrived is not known here: no answer, rather than one that may be untrue.
+    // The commit may have succeeded, so any answer could be wrong. Closes the connection instead.
     response.destroy()
   }
 }
 
-/** Runs `change` once per key, however many attempts there are and in whichever order they come. */
+/** Runs `change` once per key, for any number and order of attempts. */
 async function once (key: string, attempt: number, change: (client: PoolClient) => Promise<object>): Promise<Answer> {
   const client = await pool.connect()
   let sound = false
@@ -56,14 +56,14 @@ async function inTransaction (
   attempt: number,
   change: (client: PoolClient) => Promise<object>
 ): Promise<Answer> {
-  // An attempt that is under way elsewhere has locked the row: this waits until it has committed or is gone.
+  // A concurrent attempt has locked the row. This waits until it commits or rolls back.
   const { rows: [begun] } = await client.query<{ answer: object | null }>(`
     insert into processed_messages as known (key, attempt) values ($1, $2)
     on conflict (key) do update set attempt = excluded.attempt where known.attempt < excluded.attempt
     returning answer`, [key, attempt])
   const answer = begun === undefined ? await answerOf(client, key) : begun.answer
   if (answer !== null) return { status: 201, body: answer }
-  // A later attempt has begun and was told that nothing was changed: that stays true.
+  // A later attempt has begun, and has seen that nothing was changed. That must stay true.
   if (begun === undefined) return { status: 409, body: { error: 'a later attempt has begun' } }
   await client.query('savepoint change')
   try {
@@ -71,7 +71,7 @@ async function inTransaction (
     await client.query('update processed_messages set answer = $2 where key = $1', [key, body])
     return { status: 201, body }
   } catch {
-    // The change goes, the attempt stays.
+    // Undoes the change. The attempt stays.
     await client.query('rollback to savepoint change')
     return { status: 500, body: { error: 'nothing was changed' } }
   }
@@ -82,7 +82,7 @@ async function answerOf (client: PoolClient, key: string): Promise<object | null
   return rows[0]?.answer ?? null
 }
 
-/** The business. It knows nothing of attempts. */
+/** The payment itself. It does not know about attempts. */
 async function pay (client: PoolClient, tenant: string, { reference, amount }: Payment): Promise<object> {
   await pause(Math.random() * WORK_MS_MAX)
   const { rows: [payment] } = await client.query<{ id: string }>(

@@ -1,6 +1,6 @@
 /**
- * Hands each line of EVENTS to every consumer, and keeps in POSITION how far it has come. The position moves when all of a
- * batch has arrived everywhere: whoever is killed before that sends the batch again, to all.
+ * Sends each line of EVENTS to every consumer, and stores its position in POSITION. The position moves when all consumers have the whole
+ * batch. If the relay is killed before that, it sends the batch again to all.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -20,7 +20,7 @@ for (;;) {
     await pause(AGAIN_MS)
     continue
   }
-  // Renamed, so that it is never half written.
+  // Renames a new file, so that the position is never half written.
   writeFileSync(`${POSITION}.new`, String(position + batch.length))
   renameSync(`${POSITION}.new`, POSITION)
 }

@@ -1,11 +1,11 @@
-/** Makes the stream and the relay's durable consumer, and publishes events that have an id. */
+/** Creates the stream and the relay's durable consumer, and publishes events with an id. */
 import { AckPolicy, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, nanos } from '@nats-io/transport-node'
 
 const { NATS_URL = 'nats://127.0.0.1:4222', EVENTS = '1000' } = process.env
-/** How long a message that is not acknowledged stays with a relay that may be dead. */
+/** After this time JetStream delivers an unacknowledged message again. */
 const ACK_WAIT_MS = 1_000
-/** More than a relay handles at once, so that a new one has work while the dead one's waits. */
+/** More than one relay handles at once, so that a new relay has work while messages of a dead one wait. */
 const UNACKNOWLEDGED_MAX = 200
 const AT_ONCE = 50
 
@@ -25,7 +25,7 @@ let published = 0
 await Promise.all(Array.from({ length: AT_ONCE }, async () => {
   while (published < Number(EVENTS)) {
     const id = `event-${published++}`
-    // The header Nats-Msg-Id. JetStream itself drops a second one within two minutes, and only when it is published.
+    // Sets the header Nats-Msg-Id. JetStream drops a duplicate only if it is published within two minutes.
     await stream.publish('events.orders', JSON.stringify({ id, type: 'order.placed' }), { msgID: id })
   }
 }))

@@ -1,4 +1,4 @@
-/** Hands messages of JetStream on by HTTP, and acknowledges what has arrived: a 2xx, and nothing else. There may be several relays. */
+/** Sends messages of JetStream by HTTP, and acknowledges each after a 2xx only. Several relays may run. */
 import { jetstream } from '@nats-io/jetstream'
 import type { JsMsg } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'

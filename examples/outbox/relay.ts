@@ -1,7 +1,7 @@
 /**
- * Sends what stands in the outbox through the gateway, at least once: whoever is killed between an answer and the commit
- * sends the batch again. Of a customer there is one event in a batch, the oldest that has not arrived: his events arrive in
- * their order, and one that is refused holds up nobody else's. There may be several relays.
+ * Sends the events of the outbox through the gateway, at least once. If the relay is killed between an answer and its commit, it sends the
+ * batch again. A batch has only the oldest unsent event of each customer. So a customer's events stay in order, and a refused event delays
+ * that customer only. Several relays may run.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -40,7 +40,7 @@ async function sendBatch (): Promise<number> {
   return rows.length
 }
 
-/** null: it has arrived. Else why not. */
+/** null: the event has arrived. Otherwise the error. */
 async function send ({ id, topic, payload }: Event): Promise<string | null> {
   try {
     const answer = await fetch(`${GATEWAY_URL}/events/${topic}`, {

@@ -14,7 +14,7 @@ create table outbox (
   id uuid primary key default gen_random_uuid(),   -- the event's identity, and its Idempotency-Key
   position bigint generated always as identity,
   topic text not null,
-  customer integer not null,                       -- whose events are sent one after another
+  customer integer not null,                       -- a customer's events are sent one after another
   number integer not null,
   payload jsonb not null,
   state text not null default 'pending' check (state in ('pending', 'retry', 'sent')),

@@ -1,4 +1,4 @@
-/** Takes orders. The order and the event that tells of it are one transaction: there are both, or neither. */
+/** Takes orders. Writes each order and its event in one transaction. */
 import { Pool } from 'pg'
 import type { PoolClient } from 'pg'
 
@@ -6,8 +6,8 @@ const { DATABASE_URL, ORDERS = '1000' } = process.env
 const AT_ONCE = 8
 const CUSTOMERS = 100
 /**
- * Every so many visitors turn away at the last moment, when all rows have been written. No factor of it is one of the
- * customers' number: it is not always the same.
+ * Every 49th visitor rolls back after all rows are written. 49 and the number of customers have no common factor, so it is another customer
+ * each time.
  */
 const TURNS_AWAY_EVERY = 49
 
@@ -26,7 +26,7 @@ async function serve (client: PoolClient, visitor: number): Promise<void> {
   const turnsAway = visitor % TURNS_AWAY_EVERY === 0
   if (!turnsAway) orders++
   await client.query('begin')
-  // Holds the customer until the commit, so that his events stand in the outbox as his orders were placed.
+  // Locks the customer's row until the commit, so that the outbox has the customer's events in the order of the orders.
   const { rows: [customer] } = await client.query<{ id: number, number: number }>(`
     insert into customers (id) values ($1) on conflict (id) do update set orders = customers.orders + 1 returning id, orders as number`, [
     visitor % CUSTOMERS

@@ -1,8 +1,8 @@
-/** Publishes events that have an id, and some of them twice: the broker does not mind. */
+/** Publishes events with an id, some of them twice. The broker does not drop duplicates. */
 import { connect } from 'amqplib'
 
 const { AMQP_URL = 'amqp://127.0.0.1:5672', EVENTS = '1000' } = process.env
-/** Every so many is published again, as by somebody whose connection broke before it was confirmed. */
+/** Every 15th event is published again, as after a connection that broke before the confirm. */
 const TWICE_EVERY = 15
 
 const connection = await connect(AMQP_URL)

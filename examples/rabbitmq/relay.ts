@@ -1,4 +1,4 @@
-/** Hands messages of a queue on by HTTP, and acknowledges what has arrived: a 2xx, and nothing else. There may be several relays. */
+/** Sends messages of a queue by HTTP, and acknowledges each after a 2xx only. Several relays may run. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect } from 'amqplib'
 import type { ConsumeMessage } from 'amqplib'
@@ -19,7 +19,7 @@ const { consumerTag } = await channel.consume('events', (message) => {
   void handing.then(() => { underWay.delete(handing) })
 })
 console.log('relay runs')
-// It finishes what it has begun; what it has not acknowledged goes to another one.
+// Finishes the messages in flight. RabbitMQ delivers unacknowledged messages to another relay.
 process.once('SIGTERM', () => {
   void channel.cancel(consumerTag).then(async () => Promise.all(underWay)).then(async () => connection.close())
 })

@@ -1,7 +1,7 @@
-/** What the gateway has seen come in, and what waits in its inbox, by its own count. */
+/** Counts of requests and of messages in the inbox, from the gateway's metrics. */
 import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 
-/** Requests that were not the first of their key: answered from the record, or told that the first one still runs. */
+/** Requests that were not the first of their key: replayed, or answered as in flight. */
 export async function duplicatesAt (gateway: ProcessGateway): Promise<number> {
   return await countAt(gateway, 'replayed') + await countAt(gateway, 'in-flight')
 }
@@ -10,7 +10,7 @@ export async function countAt (gateway: ProcessGateway, outcome: string): Promis
   return sumAt(gateway, new RegExp(`^onceway_requests_total\\{[^}]*outcome="${outcome}"[^}]*\\} (\\d+)$`, 'gm'))
 }
 
-/** In its inbox, as of a second ago. */
+/** Messages in the inbox. The gateway counts them every second. */
 export async function messagesAt (gateway: ProcessGateway, ...states: readonly string[]): Promise<number> {
   return sumAt(gateway, new RegExp(`^onceway_inbox_messages\\{[^}]*state="(?:${states.join('|')})"[^}]*\\} (\\d+)$`, 'gm'))
 }

@@ -8,7 +8,7 @@ import { Seat } from './seat.ts'
 
 const SCHEMA = readFileSync(new URL('../exactly-once/schema.sql', import.meta.url), 'utf8')
 const TENANTS = ['ada', 'bob']
-/** So many more payments between two kills, at least and at most. */
+/** Least and most payments between two kills. */
 const BETWEEN_KILLS = [100, 250] as const
 
 export const exactlyOnce: Example = async ({ stage, size, random }) => {
@@ -20,7 +20,7 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
   const port = await freePort()
   const upstream = await stage.program('exactly-once/upstream.ts', { DATABASE_URL: ours, PORT: String(port) })
   const env = { DATABASE_URL: theirs, REDIS_URL: redis.url, ONCEWAY_UPSTREAMS_PAYMENTS_URL: `http://127.0.0.1:${port}` }
-  // One after the other: the first one makes the tables.
+  // One after the other, because the first one creates the tables.
   const gateways = [await Seat.taken(stage, 'exactly-once/onceway.yaml', env), await Seat.taken(stage, 'exactly-once/onceway.yaml', env)]
   const answers = stage.lines('answers.txt')
   const client = await stage.program('exactly-once/client.ts', {
@@ -40,7 +40,7 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
       return client.ended
     },
     strike: async () => {
-      // Each in turn, so that both sides have died in every run.
+      // In turn, so that gateways and upstream are both killed in every run.
       const victim = victims.shift() as Seat | typeof upstream
       victims.push(victim)
       struck.set(victim, (struck.get(victim) ?? 0) + 1)
@@ -66,7 +66,7 @@ export const exactlyOnce: Example = async ({ stage, size, random }) => {
   return kills > 0 && died > 0 ? verdict : { ...verdict, wrong: [...verdict.wrong, 'somebody was never killed'] }
 }
 
-/** As the client makes them. */
+/** The same payments as in client.ts. */
 function paymentOf (number: number): Payment {
   return {
     tenant: TENANTS[number % TENANTS.length] as string,

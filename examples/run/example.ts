@@ -27,7 +27,7 @@ export type ExampleName = keyof typeof EXAMPLES
 
 export interface Played extends Verdict { readonly name: ExampleName, readonly mode: Mode, readonly seconds: number }
 
-/** One after another on the same servers, in those of the modes that the example has. */
+/** Runs an example in each of its modes, one after another on the same servers. */
 export async function * play (
   name: ExampleName,
   { sizes, seed }: { readonly sizes: Readonly<Partial<Record<Mode, number>>>, readonly seed: number }

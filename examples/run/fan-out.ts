@@ -5,11 +5,11 @@ import type { Example } from './example.ts'
 import { judge } from './judge.ts'
 import { killUntilFinished, moving } from './killer.ts'
 
-/** So many more deliveries between two kills of the relay, at least and at most. */
+/** Least and most deliveries between two kills of the relay. */
 const BETWEEN_KILLS = [200, 1_000] as const
-/** The log is wound back by so large a part at the end. */
+/** At the end the log is rewound by this part. */
 const AGAIN_SHARE = 1 / 20
-/** So many requests for the consumer that is down until it comes back: as many as a batch of the relay has. */
+/** The consumer stays down until it has missed this many requests, which is one batch of the relay. */
 const MISSED_MIN = 50
 const MISSED_MS_MAX = 30_000
 
@@ -35,7 +35,7 @@ export const fanOut: Example = async ({ stage, size, random }) => {
   let blows = 0
   const strike = async (): Promise<void> => {
     await relay.kill()
-    // Before the first new start one consumer goes away, and comes back when he has been missed.
+    // At the first kill, one consumer is stopped. It starts again when it has missed enough requests.
     const outage = blows++ === 0
     if (outage) await shipping.program.stop()
     await relay.start()

@@ -1,4 +1,4 @@
-/** The servers that examples stand on: each is started when somebody first asks for it, and shared by all that are played here. */
+/** The servers of examples. Each is started on first use, and shared by all examples of a run. */
 import { startNats } from '../../test/harness/nats.ts'
 import type { NatsServer } from '../../test/harness/nats.ts'
 import { startPostgres } from '../../test/harness/postgres.ts'

@@ -1,27 +1,27 @@
 /**
- * What is left of messages that were accepted and delivered later: what arrived at the consumer, and what it has made of it.
- * Pure. Deliveries of a message may be many, each with a number of its own; deeds are one.
+ * Judges a run with the inbox by the consumer's deliveries and its changes. A message may have several deliveries, each with another
+ * attempt number, but only one change. Pure.
  */
 import { judge } from './judge.ts'
 import type { Verdict } from './judge.ts'
 
 export interface Event {
   readonly id: string
-  /** Those of one group come in the order in which they are given here; null: in none. */
+  /** Events of one group must be delivered in the order of this list. null: no group. */
   readonly group: string | null
 }
 
-/** As the consumer has written it down. */
+/** One delivery, from the consumer's ledger. */
 export interface Arrival { readonly id: string, readonly key: string, readonly attempt: string }
 
 export interface Inbox {
   readonly events: readonly Event[]
   readonly arrivals: readonly Arrival[]
-  /** Ids of events, in the order of the deeds. */
+  /** Ids of executed events, in order. */
   readonly deeds: readonly string[]
-  /** Requests at the door for what was there already. */
+  /** Requests for messages that were stored already. */
   readonly duplicates: number
-  /** In the inbox, given up, at the end. */
+  /** Dead messages in the inbox at the end. */
   readonly dead: number
 }
 

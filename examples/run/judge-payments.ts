@@ -1,15 +1,15 @@
-/** What is left of payments when it is over: the books of the upstream, and what clients were told. Pure. */
+/** Judges payments by the upstream's tables and the clients' answers. Pure. */
 import { judge } from './judge.ts'
 import type { Verdict } from './judge.ts'
 
 export interface Payment { readonly tenant: string, readonly reference: string, readonly amount: number }
 
 export interface Books {
-  /** What was to be paid, each once. */
+  /** Each payment that must exist once. */
   readonly expected: readonly Payment[]
   readonly payments: ReadonlyArray<Payment & { readonly id: string }>
   readonly balances: Readonly<Record<string, number>>
-  /** Every answer that a client took for final, and how often a gateway had said anything until then. */
+  /** Every final answer, with the number of a gateway's answers until then. */
   readonly told: ReadonlyArray<Payment & { readonly heard: number, readonly answer: { readonly id?: string } }>
 }
 

@@ -1,21 +1,21 @@
-/** What is left of an example when it is over, and whether that is right. Pure. */
+/** Judges the result of an example. Pure. */
 
-/** So many of the messages, in per cent, are sent twice at least; with fewer an example has shown nothing. */
+/** Least percentage of duplicates. With fewer, an example proves nothing. */
 export const DUPLICATES_PERCENT_MIN = 5
 
 export interface Verdict {
   readonly messages: number
-  /** Requests at the gateway's door that were not the first of their message. */
+  /** Requests at the gateway that were not the first of their message. */
   readonly duplicates: number
   readonly lost: number
   readonly twice: number
-  /** What is not right beside these; empty: nothing. */
+  /** Other errors. */
   readonly wrong: readonly string[]
-  /** What else happened, in words. */
+  /** Other facts about the run. */
   readonly remarks: readonly string[]
 }
 
-/** Every message exactly once, and nothing that was never sent. */
+/** Counts lost and repeated messages, and executions of messages that were never sent. */
 export function judge (messages: readonly string[], done: readonly string[], duplicates: number, remarks: readonly string[]): Verdict {
   const times = new Map(messages.map((message) => [message, 0]))
   let unknown = 0

@@ -1,23 +1,23 @@
-/** Kills at random, but never without progress between two blows: so that the work ends on every machine. */
+/** Kills at random. Between two kills there is always progress, so that a run ends on every machine. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Random } from '../../test/chaos/random.ts'
 
-/** Longest standstill that is still taken for work, in which an example waits for a lease or for a broker's redelivery. */
+/** Longest time without progress. An example may wait for a lease or for a broker's redelivery. */
 const STILL_MS_MAX = 60_000
-/** Often enough to strike within a batch, and seldom enough to cost nothing beside the work. */
+/** Short enough to kill within a batch, and long enough to cost little. */
 const LOOK_MS = 20
 
 export interface Killing {
   readonly random: Random
-  /** How much has been done; only grows. */
+  /** Amount of work done. It only grows. */
   readonly progress: () => number | Promise<number>
-  /** Between two blows, at least and at most so much progress. */
+  /** Least and most progress between two kills. */
   readonly between: readonly [number, number]
   readonly strike: () => Promise<void>
   readonly finished: () => boolean | Promise<boolean>
 }
 
-/** Until it is finished; the answer is how often it struck. */
+/** Kills until the work is finished. Returns the number of kills. */
 export async function killUntilFinished ({ random, progress, between, strike, finished }: Killing): Promise<number> {
   let blows = 0
   for (;;) {
@@ -33,7 +33,7 @@ export async function killUntilFinished ({ random, progress, between, strike, fi
   }
 }
 
-/** Waits for as long as anything moves. */
+/** Waits until `holds`. Fails if there is no progress for too long. */
 export async function moving (progress: () => number | Promise<number>, holds: () => boolean | Promise<boolean>): Promise<void> {
   let [seen, since] = [await progress(), performance.now()]
   while (!await holds()) {

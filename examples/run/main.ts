@@ -1,6 +1,6 @@
 /**
- * `npm run examples -- NAME… --mode forward|inbox --full --size N --seed N --report FILE`: plays the examples (without a name:
- * all; without a mode: in every one that they have) and judges them; exit 1 when anything was lost or done twice.
+ * `npm run examples -- NAME… --mode forward|inbox --full --size N --seed N --report FILE`: runs examples and judges them. Without a name it
+ * runs all. Without a mode it runs all modes. Exit 1 if a message was lost or executed twice.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -4,7 +4,7 @@ import type { Example } from './example.ts'
 import { moving } from './killer.ts'
 import { receiver } from './receiver.ts'
 
-/** So large a part of the stream is delivered once more at the end. */
+/** At the end this part of the stream is delivered again. */
 const AGAIN_SHARE = 1 / 20
 
 export const nats: Example = async (setting) => {
@@ -15,7 +15,7 @@ export const nats: Example = async (setting) => {
   const connection = await connect({ servers: server.url })
   stage.after(async () => connection.close())
   const { consumers, streams } = await jetstreamManager(connection)
-  // The next one to be played here makes it anew.
+  // The next example on this server creates the stream again.
   stage.after(async () => streams.delete('EVENTS'))
 
   const handedOver = async () => {
@@ -25,7 +25,7 @@ export const nats: Example = async (setting) => {
     return waiting + unacknowledged === 0
   }
   await killUntil(relay, handedOver)
-  // Somebody makes the consumer anew, from a point that is too early.
+  // An operator creates the consumer again, from a point that is too early.
   await relay.kill()
   const from = Math.floor(size * (1 - AGAIN_SHARE)) + 1
   await consumers.delete('EVENTS', 'relay')

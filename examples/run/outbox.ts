@@ -3,7 +3,7 @@ import type { Example } from './example.ts'
 import { moving } from './killer.ts'
 import { receiver } from './receiver.ts'
 
-/** Every so many is sent once more by hand, when all have been sent. */
+/** When all are sent, every 18th event is sent again by hand. */
 const AGAIN_EVERY = 18
 const SCHEMA = readFileSync(new URL('../outbox/schema.sql', import.meta.url), 'utf8')
 
@@ -22,7 +22,7 @@ export const outbox: Example = async (setting) => {
     return shop.ended && (await query("select from outbox where state <> 'sent' limit 1")).length === 0
   }
   await killUntil(relay, allSent)
-  // Somebody is not sure what has arrived, and has some of it sent again.
+  // An operator resets some events to be sent again.
   const again = await query(`update outbox set state = 'retry', next_attempt_at = now() where position % ${AGAIN_EVERY} = 0 returning id`)
   await moving(progress, allSent)
 

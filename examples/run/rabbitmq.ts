@@ -15,7 +15,7 @@ export const rabbitmq: Example = async (setting) => {
   const handedOver = async () => {
     relay.check()
     if (!publisher.ended || !await empty()) return false
-    // What the relay has taken and not acknowledged is not counted: it finishes that, or it comes back.
+    // The count excludes unacknowledged messages. The relay finishes them, or they return to the queue.
     await relay.stop()
     if (await empty()) return true
     await relay.start()

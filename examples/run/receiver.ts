@@ -1,6 +1,6 @@
 /**
- * Who stands behind a relay: the gateway and the consumer. forward: the relay has the consumer's answer, and is killed itself.
- * inbox: it has a 202 as soon as its message is stored, and everybody is killed: relay, gateway and consumer.
+ * The gateway and the consumer behind a relay. Mode forward: the relay gets the consumer's answer, and only the relay is killed. Mode
+ * inbox: the relay gets 202 when its message is stored, and relay, gateway and consumer are killed.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { DatabaseSync } from 'node:sqlite'
@@ -21,25 +21,25 @@ export type Mode = typeof MODES[number]
 export interface Receiver {
   /** The gateway's. */
   readonly url: string
-  /** How much has come to the consumer; only grows. */
+  /** Number of deliveries to the consumer. It only grows. */
   readonly progress: () => number
-  /** Until `handedOver` says that the relay has nothing left, and nothing waits in the inbox. */
+  /** Kills until the relay has nothing left (`handedOver`), and no message waits in the inbox. */
   readonly killUntil: (relay: Program, handedOver: () => boolean | Promise<boolean>) => Promise<void>
   readonly verdict: (events: readonly Event[], remarks: readonly string[]) => Promise<Verdict>
 }
 
-/** So much more comes to the consumer between two blows, at least and at most: that is two to ten batches of a relay. */
+/** Least and most deliveries between two kills, which is two to ten batches of a relay. */
 const BETWEEN_KILLS = [100, 500] as const
-/** The first blow is everybody's, so that all have died in every run: when so much has come that everything is under way. */
+/** After this many deliveries, all three are killed, so that each has died once in every run. */
 const FIRST_BLOW_AT = 20
-/** A consumer that is down stays so for a while: longest. */
+/** Longest outage of the consumer. */
 const DOWN_MS_MAX = 1_000
 const SELDOM_MS = 500
-/** The gateway counts what is in its inbox every second: it is empty when the count has said so for some seconds. */
+/** The gateway counts its inbox every second. The inbox is empty if the count has been 0 for this time. */
 const TOLD_MS = 3_000
 const LOST_MS = 5 * TOLD_MS
 
-/** `example`: the directory with the configurations. */
+/** `example`: the directory of its configurations. */
 export async function receiver (
   example: string,
   env: Readonly<Record<string, string>>,
@@ -79,10 +79,10 @@ async function accepting (
   const blows = {
     relay: async (relay: Program) => relay.restart(),
     gateway: async () => {
-      // Its counts die with it.
+      // A killed gateway loses its counts.
       duplicates += await countAt(seat.gateway, 'accepted-again')
       await seat.restart()
-      // It has not asked yet.
+      // The new gateway has not counted its inbox yet.
       emptySinceMs = Infinity
     },
     consumer: async () => outage(consumer, random)
@@ -93,13 +93,13 @@ async function accepting (
       await blows[victim](relay)
     }))
   }
-  /** Each in turn. */
+  /** Kills the victims in turn. */
   const strike = (relay: Program, ...victims: Array<keyof typeof kills>) => async (): Promise<void> => {
     const victim = victims.shift() as keyof typeof kills
     victims.push(victim)
     await kill(relay, victim)
   }
-  /** Nothing is left to be delivered; with deeds that are missing, for so long that nothing will be. */
+  /** The inbox is empty. If changes are missing, it must be empty for longer, until they count as lost. */
   const delivered = async (): Promise<boolean> => {
     consumer.program.check()
     const isEmpty = await messagesAt(seat.gateway, 'waiting', 'delivering') === 0
@@ -120,7 +120,7 @@ async function accepting (
         strike: strike(relay, 'relay', 'consumer', 'gateway'),
         finished: handedOver
       })
-      // What it has handed over is on its way still.
+      // Messages that the relay has handed over are still being delivered.
       await killUntilFinished({
         random,
         progress,
@@ -139,7 +139,7 @@ async function accepting (
   }
 }
 
-/** What costs something is asked so often, and is not so in between. */
+/** Limits how often a costly condition is checked. In between it counts as false. */
 function seldom (holds: () => Promise<boolean>): () => Promise<boolean> {
   let askedAtMs = -Infinity
   return async () => {

@@ -1,4 +1,4 @@
-/** What is said of examples: for a terminal, and as the report that is kept with the sources. Pure but for versions. */
+/** The results as text for a terminal, and as docs/reports/examples.md. Pure except for versions. */
 import { cpus } from 'node:os'
 import { versions } from '../../test/harness/versions.ts'
 import type { Played } from './example.ts'
@@ -13,7 +13,7 @@ export function printed (played: Played): string {
   ].join('\n')
 }
 
-/** `forward` is what every example has, and goes without saying. */
+/** The mode `forward` is not named, because every example has it. */
 function titleOf ({ name, mode }: Played): string {
   return mode === 'forward' ? name : `${name}, ${mode}`
 }

@@ -2,7 +2,7 @@ import { freePort } from '../../test/harness/ports.ts'
 import type { ProcessGateway } from '../../test/harness/process-gateway.ts'
 import type { Stage } from './stage.ts'
 
-/** A gateway that dies and comes back under its address, to what it had on disk. */
+/** A gateway that is killed and restarted with the same address and the same directory. */
 export class Seat {
   readonly url: string
   readonly #start: () => Promise<ProcessGateway>
@@ -21,7 +21,7 @@ export class Seat {
     return new Seat(start, await start())
   }
 
-  /** Until the next restart. */
+  /** The current process, until the next restart. */
   get gateway (): ProcessGateway { return this.#gateway }
 
   async restart (): Promise<void> {

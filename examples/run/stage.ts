@@ -1,6 +1,6 @@
 /**
- * What an example is played on: servers on free ports (ground.ts), gateways and programs as processes, all of it in
- * temporary directories and gone at the end. Nothing here knows what an example is about.
+ * The environment of an example: servers on free ports (ground.ts), and gateways and programs as processes. All of it is in temporary
+ * directories and is removed at the end.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,9 +16,9 @@ import type { Launched } from '../../test/harness/process.ts'
 import { Ground } from './ground.ts'
 
 const EXAMPLES = fileURLToPath(new URL('..', import.meta.url))
-/** A program that starts on a machine with everything else going on. */
+/** Timeout for the start of a program, on a busy machine. */
 const START_MS_MAX = 30_000
-/** A line's end, as a byte. */
+/** The byte of a line end. */
 const NEWLINE = 10
 
 type Row = Record<string, unknown>
@@ -29,13 +29,13 @@ export class Stage {
   readonly #directory = makeDirectory('example')
   readonly #after: Array<() => unknown> = []
 
-  /** Without one it has its own. */
+  /** Without `ground`, the stage has its own servers. */
   constructor (ground?: Ground) {
     this.ground = ground ?? new Ground()
     if (ground === undefined) this.after(async () => this.ground.clear())
   }
 
-  /** In the reverse order, when the example is over. */
+  /** Registers a cleanup. They run in reverse order at the end. */
   after (end: () => unknown): void { this.#after.push(end) }
 
   async clear (): Promise<void> {
@@ -43,7 +43,7 @@ export class Stage {
     this.#directory.remove()
   }
 
-  /** One connection for many questions. */
+  /** One connection for many queries. */
   async database (url: string): Promise<(text: string) => Promise<Row[]>> {
     const client = new Client({ connectionString: url })
     client.on('error', () => {})
@@ -52,7 +52,7 @@ export class Stage {
     return async (text) => (await client.query<Row>(text)).rows
   }
 
-  /** A gateway with a configuration of the examples, on a port that it keeps and a directory that outlives it if `place` says so. */
+  /** Starts a gateway with a file of the examples. `port` and `directory` let a restarted gateway keep its address and its data. */
   async gateway (file: string, env: Variables, { port = 0, directory }: Place = {}): Promise<ProcessGateway> {
     return startProcess({ after: (end) => { this.after(end) } }, {
       args: ['--config', join(EXAMPLES, file), ...directory === undefined ? [] : ['--data-dir', this.path(directory)]],
@@ -66,7 +66,7 @@ export class Stage {
     })
   }
 
-  /** A program of an example, running; a file of `examples/`. */
+  /** Starts a program. `file` is below `examples/`. */
   async program (file: string, env: Variables): Promise<Program> {
     const program = new Program(join(EXAMPLES, file), this.#directory.path, `${file.replaceAll('/', '-')}-${this.#after.length}.log`, env)
     this.after(async () => program.kill())
@@ -83,7 +83,7 @@ export class Stage {
 
   lines (name: string): Lines { return new Lines(this.path(name)) }
 
-  /** Of a file that is gone with the stage. */
+  /** Path of a temporary file. */
   path (name: string): string { return join(this.#directory.path, name) }
 }
 
@@ -92,7 +92,7 @@ export interface Place { readonly port?: number, readonly directory?: string }
 export interface Consumer {
   readonly program: Program
   readonly url: string
-  /** Everything that it has done so far, in order. */
+  /** Everything that the consumer has recorded, in order. */
   readonly ledger: Lines
 }
 
@@ -107,7 +107,7 @@ export class Lines {
     writeFileSync(path, '')
   }
 
-  /** So many by now: cheap, to be asked often. */
+  /** Number of lines. Reads only the new part of the file. */
   count (): number {
     const file = readFileSync(this.path)
     for (let at = file.indexOf(NEWLINE, this.#read); at >= 0; at = file.indexOf(NEWLINE, this.#read)) {
@@ -135,7 +135,7 @@ export class Program {
     this.#env = env
   }
 
-  /** Resolves when it has said its first word. */
+  /** Resolves after the first output. */
   async start (): Promise<void> {
     writeFileSync(this.#log, '')
     const { PATH = '', HOME = '' } = process.env
@@ -152,14 +152,14 @@ export class Program {
 
   get ended (): boolean { return this.#running?.running() === false }
 
-  /** Throws with its last words if it has ended; to be asked of whoever should be there. */
+  /** Throws with the program's output if it has ended. */
   check (): void {
     if (this.ended) throw new Error(`${this.#file} has ended:\n${this.#said()}`)
   }
 
   async kill (): Promise<void> { await this.#running?.end('SIGKILL') }
 
-  /** Tells it to finish what it has begun and to end. */
+  /** Lets it finish its work (SIGTERM). */
   async stop (): Promise<void> { await this.#running?.end('SIGTERM') }
 
   async restart (): Promise<void> {

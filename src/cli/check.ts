@@ -1,4 +1,4 @@
-/** `onceway check`: every mistake of a configuration at once; what it means in full; what a change of it would orphan. */
+/** `onceway check`: reports all mistakes of a configuration, prints it in full, or shows what a change would orphan. */
 import { orphans } from '../config/compare/orphaned-records.ts'
 import type { Config } from '../config/config.ts'
 import { dropWarnings } from '../config/routes/drop.ts'
@@ -17,11 +17,11 @@ const DEFAULT_FILE = 'onceway.yaml'
 export const checkCommand: Command = {
   help: `usage: onceway check [FILE] [--print] [--against OLD.yaml]
 
-Checks a configuration and tells every mistake with file, line, column and path. Exit 2 if there is one.
+Checks a configuration. Reports every mistake with file, line, column and path. Exit 2 if there is one.
 
   FILE                the configuration (default: ${DEFAULT_FILE}); also as --config FILE
   --print             print the effective configuration: defaults and environment filled in, secrets masked
-  --against OLD.yaml  say which records a change from OLD.yaml to this file would orphan; exit 1 if there are any
+  --against OLD.yaml  list the records that a change from OLD.yaml to this file would orphan. Exit 1 if there are any
 
 examples:
   onceway check onceway.yaml
@@ -34,33 +34,33 @@ function checkFile (args: readonly string[], terminal: Terminal): number {
   const options = readOptions(args, { config: { type: 'string' }, print: { type: 'boolean' }, against: { type: 'string' } }, 1)
   const [named] = options.positionals
   if (named !== undefined && textOption(options, 'config') !== undefined) {
-    throw new StartError('Say which file once: as FILE or as --config FILE.', 2)
+    throw new StartError('Name the file once: as FILE or as --config FILE.', 2)
   }
   const file = named ?? configFile(options, terminal.env) ?? DEFAULT_FILE
   const loaded = tryLoad(file, terminal)
   if (loaded === null) return 2
-  const against = textOption(options, 'against')
+  const oldFile = textOption(options, 'against')
   if (options.values.print === true) terminal.out(printConfig(loaded.effective).trimEnd())
   else terminal.out(`${file} is right: ${counted(loaded.config.routes.length, 'route')}, ${loaded.config.routes.filter(({ idempotency }) => idempotency !== null).length} of them guarded.`)
   if (options.values.print !== true) scopeSentences(loaded.config.routes).forEach(terminal.out)
-  adviceOn(loaded.config).forEach(terminal.err)
-  if (against === undefined) return 0
-  const old = tryLoad(against, terminal)
+  warningsFor(loaded.config).forEach(terminal.err)
+  if (oldFile === undefined) return 0
+  const old = tryLoad(oldFile, terminal)
   if (old === null) return 2
   const sentences = orphans(old.config, loaded.config)
   sentences.forEach(terminal.out)
-  if (sentences.length === 0) terminal.out(`No records of ${against} would be orphaned.`)
+  if (sentences.length === 0) terminal.out(`No records of ${oldFile} would be orphaned.`)
   return sentences.length === 0 ? 0 : 1
 }
 
-function adviceOn (config: Config): string[] {
-  return [...dropWarnings(config.routes), ...routeWarnings(config), ...config.remarks, ...secretAdvice(config)]
+function warningsFor (config: Config): string[] {
+  return [...dropWarnings(config.routes), ...routeWarnings(config), ...config.warnings, ...secretWarnings(config)]
 }
 
-/** The embedded store makes one itself. */
-function secretAdvice ({ secrets, stores: { postgres } }: Config): string[] {
+/** Only for Postgres: the embedded store creates a secret itself. */
+function secretWarnings ({ secrets, stores: { postgres } }: Config): string[] {
   if (postgres === null || secrets.length > 0) return []
-  return ['There is no secret, so ids are plain hashes: whoever has a copy of the database can try weak keys and credentials. Set secretFile, the same in every gateway (docs/concepts/identity.md, The secret).']
+  return ['There is no secret, so ids are plain hashes. Anyone with a copy of the database can search it for weak keys and credentials. Set secretFile, the same in every gateway (docs/concepts/identity.md, The secret).']
 }
 
 function tryLoad (file: string, { env, err }: Terminal): ReturnType<typeof load> | null {

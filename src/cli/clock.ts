@@ -1,8 +1,8 @@
-/** `onceway clock`: whether the time of the store is believed, and an operator's word that it is right. */
+/** `onceway clock`: shows whether gateways trust the store's clock, and lets an operator confirm it. */
 import type { Config } from '../config/config.ts'
 import type { ClockReport } from '../core/protocol/arbiter-time.ts'
 import { EARLIER_MS_MAX } from '../store/shared/time-seen.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'
+import { CONFIG_OPTIONS, configFor, refuseOtherOptions, readOptions, refuseSubcommand, whoAndWhy } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { confirmClock, readClock } from './open-stores.ts'
 import { timeText } from './record-text.ts'
@@ -14,17 +14,17 @@ export const clock: Command = {
   help: `usage: onceway clock [show] [--config FILE] [--data-dir DIR]
        onceway clock confirm [--who NAME] --why TEXT [--config FILE] [--data-dir DIR]
 
-Retentions and leases end by the clock of the database (of this machine, where the store is the embedded one). When it steps
-ahead, gateways see it by their own clocks: then nothing lapses, is swept or counts as expired until the clock is set back, until
-as much time has passed as anything is kept, or until somebody confirms the time. A gateway that starts does not serve from a
-store whose clock is behind the last time that it has seen; confirming ends that as well.
+Retentions and leases end by the clock of the database (with the embedded store: of this machine). Gateways compare it with
+their own clocks. If it steps ahead, nothing lapses, expires or is swept. This ends when the clock is set back, when the
+longest retention has passed, or when an operator confirms the time. If the clock is behind the last time that the store has
+seen, a gateway that starts does not serve until the clock is set or confirmed.
 
-Confirm when the clock is right now. What was written before the step then ends when its time says so: where the clock was
-behind before, records of that time end early, and a retry of one is executed. Waiting costs nothing but rows.
+Confirm only if the clock is right now. Older records then end by it. If the clock was behind before, they end early, and a
+retry of one is executed. Waiting costs only disk space.
 
-  --who NAME       who says so (default: the user of this system)
-  --why TEXT       why
-  --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
+  --who NAME       name for the audit row (default: the user of this system)
+  --why TEXT       reason for the audit row
+  --config FILE    the gateway's file                   --data-dir DIR   directory of its embedded store
 
 examples:
   onceway clock --config onceway.yaml
@@ -35,8 +35,8 @@ examples:
 async function runClock (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, OPTIONS, 1)
   const [name = 'show'] = options.positionals
-  if (name !== 'show' && name !== 'confirm') return sayWhat(name, ['show', 'confirm'])
-  if (name === 'show') onlyTaken(options, [], 'clock show')
+  if (name !== 'show' && name !== 'confirm') return refuseSubcommand(name, ['show', 'confirm'])
+  if (name === 'show') refuseOtherOptions(options, [], 'clock show')
   const config = configFor(options, terminal.env)
   if (name === 'confirm') await confirm(config, whoAndWhy(options), terminal)
   else for (const line of linesOf(await readClock(config))) terminal.out(line)
@@ -45,34 +45,34 @@ async function runClock (args: readonly string[], terminal: Terminal): Promise<n
 
 async function confirm (config: Config, by: { readonly who: string, readonly why: string }, { out }: Terminal): Promise<void> {
   const report = await readClock(config)
-  const aheadMs = Math.max(report.aheadMs, foundMs(report))
+  const aheadMs = Math.max(report.aheadMs, gatewayAheadMs(report))
   await confirmClock(config, by)
   out(aheadMs > 0
-    ? `Confirmed: the clock of the store is no more taken to be ${spanText(aheadMs)} ahead.`
-    : 'Confirmed: the clock of the store is right as it is.')
-  out('Gateways that run believe it from their next sign of life on, some seconds from now.')
+    ? `Confirmed: the clock of the store no longer counts as ${spanText(aheadMs)} ahead.`
+    : 'Confirmed: the clock of the store is right.')
+  out('Running gateways trust it after their next heartbeat, in some seconds.')
 }
 
-/** Signs of life come every few seconds: who has been silent for longer finds nothing any more. */
-const HEARD_MS = 60_000
+/** Heartbeats come every few seconds. After this time a gateway counts as gone. */
+const HEARTBEAT_MAX_AGE_MS = 60_000
 
-/** How far a gateway that lives finds it ahead, whether that holds for all or not. */
-function foundMs ({ nowMs, gateways }: ClockReport): number {
-  return Math.max(0, ...gateways.filter(({ seenMs }) => Math.abs(nowMs - seenMs) < HEARD_MS).map((each) => each.aheadMs))
+/** The largest lead of the clock that a live gateway reports. It need not be agreed by all gateways yet. */
+function gatewayAheadMs ({ nowMs, gateways }: ClockReport): number {
+  return Math.max(0, ...gateways.filter(({ seenMs }) => Math.abs(nowMs - seenMs) < HEARTBEAT_MAX_AGE_MS).map((each) => each.aheadMs))
 }
 
 function aheadText (report: ClockReport): string {
   const { nowMs, aheadMs, sinceMs, untilMs } = report
-  if (aheadMs > 0) return `${spanText(aheadMs)}, found at ${timeText(sinceMs ?? nowMs)}; believed as it is from ${timeText(untilMs ?? nowMs)} on, or when it is set back or confirmed`
-  const found = foundMs(report)
-  return found > 0 ? `${spanText(found)}, as a gateway finds; it holds for all when none that was there before says otherwise` : 'no'
+  if (aheadMs > 0) return `${spanText(aheadMs)}, found at ${timeText(sinceMs ?? nowMs)}. It is trusted from ${timeText(untilMs ?? nowMs)} on, or when it is set back or confirmed`
+  const seenAheadMs = gatewayAheadMs(report)
+  return seenAheadMs > 0 ? `${spanText(seenAheadMs)}, says a gateway. It counts for all if no gateway that ran before disagrees` : 'no'
 }
 
 function behindText ({ nowMs, seenMs }: ClockReport): string[] {
   const behindMs = seenMs === null ? 0 : seenMs - nowMs
   return behindMs <= EARLIER_MS_MAX
     ? []
-    : [`behind             ${spanText(behindMs)}: no gateway that starts serves until the clock is set, or confirmed`]
+    : [`behind             ${spanText(behindMs)}: a gateway that starts does not serve until the clock is set or confirmed`]
 }
 
 function linesOf (report: ClockReport): string[] {
@@ -81,7 +81,7 @@ function linesOf (report: ClockReport): string[] {
     `store says         ${timeText(nowMs)}`,
     `ahead              ${aheadText(report)}`,
     ...behindText(report),
-    `last sign of life  ${seenMs === null ? 'none' : timeText(seenMs)}`,
+    `last heartbeat     ${seenMs === null ? 'none' : timeText(seenMs)}`,
     ...confirmed === null
       ? []
       : [`confirmed          ${counted(confirmations, 'time')}, last at ${timeText(confirmed.atMs)} by ${confirmed.who}: ${confirmed.why}`],

@@ -1,4 +1,4 @@
-/** What a command is, and the words that all of them share. */
+/** The shape of a command, and the options that commands share. */
 import { statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -9,7 +9,7 @@ import type { Environment } from '../config/read/interpolate.ts'
 import { didYouMean } from '../config/read/nearest.ts'
 import { StartError } from '../ports/errors.ts'
 
-/** Where a command writes and what it reads from; tests bring their own. */
+/** Output and environment of a command. Tests pass their own. */
 export interface Terminal {
   readonly env: Environment
   readonly out: (line: string) => void
@@ -28,7 +28,7 @@ export interface Options {
   readonly positionals: readonly string[]
 }
 
-/** @throws StartError (exit 2) for an option that there is not, or one without its value. */
+/** @throws StartError (exit 2) for an unknown option, a missing value, or too many arguments. */
 export function readOptions (args: readonly string[], options: ParseArgsOptionsConfig, positionalsMax = 0): Options {
   try {
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: positionalsMax > 0, strict: true })
@@ -46,7 +46,7 @@ export function readOptions (args: readonly string[], options: ParseArgsOptionsC
   }
 }
 
-/** `npm start --upstream URL`, without the `--` between them: npm takes the option for its own, and passes the URL on. */
+/** Detects `npm start --upstream URL` without `--` before the option. npm then removes the option and passes the URL alone. */
 function upstreamMeant (message: string, options: ParseArgsOptionsConfig): string {
   const [, url] = /^Unexpected argument '(https?:\/\/[^']*)'/.exec(message) ?? []
   return url === undefined || !Object.hasOwn(options, 'upstream')
@@ -54,30 +54,29 @@ function upstreamMeant (message: string, options: ParseArgsOptionsConfig): strin
     : `; did you mean --upstream ${url}? With npm: npm start -- --upstream ${url}`
 }
 
-/** @throws StartError (exit 2) for a subcommand that is missing, or that there is not. */
-export function sayWhat (name: string, names: readonly string[]): never {
-  const what = `Say what to do: ${names.join(', ').replace(/, (?=[^,]*$)/, names.length > 2 ? ', ' : ' or ')}.`
+/** @throws StartError (exit 2): the subcommand is missing (`name` is empty) or unknown. */
+export function refuseSubcommand (name: string, names: readonly string[]): never {
+  const what = `Name a subcommand: ${names.join(', ').replace(/, (?=[^,]*$)/, names.length > 2 ? ', ' : ' or ')}.`
   throw new StartError(name === '' ? what : `There is no ${JSON.stringify(name)} here${didYouMean(name, names) || '.'} ${what}`, 2)
 }
 
-/** One of a command's. */
 export interface Subcommand<Context> {
   readonly run: (context: Context) => Promise<number>
-  /** Options beside {@link CONFIG_OPTIONS}. */
-  readonly takes: readonly string[]
+  /** Names of its options, without those of {@link CONFIG_OPTIONS}. */
+  readonly options: readonly string[]
 }
 
-/** @throws StartError (exit 2) for an option that is another subcommand's: whoever gives it expects something of it. */
-export function onlyTaken ({ values }: Options, takes: readonly string[], name: string): void {
-  const stray = Object.keys(values).find((option) => !takes.includes(option) && !Object.hasOwn(CONFIG_OPTIONS, option))
-  if (stray !== undefined) throw new StartError(`--${stray} is not for ${name}.`, 2)
+/** @throws StartError (exit 2) for an option of another subcommand. Ignoring it would surprise the operator. */
+export function refuseOtherOptions ({ values }: Options, options: readonly string[], name: string): void {
+  const unexpected = Object.keys(values).find((option) => !options.includes(option) && !Object.hasOwn(CONFIG_OPTIONS, option))
+  if (unexpected !== undefined) throw new StartError(`--${unexpected} is not for ${name}.`, 2)
 }
 
-export const WIDER = 'a larger --limit or a narrower filter'
+export const LARGER_LIMIT = 'a larger --limit or a narrower filter'
 
-/** On the terminal's side channel: what is read by programs stays as it is. `by`: what shows the rest. */
-export function tellWhereCutOff ({ err }: Terminal, found: number, { limit }: { readonly limit: number }, by = WIDER): void {
-  if (found === limit) err(`As many as --limit says (${limit}); there may be more, for ${by}.`)
+/** Warns on stderr if the output may be cut off, so that stdout stays readable for programs. `by`: what shows the rest. */
+export function warnAtLimit ({ err }: Terminal, found: number, { limit }: { readonly limit: number }, by = LARGER_LIMIT): void {
+  if (found === limit) err(`The limit of ${limit} is reached. There may be more: use ${by}.`)
 }
 
 export function textOption ({ values }: Options, name: string): string | undefined {
@@ -85,7 +84,7 @@ export function textOption ({ values }: Options, name: string): string | undefin
   return typeof value === 'string' ? value : undefined
 }
 
-export function required (options: Options, name: string): string {
+export function requiredOption (options: Options, name: string): string {
   const value = textOption(options, name)
   if (value === undefined || value.trim() === '') throw new StartError(`--${name} is needed.`, 2)
   return value
@@ -93,17 +92,17 @@ export function required (options: Options, name: string): string {
 
 const AUDIT_TEXT_MAX = 512
 
-/** What an audit row says of whoever changes something. */
+/** Name and reason for an audit row. */
 export function whoAndWhy (options: Options): { readonly who: string, readonly why: string } {
-  const who = textOption(options, 'who') === undefined ? userInfo().username : required(options, 'who')
-  const why = required(options, 'why')
+  const who = textOption(options, 'who') === undefined ? userInfo().username : requiredOption(options, 'who')
+  const why = requiredOption(options, 'why')
   if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) {
     throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
   }
-  return { who, why }
+  return { who, why: why }
 }
 
-export function wholeNumber (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {
+export function integerOption (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {
   const text = textOption(options, name)
   if (text === undefined) return undefined
   const value = /^[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN
@@ -112,16 +111,16 @@ export function wholeNumber (options: Options, name: string, { min, max }: { min
 }
 
 /**
- * `--config`, which must be there, else ONCEWAY_CONFIG, which counts where it is there: an image names the place, and
- * who runs it may mount a file.
+ * The file of `--config`, else of ONCEWAY_CONFIG. The file of --config must exist. That of ONCEWAY_CONFIG need not, because an image sets
+ * the variable and the operator may mount a file there.
  */
 export function configFile (options: Options, env: Environment): string | undefined {
   const named = env.ONCEWAY_CONFIG
-  return textOption(options, 'config') ?? (named !== undefined && named !== '' && isThere(named) ? named : undefined)
+  return textOption(options, 'config') ?? (named !== undefined && named !== '' && exists(named) ? named : undefined)
 }
 
-/** What cannot be looked at may be there, and rules that somebody wrote are never passed over: reading it says why it cannot be had. */
-function isThere (file: string): boolean {
+/** A file that cannot be inspected counts as existing, so that its rules are never ignored. Reading it reports the error. */
+function exists (file: string): boolean {
   try {
     return statSync(file, { throwIfNoEntry: false }) !== undefined
   } catch {
@@ -129,7 +128,7 @@ function isThere (file: string): boolean {
   }
 }
 
-/** For commands that need the stores or the admin port and no upstream: the file's, or what the environment says. */
+/** The configuration for commands that need the stores or the admin port, but no upstream. */
 export function configFor (options: Options, env: Environment): Config {
   const file = configFile(options, env)
   const dataDir = textOption(options, 'data-dir')

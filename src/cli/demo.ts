@@ -1,4 +1,4 @@
-/** `onceway demo`: the gateway, a toy payments upstream and a client that retries, in one process, told line by line. */
+/** `onceway demo`: runs the gateway, a toy payments upstream and a retrying client in one process, and prints each step. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,14 +8,14 @@ import { startDemoUpstream } from '../demo/upstream.ts'
 import { readOptions } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 
-/** How long the toy upstream takes for the payment of which two copies arrive at once: long enough to see it in flight. */
+/** Delay of the payment that is sent twice at once. It must be in flight when the second copy arrives. */
 const SLOW_MS = 1_000
 
 export const demo: Command = {
   help: `usage: onceway demo
 
-Starts a gateway on a free port before a toy payments API that is not idempotent, and sends it what clients send when
-networks fail: a retry, two copies at once, a key used twice. Prints what happens, and how many payments were made.
+Starts a gateway in front of a toy payments API that is not idempotent. Sends it what clients send when networks fail:
+a retry, two copies at once, and a key with another request. Prints every answer and the number of payments made.
 
 example:
   onceway demo`,

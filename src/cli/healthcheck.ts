@@ -1,20 +1,20 @@
-/** `onceway healthcheck`: for containers without curl. Asks the admin port of a gateway on this machine. */
+/** `onceway healthcheck`: queries the admin port of a gateway, for containers without curl. */
 import { StartError } from '../ports/errors.ts'
 import { hostInUrl, reachable } from '../http/listen.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
-/** Docker's own default for a health check is 30 s; a gateway that needs more than this for a line of JSON is not well. */
+/** Docker's default timeout is 30 s. A gateway that needs longer than this for one line of JSON is not healthy. */
 const ANSWER_WITHIN_MS = 3_000
 
 export const healthcheck: Command = {
   help: `usage: onceway healthcheck [--live] [--config FILE] [--url URL]
 
-Asks the admin port of a running gateway. Exit 0: ready (or alive), 1: not.
+Queries the admin port of a running gateway. Exit 0: ready (or alive). Exit 1: not.
 
-  --live         ask whether it is alive instead of whether it is ready
+  --live         check /livez instead of /readyz
   --config FILE  the gateway's file, for the admin port (default: 127.0.0.1:8081, or ONCEWAY_ADMIN_HOST and _PORT)
-  --url URL      the admin port's address instead
+  --url URL      address of the admin port, instead of the file's
 
 examples:
   onceway healthcheck

@@ -1,4 +1,4 @@
-/** `onceway ids`: by which scheme the ids of records are made (core/record/schemes.ts), and the switch to the newest one. */
+/** `onceway ids`: shows the scheme of record ids (core/record/schemes.ts), and switches to the newest one. */
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/config.ts'
 import { LIVES_MS } from '../core/protocol/aspects.ts'
@@ -10,7 +10,7 @@ import { withPostgres } from '../store/postgres/open.ts'
 import { reportSchemesOf, switchSchemeOf } from '../store/postgres/scheme-switch.ts'
 import { reportSchemesIn, switchSchemeIn } from '../store/sqlite/schemes.ts'
 import { makeSecret, readSecret, secretFile } from '../store/sqlite/secret.ts'
-import { CONFIG_OPTIONS, configFor, onlyTaken, readOptions, sayWhat, whoAndWhy } from './command.ts'
+import { CONFIG_OPTIONS, configFor, refuseOtherOptions, readOptions, refuseSubcommand, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 import { secretsOf } from './open-stores.ts'
 import { timeText } from './record-text.ts'
@@ -29,20 +29,21 @@ export const ids: Command = {
   help: `usage: onceway ids [show] [--config FILE] [--data-dir DIR]
        onceway ids upgrade [--yes] [--secret-lost] [--without INSTANCE] [--who NAME] --why TEXT [--config FILE] [--data-dir DIR]
 
-By which scheme the ids of records are made: the version of the rules that say what makes two requests the same, and the
-secret that keys the ids. The database names the scheme, and every gateway follows it. \`upgrade\` switches to the newest rules and
-the file's secret, while gateways run: all of them must know both already (the newest release, the same secret; where it
-changes, the old one as previousSecret). What is there keeps its id, and is found by it until nothing of it is left; until then
-there is no further switch. The embedded store is upgraded while no gateway serves from it. Without --yes it says what it
-would do, and changes nothing.
+Shows the scheme of record ids, or switches to the newest one. A scheme is a version of the rules for what makes two requests
+the same, and the secret of the ids. The database names the scheme, and every gateway follows it.
+
+\`upgrade\` switches to the newest rules and the file's secret, while gateways run. All gateways must already have the newest
+release and the same secret. If the secret changes, they also need the old one as previousSecret. Existing records keep their
+ids and are still found. There is no further switch until none of them is left. If the store is the embedded one, stop its
+gateway first. Without --yes the command only shows what it would do.
 
   --yes                do it
-  --secret-lost        the secret of the scheme that claims now is lost (after a switch: that of the one before it): what is there can
-                       be found by nobody; a request that is the same as one of those is not executed, and its outcome is said to be unknown
-  --without INSTANCE   this gateway is gone for good, though it was there within the hour (more than one: once more)
-  --who NAME           who did it (default: the user of this system)
-  --why TEXT           why
-  --config FILE        the gateway's file                   --data-dir DIR   where its embedded store is
+  --secret-lost        the secret of the current scheme is lost (after a switch: of the previous scheme). Its records cannot be
+                       found any more. A retry of one of them is not executed, and gets an unknown outcome
+  --without INSTANCE   do not wait for this gateway: it is gone for good, though it was seen within the hour (repeatable)
+  --who NAME           name for the audit row (default: the user of this system)
+  --why TEXT           reason for the audit row
+  --config FILE        the gateway's file                   --data-dir DIR   directory of its embedded store
 
 examples:
   onceway ids --config onceway.yaml
@@ -54,8 +55,8 @@ examples:
 async function runIds (args: readonly string[], terminal: Terminal): Promise<number> {
   const options = readOptions(args, OPTIONS, 1)
   const [name = 'show'] = options.positionals
-  if (name !== 'show' && name !== 'upgrade') return sayWhat(name, ['show', 'upgrade'])
-  if (name === 'show') onlyTaken(options, [], 'ids show')
+  if (name !== 'show' && name !== 'upgrade') return refuseSubcommand(name, ['show', 'upgrade'])
+  if (name === 'show') refuseOtherOptions(options, [], 'ids show')
   const config = configFor(options, terminal.env)
   return name === 'upgrade' ? upgrade(config, options, terminal) : show(config, terminal)
 }
@@ -70,8 +71,8 @@ async function upgrade (config: Config, options: Options, terminal: Terminal): P
     without: listOf(options.values.without)
   }
   const { stores: { postgres }, dataDir } = config
-  const makes = postgres === null && secretsOf(config).length === 0 ? secretFile(dataDir) : null
-  return tell(await switchScheme(config, order), { ...order, makes }, terminal)
+  const newSecretFile = postgres === null && secretsOf(config).length === 0 ? secretFile(dataDir) : null
+  return printResult(await switchScheme(config, order), { ...order, newSecretFile }, terminal)
 }
 
 function listOf (value: unknown): string[] {
@@ -84,64 +85,70 @@ async function switchScheme (config: Config, order: Order): Promise<SwitchResult
   const { stores: { postgres }, dataDir } = config
   if (postgres === null) {
     const secrets = secretsOf(config)
-    // What is refused leaves no secret behind: looked at with one that is thrown away.
-    const looked = secrets.length > 0 ? secrets : [randomBytes(SECRET_BYTES_MIN)]
-    refuseToLose(reportSchemesIn(dataDir), looked, order)
-    const result = switchSchemeIn(dataDir, { ...order, name: newestSchemeName(looked), dryRun: true })
+    // A refused switch must not leave a secret behind, so the dry run uses one that is thrown away.
+    const candidates = secrets.length > 0 ? secrets : [randomBytes(SECRET_BYTES_MIN)]
+    refuseIfSecretMissing(reportSchemesIn(dataDir), candidates, order)
+    const result = switchSchemeIn(dataDir, { ...order, name: newestSchemeName(candidates), dryRun: true })
     if (order.dryRun || (result.kind !== 'switched' && result.kind !== 'lost')) return result
     return switchSchemeIn(dataDir, { ...order, name: newestSchemeName(secrets.length > 0 ? secrets : [makeSecret(dataDir)]) })
   }
   return withPostgres(postgres, async (client) => {
-    // What is refused, or only looked at, changes nothing: a gateway of this release has brought the schema up to date.
+    // A refused switch or a dry run must not migrate. A gateway of this release has done that already.
     await migrate(client, { schema: postgres.schema, mode: 'check' })
-    refuseToLose(await reportSchemesOf(client, postgres.schema), config.secrets, order)
+    refuseIfSecretMissing(await reportSchemesOf(client, postgres.schema), config.secrets, order)
     return switchSchemeOf(client, postgres.schema, { ...order, name: newestSchemeName(config.secrets) })
   })
 }
 
 /**
- * Whoever may claim by a new scheme needs the secret of the one before as well: without it every gateway would be blocked by the
- * switch, and there is no way back. And what can be found is not to be given up. @throws StartError
+ * Refuses a switch without the secret of the previous scheme, because it would block every gateway and cannot be undone. Refuses
+ * --secret-lost if this file or a gateway still has the secret. @throws StartError
  */
-function refuseToLose (
+function refuseIfSecretMissing (
   { schemes: [current, earlier], gateways }: SchemeReport,
   secrets: readonly Buffer[],
   { isLost, without = [] }: Order
 ): void {
-  const claims = current?.name === newestSchemeName(secrets)
-  const left = claims ? earlier : current
-  const isMissing = left?.name != null &&
-    left.endedMs === null &&
-    !left.isLost &&
-    keysOf({ number: left.number, name: left.name }, secrets).kind !== 'keys'
-  if (isLost && !isMissing && !(claims && left?.isLost === true)) {
-    throw new StartError(`No secret is missing here${left?.name == null ? '' : `: this file can make ids by the scheme ${left.name}`}. Leave --secret-lost out.`)
+  const isCurrent = current?.name === newestSchemeName(secrets)
+  const other = isCurrent ? earlier : current
+  const isMissing = other?.name != null &&
+    other.endedMs === null &&
+    !other.isLost &&
+    keysOf({ number: other.number, name: other.name }, secrets).kind !== 'keys'
+  if (isLost && !isMissing && !(isCurrent && other?.isLost === true)) {
+    throw new StartError(`No secret is missing here${other?.name == null ? '' : `: this file can make ids by the scheme ${other.name}`}. Omit --secret-lost.`)
   }
-  const knowing = gateways.find(({ instance, schemes }) =>
-    left?.name != null && schemes?.includes(left.name) === true && !without.includes(instance))
-  if (isLost && isMissing && knowing !== undefined) {
-    throw new StartError(`The secret of the scheme ${left.name} is not lost: the gateway ${knowing.instance} has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`)
+  const holder = gateways.find(({ instance, schemes }) =>
+    other?.name != null && schemes?.includes(other.name) === true && !without.includes(instance))
+  if (isLost && isMissing && holder !== undefined) {
+    throw new StartError(`The secret of the scheme ${other.name} is not lost: the gateway ${holder.instance} has it. Set secret or previousSecret to it. If that gateway is gone for good, name it with --without.`)
   }
-  if (!isLost && !claims && isMissing) {
-    throw new StartError(`Ids are made by the scheme ${left.name} now, with a secret that is missing here: set previousSecret to it, or where the embedded store made it itself, put its file secret back. Where nobody has it any more, say --secret-lost.`)
+  if (!isLost && !isCurrent && isMissing) {
+    throw new StartError(`The current scheme ${other.name} has a secret that is missing here. Set previousSecret to it. If the embedded store created it, restore the store's file \`secret\`. If it is lost, add --secret-lost.`)
   }
 }
 
-function tell (result: SwitchResult, { dryRun, isLost, makes }: Order & { readonly makes: string | null }, { out, err }: Terminal): number {
+function printResult (
+  result: SwitchResult,
+  { dryRun, isLost, newSecretFile }: Order & { readonly newSecretFile: string | null },
+  { out, err }: Terminal
+): number {
   switch (result.kind) {
     case 'same':
-      out(`Nothing to do: ids are made by this scheme already, the ${result.number}. here.`)
+      out(`Nothing to do: this is the current scheme already (number ${result.number}).`)
       return 0
     case 'earlier-left':
-      err(`onceway: refused, nothing changed. ${rowsText(result.rows)} of the scheme ${result.earlier} are left, and only two schemes can be looked for: wait until \`onceway ids\` says that nothing of it is left${result.untilMs === null ? '' : `, not before ${timeText(result.untilMs)}`}.`)
+      err(`onceway: refused, nothing changed. ${rowsText(result.rows)} of the scheme ${result.earlier} are left, and a gateway searches two schemes at most. Wait until \`onceway ids\` says that nothing of it is left${result.untilMs === null ? '' : `, not before ${timeText(result.untilMs)}`}.`)
       return 1
     case 'unable':
-      err(`onceway: refused, nothing changed. Not every gateway can make ids by this scheme: ${result.gateways.map(({ instance, silentMs }) => `${instance} (seen ${Math.round(silentMs / 1000)} s ago)`).join(', ')}. Give all of them this release and this secret first. One that is gone for good counts for ${LIVES_MS / 60_000} minutes, or until you name it with --without.`)
+      err(`onceway: refused, nothing changed. Not every gateway can make ids by this scheme: ${result.gateways.map(({ instance, silentMs }) => `${instance} (seen ${Math.round(silentMs / 1000)} s ago)`).join(', ')}. Give all of them this release and this secret first. A gateway that is gone counts for ${LIVES_MS / 60_000} minutes, unless you name it with --without.`)
       return 1
     case 'switched':
-      out(`Ids ${dryRun ? 'would be' : 'are'} made by the scheme ${dryRun && makes !== null ? `${NEWEST_RULES}, with a secret that is made in ${makes}` : result.to}${result.from === null ? '' : `, instead of ${result.from}`}.`)
-      if (result.from !== null) out(`${rowsText(result.rows)} ${dryRun ? 'would keep' : 'keep'} their ids. ${isLost ? LOST : 'They are found by them, until they end.'}`)
-      if (!dryRun && makes !== null) out(`Its secret has been made in ${makes}: keep a copy, and not beside the copies of the store.`)
+      out(`Ids ${dryRun ? 'would be' : 'are'} made by the scheme ${dryRun && newSecretFile !== null ? `${NEWEST_RULES}, with a secret that is made in ${newSecretFile}` : result.to}${result.from === null ? '' : `, instead of ${result.from}`}.`)
+      if (result.from !== null) out(`${rowsText(result.rows)} ${dryRun ? 'would keep' : 'keep'} their ids. ${isLost ? LOST : 'They are still found until they end.'}`)
+      if (!dryRun && newSecretFile !== null) {
+        out(`Its secret is in ${newSecretFile}. Keep a copy of it, but not beside the backups of the store.`)
+      }
       return done(dryRun, err)
     case 'lost':
       out(`The secret of the scheme ${result.earlier} ${dryRun ? 'would be' : 'is'} given up. ${rowsText(result.rows)} are left of it. ${LOST}`)
@@ -155,7 +162,7 @@ function done (dryRun: boolean, err: Terminal['err']): number {
   return 1
 }
 
-const LOST = 'Nobody can find them any more. Until they end, a request that is the same as one of those is not executed: its outcome is said to be unknown, and an operator resolves or deletes the record.'
+const LOST = 'They cannot be found any more. Until they end, a retry of one of them is not executed and gets an unknown outcome. An operator resolves or deletes its record.'
 
 function rowsText ({ records, messages, marks }: SchemeRows): string {
   return `${counted(records, 'record')}, ${counted(messages, 'message')} and ${counted(marks, 'mark')}`
@@ -181,7 +188,7 @@ function linesOf ({ schemes: [current, earlier], gateways }: SchemeReport, confi
   const own = postgres === null && readSecret(dataDir) !== null
   return [
     `ids are made by  ${current?.name ?? 'no scheme yet: the first gateway that serves chooses'}${current === undefined ? '' : sinceText(current)}`,
-    ...earlier === undefined ? [] : [`before           ${earlier.name ?? ''}: ${leftText(earlier)}`],
+    ...earlier === undefined ? [] : [`before           ${earlier.name ?? ''}: ${earlierText(earlier)}`],
     `this file makes  ${schemeNames(secretsOf(config)).join(', ')}${!own ? '' : ` (with ${secretFile(dataDir)})`}`,
     ...missingOf(current, secretsOf(config)),
     ...gateways.map(({ instance, seenMs, schemes }) =>
@@ -194,17 +201,17 @@ function missingOf (current: SchemeReport['schemes'][number] | undefined, secret
   if (found === null || found.kind === 'keys') return []
   return [
     found.kind === 'no-secret'
-      ? `                 not ${current?.name ?? ''}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)`
+      ? `                 not ${current?.name ?? ''}: its secret is missing here (secret, previousSecret, or the embedded store's file secret)`
       : `                 not ${current?.name ?? ''}: it is of a later release`
   ]
 }
 
 function sinceText ({ number, sinceMs, who, why }: SchemeReport['schemes'][number]): string {
-  return who === null ? '' : `, the ${number}. here, since ${timeText(sinceMs)} by ${who}: ${why}`
+  return who === null ? '' : ` (number ${number}), since ${timeText(sinceMs)} by ${who}: ${why}`
 }
 
-function leftText ({ isLost, endedMs, lookFromMs }: SchemeReport['schemes'][number]): string {
+function earlierText ({ isLost, endedMs, lookFromMs }: SchemeReport['schemes'][number]): string {
   const lost = isLost ? ' Its secret is lost.' : ''
   if (endedMs !== null) return `nothing of it is left since ${timeText(endedMs)}.${lost}`
-  return `looked for as well, ${lookFromMs === null ? 'until nothing of it is left' : `until nothing of it is left, not before ${timeText(lookFromMs)}`}.${lost}`
+  return `still searched, until nothing of it is left${lookFromMs === null ? '' : ` (not before ${timeText(lookFromMs)})`}.${lost}`
 }

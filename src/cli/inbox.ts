@@ -1,24 +1,24 @@
 /**
- * `onceway inbox`: what an operator may see of messages, and do to those that are not under way: deliver them again, or give
- * them up. One by its id, or all that a filter finds; every change leaves an audit row.
+ * `onceway inbox`: lists messages, retries or discards those that are not in flight. A change is for one id or for all that a filter
+ * finds. Every change leaves an audit row.
  */
 import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
 import type { Config } from '../config/config.ts'
-import { storeText } from '../config/compare/store-text.ts'
+import { storeText } from '../config/derived.ts'
 import { parseDuration } from '../config/read/units.ts'
 import { StartError } from '../ports/errors.ts'
 import type { InboxStore, MessageAudit, MessageFilter } from '../ports/inbox.ts'
-import { CONFIG_OPTIONS, required, tellWhereCutOff, textOption, WIDER, whoAndWhy, wholeNumber } from './command.ts'
+import { CONFIG_OPTIONS, requiredOption, warnAtLimit, textOption, LARGER_LIMIT, whoAndWhy, integerOption } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
 import type { CommandContext, OpenStores } from './open-stores.ts'
 import { readId } from './record-text.ts'
-import { runSubcommand, tellFound } from './subcommands.ts'
+import { runSubcommand, printRows } from './subcommands.ts'
 
 const LIST_DEFAULT = 50
-/** One transaction; the rest with the same words again. */
+/** Most messages that one transaction changes. The same command again changes the rest. */
 const BULK_DEFAULT = 1_000
 const LIMIT_MAX = 10_000
 
@@ -37,7 +37,7 @@ const OPTIONS = {
 
 type InboxContext = CommandContext<Pick<OpenStores, 'inbox' | 'records' | 'secrets'>>
 
-/** What may be done to messages that nobody is delivering. */
+/** A change of messages that are not being delivered. */
 interface Change {
   readonly name: 'retry' | 'discard'
   readonly done: string
@@ -46,18 +46,17 @@ interface Change {
 
 const RETRY: Change = { name: 'retry', done: 'waits again.', of: (inbox) => async (filter, audit) => inbox.retry(filter, audit) }
 const DISCARD: Change = { name: 'discard', done: 'is discarded.', of: (inbox) => async (filter, audit) => inbox.discard(filter, audit) }
-/** Of those that can be changed at all. */
+/** States in which a message can be changed. */
 const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
 
-/** What narrows down which messages are meant. */
 const FILTER = ['route', 'state', 'key', 'older-than', 'limit'] as const
 const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
 
 const SUBCOMMANDS: Readonly<Record<string, Subcommand<InboxContext>>> = {
-  list: { run: listMessages, takes: [...FILTER, 'json'] },
-  show: { run: showMessage, takes: ['json'] },
-  retry: { run: async (context) => changeMessages(context, RETRY), takes: CHANGE },
-  discard: { run: async (context) => changeMessages(context, DISCARD), takes: CHANGE }
+  list: { run: listMessages, options: [...FILTER, 'json'] },
+  show: { run: showMessage, options: ['json'] },
+  retry: { run: async (context) => changeMessages(context, RETRY), options: CHANGE },
+  discard: { run: async (context) => changeMessages(context, DISCARD), options: CHANGE }
 }
 
 const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
@@ -67,23 +66,23 @@ const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--old
        onceway inbox discard ID --why TEXT
        onceway inbox discard --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
 
-Looks into the inbox in the configured store, beside running gateways. retry and discard change messages that are waiting,
-held or dead, never one that is being delivered or was delivered, and leave an audit row for each: who, when, why.
+Reads the inbox of the configured store, while gateways run. retry and discard change waiting, held and dead messages only.
+Each change leaves an audit row: who, when, why.
 
-  list     the oldest messages first
-  show     everything known of one message and of its consumer's last answer (never a body, never a credential)
-  retry    delivered again at once, with all its attempts before it; of an ordered group in its turn
-  discard  never delivered; its group goes on
+  list     list messages, the oldest first
+  show     print all details of one message and of its consumer's last answer, without bodies and credentials
+  retry    deliver the message again at once, with its full number of attempts. In an ordered group it waits for its turn
+  discard  never deliver the message. Its group continues
 
-  --all            every message that the filter finds; --state is needed then
+  --all            change every message that the filter finds. Requires --state
   --route R        only messages of this route          --key K          only messages of this key
   --state S        waiting, delivering, delivered, held, dead or discarded
-  --older-than T   only messages accepted so long ago: 90s, 15m, 2h, 7d
-  --limit N        at most N messages, the oldest (default: ${LIST_DEFAULT}; with --all ${BULK_DEFAULT})
-  --json           a JSON object a line
-  --who NAME       who did it (default: the user of this system)
-  --why TEXT       why
-  --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
+  --older-than T   only messages accepted longer ago than this: 90s, 15m, 2h, 7d
+  --limit N        at most N messages, the oldest (default: ${LIST_DEFAULT}, with --all ${BULK_DEFAULT})
+  --json           one JSON object per line
+  --who NAME       name for the audit row (default: the user of this system)
+  --why TEXT       reason for the audit row
+  --config FILE    the gateway's file                   --data-dir DIR   directory of its embedded store
 
 examples:
   onceway inbox list --state dead
@@ -92,7 +91,7 @@ examples:
   onceway inbox retry --all --state dead --route hooks --why 'the consumer is mended'
   onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
 
-/** `open`: the stores that the configuration names. */
+/** `open`: opens the stores of the configuration. */
 export function inboxWith (open: (config: Config) => Promise<InboxContext['stores'] & Pick<OpenStores, 'close'>>): Command {
   return {
     help: HELP,
@@ -103,16 +102,16 @@ export function inboxWith (open: (config: Config) => Promise<InboxContext['store
 export const inbox: Command = inboxWith(openStores)
 
 async function listMessages (context: InboxContext): Promise<number> {
-  const where = storeText(context.config)
+  const store = storeText(context.config)
   const filter = await filterOf(context, LIST_DEFAULT)
   const found = await context.stores.inbox.list(filter)
-  const title = `Messages in ${where}, the oldest first:`
-  tellFound(context, found, filter, {
+  const title = `Messages in ${store}, the oldest first:`
+  printRows(context, found, filter, {
     title,
     headings: MESSAGE_HEADINGS,
     cells: messageCells,
     json: messageJson,
-    none: `No such messages in ${where}.`
+    none: `No such messages in ${store}.`
   })
   return 0
 }
@@ -131,9 +130,9 @@ async function changeMessages (context: InboxContext, change: Change): Promise<n
 
 async function changeOne (context: InboxContext, { name, done, of }: Change): Promise<number> {
   const { options, config, stores: { inbox }, terminal } = context
-  const stray = FILTER.find((option) => textOption(options, option) !== undefined)
-  if (stray !== undefined || options.positionals.length === 0) {
-    throw new StartError(`Say which message: its id, as \`inbox list\` prints it; or --all with a filter, to ${name} all that it finds.`, 2)
+  const unexpected = FILTER.find((option) => textOption(options, option) !== undefined)
+  if (unexpected !== undefined || options.positionals.length === 0) {
+    throw new StartError(`Name one message by its id, as \`inbox list\` prints it, or ${name} all that a filter finds with --all.`, 2)
   }
   const audit = whoAndWhy(options)
   const before = await find(context)
@@ -148,13 +147,13 @@ async function changeOne (context: InboxContext, { name, done, of }: Change): Pr
   return 0
 }
 
-/** Which state is said: what waits anyway, what may have been done, and what was given up are three different things to change. */
+/** Requires --state: a message that waits, one that may have been executed, and a dead one are different things to change. */
 async function changeAll (context: InboxContext, { name, done, of }: Change): Promise<number> {
   const { options, stores: { inbox }, terminal } = context
-  if (options.positionals.length > 0) throw new StartError('Say one message, or --all with a filter.', 2)
-  const state = readMessageState(required(options, 'state'))
+  if (options.positionals.length > 0) throw new StartError('Name one message, or --all with a filter.', 2)
+  const state = readMessageState(requiredOption(options, 'state'))
   if (!OPEN_STATES.includes(state)) {
-    throw new StartError(`--state is one of ${OPEN_STATES.join(', ')} with --all: nothing else can be changed.`, 2)
+    throw new StartError(`With --all, --state must be one of ${OPEN_STATES.join(', ')}. Other messages cannot be changed.`, 2)
   }
   const filter = await filterOf(context, BULK_DEFAULT)
   const changed = await of(inbox)(filter, whoAndWhy(options))
@@ -162,7 +161,7 @@ async function changeAll (context: InboxContext, { name, done, of }: Change): Pr
     terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`)
   })
   if (changed.length === 0) terminal.err(`No such messages in ${storeText(context.config)}.`)
-  tellWhereCutOff(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? WIDER : 'the same command')
+  warnAtLimit(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command')
   return 0
 }
 
@@ -178,19 +177,19 @@ async function filterOf ({ options, stores, terminal }: InboxContext, limit: num
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readMessageState(state) }),
     ...(older !== undefined && { olderMs: readAge(older) }),
-    limit: wholeNumber(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? limit
+    limit: integerOption(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? limit
   }
 }
 
 function readAge (text: string): number {
   const ms = parseDuration(text)
-  if (ms === null || ms === 0) throw new StartError('--older-than is a duration: 15m, 2h, 7d.', 2)
+  if (ms === null || ms === 0) throw new StartError('--older-than must be a duration: 15m, 2h, 7d.', 2)
   return ms
 }
 
 async function find ({ options, config, stores: { inbox } }: InboxContext): Promise<MessageDetail> {
   const [text] = options.positionals
-  if (text === undefined) throw new StartError('Say which message: its id, as `inbox list` prints it.', 2)
+  if (text === undefined) throw new StartError('Name the message by its id, as `inbox list` prints it.', 2)
   const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })
   if (message === undefined) throw new StartError(`There is no message ${text} in ${storeText(config)}.`)
   return message

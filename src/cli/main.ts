@@ -1,12 +1,12 @@
-/** The command line of a process of its own. */
+/** Runs the command line in this process: streams, exit code, and an exit that leaks cannot delay. */
 import { run } from './run.ts'
 
-/** After a command nothing should hold the process. What does is a leak, and must not hold up a roll-out. */
+/** After a command nothing should keep the process alive. A leak must not delay a roll-out. */
 const LEAK_GRACE_MS = 2_000
-/** Nobody reads any more: `onceway records list | head -1`, a terminal that was closed. */
-const UNREAD: ReadonlySet<string | undefined> = new Set(['EPIPE', 'EIO', 'ECONNRESET'])
+/** Errors of a stream whose reader is gone: `onceway records list | head -1`, a closed terminal. */
+const READER_GONE: ReadonlySet<string | undefined> = new Set(['EPIPE', 'EIO', 'ECONNRESET'])
 
-const unread = new Set<NodeJS.WriteStream>()
+const closedStreams = new Set<NodeJS.WriteStream>()
 
 export async function main (): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => { writeFailed(stream, error) })
@@ -19,14 +19,14 @@ export async function main (): Promise<void> {
 }
 
 function write (stream: NodeJS.WriteStream, line: string): void {
-  if (!unread.has(stream)) stream.write(`${line}\n`)
+  if (!closedStreams.has(stream)) stream.write(`${line}\n`)
 }
 
-/** The command goes on in silence, to its own exit code: it may be in the middle of a change. */
+/** The command continues without output, because it may be in the middle of a change. It ends with its own exit code. */
 function writeFailed (stream: NodeJS.WriteStream, { code }: NodeJS.ErrnoException): void {
-  if (unread.has(stream)) return
-  unread.add(stream)
-  if (UNREAD.has(code)) return
+  if (closedStreams.has(stream)) return
+  closedStreams.add(stream)
+  if (READER_GONE.has(code)) return
   process.stderr.write(`onceway: the output could not be written (${code ?? 'unknown error'}).\n`)
   process.on('exit', (exitCode) => { process.exitCode = exitCode === 0 ? 1 : exitCode })
 }

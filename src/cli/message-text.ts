@@ -1,4 +1,4 @@
-/** Messages as an operator reads and names them. Never a body, never a credential, never a key that the route did not ask to keep. */
+/** Messages as text for operators. Never a body or a credential. Never a key, unless the route keeps its text (`key.store`). */
 import { maskHeader } from '../config/read/mask.ts'
 import { pairs } from '../core/headers/lines.ts'
 import { MESSAGE_STATES } from '../core/inbox/message.ts'
@@ -8,13 +8,13 @@ import { textOrNull, timeText } from './record-text.ts'
 
 export function readMessageState (text: string): MessageState {
   const state = MESSAGE_STATES.find((known) => known === text)
-  if (state === undefined) throw new StartError(`--state is one of ${MESSAGE_STATES.join(', ')}.`, 2)
+  if (state === undefined) throw new StartError(`--state must be one of ${MESSAGE_STATES.join(', ')}.`, 2)
   return state
 }
 
 export const MESSAGE_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'RECEIVED', 'ROUTE', 'REQUEST', 'LAST RESULT'] as const
 
-/** One line a message. */
+/** The cells of one table row. */
 export function messageCells ({ id, state, attempt, receivedAtMs, about, error, status }: MessageDetail): string[] {
   return [
     id.toString('base64url'),
@@ -27,7 +27,7 @@ export function messageCells ({ id, state, attempt, receivedAtMs, about, error, 
   ]
 }
 
-/** Everything that is known of one message, a member a line, in the order in which one asks. */
+/** All details of one message, one per line. */
 export function messageLines (message: MessageDetail, store: string): string[] {
   const { about, answer } = message
   const members: Array<[name: string, value: string | number | null]> = [
@@ -57,7 +57,7 @@ export function messageLines (message: MessageDetail, store: string): string[] {
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(15)}${value}`])
 }
 
-/** For programs: the same. */
+/** The same details as one line of JSON, for programs. */
 export function messageJson (message: MessageDetail): string {
   const { about, answer, fingerprint } = message
   return JSON.stringify({
@@ -85,12 +85,12 @@ export function messageJson (message: MessageDetail): string {
   })
 }
 
-/** What stands there, when something was refused. */
+/** The state of a message, in one clause. */
 export function stateText ({ state, attempt, error }: MessageDetail): string {
   return `state ${state}, attempt ${attempt}${error === null ? '' : `, ${error}`}`
 }
 
-/** As the terminal may have them: a consumer may put anything into a value. */
+/** Headers of the consumer's answer. Secrets are masked, and control characters replaced, because a consumer may send anything. */
 function shown ({ answer }: MessageDetail): Array<[name: string, value: string]> {
   return answer === null
     ? []

@@ -1,4 +1,4 @@
-/** `onceway migrate`: prepares the configured database for this version, and says what it did. */
+/** `onceway migrate`: applies missing migrations to the configured database. */
 import { migratePostgres } from '../store/postgres/open.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
 import { CONFIG_OPTIONS, configFor, readOptions } from './command.ts'
@@ -7,8 +7,8 @@ import type { Command, Terminal } from './command.ts'
 export const migrate: Command = {
   help: `usage: onceway migrate [--config FILE] [--data-dir DIR]
 
-Applies the migrations that the configured database does not have yet. Running gateways go on serving: every migration
-leaves a database that the release before can use. For deployments with \`migrate: check\`.
+Applies missing migrations to the configured database. Running gateways continue to serve: after every migration, the previous
+release can still use the database. For deployments with \`migrate: check\`.
 
 examples:
   DATABASE_URL=postgres://owner@db/app onceway migrate
@@ -19,7 +19,7 @@ examples:
 async function runMigrate (args: readonly string[], { env, out }: Terminal): Promise<number> {
   const { stores: { postgres }, dataDir } = configFor(readOptions(args, CONFIG_OPTIONS), env)
   if (postgres === null) {
-    // Opening it as a gateway does is what migrates it; beside a running gateway there is nothing to do.
+    // Opening the embedded store migrates it. If a gateway is running, it has done that already.
     const store = await openSqlite({ dataDir, exclusive: true })
     await store.close()
     out(`The embedded store under ${dataDir} is up to date.`)

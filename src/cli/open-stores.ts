@@ -1,4 +1,4 @@
-/** The configured stores, for a command that works beside running gateways: it claims nothing and locks nobody out. */
+/** Opens the configured stores for a command that runs beside gateways. It claims nothing and blocks no gateway. */
 import type { Config } from '../config/config.ts'
 import type { ClockReport } from '../core/protocol/arbiter-time.ts'
 import type { InboxStore } from '../ports/inbox.ts'
@@ -20,12 +20,11 @@ export interface OpenStores {
   readonly inbox: InboxStore
   readonly locks: LockStore
   readonly secrets: () => readonly Buffer[]
-  /** How far the gateways have found the store's clock ahead; 0: its time is believed. */
+  /** How far ahead the gateways have found the store's clock. 0: they trust it. */
   readonly aheadMs: number
   readonly close: () => Promise<void>
 }
 
-/** What a subcommand works with. */
 export interface CommandContext<Stores = OpenStores> {
   readonly options: Options
   readonly config: Config
@@ -33,16 +32,16 @@ export interface CommandContext<Stores = OpenStores> {
   readonly terminal: Terminal
 }
 
-/** A command says itself what went wrong, and counts nothing. */
+/** A command reports its errors itself, and has no metrics. */
 const SILENT: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: () => {} }
 
-/** @throws StartError or StoreUnavailable, when a store cannot be opened. */
+/** @throws StartError or StoreUnavailable if a store cannot be opened. */
 export async function openStores (config: Config): Promise<OpenStores> {
   const clock = await readClock(config)
   const records = await openRecords(config, believed(clock))
   const { redis } = config.stores
-  // As in the gateway: the embedded store is one process's, which has its own memory for that.
+  // As in the gateway: Redis is used with Postgres only.
   const locks = redis === null || config.stores.postgres === null
     ? NO_LOCKS
     : new RedisLocks({ ...redis, installation: records.installation, log: SILENT, meter: UNCOUNTED })
@@ -56,13 +55,13 @@ export async function openStores (config: Config): Promise<OpenStores> {
   }
 }
 
-/** What ids may be keyed with, as a gateway of this configuration has it: the embedded store's own too. @throws StartError */
+/** The secrets of ids that a gateway of this configuration has, that of the embedded store included. @throws StartError */
 export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): readonly Buffer[] {
   const own = postgres === null ? readSecret(dataDir) : null
   return own === null ? secrets : [...secrets, own]
 }
 
-/** With `migrate: check`: a command that looks at records must not change the database under running gateways. */
+/** Opens Postgres with `migrate: check`: a command that reads records must not migrate under running gateways. */
 async function openRecords (
   { stores: { postgres }, dataDir }: Config,
   believedMs: () => number | null
@@ -71,10 +70,7 @@ async function openRecords (
   return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
 }
 
-/**
- * A command has no clock of its own to hold against the store's: it believes what the gateways have found, for the
- * moment that it lasts.
- */
+/** A command does not compare clocks itself. It takes over what the gateways have found, for its short life. */
 function believed ({ nowMs, aheadMs }: ClockReport): () => number | null {
   return () => aheadMs > 0 ? nowMs - aheadMs : null
 }

@@ -1,15 +1,15 @@
-/** `onceway records audit`: who changed a record by hand, when, and why. */
+/** `onceway records audit`: lists who changed a record by hand, when, and why. */
 import type { AuditRow } from '../core/record/audit.ts'
 import type { Config } from '../config/config.ts'
-import { storeText } from '../config/compare/store-text.ts'
+import { storeText } from '../config/derived.ts'
 import { readAuditOf } from '../store/postgres/audit.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { withPostgres } from '../store/postgres/open.ts'
 import { readAuditIn } from '../store/sqlite/audit.ts'
-import { wholeNumber } from './command.ts'
+import { integerOption } from './command.ts'
 import type { CommandContext } from './open-stores.ts'
 import { ownerText, readId, timeText } from './record-text.ts'
-import { tellFound } from './subcommands.ts'
+import { printRows } from './subcommands.ts'
 
 // eslint-disable-next-line no-control-regex -- these are what is replaced: --who and --why are any text
 const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g
@@ -18,19 +18,19 @@ const HEADINGS = ['AT', 'ACTION', 'RECORD', 'ROUTE', 'STATE', 'ATTEMPT', 'WHO', 
 
 export async function showAudit (context: CommandContext, limits: { readonly standard: number, readonly max: number }): Promise<number> {
   const { options, config } = context
-  const where = storeText(config)
+  const store = storeText(config)
   const [text] = options.positionals
   const filter = {
     ...(text !== undefined && { id: readId(text) }),
-    limit: wholeNumber(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard
+    limit: integerOption(options, 'limit', { min: 1, max: limits.max }) ?? limits.standard
   }
   const found = await readAudit(config, filter)
-  tellFound(context, found, filter, {
-    title: `Changes by hand in ${where}, the newest first:`,
+  printRows(context, found, filter, {
+    title: `Changes by hand in ${store}, the newest first:`,
     headings: HEADINGS,
     cells: cellsOf,
     json: auditJson,
-    none: `No changes by hand${text === undefined ? '' : ' of this record'} in ${where}.`
+    none: `No changes by hand${text === undefined ? '' : ' of this record'} in ${store}.`
   })
   return 0
 }

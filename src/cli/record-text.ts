@@ -1,31 +1,31 @@
-/** Records as an operator reads and names them. Never a body, never a key that the route did not ask to keep. */
+/** Records as text for operators. Never a body. Never a key, unless the route keeps its text (`key.store`). */
 import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record/record.ts'
 import type { ProbeDetail, RecordDetail, RecordState, Row } from '../core/record/record.ts'
 import { StartError } from '../ports/errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
 
-/** A record's id, which is its message's too: as `Onceway-Key` and the lists show it (base64url), or in hex. */
+/** The id of a record or of its message: as `Onceway-Key` and the lists show it (base64url), or in hex. */
 export function readId (text: string, what = 'record'): Buffer {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex')
   const bytes = BASE64URL_ID.test(text) ? Buffer.from(text, 'base64url') : null
-  if (bytes?.length !== ID_BYTES) throw new StartError(`A ${what}'s id has 43 characters (base64url) or 64 (hex).`, 2)
+  if (bytes?.length !== ID_BYTES) throw new StartError(`The id of a ${what} has 43 characters (base64url) or 64 (hex).`, 2)
   return bytes
 }
 
 export function readOwner (text: string): Buffer {
   const bytes = /^[0-9a-fA-F]+$/.test(text) ? Buffer.from(text, 'hex') : null
-  if (bytes?.length !== OWNER_BYTES) throw new StartError('--owner has 32 hex digits, as `records show` prints them.', 2)
+  if (bytes?.length !== OWNER_BYTES) throw new StartError('--owner must have 32 hex digits, as `records show` prints them.', 2)
   return bytes
 }
 
 export function readState (text: string): RecordState {
   const state = RECORD_STATES.find((known) => known === text)
-  if (state === undefined) throw new StartError(`--state is one of ${RECORD_STATES.join(', ')}.`, 2)
+  if (state === undefined) throw new StartError(`--state must be one of ${RECORD_STATES.join(', ')}.`, 2)
   return state
 }
 
-/** An id may start with a dash, which an option parser would take for an option: in hex it cannot. */
+/** An id in base64url may start with a dash, and the parser would read it as an option. In hex it never does. */
 export function idsAsHex (args: readonly string[]): string[] {
   return args.map((arg) => arg.startsWith('-') && BASE64URL_ID.test(arg) ? Buffer.from(arg, 'base64url').toString('hex') : arg)
 }
@@ -36,7 +36,7 @@ export function ownerText (owner: Buffer): string {
 
 export const RECORD_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'CLAIMED', 'ROUTE', 'REQUEST', 'UNKNOWN BECAUSE'] as const
 
-/** One line a record. */
+/** The cells of one table row. */
 export function recordCells ({ id, state, attempt, claimedAtMs, about, reason }: RecordDetail): string[] {
   return [
     id.toString('base64url'),
@@ -49,7 +49,7 @@ export function recordCells ({ id, state, attempt, claimedAtMs, about, reason }:
   ]
 }
 
-/** Everything that is known of one record, a member a line, in the order in which one asks. */
+/** All details of one record, one per line. */
 export function recordLines (record: RecordDetail, store: string): string[] {
   const { about, reason } = record
   const members: Array<[name: string, value: string | number | null]> = [
@@ -77,7 +77,7 @@ export function recordLines (record: RecordDetail, store: string): string[] {
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(17)}${value}`])
 }
 
-/** For programs: the same, without the body. */
+/** The same details as one line of JSON, for programs. */
 export function recordJson (record: RecordDetail): string {
   const { about, fingerprint, reason } = record
   return JSON.stringify({
@@ -107,7 +107,7 @@ export function recordJson (record: RecordDetail): string {
   })
 }
 
-/** What stands there, when something was refused or done. */
+/** The state of a record, in one clause. */
 export function rowText (row: Row): string {
   return `state ${row.state}, owner ${ownerText(row.owner)}, attempt ${row.attempt}`
 }

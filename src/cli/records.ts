@@ -1,12 +1,12 @@
 /**
- * `onceway records`: what an operator may see and do. Every change is a compare-and-set on the owner and attempt that
- * the operator was shown, and leaves an audit row; what the protocol refuses, the command refuses, and says what stands there.
+ * `onceway records`: lists records, and lets an operator change one. Every change is a compare-and-set on the owner and attempt that
+ * `show` printed, and leaves an audit row. If the protocol refuses a change, the command prints the record's current state.
  */
 import type { RecordDetail } from '../core/record/record.ts'
-import { storeText } from '../config/compare/store-text.ts'
+import { storeText } from '../config/derived.ts'
 import { StartError } from '../ports/errors.ts'
 import type { RecordFilter } from '../ports/records.ts'
-import { CONFIG_OPTIONS, textOption, wholeNumber } from './command.ts'
+import { CONFIG_OPTIONS, textOption, integerOption } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import { openStores } from './open-stores.ts'
@@ -14,10 +14,10 @@ import type { CommandContext } from './open-stores.ts'
 import { showAudit } from './record-audit.ts'
 import { deleteRecord, releaseRecord, resolveRecord } from './record-changes.ts'
 import { readId, readState, recordCells, recordJson, recordLines, RECORD_HEADINGS } from './record-text.ts'
-import { runSubcommand, tellFound } from './subcommands.ts'
+import { runSubcommand, printRows } from './subcommands.ts'
 
 const LIMIT_DEFAULT = 50
-/** A terminal is no export: more than this is asked for with a narrower filter. */
+/** The command is not for exports. Use a narrower filter for more. */
 const LIMIT_MAX = 10_000
 
 const OPTIONS = {
@@ -41,15 +41,15 @@ const OPTIONS = {
 const CHANGE = ['owner', 'attempt', 'who', 'why']
 
 const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
-  list: { run: listRecords, takes: ['key', 'route', 'state', 'limit', 'json'] },
-  show: { run: showRecord, takes: ['json'] },
+  list: { run: listRecords, options: ['key', 'route', 'state', 'limit', 'json'] },
+  show: { run: showRecord, options: ['json'] },
   resolve: {
     run: async (context) => resolveRecord(context, await find(context)),
-    takes: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention']
+    options: [...CHANGE, 'status', 'header', 'body-file', 'consumed', 'retention']
   },
-  release: { run: async (context) => releaseRecord(context, await find(context)), takes: [...CHANGE, 'retention'] },
-  audit: { run: async (context) => showAudit(context, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), takes: ['limit', 'json'] },
-  delete: { run: async (context) => deleteRecord(context, await find(context)), takes: CHANGE }
+  release: { run: async (context) => releaseRecord(context, await find(context)), options: [...CHANGE, 'retention'] },
+  audit: { run: async (context) => showAudit(context, { standard: LIMIT_DEFAULT, max: LIMIT_MAX }), options: ['limit', 'json'] },
+  delete: { run: async (context) => deleteRecord(context, await find(context)), options: CHANGE }
 }
 
 export const records: Command = {
@@ -61,23 +61,23 @@ export const records: Command = {
        onceway records delete ID --owner O --attempt N --why TEXT
        onceway records audit [ID] [--limit N] [--json]
 
-Looks into the configured stores, beside running gateways. resolve, release and delete change a record only if it still
-has the owner and attempt that show printed, and leave an audit row: who, when, why.
+Reads the configured stores, while gateways run. resolve, release and delete change a record only if it still has the owner
+and attempt that show printed. Each change leaves an audit row: who, when, why.
 
-  list     the newest records first
-  show     everything known of one record (never its body)
-  resolve  the outcome of an indeterminate record is known after all: retries get this answer (--consumed: only its status)
-  release  an indeterminate record was not processed: its key may run again. Refused until the first sending is certainly over
-  delete   a settled record ends two leases from now, and its key may run again; the command waits one lease to clear Redis
-  audit    who resolved, released or deleted which record, when and why: the newest first, of one record or of all
+  list     list records, the newest first
+  show     print all details of one record, without its body
+  resolve  the request of an indeterminate record was executed: retries get this answer (--consumed: only its status)
+  release  the request of an indeterminate record was not executed: its key can run again. Refused until the first sending is over
+  delete   a settled record ends two leases from now. Then its key can run again. The command waits one lease to clear Redis
+  audit    list who resolved, released or deleted records, the newest first, for one record or all
 
   --key K          only records of this key             --route R        only records of this route
   --state S        claimed, completed, consumed, released or indeterminate
-  --limit N        at most N rows (default: ${LIMIT_DEFAULT})     --json           a JSON object a line
+  --limit N        at most N rows (default: ${LIMIT_DEFAULT})     --json           one JSON object per line
   --retention T    how long a resolved or released record is kept (default: the route's, else 24h)
-  --who NAME       who did it (default: the user of this system)
-  --why TEXT       why
-  --config FILE    the gateway's file                   --data-dir DIR   where its embedded store is
+  --who NAME       name for the audit row (default: the user of this system)
+  --why TEXT       reason for the audit row
+  --config FILE    the gateway's file                   --data-dir DIR   directory of its embedded store
 
 examples:
   onceway records list --state indeterminate
@@ -89,16 +89,16 @@ examples:
 }
 
 async function listRecords (context: CommandContext): Promise<number> {
-  const where = storeText(context.config)
+  const store = storeText(context.config)
   const filter = await filterOf(context)
   const found = await context.stores.records.list(filter)
-  const title = `Records in ${where}, the newest first:`
-  tellFound(context, found, filter, {
+  const title = `Records in ${store}, the newest first:`
+  printRows(context, found, filter, {
     title,
     headings: RECORD_HEADINGS,
     cells: recordCells,
     json: recordJson,
-    none: `No such records in ${where}.`
+    none: `No such records in ${store}.`
   })
   return 0
 }
@@ -109,7 +109,7 @@ async function filterOf ({ options, stores, terminal }: CommandContext): Promise
     ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readState(state) }),
-    limit: wholeNumber(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT
+    limit: integerOption(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? LIMIT_DEFAULT
   }
 }
 
@@ -123,7 +123,7 @@ async function showRecord (context: CommandContext): Promise<number> {
 
 async function find ({ options, stores, config }: CommandContext): Promise<RecordDetail> {
   const [text] = options.positionals
-  if (text === undefined) throw new StartError('Say which record: its id, as `records list` prints it.', 2)
+  if (text === undefined) throw new StartError('Name the record by its id, as `records list` prints it.', 2)
   const [record] = await stores.records.list({ id: readId(text), limit: 1 })
   if (record === undefined) throw new StartError(`There is no record ${text} in ${storeText(config)}.`)
   return record

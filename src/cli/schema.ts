@@ -1,4 +1,4 @@
-/** `onceway schema`: the JSON Schema of this version's configuration, wherever it is installed. */
+/** `onceway schema`: prints the JSON Schema of this version's configuration. */
 import { schemaText } from '../config/reference.ts'
 import { readOptions } from './command.ts'
 import type { Command } from './command.ts'
@@ -6,7 +6,7 @@ import type { Command } from './command.ts'
 export const schema: Command = {
   help: `usage: onceway schema
 
-Prints the JSON Schema of the configuration file, for editors and CI. It is the one of this version.
+Prints the JSON Schema of this version's configuration file, for editors and CI.
 
 example:
   onceway schema > onceway.schema.json     # then, on the first line of onceway.yaml:

@@ -1,4 +1,4 @@
-/** `onceway serve`: from the flags to a configuration, from signals to an end. What runs is app.ts's, or workers/' if there are several. */
+/** `onceway serve`: reads flags and signals. The gateway is process/app.ts, with several workers process/cluster/primary.ts. */
 import { availableParallelism } from 'node:os'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Flags } from '../config/load.ts'
@@ -6,30 +6,30 @@ import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/read/interpolate.ts'
 import { WORKERS_MAX } from '../config/schema.ts'
 import { StartError } from '../ports/errors.ts'
-import { configFile, readOptions, textOption, wholeNumber } from './command.ts'
+import { configFile, readOptions, textOption, integerOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 import { Signals } from './signals.ts'
 import { startWhenFree } from './start-when-free.ts'
-import { tellWaiting } from './tell-waiting.ts'
-import { startToy, tryLines } from './toy.ts'
+import { reportShutdown } from './shutdown-progress.ts'
+import { startToy, exampleLines } from './toy.ts'
 
 export const serve: Command = {
   help: `usage: onceway serve [--upstream URL] [--host ADDRESS] [--port N] [--admin-port N] [--data-dir DIR] [--workers N] [--config FILE]
 
-Runs the gateway until SIGTERM or SIGINT; then it drains and exits 0. A second signal ends it at once. SIGHUP reads the
-file again and takes it, if it is right (docs/guides/reload.md).
+Runs the gateway until SIGTERM or SIGINT. Then it drains and exits 0. A second signal ends it at once. SIGHUP reloads the
+file if it is valid (docs/guides/reload.md).
 
-  --upstream URL   guard this server: every POST and PATCH that carries an Idempotency-Key (with --config: in the place of
-                   the file's one upstream). Without --upstream and --config: a toy payments upstream, to try it out
-  --host ADDRESS   address to listen on (default: 127.0.0.1; with --config: the file's, else every address)
+  --upstream URL   guard every POST and PATCH with an Idempotency-Key to this server. With --config it replaces the file's only
+                   upstream. Without --upstream and --config the gateway starts a toy payments upstream
+  --host ADDRESS   address to listen on (default: 127.0.0.1, with --config the file's, else every address)
   --port N         port to listen on (default: 8080)
   --admin-port N   port of /livez, /readyz and /metrics (default: 8081)
-  --data-dir DIR   where the embedded store keeps its file (default: ./.onceway; of the toy: a directory that goes with it)
-  --workers N      processes that serve, with Postgres only; auto: one for each processor (default: 1)
+  --data-dir DIR   directory of the embedded store (default: ./.onceway, for the toy a temporary directory)
+  --workers N      number of worker processes, with Postgres only. auto: one per processor (default: 1)
   --config FILE    configuration (see docs/reference/configuration.md)
 
-UPSTREAM (or ONCEWAY_UPSTREAM) is --upstream, and ONCEWAY_CONFIG is --config, if the file is there. DATABASE_URL and
-REDIS_URL (or ONCEWAY_DATABASE_URL, ONCEWAY_REDIS_URL) make it run on Postgres and Redis.
+UPSTREAM or ONCEWAY_UPSTREAM sets --upstream. ONCEWAY_CONFIG sets --config, if the file exists. DATABASE_URL and REDIS_URL (or
+ONCEWAY_DATABASE_URL and ONCEWAY_REDIS_URL) select Postgres and Redis.
 
 examples:
   onceway serve
@@ -49,9 +49,9 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     workers: { type: 'string' }
   })
   const target = targetOf(options, terminal)
-  // Before anything starts: a signal while starting is a wish to stop too.
+  // Before anything starts, so that a signal during the start stops the gateway too.
   const signals = new Signals(terminal)
-  // Everything with its drivers takes a while to load, and a signal may come meanwhile.
+  // Loaded after the signal handlers are set: the modules with their drivers take a while.
   const { instanceName, longestDrainMs, startApp } = await import('../process/app.ts')
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
@@ -61,7 +61,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     const { file } = config
     const reload = file === null ? null : () => configOf(options, terminal.env, target ?? {})
     const listening = (url: string): void => {
-      if (toy !== null) [...toy.remarks.map((remark) => `toy       ${remark}`), ...tryLines(url)].forEach(terminal.out)
+      if (toy !== null) [...toy.notes.map((remark) => `toy       ${remark}`), ...exampleLines(url)].forEach(terminal.out)
     }
     const size = workersOf(config)
     if (size === 1) {
@@ -72,9 +72,9 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
       if (app === null) return 0
       signals.onHangup(() => { app.reload(reload) })
       listening(app.url)
-      const telling = tellWaiting(await signals.first, () => app.stopping(), terminal)
+      const shutdown = reportShutdown(await signals.first, () => app.stopping(), terminal)
       await app.stop()
-      telling.over()
+      shutdown.done()
       return 0
     }
     const { startPrimary } = await import('../process/cluster/primary.ts')
@@ -83,9 +83,9 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     signals.onSecond(primary.kill)
     void primary.complete.then(listening)
     const end = await Promise.race([signals.first, primary.gaveUp])
-    const telling = tellWaiting(end instanceof Error ? null : end, primary.stopping, terminal)
+    const shutdown = reportShutdown(end instanceof Error ? null : end, primary.stopping, terminal)
     const code = await primary.stop()
-    telling.over()
+    shutdown.done()
     if (end instanceof Error) throw end
     return code
   } finally {
@@ -93,7 +93,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   }
 }
 
-/** How many processes serve. The embedded store belongs to one. */
+/** Number of worker processes. The embedded store allows one. */
 function workersOf ({ workers, stores }: Config): number {
   if (workers !== 'auto') return workers
   return stores.postgres === null ? 1 : availableParallelism()
@@ -101,7 +101,10 @@ function workersOf ({ workers, stores }: Config): number {
 
 interface Target { readonly file?: string, readonly upstreamUrl?: string, readonly upstreamFrom?: string }
 
-/** What flags and environment name; null: nothing, so the toy. A name that other programs read too yields to a file. @throws StartError */
+/**
+ * The file and upstream of flags and environment. null: none, so the toy runs. A file wins over UPSTREAM, because other programs read that
+ * variable too. @throws StartError
+ */
 function targetOf (options: Options, { env, err }: Terminal): Target | null {
   const file = configFile(options, env)
   const named = ([
@@ -111,7 +114,7 @@ function targetOf (options: Options, { env, err }: Terminal): Target | null {
   ] as const).find(([from, text]) => text !== undefined && (text !== '' || from === '--upstream'))
   const upstream = file !== undefined && named?.[0] === 'UPSTREAM' ? undefined : named
   if (named !== upstream) {
-    err(`onceway: UPSTREAM is not used: ${file} names the upstreams. (ONCEWAY_UPSTREAM takes the place of its one upstream.)`)
+    err(`onceway: UPSTREAM is not used: ${file} names the upstreams. (ONCEWAY_UPSTREAM replaces its only upstream.)`)
   }
   if (file === undefined && upstream === undefined) {
     const { ONCEWAY_CONFIG: absent = '' } = env
@@ -130,10 +133,10 @@ function configOf (options: Options, env: Environment, { file, ...upstream }: Ta
   const flags: Flags = {
     ...upstream,
     host: textOption(options, 'host'),
-    port: wholeNumber(options, 'port', { min: 0, max: 65535 }),
-    adminPort: wholeNumber(options, 'admin-port', { min: 0, max: 65535 }),
+    port: integerOption(options, 'port', { min: 0, max: 65535 }),
+    adminPort: integerOption(options, 'admin-port', { min: 0, max: 65535 }),
     dataDir: textOption(options, 'data-dir'),
-    workers: textOption(options, 'workers') === 'auto' ? 'auto' : wholeNumber(options, 'workers', { min: 1, max: WORKERS_MAX })
+    workers: textOption(options, 'workers') === 'auto' ? 'auto' : integerOption(options, 'workers', { min: 1, max: WORKERS_MAX })
   }
   return file === undefined ? defaultConfig({ ...flags, upstreamUrl: flags.upstreamUrl ?? '', env }) : loadConfig(file, { env, flags })
 }

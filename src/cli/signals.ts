@@ -1,17 +1,17 @@
-/** What signals wish of a gateway that serves: to stop, to stop at once, to read its file again. */
+/** Signals of a running gateway: stop, stop at once, reload the file. */
 import type { Terminal } from './command.ts'
 
 /**
- * `npm start` forwards the Ctrl-C that the terminal has already sent to the whole group: the same signal twice within
- * milliseconds is one wish. Nobody presses again on purpose within this time.
+ * Two signals within this time count as one. `npm start` forwards the Ctrl-C that the terminal has already sent to the whole process
+ * group, milliseconds later.
  */
 const SAME_SIGNAL_MS = 500
 
-/** SIGTERM and SIGINT: the first one is a wish to stop, a second one ends the process where it stands. SIGHUP: see {@link Hangups}. */
+/** SIGTERM and SIGINT: the first one stops the gateway, a second one ends the process at once. */
 export class Signals {
-  /** Which one came first. */
+  /** Resolves with the first SIGTERM or SIGINT. */
   readonly first: Promise<NodeJS.Signals>
-  readonly #hangups = new Hangups()
+  readonly #hangups = new ReloadSignals()
   #onSecond: () => void = () => {}
 
   constructor ({ err }: Terminal) {
@@ -21,7 +21,7 @@ export class Signals {
     const onSignal = (signal: NodeJS.Signals) => {
       if (firstAtMs !== null && performance.now() - firstAtMs < SAME_SIGNAL_MS) return
       if (firstAtMs !== null) {
-        err(`onceway: ${signal} again: ending at once; what is under way becomes indeterminate.`)
+        err(`onceway: ${signal} again: ending at once. Requests in flight become indeterminate.`)
         this.#onSecond()
         process.exit(1)
       }
@@ -33,17 +33,17 @@ export class Signals {
   }
 
   onHangup (reload: () => void): void {
-    this.#hangups.deliver(reload)
+    this.#hangups.onReload(reload)
   }
 
-  /** Before the process ends at a second signal. */
+  /** `end` runs before the process exits at a second signal. */
   onSecond (end: () => void): void {
     this.#onSecond = end
   }
 }
 
-/** SIGHUP is a wish to reload, whenever it comes: left alone, it would end the process. One that comes too early is kept. */
-class Hangups {
+/** SIGHUP reloads. It is handled from the start, because it would end the process by default. An early one is kept for later. */
+class ReloadSignals {
   #early = false
   #reload: (() => void) | null = null
 
@@ -54,7 +54,7 @@ class Hangups {
     })
   }
 
-  deliver (reload: () => void): void {
+  onReload (reload: () => void): void {
     this.#reload = reload
     if (this.#early) reload()
   }

@@ -1,28 +1,28 @@
-/** Commands of two words that look into the stores (`onceway records list`): what their subcommands have in common. */
+/** What the subcommands of `onceway records` and `onceway inbox` share: options, open stores, and lists. */
 import type { ParseArgsOptionsConfig } from 'node:util'
 import type { Config } from '../config/config.ts'
-import { configFor, onlyTaken, readOptions, sayWhat, tellWhereCutOff } from './command.ts'
+import { configFor, refuseOtherOptions, readOptions, refuseSubcommand, warnAtLimit } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
 import type { CommandContext, OpenStores } from './open-stores.ts'
 import { idsAsHex } from './record-text.ts'
 import { tableLines } from './table.ts'
 
 export interface Subcommands<Stores> {
-  /** The first word. */
+  /** The command's name. */
   readonly name: string
-  /** By the second. All of them take an id, but for `list`. */
+  /** By name. All of them accept an id, except `list`. */
   readonly subcommands: Readonly<Record<string, Subcommand<CommandContext<Stores>>>>
   readonly options: ParseArgsOptionsConfig
-  /** The stores that the configuration names. */
+  /** Opens the stores of the configuration. */
   readonly open: (config: Config) => Promise<Stores & Pick<OpenStores, 'close'>>
 }
 
 export function runSubcommand<Stores> ({ name: command, subcommands, options: known, open }: Subcommands<Stores>): Command['run'] {
   return async ([name = '', ...args], terminal) => {
     const subcommand = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
-    if (subcommand === undefined) return sayWhat(name, Object.keys(subcommands))
+    if (subcommand === undefined) return refuseSubcommand(name, Object.keys(subcommands))
     const options = readOptions(idsAsHex(args), known, name === 'list' ? 0 : 1)
-    onlyTaken(options, subcommand.takes, `${command} ${name}`)
+    refuseOtherOptions(options, subcommand.options, `${command} ${name}`)
     const config = configFor(options, terminal.env)
     const stores = await open(config)
     try {
@@ -38,12 +38,12 @@ export interface Listing<Row> {
   readonly headings: readonly string[]
   readonly cells: (row: Row) => readonly string[]
   readonly json: (row: Row) => string
-  /** What is said where nothing is found. */
+  /** Message on stderr if there are no rows. */
   readonly none: string
 }
 
-/** A table for people, or with --json an object a line. */
-export function tellFound<Row> (
+/** Prints a table, or with --json one object per line. */
+export function printRows<Row> (
   { options, terminal }: Pick<CommandContext, 'options' | 'terminal'>,
   found: readonly Row[],
   filter: { readonly limit: number },
@@ -52,5 +52,5 @@ export function tellFound<Row> (
   if (options.values.json === true) found.forEach((row) => { terminal.out(json(row)) })
   else if (found.length > 0) tableLines(title, headings, found.map(cells)).forEach(terminal.out)
   if (found.length === 0) terminal.err(none)
-  tellWhereCutOff(terminal, found.length, filter)
+  warnAtLimit(terminal, found.length, filter)
 }

@@ -1,6 +1,6 @@
-/** Lists as an operator reads them: a title, headings, and columns that stand under each other. */
+/** Tables and counts as text for operators. */
 
-/** Its lines. What stands last in a row takes what it needs. */
+/** A title, a line of headings, and aligned columns. */
 export function tableLines (title: string, headings: readonly string[], rows: ReadonlyArray<readonly string[]>): string[] {
   const widths = headings.map((heading, column) => rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), heading.length))
   const line = (row: readonly string[]): string => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd()

@@ -1,6 +1,6 @@
 /**
- * The try-out: a toy payments API and a store that ends with it. What the toy answered must never be replayed as the
- * answer of a real upstream, so the toy uses neither the data directory nor the database of the environment.
+ * The gateway without an upstream: a toy payments API and a temporary store. An answer of the toy must never be replayed as a real
+ * upstream's. So the toy uses neither the data directory nor the database of the environment.
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,38 +11,38 @@ import { StartError } from '../ports/errors.ts'
 import { reachable } from '../http/listen.ts'
 import { isHeld } from '../store/sqlite/directory.ts'
 
-const PREFIX = 'onceway-toy-'
-/** A directory that nobody holds may be one that a toy has just made. */
-const LEFT_BEHIND_MS = 60 * 60 * 1_000
+const DIRECTORY_PREFIX = 'onceway-toy-'
+/** A directory without a lock is removed only after this time, because another toy may just have created it. */
+const STALE_MS = 60 * 60 * 1_000
 
 export interface Toy {
   readonly url: string
-  /** The environment without what names a store. */
+  /** The environment without variables that name a store. */
   readonly env: Environment
   readonly dataDir: string
-  /** What to say of it. */
-  readonly remarks: readonly string[]
+  /** Lines to print at the start. */
+  readonly notes: readonly string[]
   readonly stop: () => Promise<void>
 }
 
-/** `dataDir`: given by hand, and kept. */
+/** `dataDir`: of --data-dir. It is kept at the end. */
 export async function startToy (env: Environment, dataDir: string | undefined): Promise<Toy> {
-  const unused = Object.keys(env).filter((name) => STORES.test(name) && env[name] !== '').toSorted()
-  removeLeftBehind()
+  const unused = Object.keys(env).filter((name) => STORE_VARIABLE.test(name) && env[name] !== '').toSorted()
+  removeStale()
   const directory = dataDir ?? makeDirectory()
   const remove = (): void => { if (dataDir === undefined) rmSync(directory, { recursive: true, force: true }) }
-  // A second signal ends the process where it stands.
+  // A second signal ends the process without `stop`.
   process.once('exit', remove)
   const upstream = await startDemoUpstream()
   return {
     url: upstream.url,
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => !STORES.test(name))),
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => !STORE_VARIABLE.test(name))),
     dataDir: directory,
-    remarks: [
+    notes: [
       ...dataDir === undefined
-        ? ['Its records are in a directory of their own, and go with it.']
+        ? ['Its records are in a temporary directory, which is removed at the end.']
         : [`Its records stay in ${dataDir}: do not serve a real upstream from there.`],
-      ...unused.length === 0 ? [] : [`${unused.join(', ')} ${unused.length === 1 ? 'is' : 'are'} not used: the toy stays out of real stores. Name a server with --upstream, or a file with --config.`]
+      ...unused.length === 0 ? [] : [`${unused.join(', ')} ${unused.length === 1 ? 'is' : 'are'} not used: the toy never uses real stores. Name a server with --upstream, or a file with --config.`]
     ],
     stop: async () => {
       await upstream.stop()
@@ -54,38 +54,38 @@ export async function startToy (env: Environment, dataDir: string | undefined): 
 /** @throws StartError */
 function makeDirectory (): string {
   try {
-    return mkdtempSync(join(tmpdir(), PREFIX))
+    return mkdtempSync(join(tmpdir(), DIRECTORY_PREFIX))
   } catch (error) {
-    throw new StartError(`The toy can have no directory in ${tmpdir()} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}): set TMPDIR, or give it one with --data-dir.`, 1, error)
+    throw new StartError(`The toy cannot create a directory in ${tmpdir()} (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}). Set TMPDIR, or name a directory with --data-dir.`, 1, error)
   }
 }
 
-const STORES = /^((ONCEWAY_)?(DATABASE|REDIS)_URL|ONCEWAY_STORES_.*|ONCEWAY_DATA_DIR)$/
+const STORE_VARIABLE = /^((ONCEWAY_)?(DATABASE|REDIS)_URL|ONCEWAY_STORES_.*|ONCEWAY_DATA_DIR)$/
 
-/** Of toys that were killed. Only this user's, only directories that no process holds; never fails. */
-function removeLeftBehind (): void {
+/** Removes directories of killed toys: only this user's, and only those that no process holds. Never fails. */
+function removeStale (): void {
   const uid = process.getuid?.()
   if (uid === undefined) return
-  for (const directory of toysIn(tmpdir())) {
+  for (const directory of toyDirectoriesIn(tmpdir())) {
     try {
       const found = lstatSync(directory)
-      if (found.isDirectory() && found.uid === uid && Date.now() - found.mtimeMs > LEFT_BEHIND_MS && !isHeld(directory)) {
+      if (found.isDirectory() && found.uid === uid && Date.now() - found.mtimeMs > STALE_MS && !isHeld(directory)) {
         rmSync(directory, { recursive: true, force: true })
       }
     } catch {}
   }
 }
 
-/** One may have the right to write there and not to look, and with a directory of one's own need neither. */
-function toysIn (directory: string): string[] {
+/** Empty if the directory cannot be listed: a user may have the right to write there but not to read. */
+function toyDirectoriesIn (directory: string): string[] {
   try {
-    return readdirSync(directory).filter((name) => name.startsWith(PREFIX)).map((name) => join(directory, name))
+    return readdirSync(directory).filter((name) => name.startsWith(DIRECTORY_PREFIX)).map((name) => join(directory, name))
   } catch {
     return []
   }
 }
 
-export function tryLines (url: string): string[] {
+export function exampleLines (url: string): string[] {
   const at = reachable(url)
   const pay = `curl -i ${at}/v1/payments -H 'Content-Type: application/json' -H 'Idempotency-Key: order-1'`
   return [

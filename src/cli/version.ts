@@ -1,4 +1,4 @@
-/** `onceway version` */
+/** `onceway version`: prints the version. */
 import { VERSION } from '../version.ts'
 import type { Command } from './command.ts'
 import { readOptions } from './command.ts'

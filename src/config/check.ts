@@ -1,6 +1,6 @@
 /**
- * The rules that a schema cannot say: what goes with what. Looks at a tree with its defaults filled in; a part that is
- * broken by the schema's word is passed over, all others are looked at, so that every mistake is told in one run.
+ * The rules that the schema cannot express, such as which settings exclude each other. The tree has its defaults. Parts that the schema
+ * refuses are skipped, and all others are checked, so that one run reports every mistake.
  */
 import { BlockList, isIP } from 'node:net'
 import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
@@ -17,11 +17,11 @@ import type { ConfigFile, UpstreamFile } from './schema.ts'
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
 import { parseDuration, parseSize } from './read/units.ts'
 
-/** Fields of a forwarded request that are ours or the protocol's: a static value would break framing, identity or the chain of proxies. */
+/** Fields that `requestHeaders` must not set: a static value would break framing, record ids, or the chain of proxies. */
 const PROTECTED_HEADER = /^(host|content-length|content-type|content-encoding|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|accept-encoding|via|forwarded|x-forwarded-.*|x-request-id|traceparent|tracestate|idempotency-.*|onceway[-_].*)$/i
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT'])
 
-/** `broken`: paths that the schema still refuses. `base`: directory that file names are relative to. */
+/** `broken`: paths that the schema still refuses. `base`: the directory of relative file names. */
 export function check (file: ConfigFile, broken: readonly Path[], base: string): Mistake[] {
   const sound = (path: Path) => !broken.some((other) => touches(path, other))
   const routes = sound(['routes']) || Array.isArray(file.routes) ? [...file.routes.entries()] : []
@@ -52,9 +52,9 @@ function checkSecrets ({ secret, previousSecret }: ConfigFile): Mistake[] {
     text !== undefined && Buffer.byteLength(text) < SECRET_BYTES_MIN
   return [
     ...([['secret', secret], ['previousSecret', previousSecret]] as const).filter(short).map(([name]) =>
-      mistake([name], `must have at least ${SECRET_BYTES_MIN} bytes that nobody can guess; \`openssl rand -base64 32\` makes one`)),
+      mistake([name], `must have at least ${SECRET_BYTES_MIN} random bytes; \`openssl rand -base64 32\` makes one`)),
     ...(previousSecret !== undefined && secret === undefined
-      ? [mistake(['previousSecret'], 'goes with secret: it is the one before it', 'key')]
+      ? [mistake(['previousSecret'], 'needs secret: it is the previous one', 'key')]
       : []),
     ...(previousSecret !== undefined && previousSecret === secret ? [mistake(['previousSecret'], 'is the same as secret')] : [])
   ]
@@ -62,10 +62,10 @@ function checkSecrets ({ secret, previousSecret }: ConfigFile): Mistake[] {
 
 function checkPorts ({ listen, admin }: ConfigFile): Mistake[] {
   if (listen.port !== admin.port || listen.port === 0) return []
-  return [mistake(['admin', 'port'], `is the port of listen too (${listen.port}); the admin port is one of its own`)]
+  return [mistake(['admin', 'port'], `is the port of listen too (${listen.port}); the admin port must differ`)]
 }
 
-/** A garbage collection or a large body delays the loop by this much; nothing is wrong then. */
+/** Ordinary work, such as a garbage collection or a large body, delays the event loop by up to this time. */
 const EVENT_LOOP_DELAY_LEAST_MS = 50
 
 function checkEventLoopDelay ({ limits }: ConfigFile): Mistake[] {
@@ -73,7 +73,7 @@ function checkEventLoopDelay ({ limits }: ConfigFile): Mistake[] {
   if (delayMs === 0 || delayMs >= EVENT_LOOP_DELAY_LEAST_MS) return []
   return [mistake(
     ['limits', 'eventLoopDelay'],
-    `must be at least ${EVENT_LOOP_DELAY_LEAST_MS}ms, because ordinary work delays the loop by less; or 0s: requests are never shed`
+    `must be at least ${EVENT_LOOP_DELAY_LEAST_MS}ms, because ordinary work delays the loop by less; or 0s for no limit`
   )]
 }
 
@@ -103,13 +103,13 @@ function checkStores ({ stores: { postgres, redis } = {} }: ConfigFile): Mistake
   ]
 }
 
-/** Two places that say how to connect would each be right in its own way. */
+/** TLS settings in both the URL and the `tls` block would contradict each other. */
 function checkTls ({ url, tls }: NonNullable<NonNullable<ConfigFile['stores']>['postgres']>): Mistake[] {
   if (tls === undefined) return []
   const path = ['stores', 'postgres', 'tls']
   const said = /[?&](ssl\w*|uselibpqcompat)=/.exec(url ?? '')?.[1]
   return [
-    ...(said === undefined ? [] : [mistake(path, `stands beside ${said}= in the url: give one of the two`, 'key')]),
+    ...(said === undefined ? [] : [mistake(path, `conflicts with ${said}= in the url: set only one`, 'key')]),
     ...((tls.certFile === undefined) === (tls.keyFile === undefined) ? [] : [mistake(path, 'needs certFile and keyFile together', 'key')])
   ]
 }
@@ -119,7 +119,7 @@ function checkWorkers ({ workers, stores }: ConfigFile): Mistake[] {
   return [mistake(['workers'], 'must be 1 without Postgres (auto is 1 then): the embedded store belongs to one process')]
 }
 
-/** Never echoes the URL: it may hold a password. */
+/** The messages never show the URL, because it may have a password. */
 function checkPostgresUrl (url: string | undefined): Mistake[] {
   const path = ['stores', 'postgres', 'url']
   if (url === undefined) return [mistake(path, 'is missing; the postgres block needs one (postgres://user@host:5432/database)', 'key')]
@@ -144,7 +144,7 @@ function checkUpstream (name: string, { url, ca, requestHeaders }: UpstreamFile)
   ]
 }
 
-/** Why the text is no origin of an upstream, or null. */
+/** Why an upstream's URL is wrong, or null. */
 function wrongOrigin (text: string): string | null {
   if (!URL.canParse(text)) return 'is no URL; write http://host:port'
   const url = new URL(text)
@@ -152,8 +152,8 @@ function wrongOrigin (text: string): string | null {
     return `has the scheme ${url.protocol.slice(0, -1)}; write http://host:port or https://host:port`
   }
   if (url.username !== '' || url.password !== '') return 'has credentials in it; set them under requestHeaders'
-  // Parsing adds a slash; more than that, or a `?` or `#`, stands in the text itself.
-  if (!/^https?:\/\/[^/?#\\]+\/?$/i.test(text)) return 'has a path or a query behind the host; requests are forwarded with their own path'
+  // URL parsing adds a slash and drops an empty `?` or `#`, so the text itself is checked.
+  if (!/^https?:\/\/[^/?#\\]+\/?$/i.test(text)) return 'has a path or a query after the host; requests are forwarded with their own path'
   return null
 }
 
@@ -181,7 +181,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
   ]
 }
 
-/** One execution must fit, or its route refuses its largest requests for ever. */
+/** The bodies of one execution must fit into `bufferedBytes`. Otherwise the route always refuses its largest requests. */
 function checkBuffer (guarded: IdempotencyFile, { limits }: ConfigFile, path: Path): Mistake[] {
   const fits = bodyBytesMax(guarded) <= (parseSize(limits.bufferedBytes) ?? 0)
   return fits

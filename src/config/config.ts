@@ -1,43 +1,43 @@
 /**
- * The configuration as the program uses it: every default filled in, every duration in milliseconds, every size in bytes,
- * every reference resolved. Shapes only; load.ts makes one from a file, the environment and the command line.
+ * The configuration as the program uses it. Defaults are filled in, and references are resolved. Durations are in milliseconds, and sizes
+ * in bytes. load.ts makes it from a file, the environment and the command line.
  */
 import type { CorsPolicy } from '../core/headers/cors.ts'
 import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
 
 export interface Config {
-  /** The file it came from; null: made from the command line alone. */
+  /** Name of the file. null: made from the command line alone. */
   readonly file: string | null
-  /** Where the embedded store keeps its file. Absolute. */
+  /** Directory of the embedded store, as an absolute path. */
   readonly dataDir: string
-  /** What ids are keyed with (core/record/schemes.ts): the newest, and the one before it. Empty: none is configured. */
+  /** Secrets of record ids (core/record/schemes.ts): the newest, then the previous one. Empty: none is configured. */
   readonly secrets: readonly Buffer[]
-  /** `type` of a problem is this plus its code. */
+  /** Prefix of a problem's `type`. The code follows. */
   readonly problemBaseUri: string
   readonly listen: { readonly host: string, readonly port: number }
   readonly admin: AdminConfig
-  /** Addresses and CIDR blocks whose X-Forwarded-* are believed. */
+  /** Addresses and CIDR blocks of proxies whose X-Forwarded-* are trusted. */
   readonly trustProxies: readonly string[]
   readonly stores: {
     /** null: the embedded store under `dataDir`. */
     readonly postgres: PostgresConfig | null
-    /** null: claims in the database alone. */
+    /** null: the database does everything. */
     readonly redis: RedisConfig | null
   }
-  /** Processes that serve. auto: one for each processor (workersOf). */
+  /** Number of worker processes. auto: one per processor (workersOf in cli/serve.ts). */
   readonly workers: number | 'auto'
   readonly limits: LimitsConfig
   readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
   readonly log: { readonly level: LogLevel }
-  /** null: the gateway gives out no keys. */
+  /** null: the gateway issues no keys. */
   readonly issuedKeys: IssuedKeysPolicy | null
-  /** null: nothing is said of other origins. */
+  /** null: no CORS headers are added. */
   readonly cors: CorsPolicy | null
   readonly upstreams: readonly UpstreamPolicy[]
-  /** In the order of the file: the first match wins. */
+  /** In the order of the file. The first match wins. */
   readonly routes: readonly Route[]
-  /** Right, and worth a word: told at the start, at a reload, and by `onceway check`. */
-  readonly remarks: readonly string[]
+  /** Warnings about a valid configuration, for the start, a reload and `onceway check`. */
+  readonly warnings: readonly string[]
 }
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
@@ -47,31 +47,31 @@ export type LogLevel = typeof LOG_LEVELS[number]
 export interface AdminConfig {
   readonly host: string
   readonly port: number
-  /** Names by which it may be asked, beside addresses and localhost. */
+  /** Host names that the admin port accepts, besides addresses and localhost. */
   readonly hosts: readonly string[]
-  /** For the operator API, which is not there yet; never for probes or metrics. */
+  /** Reserved for an operator API, which does not exist yet. Never for probes or metrics. */
   readonly token: string | null
-  /** strict: a lost store makes /readyz answer 503. lenient: 200 with `degraded`, because pass-through needs no store. */
+  /** If a store is lost, /readyz answers 503 (strict) or 200 with `degraded` (lenient), because pass-through needs no store. */
   readonly readiness: 'lenient' | 'strict'
 }
 
 export interface PostgresConfig {
   readonly url: string
   readonly schema: string
-  /** Absolute paths; null: as the URL says. */
+  /** Absolute paths. null: as the URL says. */
   readonly tls: PostgresTlsConfig | null
-  /** Named statements. false for a PgBouncer before 1.21 in transaction mode. */
+  /** Use named prepared statements. false behind PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
   readonly claimTimeoutMs: number
 }
 
-/** Paths. null: what TLS does by itself. */
+/** Paths. null: the default of TLS. */
 export interface PostgresTlsConfig { readonly caFile: string | null, readonly certFile: string | null, readonly keyFile: string | null }
 
 export interface AddressConfig { readonly host: string, readonly port: number }
 
-/** PEM texts and a name. null: what TLS does by itself. */
+/** PEM texts and a name. null: the default of TLS. */
 export interface RedisTlsConfig {
   readonly ca: string | null
   readonly cert: string | null
@@ -80,7 +80,7 @@ export interface RedisTlsConfig {
 }
 
 export interface RedisConfig {
-  /** Of these three one is given. */
+  /** Exactly one of `url`, `sentinel` and `cluster` is given. */
   readonly url: string | null
   readonly sentinel: {
     readonly name: string
@@ -90,7 +90,7 @@ export interface RedisConfig {
     readonly tls: RedisTlsConfig | null
   } | null
   readonly cluster: readonly AddressConfig[] | null
-  /** Behind sentinels and in a cluster; a URL has its own. */
+  /** For `sentinel` and `cluster`. A URL has its own credentials. */
   readonly username: string | null
   readonly password: string | null
   readonly database: number
@@ -102,24 +102,24 @@ export interface RedisConfig {
 export interface LimitsConfig {
   readonly executions: number
   readonly waiters: number
-  /** Requests and executions of one caller at once; 0: no bound. */
+  /** Most requests and executions of one caller in flight. 0: no limit. */
   readonly inFlightPerScope: number
-  /** Bytes of request and answer bodies in memory at once. */
+  /** Most bytes of request and answer bodies in memory. */
   readonly bufferedBytes: number
-  /** Bytes of answers that wait for the store to take them (E6). */
+  /** Most bytes of answers that wait for the store (E6). */
   readonly unsettledBytes: number
-  /** Bytes of settled answers kept in memory; 0: none. */
+  /** Memory for settled answers, in bytes. 0: none. */
   readonly recentBytes: number
-  /** Client connections at once. */
+  /** Most client connections. */
   readonly connections: number
-  /** Of these limits: what one caller, or one peer, may have while nobody else has anything; 1: all of it. */
+  /** Part of these limits that one caller or one peer may use while no other uses any. 1: all of it. */
   readonly share: number
-  /** How late the event loop may be before requests are shed; 0: never. */
+  /** Delay of the event loop beyond which the gateway sheds load. 0: never. */
   readonly eventLoopDelayMs: number
-  /** A guarded body must be whole by then. */
+  /** Timeout for the whole body of a guarded request. */
   readonly requestBodyMs: number
-  /** The longest that a client neither goes on with its request nor reads its answer. */
+  /** Timeout of a client that neither sends nor reads. */
   readonly clientIdleMs: number
-  /** The longest that nothing moves in a tunnel. */
+  /** Timeout of a tunnel without traffic. */
   readonly tunnelIdleMs: number
 }

@@ -1,4 +1,4 @@
-/** `cors` as it is written: its shape, what no origin can be, and its policy. */
+/** The `cors` block: its schema, its checks, and its policy. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import type { CorsPolicy } from '../core/headers/cors.ts'
@@ -35,7 +35,7 @@ export function checkCors (cors: CorsFile | undefined): Mistake[] {
           'cannot be true with origins ["*"]: browsers refuse it, and any page could read answers to your users\' cookies; name the origins'
         )]
       : []),
-    ...(all && origins.length > 1 ? [mistake(['cors', 'origins'], 'has * and others: * stands alone, and means all')] : []),
+    ...(all && origins.length > 1 ? [mistake(['cors', 'origins'], 'has * and others: * must be alone, and means all')] : []),
     ...origins.flatMap((origin, index) => {
       const wrong = origin === '*' ? null : wrongOrigin(origin)
       return wrong === null ? [] : [mistake(['cors', 'origins', index], wrong)]
@@ -48,23 +48,23 @@ const HOST = /^(?:\[[0-9a-f:.]+\]|[^\s[\]:/?#@\\*,]+)(?::[0-9]{1,5})?$/i
 
 function wrongOrigin (text: string): string | null {
   if (text === 'null') return 'cannot be null: every sandboxed page and every file has that origin'
-  if (/[\s,]/.test(text)) return 'has a space or a comma in it; each origin is an item of its own'
+  if (/[\s,]/.test(text)) return 'has a space or a comma in it; write each origin as its own item'
   const [, scheme, rest = ''] = SCHEME.exec(text) ?? []
   if (scheme === undefined) return 'has no scheme; write https://app.example'
-  if (rest.includes('*')) return 'has a wildcard, which browsers do not know; write each origin, or * alone'
+  if (rest.includes('*')) return 'has a wildcard, which browsers do not support; write each origin, or * alone'
   if (rest.includes('@')) return 'has credentials in it; an origin is scheme, host and port'
-  if (/[/?#\\]/.test(rest)) return `has something behind the host; write ${scheme}://${rest.split(/[/?#\\]/, 1)[0] ?? ''}`
+  if (/[/?#\\]/.test(rest)) return `has something after the host; write ${scheme}://${rest.split(/[/?#\\]/, 1)[0] ?? ''}`
   if (!HOST.test(rest) || !URL.canParse(text)) return 'is no origin; write https://app.example or http://localhost:3000'
   return null
 }
 
-/** As browsers write it: lower case, the host in ASCII, the usual port left out. */
+/** The form that browsers send: lower case, the host in ASCII, without the default port. */
 function asSent (origin: string): string {
   const { origin: known } = new URL(origin)
   return known === 'null' ? origin.toLowerCase() : known
 }
 
-/** What comes in is sound. */
+/** `cors` has passed checkCors. */
 export function corsOf (cors: CorsFile | undefined): CorsPolicy | null {
   if (cors === undefined) return null
   const { origins, credentials, maxAge } = cors

@@ -1,4 +1,4 @@
-/** `issuedKeys`: its rules, those of the routes that take no other keys, and both in the program's shape. */
+/** The `issuedKeys` block: its checks, the checks of routes that require issued keys, and its policy. */
 import { isDeepStrictEqual } from 'node:util'
 import { resolve } from 'node:path'
 import { KEY_OVERTIME_MS } from '../core/key/issued-keys.ts'
@@ -15,7 +15,7 @@ import { parseDuration } from './read/units.ts'
 
 const HERE: Path = ['issuedKeys']
 
-// ---------------------------------------------------------------- what goes with what
+// ---------------------------------------------------------------- checks
 
 export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string): Mistake[] {
   if (file === undefined) return []
@@ -27,7 +27,7 @@ export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string)
       const first = file.secrets.findIndex((other) => other.id === id)
       return [
         ...(first < index
-          ? [mistake([...path, 'id'], `is the id of secrets[${first}] too; nobody could tell which of them has signed`)]
+          ? [mistake([...path, 'id'], `is the id of secrets[${first}] too; a key must name the one secret that signed it`)]
           : []),
         ...(secret === undefined ? [mistake([...path, 'secret'], 'is missing; give secret or secretFile', 'key')] : [])
       ]
@@ -35,29 +35,29 @@ export function checkIssuedKeys (file: IssuedKeysFile | undefined, base: string)
   ]
 }
 
-/** A key that no request could be let in with, or that outlives its record, is a mistake in the file. */
+/** Refuses a route whose issued keys would never be accepted, or would outlive their records. */
 export function checkOnlyIssued (policy: IdempotencyFile, file: IssuedKeysFile | undefined, path: Path): Mistake[] {
   if (policy.key.issued !== 'required') return []
   if (policy.mode === 'drop') {
     return [mistake(
       [...path, 'key', 'issued'],
-      'cannot be required with mode drop: its marks are gone before a key is, and an issued key executes once'
+      'cannot be required with mode drop: an issued key executes once, but a mark may expire before its key'
     )]
   }
   if (file === undefined) {
-    return [mistake([...path, 'key', 'issued'], 'needs issuedKeys: nobody else could give out a key that is taken here')]
+    return [mistake([...path, 'key', 'issued'], 'needs issuedKeys, which issue the keys')]
   }
   const sources = readKeySources(policy.key.from)
   const scopes = [readScope(policy.scope), readScope(file.scope)]
   return [
     ...('value' in sources && sources.value.some(({ kind }) => kind !== 'header')
-      ? [mistake([...path, 'key', 'from'], 'must be header: alone with issued: required; what is derived was issued by nobody')]
+      ? [mistake([...path, 'key', 'from'], 'must be header: only, with issued: required; a derived key is never issued')]
       : []),
     ...(scopes.every((scope) => 'value' in scope) && !isDeepStrictEqual(...scopes as [unknown, unknown])
-      ? [mistake([...path, 'scope'], 'must be that of issuedKeys with issued: required; a key is good for the scope that it was issued in')]
+      ? [mistake([...path, 'scope'], 'must be the scope of issuedKeys, with issued: required; a key is valid only in the scope that it was issued for')]
       : []),
     ...(['retention', 'unknownRetention'] as const).flatMap((name) => outlives(file, policy[name])
-      ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive what it did`)]
+      ? [mistake([...path, name], `must be at least five minutes more than issuedKeys.lifetime (${file.lifetime}) with issued: required; a key must not outlive its record`)]
       : []),
     ...(policy.mode === 'inbox' || policy.async === 'allowed' ? forgottenMessages(policy, file, path) : [])
   ]
@@ -77,9 +77,9 @@ function outlives ({ lifetime }: IssuedKeysFile, retention: string): boolean {
   return (parseDuration(lifetime) ?? 0) + KEY_OVERTIME_MS > (parseDuration(retention) ?? 0)
 }
 
-// ---------------------------------------------------------------- in the program's shape
+// ---------------------------------------------------------------- policy
 
-/** Of a file that was checked. */
+/** `file` has passed checkIssuedKeys. */
 export function issuedKeysOf (file: IssuedKeysFile | undefined, base: string): IssuedKeysPolicy | null {
   if (file === undefined) return null
   const scope = readScope(file.scope)

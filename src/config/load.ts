@@ -1,6 +1,6 @@
 /**
- * The way of a configuration: text -> tree -> variables -> environment -> secret files -> schema with defaults -> rules
- * -> Config. Tells every mistake at once; reads files and nothing else of the world.
+ * Loads a configuration: text -> tree -> variables -> environment -> secret files -> schema with defaults -> checks -> Config. Reports
+ * every mistake at once. Reads files, and has no other side effect.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
@@ -11,7 +11,7 @@ import type { Environment } from './read/interpolate.ts'
 import { override } from './read/environment.ts'
 import type { Origins } from './read/environment.ts'
 import { interpolate } from './read/interpolate.ts'
-import { takeLater } from './read/unsupported.ts'
+import { takeUnsupported } from './read/unsupported.ts'
 import { configOf, spreadProfiles } from './policy.ts'
 import { spreadPresets } from './routes/presets.ts'
 import { ConfigInvalid, pathText, shownPath } from './read/problem.ts'
@@ -28,10 +28,10 @@ import type { Source } from './read/source.ts'
 import { isTree, putAt, valueAt } from './read/tree.ts'
 import { repair, validate } from './validate.ts'
 
-/** What the command line says over file and environment. Absent: nothing. */
+/** Values of the command line. They win over file and environment. */
 export interface Flags {
   readonly upstreamUrl?: string | undefined
-  /** Where `upstreamUrl` comes from, for sentences about it. Absent: --upstream. */
+  /** Where `upstreamUrl` comes from, for messages. Absent: --upstream. */
   readonly upstreamFrom?: string | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
@@ -40,19 +40,19 @@ export interface Flags {
   readonly workers?: Config['workers'] | undefined
 }
 
-/** Without a file nobody has decided who may come in. A file's own default is every address. */
+/** Without a file, access is not decided yet, so only this machine may connect. With a file the default is every address. */
 const HOST_WITHOUT_FILE = '127.0.0.1'
-/** Where without a file no load balancer comes in, nobody needs notice of a stop, and whoever presses Ctrl-C waits for nothing. */
+/** On these addresses there is no load balancer, so without a file `drain.delay` is 0s. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
 export interface LoadOptions { readonly env: Environment, readonly flags?: Flags }
 
-/** `effective`: the file's shape with everything filled in, secrets still in it (print.ts masks them). */
+/** `effective`: the tree of the file with every default. It still has its secrets, which print.ts masks. */
 export interface Loaded { readonly config: Config, readonly effective: ConfigFile }
 
 /**
  * Reads, checks and resolves a file.
- * @throws ConfigInvalid with every problem; StartError when the file cannot be read.
+ * @throws ConfigInvalid with every problem. StartError if the file cannot be read.
  */
 export function loadConfig (file: string, { env, flags = {} }: LoadOptions): Config {
   return load(file, { env, flags }).config
@@ -62,7 +62,7 @@ export function load (file: string, { env, flags = {} }: LoadOptions): Loaded {
   return resolveSource(readSource(file, readText(file)), { env, flags, name: file, base: dirname(resolve(file)) })
 }
 
-/** The configuration without a file: one upstream, and every POST and PATCH that carries a key is guarded. */
+/** The configuration without a file: one upstream, and every POST and PATCH with a key is guarded. */
 export function defaultConfig ({ env, ...flags }: Flags & { upstreamUrl: string, env: Environment }): Config {
   return loadDefault(flags, env).config
 }
@@ -81,53 +81,53 @@ export function loadDefault (flags: Flags & { upstreamUrl: string }, env: Enviro
 }
 
 /**
- * Without a file nobody could say `scope: public`, and a first try has no credentials: callers with nothing at all share
- * one scope. A cookie is still a caller that we cannot name, and is refused.
+ * Without a file there is no way to set `scope: public`, and first tests have no credentials. So callers without any share one scope. A
+ * request with a cookie is still refused, because its caller cannot be identified.
  */
 function withAnonymous (route: Config['routes'][number]): Config['routes'][number] {
   if (route.idempotency === null) return route
   return { ...route, idempotency: { ...route.idempotency, scope: { kind: 'credential', anonymous: true, cookies: 'refuse' } } }
 }
 
-interface Surroundings { readonly env: Environment, readonly flags: Flags, readonly name: string | null, readonly base: string }
+interface SourceContext { readonly env: Environment, readonly flags: Flags, readonly name: string | null, readonly base: string }
 
-function resolveSource (source: Source, { env, flags, name, base }: Surroundings): Loaded {
+function resolveSource (source: Source, { env, flags, name, base }: SourceContext): Loaded {
   if (source.problems.length > 0) throw new ConfigInvalid(source.problems)
   const tree = source.tree
   if (!isTree(tree)) {
     throw new ConfigInvalid([{ file: source.file, line: 1, column: 1, path: '', message: 'must be a map: version, upstreams, routes …' }])
   }
   const schema = ConfigSchema as unknown as SchemaNode
-  const early = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
+  const mistakesBefore = interpolate(tree, env, (path, text) => coerce(schemaAt(schema, path), text))
   const origins = override(tree, schema, env)
   if (name === null && valueAt(tree, ['listen', 'host']) === undefined) putAt(tree, ['listen', 'host'], HOST_WITHOUT_FILE)
   const secrets = readSecretFiles(tree, base)
-  early.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeLater(tree))
+  mistakesBefore.push(...applyFlags(tree, flags, origins), ...secrets.mistakes, ...takeUnsupported(tree))
   if (name === null && LOOPBACK.test(String(valueAt(tree, ['listen', 'host']))) && valueAt(tree, ['drain', 'delay']) === undefined) {
     putAt(tree, ['drain', 'delay'], '0s')
   }
-  early.push(...spreadPresets(tree))
+  mistakesBefore.push(...spreadPresets(tree))
   spreadProfiles(tree)
   const unread = new Set(secrets.unread.map(pathText))
   const mistakes = [
-    ...early,
-    ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => ofFile(each, secrets))
+    ...mistakesBefore,
+    ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => attributed(each, secrets))
   ]
-  if (mistakes.length > 0) throw new ConfigInvalid(placed(mistakes, source, origins))
+  if (mistakes.length > 0) throw new ConfigInvalid(located(mistakes, source, origins))
   return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
 }
 
-/** What is wrong with a file's text is told as that file's. */
-function ofFile (told: Mistake, { sources }: SecretsRead): Mistake {
-  const source = sources.get(pathText(told.path))
-  return source === undefined ? told : { ...told, path: source.path, message: `${source.file} ${told.message}` }
+/** If the value came from a `…File`, the mistake names that file. */
+function attributed (found: Mistake, { sources }: SecretsRead): Mistake {
+  const source = sources.get(pathText(found.path))
+  return source === undefined ? found : { ...found, path: source.path, message: `${source.file} ${found.message}` }
 }
 
-/** The schema's mistakes, then those of all that is sound without them. */
+/** The schema's mistakes, then those of the checks on all other parts. */
 function mistakesOf (tree: unknown, base: string): Mistake[] {
   const shape = validate(tree)
   const { broken } = shape.length > 0 ? repair(tree, shape) : { broken: [] }
-  // What is broken beyond repair at the top leaves nothing to look at.
+  // If the top of the tree is broken, nothing can be checked.
   if (broken.some((path) => path.length === 0)) return shape
   return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
 }
@@ -152,15 +152,15 @@ function applyFlags (
     return [{
       path: ['upstreams'],
       at: 'key',
-      message: `${upstreamFrom} takes the place of the one upstream of a file; this one has ${names.length}`
+      message: `${upstreamFrom} replaces the only upstream of a file; this file has ${names.length}`
     }]
   }
   set(['upstreams', only, 'url'], upstreamUrl, upstreamFrom)
   return []
 }
 
-/** Looks up where each mistake stands; of two at one place the first is told, since the second mostly follows from it. */
-function placed (mistakes: readonly Mistake[], source: Source, origins: Origins): ConfigProblem[] {
+/** Adds the place of each mistake. Of two mistakes at one path, only the first is kept, because the second mostly follows from it. */
+function located (mistakes: readonly Mistake[], source: Source, origins: Origins): ConfigProblem[] {
   const problems = new Map<string, ConfigProblem>()
   for (const { path, at, message } of mistakes) {
     const text = pathText(path)

@@ -1,7 +1,4 @@
-/**
- * From the checked file to the program's own shapes: units resolved, references followed, profiles spread. Never
- * checks: what comes in is sound.
- */
+/** Turns a checked file into the program's own shapes: resolves units and references, and applies profiles. Checks nothing. */
 import { resolve } from 'node:path'
 import { isClientsKey } from '../core/key/sources.ts'
 import type { IdempotencyPolicy, IssuedKeysPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
@@ -21,9 +18,9 @@ import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS, shortenWait } from './routes/schem
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
 import { isTree, valueAt } from './read/tree.ts'
 import { parseDuration, parseSize } from './read/units.ts'
-import { verifyOf, verifyRemarks } from './routes/verify.ts'
+import { verifyOf, verifyWarnings } from './routes/verify.ts'
 
-/** `name`: of the file, null without one; `base`: directory that file names in it are relative to. */
+/** `name`: of the file, or null. `base`: the directory of relative file names. */
 export function configOf (file: ConfigFile, name: string | null, base: string): Config {
   const upstreams = Object.entries(file.upstreams).map(([upstream, entry]) => upstreamOf(upstream, entry))
   const issuedKeys = issuedKeysOf(file.issuedKeys, base)
@@ -63,18 +60,18 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
-    remarks: [...adminRemarks(file), ...verifyRemarks(file.routes)]
+    warnings: [...adminWarnings(file), ...verifyWarnings(file.routes)]
   }
 }
 
-/** Whoever sets a token believes that something is guarded by it. */
-function adminRemarks ({ admin: { token } }: ConfigFile): string[] {
-  return token === undefined ? [] : ['admin.token guards nothing in this version, which has no operator API: whoever reaches the admin port can read /livez, /readyz and /metrics without it. Keep that port to yourself.']
+/** An operator who sets a token may believe that it protects something. */
+function adminWarnings ({ admin: { token } }: ConfigFile): string[] {
+  return token === undefined ? [] : ['admin.token protects nothing in this version, which has no operator API. Anyone who reaches the admin port can read /livez, /readyz and /metrics without it. Restrict access to that port.']
 }
 
 /**
- * Spreads the profile's defaults under what the file says, in place, before the schema fills in api's. Only maps are
- * merged; a list or a scalar of the file stands as it is.
+ * Adds the defaults of profile and mode where the file has no value, in place. Runs before the schema fills in the defaults of `api`.
+ * Maps are merged. Lists and scalars of the file stay unchanged.
  */
 export function spreadProfiles (tree: unknown): void {
   const routes = valueAt(tree, ['routes'])
@@ -123,9 +120,13 @@ function upstreamOf (name: string, file: UpstreamFile): UpstreamPolicy {
   }
 }
 
-interface Around { readonly upstreams: readonly UpstreamPolicy[], readonly issuedKeys: IssuedKeysPolicy | null, readonly base: string }
+interface PolicyContext {
+  readonly upstreams: readonly UpstreamPolicy[]
+  readonly issuedKeys: IssuedKeysPolicy | null
+  readonly base: string
+}
 
-function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Route {
+function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: PolicyContext): Route {
   const upstream = upstreams.find(({ name }) => name === route.upstream)
   if (upstream === undefined) throw new Error(`no upstream ${route.upstream}: the check let it pass`)
   return {
@@ -139,7 +140,7 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: Around): Ro
 
 function idempotencyOf (
   file: IdempotencyFile,
-  { issuedKeys, base, upstream }: Omit<Around, 'upstreams'> & { readonly upstream: UpstreamPolicy }
+  { issuedKeys, base, upstream }: Omit<PolicyContext, 'upstreams'> & { readonly upstream: UpstreamPolicy }
 ): IdempotencyPolicy {
   return {
     profile: file.profile,
@@ -149,7 +150,7 @@ function idempotencyOf (
     jwt: jwtOf(file.jwt, base),
     verify: verifyOf(file),
     issued: file.key.issued === 'required' ? issuedKeys : null,
-    // An event is its key: nothing is compared, and so nothing is hashed.
+    // Mode drop identifies an event by its key alone, so nothing is hashed.
     fingerprint: file.mode === 'drop' ? { of: [], body: 'none' } : fingerprintOf(file),
     inFlight: { waitMs: ms(file.inFlight.wait), status: file.inFlight.status },
     answerWithinMs: ms(file.answerWithin),
@@ -172,7 +173,7 @@ function idempotencyOf (
   }
 }
 
-/** What is derived is shown: nobody else could tell what was taken for the same. */
+/** By default a derived key is stored as text, so that operators can see which requests counted as the same. */
 function keyOf ({ from, required, syntax, store, window }: IdempotencyFile['key'], retention: string): KeyPolicy {
   const sources = sound(readKeySources(from))
   const derived = !sources.every(isClientsKey)

@@ -1,4 +1,4 @@
-/** The effective configuration as YAML, for people: every default filled in, every override applied, every secret masked (mask.ts). */
+/** Prints the effective configuration as YAML: with all defaults and overrides, and with secrets masked (mask.ts). */
 import { stringify } from 'yaml'
 import { fingerprintOf } from './routes/fingerprint.ts'
 import { masked } from './read/mask.ts'
@@ -11,14 +11,14 @@ import type { VerifyFile } from './routes/schema-verify.ts'
 import { patternChild } from './read/schema-walk.ts'
 import { isTree } from './read/tree.ts'
 
-/** `effective`: as load() gives it. */
+/** `effective`: of load(). */
 export function printConfig (effective: ConfigFile): string {
   const routes = effective.routes.map((route) =>
     route.idempotency === undefined ? route : { ...route, idempotency: withDefaults(route.idempotency) })
   return stringify(shown({ ...effective, routes }, fileSchema()), { lineWidth: 0, aliasDuplicateObjects: false })
 }
 
-/** Those that stand in unions, where no validator fills them in. */
+/** Adds the defaults inside unions, which the validator does not fill in. */
 function withDefaults (policy: IdempotencyFile): object {
   const { verify, inbox } = policy
   return {
@@ -38,10 +38,7 @@ function withHmac (verify: VerifyFile): VerifyFile {
   return verify.hmac === undefined ? verify : { ...verify, hmac: { ...HMAC_DEFAULTS, ...verify.hmac } }
 }
 
-/**
- * Masked, and with members in the order of the reference, wherever they came from: two printed configurations can be
- * compared line by line.
- */
+/** Masks secrets, and sorts members in the order of the reference, so that two printed configurations can be compared by line. */
 function shown (value: unknown, schema: SchemaNode | undefined): unknown {
   if (schema?.mask !== undefined) return masked(value, schema.mask)
   if (Array.isArray(value)) return value.map((item) => shown(item, schema?.items))

@@ -1,7 +1,4 @@
-/**
- * Where Redis is, from the file: what goes with what there, and the addresses and certificates in the program's own shape.
- * No message holds an address that was written, since it may hold a password.
- */
+/** The `stores.redis` block: its checks, and its policy. No message shows an address, because it may have a password. */
 import { createSecureContext } from 'node:tls'
 import { areAuthorities, isSound } from './certificates.ts'
 import type { AddressConfig, RedisConfig, RedisTlsConfig } from './config.ts'
@@ -15,7 +12,7 @@ const SENTINEL_PORT = 26379
 const PLACES = ['url', 'sentinel', 'cluster'] as const
 const HERE: Path = ['stores', 'redis']
 
-// ---------------------------------------------------------------- what goes with what
+// ---------------------------------------------------------------- checks
 
 export function checkRedis (redis: RedisFile): Mistake[] {
   const places = PLACES.filter((place) => redis[place] !== undefined)
@@ -24,7 +21,7 @@ export function checkRedis (redis: RedisFile): Mistake[] {
     return [mistake([...HERE, 'url'], 'is missing; the redis block needs one (redis://host:6379), or sentinel, or cluster', 'key')]
   }
   return [
-    ...others.map((place) => mistake([...HERE, place], `stands beside ${first}: give one of url, sentinel and cluster`, 'key')),
+    ...others.map((place) => mistake([...HERE, place], `conflicts with ${first}: set only one of url, sentinel and cluster`, 'key')),
     ...(redis.url === undefined ? [] : checkUrl(redis.url, redis)),
     ...(redis.sentinel === undefined ? [] : checkSentinel(redis.sentinel)),
     ...(redis.cluster === undefined ? [] : checkCluster(redis.cluster, redis)),
@@ -38,7 +35,7 @@ function checkUrl (url: string, { username, password, database, tls }: RedisFile
   if (scheme !== 'redis:' && scheme !== 'rediss:') return [mistake([...HERE, 'url'], 'is no redis URL; write redis://host:6379')]
   const inUrl = Object.entries({ username, password, database }).filter(([, value]) => value !== undefined)
   return [
-    ...inUrl.map(([name]) => mistake([...HERE, name], 'belongs into the url: redis://username:password@host:6379/database', 'key')),
+    ...inUrl.map(([name]) => mistake([...HERE, name], 'belongs in the url: redis://username:password@host:6379/database', 'key')),
     ...(tls !== undefined && scheme === 'redis:' ? [mistake([...HERE, 'tls'], 'needs rediss:// in the url', 'key')] : [])
   ]
 }
@@ -66,7 +63,7 @@ function checkCluster (nodes: readonly string[], { database, tls }: RedisFile): 
     ...read.flatMap((node, index) => {
       if ('wrong' in node) return [mistake([...path, index], node.wrong)]
       return node.scheme === 'redis:' && (secure || tls !== undefined)
-        ? [mistake([...path, index], 'is without TLS, and others are not: a cluster has one or the other')]
+        ? [mistake([...path, index], 'is without TLS, but other nodes use it: all nodes must use it, or none')]
         : []
     }),
     ...(database === undefined || database === 0
@@ -98,10 +95,10 @@ function checkTls (path: Path, tls: TlsFile | undefined): Mistake[] {
 
 type Node = { readonly address: AddressConfig, readonly scheme: 'redis:' | 'rediss:' | null } | { readonly wrong: string }
 
-/** `host`, `host:port` or `redis[s]://host:port`, and nothing more. */
+/** Reads `host`, `host:port` or `redis[s]://host:port`. */
 function readNode (text: unknown, defaultPort: number): Node {
   const wrong = { wrong: `is no address of a node; write host:${defaultPort}` }
-  // What the schema has refused already.
+  // The schema has reported it already.
   if (typeof text !== 'string') return { address: { host: '', port: 0 }, scheme: null }
   const scheme = /^(rediss?:)\/\//.exec(text)?.[1] as 'redis:' | 'rediss:' | undefined ?? null
   const written = scheme === null ? `redis://${text}` : text
@@ -112,9 +109,9 @@ function readNode (text: unknown, defaultPort: number): Node {
   return { address: { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? defaultPort : Number(port) }, scheme }
 }
 
-// ---------------------------------------------------------------- in the program's shape
+// ---------------------------------------------------------------- policy
 
-/** Of a file that was checked. */
+/** `redis` has passed checkRedis. */
 export function redisOf (redis: RedisFile | undefined): RedisConfig | null {
   if (redis === undefined) return null
   const { url, sentinel, cluster, username, password, database, tls, prefix, copies } = redis

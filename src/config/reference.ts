@@ -1,15 +1,13 @@
-/**
- * The schema as a table for people, and as a file for editors. scripts/generate.ts writes both; a test holds them in step.
- */
+/** The schema as tables for docs/reference/configuration.md, and as JSON Schema for editors. scripts/generate.ts writes both. */
 import { FINGERPRINT_DEFAULTS, RELAY_DEFAULTS } from './routes/schema.ts'
 import { fileSchema } from './schema.ts'
 import type { SchemaNode } from './read/schema-words.ts'
 import { patternChild } from './read/schema-walk.ts'
 import { isTree, valueAt } from './read/tree.ts'
 
-/** A name, and no address that an editor would fetch. */
+/** A URN, so that no editor tries to fetch it. */
 const SCHEMA_ID = 'urn:onceway:configuration:1'
-/** What interpolate.ts replaces, anywhere in a text: `"${PORT:-8080}"`, `"${DELAY}s"`. */
+/** A reference that interpolate.ts replaces, anywhere in a text: `"${PORT:-8080}"`, `"${DELAY}s"`. */
 const REFERENCE = {
   type: 'string',
   pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}',
@@ -18,7 +16,7 @@ const REFERENCE = {
 } as const
 const TO_REFERENCE = { $ref: '#/$defs/reference' } as SchemaNode
 
-/** The JSON Schema (2020-12) of a configuration file as it is written: every scalar may be a reference to the environment. */
+/** The JSON Schema (2020-12) of a configuration file. Every scalar may be a reference to the environment. */
 export function schemaText (): string {
   return `${JSON.stringify({ $schema: 'https://json-schema.org/draft/2020-12/schema', $id: SCHEMA_ID, ...written(fileSchema()), $defs: { reference: REFERENCE } }, null, 2)}\n`
 }
@@ -45,7 +43,7 @@ function isContainerNode ({ type, anyOf }: SchemaNode): boolean {
   return type === 'object' || type === 'array' || anyOf !== undefined
 }
 
-/** A scalar that is more than any text. */
+/** A scalar whose schema refuses a reference. */
 function refusesReference (node: SchemaNode): boolean {
   const isAnyText = node.type === 'string' &&
     node.const === undefined &&
@@ -56,7 +54,7 @@ function refusesReference (node: SchemaNode): boolean {
   return !isContainerNode(node) && !isAnyText
 }
 
-/** The words for people stay outside, where editors look for them. */
+/** Description and default stay outside of `anyOf`, where editors look for them. */
 function withReference (node: SchemaNode): SchemaNode {
   if (!refusesReference(node)) return node
   const { description, default: value, ...rest } = node
@@ -81,7 +79,7 @@ function section (name: string, node: SchemaNode): string {
   return `## ${name}\n\n${node.description ?? ''}\n\n${TABLE_HEAD}${rows(containerPath(name, node), node).join('')}`
 }
 
-/** A container is described in the table of its parent and its members below it. */
+/** A row for each member. The members of a container follow its row. */
 function rows (path: string, container: SchemaNode): string[] {
   const node = memberOf(container)
   return Object.entries(node.properties ?? {}).flatMap(([name, child]) => {
@@ -104,7 +102,7 @@ function isContainer (node: SchemaNode): boolean {
   return memberOf(node).properties !== undefined
 }
 
-/** What has the members: the item of a list, the entry of a map, the map of a union, or the map itself. */
+/** The node with the members: the item of a list, the entry of a map, the map of a union, or the map itself. */
 function memberOf (node: SchemaNode): SchemaNode {
   return node.items ?? patternChild(node) ?? node.anyOf?.find(({ properties }) => properties !== undefined) ?? node
 }
@@ -134,7 +132,7 @@ function defaultText (path: string, node: SchemaNode): string {
   return relay === undefined || isTree(relay) ? api : `${api}; relay: \`${flow(relay)}\``
 }
 
-/** A value as one would write it in the file, on one line. */
+/** A value in YAML flow style, on one line. */
 function flow (value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`
   if (!isTree(value)) return String(value)

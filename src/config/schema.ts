@@ -1,6 +1,6 @@
 /**
- * The shape of the configuration file, with descriptions and defaults: the one place that docs/reference/configuration.md, the JSON
- * Schema for editors and the validator are made from. It knows nothing that this version does not do (see unsupported.ts).
+ * The schema of the configuration file, with descriptions and defaults. The validator, docs/reference/configuration.md and the JSON Schema
+ * for editors are made from it. Settings of later versions are in unsupported.ts.
  */
 import { LOG_LEVELS } from './config.ts'
 import { Cors } from './cors.ts'
@@ -12,7 +12,7 @@ import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 
-/** More processes than any machine has processors for; each one has its own connections to the database. */
+/** Most worker processes. Each has its own connections to the database. */
 export const WORKERS_MAX = 256
 
 const Port = (value: number, description: string) =>
@@ -67,9 +67,9 @@ const Postgres = Type.Object({
 
 const Text = (description: string) => Type.Optional(Type.String({ minLength: 1, description }))
 
-/** A function: nodes and sentinels have one each, of their own. */
+/** A function, because nodes and sentinels each have their own block. */
 const Tls = (description: string) => Type.Optional(Type.Object({
-  // People put a key beside its certificate in one file, and that file everywhere.
+  // Masked like a secret: people put the private key into the same file as its certificate.
   ca: secret('The authority (PEM) that signed the servers\' certificates, instead of those that the system trusts.'),
   caFile: Text('File with `ca`.'),
   cert: secret('The gateway\'s own certificate (PEM), if the servers require one.'),
@@ -93,7 +93,7 @@ const Redis = Type.Object({
     password: secret('Password at the sentinels.'),
     passwordFile: Text('File with `password`.'),
     tls: Tls('Use TLS with the sentinels.')
-  }, { ...shape, description: 'Instead of `url`: sentinels, which know the master.' })),
+  }, { ...shape, description: 'Instead of `url`: sentinels, which name the master.' })),
   cluster: Type.Optional(
     Type.Array(Type.String({ minLength: 1, mask: 'url' satisfies Mask }), {
       minItems: 1,
@@ -187,7 +187,7 @@ export const ConfigSchema = Type.Object({
     default: 'urn:onceway:problem:',
     description: 'Prefix of a problem\'s `type`. The code follows it.'
   }),
-  secret: secret(`Secret for record ids and for the hashes of keys and callers. With it nobody can search a copy of the database for weak keys and credentials. At least ${SECRET_BYTES_MIN} random bytes (\`openssl rand -base64 32\`), the same in every gateway. Absent: Postgres has plain hashes, the embedded store creates a secret beside itself. A new secret takes effect with \`onceway ids upgrade\`, in a new database at once. See docs/concepts/identity.md.`),
+  secret: secret(`Secret for record ids and for the hashes of keys and callers. Without it, a copy of the database can be searched for weak keys and credentials. At least ${SECRET_BYTES_MIN} random bytes (\`openssl rand -base64 32\`), the same in every gateway. Absent: Postgres has plain hashes, the embedded store creates a secret beside itself. A new secret takes effect with \`onceway ids upgrade\`, in a new database at once. See docs/concepts/identity.md.`),
   secretFile: Text('File with `secret`.'),
   previousSecret: secret('The previous secret, until `onceway ids` says that no record needs it.'),
   previousSecretFile: Text('File with `previousSecret`.'),
@@ -247,7 +247,7 @@ export const ConfigSchema = Type.Object({
       minimum: 0.05,
       maximum: 1,
       default: 0.75,
-      description: 'The part of a limit that one caller, or one client address (behind trustProxies; an IPv6 /64), may use while nobody else uses any. It applies to executions, waiters, bufferedBytes, connections, and an upstream\'s connections and passThrough. Nobody gets more than share / (1 - share) times what is free, so newcomers find room. Beyond its share a request gets 429 `too-many-in-flight`, a waiter gets the in-flight answer, and a connection is closed. For an upstream\'s connection or passThrough a request waits first. 1: no shares.'
+      description: 'The part of a limit that one caller, or one client address (behind trustProxies; an IPv6 /64), may use while no other uses any. It applies to executions, waiters, bufferedBytes, connections, and an upstream\'s connections and passThrough. None gets more than share / (1 - share) times what is free, so newcomers find room. Beyond its share a request gets 429 `too-many-in-flight`, a waiter gets the in-flight answer, and a connection is closed. For an upstream\'s connection or passThrough a request waits first. 1: no shares.'
     }),
     requestBody: duration('1m', 'Timeout for the whole body of a guarded request. After it: 408 `request-timeout`.'),
     clientIdle: duration('30s', 'How long a client may pause within its body, or not read its answer. After that it gets 408, or its connection is closed. It may take twice as long if some of the answer was read meanwhile.'),
@@ -278,7 +278,7 @@ export const ConfigSchema = Type.Object({
   })
 }, { ...shape, title: 'onceway configuration', description: 'Configuration of the onceway idempotency gateway.' })
 
-/** The file with every default filled in, before units are resolved. */
+/** The file with every default, before units are resolved. */
 export type ConfigFile = Static<typeof ConfigSchema>
 
 export type UpstreamFile = Static<typeof Upstream>
@@ -289,7 +289,7 @@ export type RedisFile = Static<typeof Redis>
 
 export type TlsFile = NonNullable<RedisFile['tls']>
 
-/** The schema as a file must satisfy it: what has a default need not be there. */
+/** The schema of a file as written: members with a default are not required. */
 export function fileSchema (node: SchemaNode = ConfigSchema as unknown as SchemaNode): SchemaNode {
   const each = (nodes: Readonly<Record<string, SchemaNode>>) =>
     Object.fromEntries(Object.entries(nodes).map(([name, child]) => [name, fileSchema(child)]))

@@ -1,6 +1,6 @@
 /**
- * The schema's word on a tree: every mistake in a person's words, unknown members with the name that was probably meant,
- * and the tree with its defaults filled in. Rules that the schema cannot say are check.ts's.
+ * Validates a tree against the schema and fills in its defaults. Turns each error into a readable mistake, with a suggestion for unknown
+ * names. Rules that the schema cannot express are in check.ts.
  */
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
@@ -14,14 +14,14 @@ import { patternChild, schemaAt } from './read/schema-walk.ts'
 import { removeAt, valueAt } from './read/tree.ts'
 import { DURATION_HINT, DURATION_PATTERN, SIZE_HINT, SIZE_PATTERN, meantUnit } from './read/units.ts'
 
-/** What is compiled runs once or twice in a process: to make it quicker takes longer than it does. */
+/** The compiled validator runs once or twice in a process, so optimizing it costs more than it saves. */
 const COMPILED_FAST = { code: { optimize: false }, validateSchema: false } as const
-/** strict: false — defaults beside anyOf are read by the docs, not by Ajv, which would refuse the schema for them. */
+/** strict: false, because Ajv refuses defaults beside `anyOf`, which the reference page needs. */
 const OPTIONS = { allErrors: true, useDefaults: true, verbose: true, strict: false, ...COMPILED_FAST } as const
 
 let compiled: ValidateFunction | undefined
 
-/** Fills defaults into `tree`, in place, and tells what is wrong with it. */
+/** Fills defaults into `tree`, in place, and returns its mistakes. */
 export function validate (tree: unknown): Mistake[] {
   compiled ??= new Ajv(OPTIONS).compile(fileSchema())
   compiled(tree)
@@ -30,15 +30,15 @@ export function validate (tree: unknown): Mistake[] {
 }
 
 /**
- * The tree without what is wrong in it, defaults in its place, so that check.ts can look at the rest in the same run.
- * `broken`: what is still wrong then (something required is missing).
+ * Replaces wrong values by defaults, in place, so that check.ts can check the rest in the same run. `broken`: paths that are still wrong,
+ * because something required is missing.
  */
 export function repair (tree: unknown, mistakes: readonly Mistake[]): { broken: Path[] } {
   for (const { path } of mistakes) if (path.length > 0) removeAt(tree, removable(path))
   return { broken: validate(tree).map(({ path }) => path) }
 }
 
-/** Of a list inside a route the whole list goes, so that its default comes and the route is sound again; other lists keep their places. */
+/** For an item of a list inside a route, the whole list, so that its default applies. Other lists keep their indices. */
 function removable (path: Path): Path {
   const inList = typeof path.at(-1) === 'number' && path.length > 2
   return inList && path[0] === 'routes' ? path.slice(0, -1) : path
@@ -61,25 +61,25 @@ function asMistake (error: ErrorObject, tree: unknown): Mistake {
 
 function unknownMember (path: Path, name: string): string {
   const schema = schemaAt(fileSchema(), path)
-  if (schema !== null && patternChild(schema) !== undefined) return 'is no name that can stand here'
-  if (/.:./.test(name)) return 'is not known; write a space behind the colon'
+  if (schema !== null && patternChild(schema) !== undefined) return 'is not a valid name here'
+  if (/.:./.test(name)) return 'is not known; write a space after the colon'
   return `is not known${didYouMean(name, Object.keys(schema?.properties ?? {}))}`
 }
 
-/** The value that is wrong comes first, where no secret can stand. */
+/** The message begins with the wrong value, unless it may be a secret. */
 function wrongValue (error: ErrorObject, path: Path): string {
   const value = valueText(error.data, path)
   return value === null ? wrongness(error, null) : `${value} ${wrongness(error, String(error.data))}`
 }
 
-/** null: it is not to be shown, or is more than a word. */
+/** null: it may be a secret, or is a list or a map. */
 function valueText (data: unknown, path: Path): string | null {
   const schema = schemaAt(fileSchema(), path)
   if (schema === null || holdsSecret(schema) || (typeof data === 'object' && data !== null)) return null
   return typeof data === 'string' ? `"${printable(data)}"` : String(data)
 }
 
-/** `shown`: the value, if it may be. */
+/** `shown`: the value, or null if it may be a secret. */
 function wrongness ({ keyword, parentSchema, params, message }: ErrorObject, shown: string | null): string {
   const { enum: values = [], pattern, type, const: only, anyOf } = (parentSchema ?? {}) as SchemaNode
   const { limit } = params as { limit?: number }
@@ -116,8 +116,8 @@ function kindOf ({ type, const: only }: SchemaNode): string {
 }
 
 /**
- * Of a union, Ajv tells the mistakes of every branch. Only the branch whose type the value has is worth telling; without
- * one, only the union itself.
+ * Ajv reports the errors of every branch of a union. Keeps only those of the branch whose type fits the value. If none fits, keeps only the
+ * error of the union.
  */
 function withoutOtherBranches (errors: readonly ErrorObject[]): ErrorObject[] {
   const unions = errors.filter(({ keyword }) => keyword === 'anyOf')
@@ -128,14 +128,14 @@ function withoutOtherBranches (errors: readonly ErrorObject[]): ErrorObject[] {
     const branchOf = (error: ErrorObject) => error.schemaPath.slice(union.schemaPath.length + 1).split('/')[0]
     const wrongKind = (error: ErrorObject) => error.instancePath === union.instancePath && ['type', 'const'].includes(error.keyword)
     const unfit = new Set(inside.filter(wrongKind).map(branchOf))
-    const told = inside.filter((error) => !unfit.has(branchOf(error)))
-    inside.filter((error) => !told.includes(error)).forEach((error) => dropped.add(error))
-    if (told.length > 0) dropped.add(union)
+    const kept = inside.filter((error) => !unfit.has(branchOf(error)))
+    inside.filter((error) => !kept.includes(error)).forEach((error) => dropped.add(error))
+    if (kept.length > 0) dropped.add(union)
   }
   return errors.filter((error) => !dropped.has(error))
 }
 
-/** A JSON pointer as a path; steps into lists become numbers. */
+/** A JSON pointer as a path. Indices of lists become numbers. */
 function pathOf (pointer: string, tree: unknown): Path {
   const path: Array<string | number> = []
   for (const part of pointer.split('/').slice(1)) {

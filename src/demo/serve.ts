@@ -1,4 +1,4 @@
-/** The toy payments API as a process of its own, for deploy/compose.yaml: listens on PORT until it is told to stop. */
+/** The toy payments API as a process, for deploy/compose.yaml. Listens on PORT until SIGTERM or SIGINT. */
 import { startDemoUpstream } from './upstream.ts'
 
 const upstream = await startDemoUpstream({ port: Number(process.env['PORT'] ?? 3000), host: '0.0.0.0' })

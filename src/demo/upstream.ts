@@ -1,6 +1,6 @@
 /**
- * A toy payments API that is not idempotent: every POST makes a new payment. Built in so that `npm start` has something
- * to guard; its state is in memory, and it is never part of a real deployment's way.
+ * A toy payments API that is not idempotent: every POST makes a new payment. It gives `npm start` something to guard. Its state is in
+ * memory.
  */
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -8,10 +8,10 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { randomUUID } from 'node:crypto'
 
-/** Payments kept for GET; beyond, the oldest are forgotten. */
+/** Most payments that are kept for GET. The oldest is dropped first. */
 const PAYMENTS_MAX = 1_000
 const BODY_BYTES_MAX = 64 * 1024
-/** `?delay=` of a POST, at most. */
+/** Maximum of `?delay=` of a POST. */
 const DELAY_MAX_MS = 60_000
 
 interface Payment { readonly id: string, readonly amount: unknown, readonly currency: unknown, readonly createdAt: string }

@@ -15,8 +15,8 @@ import { sweeper } from '../background/sweeper.ts'
 import { banner } from './banner.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from '../config/config.ts'
-import { leasesOf, longestKeepOf } from '../config/compare/leases.ts'
-import type { LeaseRange } from '../config/compare/leases.ts'
+import { leasesOf, longestRetentionOf } from '../config/derived.ts'
+import type { LeaseRange } from '../config/derived.ts'
 import { StoreUnavailable } from '../ports/errors.ts'
 import { ArbiterClock } from '../gateway/shared/arbiter-clock.ts'
 import { reportRecovered } from '../gateway/inbox/deliver.ts'
@@ -119,7 +119,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
   try {
     const adminUrl = await listen(admin, config.admin, 'admin')
     const url = await serving.listen()
-    for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
+    for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
     for (const line of banner(config, serving.where, url, adminUrl)) options.announce(line)
     return {
       url,
@@ -160,7 +160,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
     meter,
     instance,
     shortestLeaseMs: leases.shortestMs,
-    longestKeepMs: longestKeepOf(config)
+    longestKeepMs: longestRetentionOf(config)
   })
   const stores = await Stores.open(config, {
     log,
@@ -294,7 +294,7 @@ function settingsOf (
     limits: config.limits,
     claimWithinMs: config.stores.postgres?.claimTimeoutMs ?? CLAIM_WITHIN_MS,
     longestLeaseMs: leasesOf(config).longestMs,
-    longestKeepMs: longestKeepOf(config),
+    longestKeepMs: longestRetentionOf(config),
     copyTtlMs: config.stores.redis?.copies.ttlMs ?? 0,
     probed: probedRoutes(config.routes),
     inboxes: inboxRoutes(config.routes)

@@ -75,7 +75,7 @@ export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }:
     'configuration reloaded'
   )
   for (const sentence of orphaned) log.warn({ event: 'records-orphaned', file: config.file }, sentence)
-  for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
+  for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
 }
 
 function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {

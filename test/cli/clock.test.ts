@@ -37,11 +37,11 @@ test('it shows that the clock is believed, and that it is not', async (t) => {
   const store = await openSqlite({ dataDir, exclusive: true })
   const fresh = await say(['clock', '--data-dir', dataDir])
   await store.close()
-  assert.match(fresh.out, /^store says {9}\S+Z\nahead {14}no\nlast sign of life {2}none$/)
+  assert.match(fresh.out, /^store says {9}\S+Z\nahead {14}no\nlast heartbeat {5}none$/)
   const { at } = await stepped(t)
   assert.match(
     (await say(['clock', 'show', ...at])).out,
-    /ahead {14}60 min, found at \S+Z; believed as it is from \S+Z on, or when it is set back or confirmed/
+    /ahead {14}60 min, found at \S+Z\. It is trusted from \S+Z on, or when it is set back or confirmed/
   )
 })
 
@@ -54,7 +54,7 @@ test('it says by how much the clock is behind, while no gateway starts for it', 
   connection.close()
   assert.match(
     (await say(['clock', '--data-dir', dataDir])).out,
-    /ahead {14}no\nbehind {13}60 min: no gateway that starts serves until the clock is set, or confirmed\n/
+    /ahead {14}no\nbehind {13}60 min: a gateway that starts does not serve until the clock is set or confirmed\n/
   )
   await assert.rejects(openSqlite({ dataDir, exclusive: true }), /say that it is right with `onceway clock confirm --why TEXT`/)
 })
@@ -63,7 +63,7 @@ test('a confirmation ends it for the process that serves, and says who and why; 
   const { beat, at } = await stepped(t)
   const done = await say(['clock', 'confirm', '--who', 'ada', '--why', 'NTP was off', ...at])
   assert.deepEqual([done.exitCode, done.err], [0, ''])
-  assert.match(done.out, /^Confirmed: the clock of the store is no more taken to be 60 min ahead\./)
+  assert.match(done.out, /^Confirmed: the clock of the store no longer counts as 60 min ahead\./)
   assert.match((await say(['clock', ...at])).out, /ahead {14}no[^]*confirmed {10}1 time, last at \S+Z by ada: NTP was off/)
   const { aheadMs, confirmations } = await beat()
   assert.deepEqual([aheadMs, confirmations], [0, 1])
@@ -127,7 +127,7 @@ test('a delete says that it takes effect when the time is believed again', async
     ...at
   ])
   assert.equal(exitCode, 0)
-  assert.match(out, /Deleted: the record ends when the time of the store is believed again \(onceway clock\)\./)
+  assert.match(out, /Deleted: the record ends when the clock of the store is trusted again \(onceway clock\)\./)
 })
 
 test('it wants to know why, and what to do', async (t) => {

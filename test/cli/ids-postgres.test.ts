@@ -103,15 +103,15 @@ describe('ids in Postgres', needs('postgres'), () => {
     const done = await upgrade(['--yes'], env)
     assert.deepEqual(
       [done.exitCode, done.err, done.out],
-      [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.`]
+      [0, '', `Ids are made by the scheme ${newName}, instead of 1.\n1 record, 1 message and 0 marks keep their ids. They are still found until they end.`]
     )
     assert.deepEqual((await store.schemes()).current, { number: 2, name: newName })
     const [now, before] = await shown(env)
-    assert.match(now ?? '', new RegExp(`^ids are made by  ${newName}, the 2\\. here, since \\S+ by ada: release 2 is everywhere$`))
-    assert.match(before ?? '', /^before {11}1: looked for as well, until nothing of it is left, not before \S+\.$/)
+    assert.match(now ?? '', new RegExp(`^ids are made by  ${newName} \\(number 2\\), since \\S+ by ada: release 2 is everywhere$`))
+    assert.match(before ?? '', /^before {11}1: still searched, until nothing of it is left \(not before \S+\)\.$/)
     assert.deepEqual(await upgrade(['--yes'], env), {
       exitCode: 0,
-      out: 'Nothing to do: ids are made by this scheme already, the 2. here.',
+      out: 'Nothing to do: this is the current scheme already (number 2).',
       err: ''
     })
   })
@@ -195,7 +195,7 @@ describe('ids in Postgres', needs('postgres'), () => {
   test('a secret is changed once nothing of the scheme before is left, and each is needed until then', async (t) => {
     const { url, store, upgrade, shown } = await openWorld(t, newestSchemeName([Buffer.from(OLD)]))
     await keyedIn(store, 'order-1', OLD, 1)
-    assert.match((await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })).err, /with a secret that is missing here: set previousSecret to it/)
+    assert.match((await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })).err, /has a secret that is missing here\. Set previousSecret to it/)
     const both = { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD }
     assert.equal((await upgrade(['--yes'], both)).exitCode, 0)
     await keyedIn(store, 'order-1', NEW, 2)
@@ -206,7 +206,7 @@ describe('ids in Postgres', needs('postgres'), () => {
       })
       assert.equal((await list(both)).out.split('\n').length, 2)
       const one = await list({ ONCEWAY_SECRET: NEW })
-      assert.deepEqual([one.out.split('\n').length, /^Not everything is found by its key: /.test(one.err)], [1, true])
+      assert.deepEqual([one.out.split('\n').length, /^Not everything is found by key: /.test(one.err)], [1, true])
       assert.equal((await list({})).exitCode, 1)
     }
     await query(url, 'delete from onceway.records where scheme = 1; delete from onceway.messages where scheme = 1; update onceway.schemes set look_from = now() where number = 1')
@@ -227,7 +227,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     await keyedIn(store, 'order-1', OLD, 1)
     const lost = { ONCEWAY_SECRET: NEW }
     assert.equal((await upgrade(['--yes', '--secret-lost'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })).exitCode, 1)
-    assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /Nobody can find them any more/)
+    assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /They cannot be found any more/)
     const indexes = async () => (await query(
       url,
       "select indexname from pg_indexes where schemaname = 'onceway' and indexname like '%\\_lost\\_%' order by 1"

@@ -57,7 +57,7 @@ test('a store of the release before is upgraded with a secret that is made besid
       1,
       [
         `Ids would be made by the scheme 2, with a secret that is made in ${secret}, instead of 1.`,
-        '1 record, 1 message and 0 marks would keep their ids. They are found by them, until they end.'
+        '1 record, 1 message and 0 marks would keep their ids. They are still found until they end.'
       ]
     ]
   )
@@ -69,18 +69,18 @@ test('a store of the release before is upgraded with a secret that is made besid
   const name = nameOfFile(secret)
   assert.deepEqual(done.out.split('\n'), [
     `Ids are made by the scheme ${name}, instead of 1.`,
-    '1 record, 1 message and 0 marks keep their ids. They are found by them, until they end.',
-    `Its secret has been made in ${secret}: keep a copy, and not beside the copies of the store.`
+    '1 record, 1 message and 0 marks keep their ids. They are still found until they end.',
+    `Its secret is in ${secret}. Keep a copy of it, but not beside the backups of the store.`
   ])
   assert.equal(statSync(secret).mode & 0o777, 0o600)
   assert.equal(readFileSync(secret, 'utf8').trim().length, 43)
   const [now = '', before = '', file] = await shown()
-  assert.match(now, new RegExp(`^ids are made by  ${name}, the 2\\. here, since \\S+ by ada: release 2 is everywhere$`))
-  assert.match(before, /^before {11}1: looked for as well, until nothing of it is left, not before \S+\.$/)
+  assert.match(now, new RegExp(`^ids are made by  ${name} \\(number 2\\), since \\S+ by ada: release 2 is everywhere$`))
+  assert.match(before, /^before {11}1: still searched, until nothing of it is left \(not before \S+\)\.$/)
   assert.equal(file, `this file makes  ${name}, 2, 1 (with ${secret})`)
   assert.deepEqual(await upgrade(['--yes']), {
     exitCode: 0,
-    out: 'Nothing to do: ids are made by this scheme already, the 2. here.',
+    out: 'Nothing to do: this is the current scheme already (number 2).',
     err: ''
   })
 })
@@ -90,7 +90,7 @@ test('a store that nobody has served from yet says so', async (t) => {
   // As a start that came to no end leaves it.
   new DatabaseSync(join(dataDir, 'onceway.db')).close()
   assert.match((await shown())[0] ?? '', /^ids are made by {2}no scheme yet: the first gateway that serves chooses$/)
-  assert.match((await upgrade(['--yes'])).out, /^Ids are made by the scheme 2:\S{11}\.\nIts secret has been made in /)
+  assert.match((await upgrade(['--yes'])).out, /^Ids are made by the scheme 2:\S{11}\.\nIts secret is in /)
 })
 
 test('while a gateway serves it is refused, and no secret is made; nor where no store is', async (t) => {
@@ -116,7 +116,7 @@ test('while anything of the scheme before is left there is no other, and it says
   assert.equal((await upgrade(['--yes'])).exitCode, 0)
   const refused = await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })
   assert.equal(refused.exitCode, 1)
-  assert.match(refused.err, /^onceway: refused, nothing changed\. 1 record, 1 message and 0 marks of the scheme 1 are left, .*wait until `onceway ids` says that nothing of it is left\.$/)
+  assert.match(refused.err, /^onceway: refused, nothing changed\. 1 record, 1 message and 0 marks of the scheme 1 are left, .*Wait until `onceway ids` says that nothing of it is left\.$/)
 })
 
 test('a secret is changed with the one before it as previousSecret, and refused without: every gateway would be blocked', async (t) => {
@@ -124,9 +124,9 @@ test('a secret is changed with the one before it as previousSecret, and refused 
   await served(async (store) => keyedIn(store, 'order-1', OLD, 1), schemeName(2, Buffer.from(OLD)))
   const without = await upgrade(['--yes'], { ONCEWAY_SECRET: NEW })
   assert.equal(without.exitCode, 1)
-  assert.match(without.err, new RegExp(`Ids are made by the scheme 2:${secretFingerprint(Buffer.from(OLD))} now, with a secret that is missing here: set previousSecret to it, .*--secret-lost`))
+  assert.match(without.err, new RegExp(`The current scheme 2:${secretFingerprint(Buffer.from(OLD))} has a secret that is missing here\\. Set previousSecret to it\\. .*--secret-lost`))
   const nothing = await upgrade(['--yes'])
-  assert.match(nothing.err, /set previousSecret to it/)
+  assert.match(nothing.err, /Set previousSecret to it/)
   assert.equal(existsSync(secret), false, 'what is refused makes no secret')
   const both = { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD }
   assert.match(
@@ -144,11 +144,11 @@ test('a secret that is lost is given up before a switch or after it, and only wh
   await served(async (store) => keyedIn(store, 'order-1', OLD, 1), schemeName(2, Buffer.from(OLD)))
   const known = await upgrade(['--yes', '--secret-lost'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })
   assert.equal(known.exitCode, 1)
-  assert.match(known.err, /No secret is missing here: this file can make ids by the scheme 2:\S+\. Leave --secret-lost out\./)
+  assert.match(known.err, /No secret is missing here: this file can make ids by the scheme 2:\S+\. Omit --secret-lost\./)
   const lost = { ONCEWAY_SECRET: NEW }
   const planned = await upgrade(['--secret-lost'], lost)
   assert.equal(planned.exitCode, 1)
-  assert.match(planned.out, /1 record, 1 message and 0 marks would keep their ids\. Nobody can find them any more\./)
+  assert.match(planned.out, /1 record, 1 message and 0 marks would keep their ids\. They cannot be found any more\./)
   assert.equal((await upgrade(['--yes', '--secret-lost'], lost)).exitCode, 0)
   assert.match((await shown(lost))[1] ?? '', /Its secret is lost\.$/)
   assert.match((await upgrade(['--yes', '--secret-lost'], lost)).out, /^Nothing to do/)
@@ -158,7 +158,7 @@ test('a secret that is lost is given up before a switch or after it, and only wh
   assert.equal((await other.upgrade(['--yes'], { ONCEWAY_SECRET: NEW, ONCEWAY_PREVIOUS_SECRET: OLD })).exitCode, 0)
   assert.match(
     (await other.upgrade(['--secret-lost'], lost)).out,
-    /^The secret of the scheme 2:\S+ would be given up\. 1 record, 1 message and 0 marks are left of it\. Nobody can find/
+    /^The secret of the scheme 2:\S+ would be given up\. 1 record, 1 message and 0 marks are left of it\. They cannot be found/
   )
   assert.doesNotMatch((await other.shown(lost))[1] ?? '', /lost/)
   assert.match((await other.upgrade(['--yes', '--secret-lost'], lost)).out, /^The secret of the scheme 2:\S+ is given up\./)
@@ -211,16 +211,16 @@ test('records and messages are found by their key whichever scheme made its hash
     assert.deepEqual(await found({ ONCEWAY_SECRET: NEW }), [
       0,
       1,
-      `Not everything is found by its key: hashes of keys by the scheme ${old} are made with a secret that this configuration does not have (set secret, or previousSecret, to it).`
+      `Not everything is found by key: this configuration does not have the secret of the scheme ${old} (set secret or previousSecret to it).`
     ])
     const [exitCode, count, err] = await found({})
     assert.deepEqual([exitCode, count], [1, 0])
-    assert.match(err, /^onceway: Nothing is found here by its key: hashes of keys by the scheme 2:\S+ are made with a secret .*, and hashes of keys by the scheme 2:/)
+    assert.match(err, /^onceway: Cannot search by key: this configuration does not have the secret of the scheme 2:\S+ .*, and this configuration does not have the secret of the scheme 2:/)
   }
   assert.equal((await upgrade(['--yes', '--secret-lost'], { ONCEWAY_SECRET: NEW })).exitCode, 0)
   assert.match(
     (await say(['records', 'list', '--key', 'order-1', '--data-dir', dataDir], { ONCEWAY_SECRET: NEW })).err,
-    /^Not everything is found by its key: the secret of the scheme 2:\S+ is lost\.$/
+    /^Not everything is found by key: the secret of the scheme 2:\S+ is lost\.$/
   )
 })
 

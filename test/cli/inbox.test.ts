@@ -103,11 +103,11 @@ test('list finds messages by route, state, key and age, oldest first, and shows 
 test('list says when there may be more than it shows, and how to see it', async () => {
   const desk = new Desk()
   for (let count = 0; count < 51; count++) await desk.accept(`e-${count}`)
-  const said = 'there may be more, for a larger --limit or a narrower filter.'
+  const said = 'There may be more: use a larger --limit or a narrower filter.'
   for (const [args, shown, err] of [
-    [[], 50, `As many as --limit says (50); ${said}`],
-    [['--json'], 50, `As many as --limit says (50); ${said}`],
-    [['--limit', '7'], 7, `As many as --limit says (7); ${said}`],
+    [[], 50, `The limit of 50 is reached. ${said}`],
+    [['--json'], 50, `The limit of 50 is reached. ${said}`],
+    [['--limit', '7'], 7, `The limit of 7 is reached. ${said}`],
     [['--limit', '52'], 51, '']
   ] as const) {
     const list = await desk.say('list', ...args)
@@ -197,7 +197,7 @@ test('--all changes what the filter finds, at most so many, and says when there 
   const held = await desk.leave('e-4', HELD)
   const first = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', ...WHY)
   assert.deepEqual([first.exitCode, first.out], [0, dead.slice(0, 2).map((id) => `${text(id)} waits again.`).join('\n')])
-  assert.match(first.err, /^As many as --limit says \(2\); there may be more, for the same command\.$/)
+  assert.match(first.err, /^The limit of 2 is reached\. There may be more: use the same command\.$/)
   const rest = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', '--route', 'hooks', ...WHY)
   assert.deepEqual(rest, { exitCode: 0, out: `${text(dead[2] as Buffer)} waits again.`, err: '' })
   assert.match(

@@ -119,6 +119,6 @@ describe('records in Postgres', needs('postgres', 'own redis'), () => {
     await redis.kill()
     const alone = await say(['records', 'delete', ...named(other), ...WHY], env)
     assert.equal(alone.exitCode, 1)
-    assert.match(alone.err, /Redis could not be told/)
+    assert.match(alone.err, /Redis was not available/)
   })
 })

@@ -58,7 +58,7 @@ test('list says when there may be more than it shows, and how to see it', async 
     const cut = await say(['records', 'list', '--limit', '1', ...json, ...at])
     assert.deepEqual(
       [cut.exitCode, cut.out.split('\n').length, cut.err],
-      [0, json.length === 0 ? 3 : 1, 'As many as --limit says (1); there may be more, for a larger --limit or a narrower filter.']
+      [0, json.length === 0 ? 3 : 1, 'The limit of 1 is reached. There may be more: use a larger --limit or a narrower filter.']
     )
     assert.equal((await say(['records', 'list', '--limit', '3', ...json, ...at])).err, '')
   }
@@ -123,7 +123,7 @@ test('a record that has gone on since it was shown is not changed', async (t) =>
   for (const stale of other) {
     const { exitCode, err } = await say(['records', 'resolve', ...named(stale), '--status', '200', ...WHY, ...at])
     assert.equal(exitCode, 1)
-    assert.match(err, new RegExp(`refused, nothing changed\\. It has changed since it was shown: look at it again with .records show.\\. Now: state indeterminate, owner ${token.owner.toString('hex')}, attempt 1\\.`))
+    assert.match(err, new RegExp(`refused, nothing changed\\. It has changed since\\. Read it again with .records show.\\. Now: state indeterminate, owner ${token.owner.toString('hex')}, attempt 1\\.`))
   }
   const running = await leave(store, 'order-2', 'claimed')
   assert.equal((await say(['records', 'delete', ...named(running), ...WHY, ...at])).exitCode, 1)
@@ -142,12 +142,12 @@ test('delete lets a settled record end two leases from now', async (t) => {
 test('a refused change says why, and in which store', async (t) => {
   const { store, at } = await gateway(t)
   for (const [outcome, subcommand, why] of [
-    ['claimed', 'delete', /Its request is under way: wait until it has settled\. Now: state claimed/],
-    ['indeterminate', 'delete', /Its outcome is not known: resolve or release it first, and delete it then\. Now: state indeterminate/],
+    ['claimed', 'delete', /Its request is in flight: wait until it has settled\. Now: state claimed/],
+    ['indeterminate', 'delete', /Its outcome is unknown: resolve or release it first, then delete it\. Now: state indeterminate/],
     [
       'completed',
       'release',
-      /It is settled, and its outcome known: only an indeterminate record is resolved or released\. Now: state completed/
+      /Its outcome is known: only an indeterminate record can be resolved or released\. Now: state completed/
     ],
     ['released', 'release', /It is released already/]
   ] as const) {
@@ -188,7 +188,7 @@ test('the audit says who changed which record by hand, when and why, the newest 
   })
   const cut = await say(['records', 'audit', '--limit', '1', '--json', ...at])
   assert.equal(cut.out.split('\n').length, 1)
-  assert.match(cut.err, /^As many as --limit says \(1\)/)
+  assert.match(cut.err, /^The limit of 1 is reached\./)
 })
 
 test('delete clears Redis at once and again a lease later, and is exit 1 when Redis could not be told', async (t) => {

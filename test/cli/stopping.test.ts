@@ -19,9 +19,9 @@ test('Ctrl-C says what is under way, goes on saying it, and the last line is tha
   await witness.reached(2)
   onceway.process.kill('SIGINT')
   await onceway.says(
-    /^onceway: stopping: 2 executions under way, up to \d+ s more\. Ctrl-C again ends at once; what is under way becomes indeterminate\.$/
+    /^onceway: stopping: 2 executions in flight, up to \d+ s more\. Press Ctrl-C again to end at once\. Requests in flight become indeterminate\.$/
   )
-  await onceway.says(/^onceway: still stopping: 2 executions under way, up to \d+ s more\./)
+  await onceway.says(/^onceway: still stopping: 2 executions in flight, up to \d+ s more\./)
   open()
   assert.deepEqual(await Promise.all(payments), ['executed', 'executed'])
   assert.equal(await onceway.lastLine(), 'onceway has stopped.')
@@ -32,7 +32,7 @@ test('Ctrl-C says that the gateway still serves for drain.delay', async (t) => {
   const onceway = new Onceway(t, ['serve', '--upstream', 'http://127.0.0.1:1'], { ONCEWAY_DRAIN_DELAY: '60s' })
   await onceway.urls()
   onceway.process.kill('SIGINT')
-  await onceway.says(/^onceway: stopping: it serves for \d+ s more \(drain\.delay\), nothing is under way\. Ctrl-C again ends at once/)
+  await onceway.says(/^onceway: stopping: it serves for \d+ s more \(drain\.delay\), nothing is in flight\. Press Ctrl-C again to end at once/)
 })
 
 test('a gateway that is started while the one before drains waits for it, says so once, and serves what that one stored', async (t) => {

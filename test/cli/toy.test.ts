@@ -44,7 +44,7 @@ test('the toy needs no directory for temporary files where it is given one of it
   assert.equal(await without.ended, 1)
   assert.match(
     without.err,
-    /^onceway: The toy can have no directory in \S+nowhere \(ENOENT\): set TMPDIR, or give it one with --data-dir\.\n$/
+    /^onceway: The toy cannot create a directory in \S+nowhere \(ENOENT\)\. Set TMPDIR, or name a directory with --data-dir\.\n$/
   )
 })
 
@@ -57,7 +57,7 @@ test('the toy stays out of the database and the data directory of the environmen
   })
   const { url } = await toy.urls()
   await toy.says(/^stores +embedded SQLite under .*onceway-toy-/)
-  await toy.says(/^toy +DATABASE_URL, ONCEWAY_DATA_DIR, REDIS_URL are not used: the toy stays out of real stores\./)
+  await toy.says(/^toy +DATABASE_URL, ONCEWAY_DATA_DIR, REDIS_URL are not used: the toy never uses real stores\./)
   assert.equal(await pay(url, 'order-1'), 'executed')
   assert.equal(existsSync(dataDir), false)
 })

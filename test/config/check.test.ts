@@ -14,7 +14,7 @@ function complaintsOf (world: ConfigWorld, policy: string): string {
 test('a scope in which nobody can be told apart is refused, unless it is called public', (t) => {
   const world = new ConfigWorld(t)
   assert.match(said(world, '{ scope: [] }').join(), /^scope: is empty, so all callers would share/)
-  assert.match(said(world, '{ scope: ["const:a", "const:b"] }').join(), /^scope: says nothing about the caller/)
+  assert.match(said(world, '{ scope: ["const:a", "const:b"] }').join(), /^scope: does not distinguish callers/)
   const policy = world.load(fileWith({ policy: '{ scope: public }' })).config.routes[0]?.idempotency
   assert.deepEqual(policy?.scope, { kind: 'credential', anonymous: true, cookies: 'ignore' })
 })
@@ -59,9 +59,9 @@ test('parts may be absent, and credential, public, shared and host may stand bes
   assert.deepEqual([scopeOf('[credential]'), scopeOf('[public]')], [credential, everyone])
   assert.deepEqual(scopeOf('[shared]'), scopeOf('shared'))
   for (const scope of ['[host]', 'host', '[host, "const:a"]']) {
-    assert.match(complaintsOf(world, `{ scope: ${scope} }`), /^scope: says nothing about the caller/, scope)
+    assert.match(complaintsOf(world, `{ scope: ${scope} }`), /^scope: does not distinguish callers/, scope)
   }
-  assert.match(complaintsOf(world, '{ scope: [credential, public] }'), /^scope: says credential or public more than once/)
+  assert.match(complaintsOf(world, '{ scope: [credential, public] }'), /^scope: has credential or public more than once/)
   assert.match(complaintsOf(world, '{ scope: [credential, "const?:a"] }'), /^scope: const\?:a: a const part is never absent/)
   assert.match(complaintsOf(world, '{ scope: ["jwt?:sub"] }'), /^jwt: is missing/)
 })
@@ -101,7 +101,7 @@ test('the key comes in a header of its own', (t) => {
   for (const [from, why] of [
     ['json:id', /is no JSON pointer/],
     ['template:{path:id}', /names \{path:id\}, which match\.path does not have/],
-    ['["hash:body", "query:id"]', /behind hash:body/]
+    ['["hash:body", "query:id"]', /after hash:body/]
   ] as const) {
     const written = from.startsWith('[') ? from : JSON.stringify(from)
     assert.match(complaintsOf(world, `{ key: { from: ${written} } }`), why, from)
@@ -116,7 +116,7 @@ test('what decides is a field that the upstream gets as it came', (t) => {
   for (const name of ['TE', 'Connection', 'Accept-Encoding', 'content_length', 'X_Forwarded_User', 'Onceway-Key']) {
     assert.deepEqual(
       said(world, `{ scope: ["header:${name}"] }`),
-      [`scope: cannot have header:${name.toLowerCase()}: the upstream does not get that field as it came`],
+      [`scope: cannot have header:${name.toLowerCase()}: the upstream does not get that field unchanged`],
       name
     )
     assert.match(said(world, `{ key: { from: "template:{header:${name}}-{query:id}" } }`).join(), /^key\.from: cannot have /, name)
@@ -271,7 +271,7 @@ test('an event loop delay that ordinary work exceeds is refused; 0s means never'
   const file = (text: string): string => fileWith({ rest: `limits: { eventLoopDelay: ${text} }` })
   const complaints = (text: string): string[] => world.complaints(file(text))
   assert.deepEqual(complaints('49ms'), [
-    'limits.eventLoopDelay: must be at least 50ms, because ordinary work delays the loop by less; or 0s: requests are never shed'
+    'limits.eventLoopDelay: must be at least 50ms, because ordinary work delays the loop by less; or 0s for no limit'
   ])
   assert.deepEqual(complaints('2m'), ['limits.eventLoopDelay: "2m" must be between 0s and 1m'])
   assert.deepEqual(['50ms', '0s'].map((text) => world.load(file(text)).config.limits.eventLoopDelayMs), [50, 0])
@@ -286,7 +286,7 @@ test('TLS to Postgres is said in one place, with files relative to this one', (t
   )
   assert.deepEqual(world.load(file('{}')).config.stores.postgres?.tls, { caFile: null, certFile: null, keyFile: null })
   assert.deepEqual(world.complaints(file('{ caFile: ca.pem }', 'postgres://h/db?sslmode=require')), [
-    'stores.postgres.tls: stands beside sslmode= in the url: give one of the two'
+    'stores.postgres.tls: conflicts with sslmode= in the url: set only one'
   ])
   assert.deepEqual(world.complaints(file('{ certFile: own.pem }')), ['stores.postgres.tls: needs certFile and keyFile together'])
 })

@@ -36,15 +36,15 @@ test('what is no origin is refused with what to write instead, and * with creden
   const wrong = (origins: string, more = '') => world.complaints(fileWith({ rest: `cors: { origins: [${origins}]${more} }` }))
   for (const [origin, said] of [
     ['app.example', 'has no scheme; write https://app.example'],
-    ['https://app.example/', 'has something behind the host; write https://app.example'],
-    ['https://app.example/app', 'has something behind the host; write https://app.example'],
-    ['https://app.example?x', 'has something behind the host; write https://app.example'],
-    ['https://*.example', 'has a wildcard, which browsers do not know; write each origin, or * alone'],
+    ['https://app.example/', 'has something after the host; write https://app.example'],
+    ['https://app.example/app', 'has something after the host; write https://app.example'],
+    ['https://app.example?x', 'has something after the host; write https://app.example'],
+    ['https://*.example', 'has a wildcard, which browsers do not support; write each origin, or * alone'],
     ['https://user@app.example', 'has credentials in it; an origin is scheme, host and port'],
     ['null', 'cannot be null: every sandboxed page and every file has that origin'],
     ['https://', 'is no origin; write https://app.example or http://localhost:3000'],
     ['https://app.example:99999', 'is no origin; write https://app.example or http://localhost:3000'],
-    ['https://a.example, https://b.example', 'has a space or a comma in it; each origin is an item of its own']
+    ['https://a.example, https://b.example', 'has a space or a comma in it; write each origin as its own item']
   ] as const) assert.deepEqual(wrong(`"${origin}"`), [`cors.origins[0]: ${said}`])
   assert.match(wrong('"*"', ', credentials: true').join(), /^cors\.credentials: cannot be true with origins \["\*"\]/)
   assert.match(wrong('"*", "https://a.example"').join(), /^cors\.origins: has \* and others/)

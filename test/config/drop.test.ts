@@ -49,15 +49,15 @@ test('the largest filter that is taken is as large as it may be', () => {
 
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp, rest?: string]> = [
   ['nobody would look at it', '{ drop: {} }', /^drop: is not used: mode is not drop/],
-  ['there is no Redis', '{ mode: drop, drop: { store: redis } }', /^drop\.store: is redis, and there is none/],
+  ['there is no Redis', '{ mode: drop, drop: { store: redis } }', /^drop\.store: is redis, but Redis is not used/],
   [
     'there is no Postgres that Redis is used with',
     '{ mode: drop, drop: { store: redis } }',
-    /^drop\.store: is redis, and there is none/,
+    /^drop\.store: is redis, but Redis is not used/,
     'stores: { redis: { url: "redis://r:6379" } }'
   ],
-  ['nothing is compared', '{ mode: drop, fingerprint: none }', /^fingerprint: says nothing with mode drop/],
-  ['nothing is replayed', '{ mode: drop, onMismatch: { action: replay } }', /^onMismatch: says nothing with mode drop/],
+  ['nothing is compared', '{ mode: drop, fingerprint: none }', /^fingerprint: has no effect with mode drop/],
+  ['nothing is replayed', '{ mode: drop, onMismatch: { action: replay } }', /^onMismatch: has no effect with mode drop/],
   ['nobody asks', '{ mode: drop, unknown: probe, probe: { path: "/{key}" } }', /^unknown: cannot be probe with mode drop/],
   ['a database keeps everything', '{ mode: drop, drop: { capacity: 10 } }', /^drop\.capacity: is not used/],
   ['only a filter errs', '{ mode: drop, drop: { store: memory, errorRate: 0.1 } }', /^drop\.errorRate: is not used/],
@@ -96,11 +96,11 @@ test('onceway check says which routes may lose an event', async (t) => {
   assert.equal(await lines('{ scope: shared }'), '')
   assert.match(
     await lines('{ mode: drop, scope: shared, drop: { mark: before } }'),
-    /^Route charges marks events before they are forwarded: one whose forwarding fails is lost\.$/
+    /^Route charges marks events before they are forwarded: an event whose forwarding fails is lost\.$/
   )
   assert.match(
     await lines('{ mode: drop, scope: shared, drop: { store: bloom, errorRate: 0.01 } }'),
-    /^Route charges keeps its marks in a Bloom filter: of new events up to 1 % are taken for duplicates, and lost\.$/
+    /^Route charges keeps its marks in a Bloom filter: up to 1 % of new events are taken for duplicates, and lost\.$/
   )
 })
 
@@ -108,10 +108,10 @@ test('another mode, another store or another size of a filter orphans marks; how
   const world = new ConfigWorld(t)
   const said = (old: string, now: string) =>
     orphans(world.load(fileWith({ policy: old })).config, world.load(fileWith({ policy: now })).config).join('\n')
-  assert.match(said('{}', '{ mode: drop }'), /looked for in marks \(database\) instead of records/)
+  assert.match(said('{}', '{ mode: drop }'), /marks \(database\) is searched instead of records/)
   assert.match(
     said('{ mode: drop }', '{ mode: drop, drop: { store: memory } }'),
-    /looked for in marks \(memory\) instead of marks \(database\)/
+    /marks \(memory\) is searched instead of marks \(database\)/
   )
   assert.match(
     said('{ mode: drop, drop: { store: bloom } }', '{ mode: drop, drop: { store: bloom, capacity: 10 } }'),

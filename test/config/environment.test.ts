@@ -121,5 +121,5 @@ test('a secret file that is not there, is empty, or stands beside its value is a
     )
   }
   assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: empty }' })).join(), /empty is empty/)
-  assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: empty, token: 0123456789abcdef }' })).join(), /stands beside token/)
+  assert.match(world.complaints(fileWith({ rest: 'admin: { tokenFile: empty, token: 0123456789abcdef }' })).join(), /conflicts with token/)
 })

@@ -29,7 +29,7 @@ test('what the file says of a fingerprint, and what it leaves to the profile', (
 })
 
 const REFUSED: ReadonlyArray<readonly [fingerprint: string, said: RegExp]> = [
-  ['{ ignore: [/a], only: [/b] }', /^fingerprint\.only: cannot stand beside ignore/],
+  ['{ ignore: [/a], only: [/b] }', /^fingerprint\.only: excludes ignore/],
   [
     '{ ignore: [/a], body: bytes }',
     /^fingerprint\.body: cannot be bytes with ignore, which names members of a JSON body; write json, or leave it out$/
@@ -49,17 +49,17 @@ const REFUSED: ReadonlyArray<readonly [fingerprint: string, said: RegExp]> = [
   [`{ only: [/${'x'.repeat(256)}] }`, /^fingerprint\.only\[0\]: "\/x{59}…" must have at most 256 characters$/],
   [`{ only: ["${'/a'.repeat(33)}"] }`, /^fingerprint\.only\[0\]: is no JSON pointer/],
   ['{ query: any }', /^fingerprint\.query: "any" must be one of exact, unordered/],
-  ['{ query: unordered, of: [method] }', /^fingerprint\.query: says nothing: the target is not compared$/],
-  ['{ headers: [Authorization] }', /^fingerprint\.headers\[0\]: cannot be authorization: a credential may be renewed/],
+  ['{ query: unordered, of: [method] }', /^fingerprint\.query: has no effect: the target is not compared$/],
+  ['{ headers: [Authorization] }', /^fingerprint\.headers\[0\]: cannot be authorization: a credential may change/],
   ['{ headers: [X-A, Cookie] }', /^fingerprint\.headers\[1\]: cannot be cookie/],
   ['{ headers: [X-Api-Key] }', /^fingerprint\.headers\[0\]: cannot be x-api-key/],
-  ['{ headers: [idempotency-key] }', /^fingerprint\.headers\[0\]: cannot be idempotency-key: the key is made of it/],
+  ['{ headers: [idempotency-key] }', /^fingerprint\.headers\[0\]: cannot be idempotency-key: it is part of the key/],
   [
     '{ headers: [Accept-Encoding] }',
-    /^fingerprint\.headers\[0\]: cannot be accept-encoding: the upstream does not get that field as it came/
+    /^fingerprint\.headers\[0\]: cannot be accept-encoding: the upstream does not get that field unchanged/
   ],
   ['{ headers: [Connection] }', /^fingerprint\.headers\[0\]: cannot be connection: it belongs to one connection/],
-  ['{ headers: [Onceway_Key] }', /^fingerprint\.headers\[0\]: cannot be onceway_key: only the gateway/],
+  ['{ headers: [Onceway_Key] }', /^fingerprint\.headers\[0\]: cannot be onceway_key: the gateway sets it/],
   ['{ headers: [X-A, x-a] }', /^fingerprint\.headers\[1\]: is there twice \(x-a\)$/],
   ['{ headers: ["a b"] }', /^fingerprint\.headers\[0\]: "a b" must match/],
   [
@@ -82,5 +82,5 @@ test('a header that the key is made of is no part of the fingerprint', (t) => {
   const complaints = new ConfigWorld(t).complaints(fileWith({
     policy: '{ key: { from: "template:{header:X-Topic}{header:X-Id}" }, fingerprint: { headers: [X-Topic] } }'
   }))
-  assert.match(complaints.join(), /fingerprint\.headers\[0\]: cannot be x-topic: the key is made of it/)
+  assert.match(complaints.join(), /fingerprint\.headers\[0\]: cannot be x-topic: it is part of the key/)
 })

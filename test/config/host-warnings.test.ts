@@ -18,7 +18,7 @@ routes: [${routes}]
   assert.deepEqual(more, [])
   assert.match(
     told ?? '',
-    /^Route pay guards \/pay for the host api\.example alone, and route rest passes that path of every other host through/
+    /^Route pay guards \/pay for the host api\.example only\. Route rest passes that path of every other host through/
   )
   for (const around of ['{ match: { path: /pay }, upstream: app }', '{ match: { path: /pay, methods: [PATCH] }, upstream: app }']) {
     assert.equal(warned(`${GUARDED}, ${around}`).length, 1, around)

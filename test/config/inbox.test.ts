@@ -74,7 +74,7 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   [
     'a group that there is not',
     '{ mode: inbox, inbox: { onDead: stop-group } }',
-    /^inbox\.onDead: is not used: without order there is no group to stop$/
+    /^inbox\.onDead: is not used: without order there are no groups$/
   ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],

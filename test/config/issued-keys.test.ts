@@ -70,7 +70,7 @@ const WRONG: ReadonlyArray<readonly [what: string, file: Parameters<typeof fileW
   [
     'a secret and its file',
     { rest: issuing('', `secrets: [{ id: one, secret: ${SECRET}, secretFile: nowhere }]`) },
-    [/secretFile: stands beside secret: give one of the two$/]
+    [/secretFile: conflicts with secret: set only one$/]
   ],
   ['an id twice', { rest: issuing('', ring('one', 'two', 'one')) }, [/^issuedKeys\.secrets\[2\]\.id: is the id of secrets\[0\] too/]],
   [
@@ -81,19 +81,19 @@ const WRONG: ReadonlyArray<readonly [what: string, file: Parameters<typeof fileW
   [
     'a scope in which nobody is told apart',
     { rest: issuing('scope: ["const:all"]') },
-    [/^issuedKeys\.scope: says nothing about the caller/]
+    [/^issuedKeys\.scope: does not distinguish callers/]
   ],
   ['a lifetime too short to use a key', { rest: issuing('lifetime: 59s') }, [/^issuedKeys\.lifetime: "59s" must be between 1m and 365d/]],
   ['a route that requires what nobody issues', { policy: REQUIRED }, [/^routes\[0\]\.idempotency\.key\.issued: needs issuedKeys/]],
   [
     'a route with another scope',
     { rest: issuing(), policy: '{ key: { issued: required }, scope: ["header:X-Tenant"] }' },
-    [/^routes\[0\]\.idempotency\.scope: must be that of issuedKeys/]
+    [/^routes\[0\]\.idempotency\.scope: must be the scope of issuedKeys/]
   ],
   [
     'a route with a derived key',
     { rest: issuing(), policy: '{ key: { issued: required, from: ["header:Idempotency-Key", "json:/id"] } }' },
-    [/^routes\[0\]\.idempotency\.key\.from: must be header: alone/]
+    [/^routes\[0\]\.idempotency\.key\.from: must be header: only/]
   ],
   [
     'a key that outlives what it did',
@@ -153,7 +153,7 @@ test('a turned ring is taken by a running process, told by its name and never by
   assert.deepEqual(more, [])
   assert.match(
     sentence ?? '',
-    /^Records of route charges: .*keys that secret one has signed are refused now \(nothing is lost once the last of them has expired\)\.$/
+    /^Records of route charges: .*keys that secret one has signed are refused now \(wait until the last of them has expired\)\.$/
   )
 })
 
@@ -162,7 +162,7 @@ test('a route that begins to require issued keys says what becomes of the others
   const any = world.load(fileWith({ rest: issuing() })).config
   const issued = world.load(fileWith({ rest: issuing(), policy: REQUIRED })).config
   assert.deepEqual(changes(any, issued), ['routes.charges'])
-  assert.match(orphans(any, issued).join(), /only keys that the gateway has issued are taken now/)
+  assert.match(orphans(any, issued).join(), /only keys that the gateway has issued are accepted now/)
   assert.deepEqual(orphans(issued, any), [])
 })
 

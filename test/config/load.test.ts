@@ -142,7 +142,7 @@ test('a file that is no YAML, has a key twice, a tag, two documents or a bomb of
 test('a tag is refused where its value would have been right', (t) => {
   assert.match(
     new ConfigWorld(t).complaints(fileWith({ rest: 'dataDir: !secret /x' })).join(),
-    /Unresolved tag; a value that begins with ! or \* stands in quotes/
+    /Unresolved tag; quote a value that begins with ! or \*/
   )
 })
 
@@ -279,5 +279,5 @@ test('--upstream takes the place of the one upstream of a file, and is refused w
   const world = new ConfigWorld(t)
   assert.equal(world.load(fileWith(), {}, { upstreamUrl: 'http://other:1' }).config.routes[0]?.upstream.origin, 'http://other:1')
   const two = fileWith().replace('upstreams: {', 'upstreams: { second: { url: "http://h" },')
-  assert.match(world.complaints(two, {}, { upstreamUrl: 'http://other:1' }).join(), /this one has 2/)
+  assert.match(world.complaints(two, {}, { upstreamUrl: 'http://other:1' }).join(), /this file has 2/)
 })

@@ -63,13 +63,17 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   [
     'two senders differ in whose an event is',
     '{ profile: relay, key: { from: [sns, cloudevents] } }',
-    /^key\.from: has sources that say different things of scope; write scope: for this route$/
+    /^key\.from: has presets with a different scope; set scope on this route$/
   ],
-  ['a header and a sender differ', '{ profile: relay, key: { from: ["header:Idempotency-Key", cloudevents] } }', /^key\.from: .+ of scope/],
+  [
+    'a header and a sender differ',
+    '{ profile: relay, key: { from: ["header:Idempotency-Key", cloudevents] } }',
+    /^key\.from: .+ different scope/
+  ],
   [
     'they differ in what is compared',
     '{ scope: shared, key: { from: ["header:Idempotency-Key", cloudevents] } }',
-    /^key\.from: .+ of fingerprint/
+    /^key\.from: .+ different fingerprint/
   ],
   [
     'nobody is called that',
@@ -78,7 +82,7 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   ],
   ['a sender is there twice', '{ key: { from: [github, github] } }', /^key\.from: has github twice$/],
   ['a header is there twice, in other letters', '{ key: { from: ["header:X-Id", "header:x-id"] } }', /^key\.from: has header:x-id twice$/],
-  ['a window without content', '{ key: { window: 5m } }', /^key\.window: says nothing/],
+  ['a window without content', '{ key: { window: 5m } }', /^key\.window: has no effect/],
   ['a window below two leases', '{ key: { from: "hash:body", window: 20s } }', /^key\.window: must be at least two leases/],
   [
     'a first sending that may have been forgotten',
@@ -91,7 +95,7 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     /^unknownRetention: must be at least key\.window/
   ],
   ['nothing to repeat', '{ mode: drop, key: { from: repeatability } }', /^key\.from: cannot have repeatability with mode drop/],
-  ['a window of another mode', '{ mode: drop, key: { from: "hash:body", window: 5m } }', /^key\.window: says nothing with mode drop/],
+  ['a window of another mode', '{ mode: drop, key: { from: "hash:body", window: 5m } }', /^key\.window: has no effect with mode drop/],
   ['a window beyond what is remembered', '{ key: { from: repeatability, window: 2d } }', /^key\.window: must be at most retention/]
 ]
 for (const [why, policy, said] of REFUSED) {

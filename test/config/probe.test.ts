@@ -66,7 +66,7 @@ test('what a "not found" must have to count: the upstream\'s own field, and what
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
   ['there is no question', '{ unknown: probe }', /^probe: is missing/],
   ['nobody would ask it', '{ probe: { path: "/{key}" } }', /^probe: is not used/],
-  ['it asks the same for every request', '{ unknown: probe, probe: { path: /charges } }', /^probe\.path: asks the same for every request/],
+  ['it asks the same for every request', '{ unknown: probe, probe: { path: /charges } }', /^probe\.path: is the same for every request/],
   ['a placeholder is none', '{ unknown: probe, probe: { path: "/{id}" } }', /^probe\.path: has \{id\}; write/],
   ['a pointer is none', '{ unknown: probe, probe: { path: "/{json:id}" } }', /^probe\.path: has \{json:id\}; write/],
   ['a brace is left over', '{ unknown: probe, probe: { path: "/{key}/{" } }', /^probe\.path: has a brace/],

@@ -54,16 +54,16 @@ for (const [what, text, complaints] of [
   [
     'a cluster beside a url',
     '{ url: "redis://h", cluster: [a] }',
-    ['stores.redis.cluster: stands beside url: give one of url, sentinel and cluster']
+    ['stores.redis.cluster: conflicts with url: set only one of url, sentinel and cluster']
   ],
   ['all three', '{ url: "redis://h", cluster: [a], sentinel: { name: a, nodes: [a] } }', [
-    'stores.redis.sentinel: stands beside url: give one of url, sentinel and cluster',
-    'stores.redis.cluster: stands beside url: give one of url, sentinel and cluster'
+    'stores.redis.sentinel: conflicts with url: set only one of url, sentinel and cluster',
+    'stores.redis.cluster: conflicts with url: set only one of url, sentinel and cluster'
   ]],
   ['what belongs into the url', '{ url: "redis://h", username: a, password: hunter2, database: 1, tls: {} }', [
     'stores.redis.tls: needs rediss:// in the url',
     ...['username', 'password', 'database'].map((name) =>
-      `stores.redis.${name}: belongs into the url: redis://username:password@host:6379/database`)
+      `stores.redis.${name}: belongs in the url: redis://username:password@host:6379/database`)
   ]],
   ['a database of a cluster', '{ cluster: [a], database: 1 }', ['stores.redis.database: cannot be chosen: a cluster has database 0 alone']],
   [
@@ -77,7 +77,7 @@ for (const [what, text, complaints] of [
   [
     'nodes with and without TLS',
     '{ cluster: ["redis://a", "rediss://b"] }',
-    ['stores.redis.cluster[0]: is without TLS, and others are not: a cluster has one or the other']
+    ['stores.redis.cluster[0]: is without TLS, but other nodes use it: all nodes must use it, or none']
   ],
   [
     'a sentinel with a scheme',
@@ -137,7 +137,7 @@ test('the environment has single values; REDIS_URL fills in for a url only, and 
     [config.stores.redis?.url, config.stores.redis?.sentinel?.name, config.stores.redis?.password, config.stores.redis?.database],
     [null, 'other', 'changed', 3]
   )
-  assert.match(world.complaints(redis(CLUSTER), { ONCEWAY_REDIS_URL: 'redis://h' }).join(), /stores\.redis\.cluster: stands beside url/)
+  assert.match(world.complaints(redis(CLUSTER), { ONCEWAY_REDIS_URL: 'redis://h' }).join(), /stores\.redis\.cluster: conflicts with url/)
 })
 
 test('another place, password or certificate needs a restart, named and without its value', needs('openssl'), (t) => {

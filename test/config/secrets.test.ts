@@ -107,7 +107,7 @@ test('a URL shows where it leads and not as whom', () => {
 function saidOf (world: ConfigWorld, text: string): string {
   try {
     const { config, effective } = world.load(text)
-    return [...banner(config, ['sqlite'], 'http://a', 'http://b'), ...config.remarks, printConfig(effective)].join('\n')
+    return [...banner(config, ['sqlite'], 'http://a', 'http://b'), ...config.warnings, printConfig(effective)].join('\n')
   } catch (error) {
     if (!(error instanceof ConfigInvalid)) throw error
     return error.problems.map(problemLine).join('\n')

@@ -36,7 +36,7 @@ for (const mode of ['mode: enforce', 'mode: drop', 'mode: inbox', 'async: allowe
     )
     const { config } = world.load(fileWith({ policy: `{ ${mode}, verify: by-key-id }` }))
     assert.equal(config.routes[0]?.idempotency?.verify, 'by-key-id')
-    assert.deepEqual(world.load(fileWith({ policy: `{ ${mode} }` })).config.remarks, [])
+    assert.deepEqual(world.load(fileWith({ policy: `{ ${mode} }` })).config.warnings, [])
   })
 }
 
@@ -59,17 +59,17 @@ test('by-key-id is called what it is, with the routes that say so', (t) => {
   const { config, effective } = new ConfigWorld(t).load(
     `${fileWith({ policy: '{ verify: by-key-id }' })}  - { name: refunds, match: { path: /r }, upstream: payments, idempotency: { verify: by-key-id } }\n  - { name: others, match: { path: /o }, upstream: payments, idempotency: {} }\n`
   )
-  assert.deepEqual(config.remarks, ['verify: by-key-id on routes charges, refunds: whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer; signatures are not verified here.'])
+  assert.deepEqual(config.warnings, ['verify: by-key-id on routes charges, refunds: anyone who knows a caller\'s key id and an Idempotency-Key gets the stored answer. Signatures are not verified here.'])
   assert.match(printConfig(effective), /verify: by-key-id\n/)
 })
 
 test('the old name is taken, with a word; both names are a mistake', (t) => {
   const world = new ConfigWorld(t)
   const { config } = world.load(fileWith({ policy: '{ mode: inbox, inbox: { verify: { scheme: github, secret: hunter2 } } }' }))
-  assert.deepEqual(config.remarks, ['inbox.verify on route charges is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.'])
+  assert.deepEqual(config.warnings, ['inbox.verify on route charges is now verify: write it beside mode. It applies to every request with a key, also to those that are not for the inbox.'])
   const both = '{ mode: inbox, verify: by-key-id, inbox: { verify: { scheme: github, secret: hunter2 } } }'
   assert.deepEqual(world.complaints(fileWith({ policy: both })), [
-    'routes[0].idempotency.inbox.verify: stands beside verify, which is its new name: give one of the two'
+    'routes[0].idempotency.inbox.verify: conflicts with verify, which is its new name: set only one'
   ])
 })
 
@@ -160,13 +160,13 @@ for (const [name, HERE, signed] of NAMES) {
     [
       'a secret and its file',
       'scheme: github, secret: hunter2, secretFile: nowhere',
-      new RegExp(`^${HERE}\\.secretFile: stands beside secret: give one of the two$`)
+      new RegExp(`^${HERE}\\.secretFile: conflicts with secret: set only one$`)
     ],
     ['a scheme that nobody knows', 'scheme: gitlab, secret: hunter2', new RegExp(`^${HERE}\\.scheme: `)],
     [
       'a Standard Webhooks secret that is no Base64',
       'scheme: standard-webhooks, secret: "whsec_hunter2!"',
-      new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. Where`)
+      new RegExp(`^${HERE}\\.secret: is no Standard Webhooks secret: whsec_ and the Base64 of 24 to 75 bytes\\. If`)
     ],
     [
       'a Standard Webhooks secret that is nothing',

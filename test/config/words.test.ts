@@ -50,7 +50,7 @@ test('did you mean: a command, its subcommand and its options', async () => {
   for (const [argv, said] of [
     [['serv'], /there is no command "serv"; did you mean serve\?/],
     [['check', '--confg', 'a'], /Unknown option '--confg'; did you mean --config\?/],
-    [['records', 'lst'], /There is no "lst" here; did you mean list\? Say what to do: list, /],
+    [['records', 'lst'], /There is no "lst" here; did you mean list\? Name a subcommand: list, /],
     [['inbox', 'retri'], /did you mean retry\?/],
     [['clock', 'confrm'], /did you mean confirm\?/],
     [['ids', 'upgrad'], /did you mean upgrade\?/],
@@ -70,7 +70,7 @@ test('a secret file whose text is too short is named, with the length that is ne
   assert.deepEqual(of('issuedKeys: { secrets: [{ id: a, secretFile: token }] }'), [
     `issuedKeys.secrets[0].secretFile: ${file} must have at least 32 characters`
   ])
-  assert.match(of('secretFile: token').join('\n'), new RegExp(`^secretFile: ${file} must have at least 16 bytes`))
+  assert.match(of('secretFile: token').join('\n'), new RegExp(`^secretFile: ${file} must have at least 16 random bytes`))
   const [problem] = world.problems(fileWith({ rest: 'admin: { tokenFile: token }' }))
   assert.deepEqual([problem?.line, problem?.column], [2, 21])
   assert.deepEqual(world.problems(fileWith(), { ONCEWAY_ADMIN_TOKEN_FILE: file }).map((each) => each.file), ['ONCEWAY_ADMIN_TOKEN_FILE'])

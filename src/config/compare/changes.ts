@@ -1,6 +1,6 @@
 /**
- * What a reload would change in a running process, by name, and what of that it cannot: listeners and stores are opened
- * once. Compares; reads and writes nothing, and never shows a value that may be secret.
+ * Names the settings that a reload changes, and those that need a restart, because listeners and stores are opened once. Never shows a
+ * value, because it may be a secret.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Route } from '../../core/policy/policy.ts'
@@ -9,12 +9,12 @@ import type { Config } from '../config.ts'
 type Named = ReadonlyArray<readonly [name: string, value: unknown]>
 
 /**
- * One sentence for each setting that needs a restart; empty: the process can take `now`. `shortestLeaseMs`: at the start;
- * the renewals' statements have a share of it as their limit.
+ * One sentence for each setting that needs a restart. Empty: the process can reload. `shortestLeaseMs`: the shortest lease at the start.
+ * The statement timeout of renewals depends on it.
  */
 export function restartOnly (old: Config, now: Config, shortestLeaseMs: number): string[] {
   const names = changed(fixedOf(old), fixedOf(now))
-  // Of a block that comes or goes its name is enough.
+  // If a whole block is added or removed, only its name is listed.
   const implied = (name: string) =>
     names.some((block) => name.startsWith(`${block}.`)) || (name === 'dataDir' && names.includes('stores.postgres'))
   const sentences = names
@@ -25,7 +25,7 @@ export function restartOnly (old: Config, now: Config, shortestLeaseMs: number):
     `routes.${name}.idempotency.lease (${idempotency?.leaseMs} ms) is shorter than the shortest lease that this process was started with (${shortestLeaseMs} ms): start it again to change it.`)]
 }
 
-/** The names of all that differs, in the order of the reference. */
+/** The names of all changed settings, in the order of the reference. */
 export function changes (old: Config, now: Config): string[] {
   const order = isDeepStrictEqual(namesOf(old.routes).sort(), namesOf(now.routes).sort()) &&
     !isDeepStrictEqual(namesOf(old.routes), namesOf(now.routes))
@@ -38,7 +38,7 @@ function changed (old: Named, now: Named): string[] {
   return [...names].filter((name) => !isDeepStrictEqual(before.get(name), after.get(name)))
 }
 
-/** What is opened once. A directory that no store uses is none of it. */
+/** Settings that need a restart. dataDir is one only if the embedded store is used. */
 function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir }: Config): Named {
   return [
     ['listen.host', listen.host],
@@ -68,12 +68,12 @@ function variableOf ({
     ...membersOf('issuedKeys', issuedKeys),
     ...membersOf('cors', cors),
     ...upstreams.map((upstream) => [`upstreams.${upstream.name}`, upstream] as const),
-    // Several routes that pass through may share a name. A change of an upstream, or of how keys are given out, is not one of its routes.
+    // Several unguarded routes may share a name. A change of an upstream or of issuedKeys is not listed for each of its routes.
     ...Array.from(Map.groupBy(routes, ({ name }) => name), ([name, those]) => [`routes.${name}`, those.map(alone)] as const)
   ]
 }
 
-/** `claimTimeoutMs` -> `claimTimeout`: as the file calls it. An absent block is the name alone. */
+/** Members of a block by their name in the file (`claimTimeoutMs` -> `claimTimeout`). An absent block is its name alone. */
 function membersOf (path: string, block: object | null): Named {
   if (block === null) return [[path, null]]
   return [[path, 'present'], ...Object.entries(block).map(([name, value]) => [`${path}.${name.replace(/Ms$/, '')}`, value] as const)]

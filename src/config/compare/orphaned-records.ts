@@ -1,7 +1,7 @@
 /**
- * Which records a change of configuration would orphan: a record is found by (route name, scope, key) in one database, so
- * a retry that meets another name, scope, key source or database executes again. Of these, gateways that run beside each other
- * cannot protect each other either, and the sentence says so. Compares; reads and writes nothing.
+ * Finds records that a change of configuration would orphan. A record is found by route name, scope and key in one database. With another
+ * name, scope, key source or database, a retry executes again. While gateways of both configurations run, they do not protect each other
+ * either, and the sentence says so.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { marksText, scopeText } from '../../core/protocol/aspects.ts'
@@ -9,9 +9,9 @@ import { keySourceText } from '../../core/key/sources.ts'
 import type { GuardedRoute, Route } from '../../core/policy/policy.ts'
 import { hides, overlap } from '../../routing/match.ts'
 import type { Config } from '../config.ts'
-import { storeText } from './store-text.ts'
+import { storeText } from '../derived.ts'
 
-/** One sentence for each set of records that retries would no longer find; empty: none. */
+/** One sentence for each set of records that retries would no longer find. */
 export function orphans (old: Config, now: Config): string[] {
   return [...movedStore(old, now), ...guarded(old.routes).flatMap((route) => changed(route, old.routes, now.routes))]
 }
@@ -22,18 +22,18 @@ function guarded (routes: readonly Route[]): GuardedRoute[] {
 
 function movedStore (old: Config, now: Config): string[] {
   const [from, to] = [storeText(old), storeText(now)]
-  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration looks in ${to}. ${DIVIDED}`]
+  return from === to ? [] : [`All records stay behind: they are in ${from}, and this configuration searches ${to}. ${CONCURRENT}`]
 }
 
-/** One key is looked for in two places, and no record keeps the one from executing what the other has. */
-const DIVIDED = 'While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all that run the old one before the first that runs the new one starts.'
+/** Gateways of both configurations use different records for one key. */
+const CONCURRENT = 'While gateways of both configurations run, each of them can execute the same key. So can one that reloads during a request. Stop all gateways with the old configuration before you start one with the new one.'
 
 function changed (old: GuardedRoute, before: readonly Route[], routes: readonly Route[]): string[] {
   const now = guarded(routes).find(({ name }) => name === old.name)
-  if (now === undefined) return [gone(old, routes)]
+  if (now === undefined) return [missingRoute(old, routes)]
   const [from, to] = [marksText(old.idempotency), marksText(now.idempotency)]
-  const dividing = [
-    ...(from === to ? [] : [`what has been done is looked for in ${to} instead of ${from}`]),
+  const splitting = [
+    ...(from === to ? [] : [`${to} is searched instead of ${from}`]),
     ...(isDeepStrictEqual(old.idempotency.key.sources, now.idempotency.key.sources)
       ? []
       : [`the key is read from ${sourcesText(now)} instead of ${sourcesText(old)}`]),
@@ -42,16 +42,16 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
       : [`the scope is ${scopeText(now.idempotency.scope)} instead of ${scopeText(old.idempotency.scope)}`]),
     ...(old.upstream.host === now.upstream.host
       ? []
-      : [`the host is ${now.upstream.host === 'preserve' ? '' : 'no longer '}part of what a record is found by (upstream.host: ${now.upstream.host})`]),
+      : [`the host is ${now.upstream.host === 'preserve' ? '' : 'no longer '}part of a record's identity (upstream.host: ${now.upstream.host})`]),
     ...(isDeepStrictEqual(old.idempotency.jwt?.issuer ?? null, now.idempotency.jwt?.issuer ?? null)
       ? []
-      : ['tokens of another issuer are believed']),
+      : ['tokens of another issuer are accepted']),
     ...inFrontOf(now, routes)
       .filter(({ match }) => overlap(match, old.match) && !inFrontOf(old, before).some((route) => isDeepStrictEqual(route.match, match)))
-      .map(({ name }) => `requests that it took meet route ${name} first`)
+      .map(({ name }) => `route ${name} takes some of its requests first`)
   ]
   const reasons = [
-    ...dividing,
+    ...splitting,
     ...(old.idempotency.key.syntax === 'lenient' && now.idempotency.key.syntax === 'strict'
       ? ['keys that are not quoted are refused now']
       : []),
@@ -60,37 +60,37 @@ function changed (old: GuardedRoute, before: readonly Route[], routes: readonly 
   ]
   const lost = reasons.length === 0
     ? []
-    : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${dividing.length === 0 ? '' : ` ${DIVIDED}`}`]
+    : [`${old.idempotency.drop === null ? 'Records' : 'Marks'} of route ${old.name}: retries would not find them, because ${reasons.join(', and ')}.${splitting.length === 0 ? '' : ` ${CONCURRENT}`}`]
   return [...lost, ...leftInbox(old, now)]
 }
 
-/** The first that matches takes a request. */
+/** The routes that are matched before this one. */
 function inFrontOf (route: Route, routes: readonly Route[]): readonly Route[] {
   return routes.slice(0, routes.findIndex(({ name }) => name === route.name))
 }
 
-/** From and into an inbox, whatever stands there is looked for. */
+/** After a change from or to an inbox, retries still find records and messages. But without an inbox, messages are not delivered. */
 function leftInbox ({ name, idempotency: { inbox: old } }: GuardedRoute, { idempotency: { inbox: now } }: GuardedRoute): string[] {
   return old === null || now !== null
     ? []
-    : [`Messages of route ${name}: the route has no inbox any more: what waits there is not delivered, though its retries get their 202 (say async: allowed until all is delivered).`]
+    : [`Messages of route ${name}: the route no longer has an inbox. Waiting messages are not delivered, although their retries get 202 (set async: allowed until all are delivered).`]
 }
 
-/** Ids of secrets are shown, secrets never. */
+/** Shows ids of secrets, never secrets. */
 function lostKeys ({ idempotency: { issued: old } }: GuardedRoute, { idempotency: { issued: now } }: GuardedRoute): string[] {
   if (now === null) return []
-  if (old === null) return ['only keys that the gateway has issued are taken now']
+  if (old === null) return ['only keys that the gateway has issued are accepted now']
   const lost = old.secrets.filter((secret) => !now.secrets.some((other) => isDeepStrictEqual(secret, other)))
-  return lost.map(({ id }) => `keys that secret ${id} has signed are refused now (nothing is lost once the last of them has expired)`)
+  return lost.map(({ id }) => `keys that secret ${id} has signed are refused now (wait until the last of them has expired)`)
 }
 
-function gone (old: GuardedRoute, routes: readonly Route[]): string {
+function missingRoute (old: GuardedRoute, routes: readonly Route[]): string {
   const heir = guarded(routes).find(({ match }) => isDeepStrictEqual(match, old.match))
   if (heir !== undefined) {
-    return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${DIVIDED}`
+    return `Records of route ${old.name}: retries would not find them, because the route is called ${heir.name} now. ${CONCURRENT}`
   }
   const open = routes.some(({ name, idempotency }) => name === old.name && idempotency === null)
-  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${DIVIDED}` : ''}`
+  return `Records of route ${old.name}: retries would not find them, because ${open ? 'the route passes through now' : 'there is no such route any more'}.${open ? ` ${CONCURRENT}` : ''}`
 }
 
 function sourcesText ({ idempotency: { key: { sources } } }: GuardedRoute): string {

@@ -1,6 +1,6 @@
 /**
- * Environment variables over the file: every scalar outside `routes` has a variable named after its path
- * (`listen.port` -> ONCEWAY_LISTEN_PORT, `dataDir` -> ONCEWAY_DATA_DIR). Empty means unset.
+ * Environment variables that override the file. Every scalar outside `routes` has one, named after its path (`listen.port` ->
+ * ONCEWAY_LISTEN_PORT, `dataDir` -> ONCEWAY_DATA_DIR). Empty means unset.
  */
 import { pathText } from './problem.ts'
 import type { Path } from './problem.ts'
@@ -9,10 +9,10 @@ import type { SchemaNode } from './schema-words.ts'
 import { coerce, scalarPaths } from './schema-walk.ts'
 import { putAt, removeAt, valueAt } from './tree.ts'
 
-/** Which variable a value came from, by the text of its path. */
+/** The variable that a value came from, by the text of its path. */
 export type Origins = Map<string, string>
 
-/** What other programs read too. ONCEWAY_ wins over the file; the shared name only fills what the file leaves open. */
+/** Variables that other programs read too. An ONCEWAY_ name wins over the file. A shared name only fills a gap in the file. */
 const SHARED = [
   { path: ['stores', 'postgres', 'url'], own: 'ONCEWAY_DATABASE_URL', shared: 'DATABASE_URL', instead: [] },
   {
@@ -23,29 +23,26 @@ const SHARED = [
   }
 ] as const
 
-/**
- * What an image says of both listeners and of its volume, since its network and its files are its own: only where
- * nothing else names one.
- */
+/** Defaults that a container image sets for its listeners and its volume. They apply only if nothing else sets a value. */
 const DEFAULTS = [
   { variable: 'ONCEWAY_DEFAULT_HOST', paths: [['listen', 'host'], ['admin', 'host']] },
   { variable: 'ONCEWAY_DEFAULT_DATA_DIR', paths: [['dataDir']] }
 ] as const
 
-/** Kubernetes sets NAME_PORT=tcp://… in every pod beside a service NAME: a service `onceway-admin` is not our admin port. */
+/** Kubernetes sets NAME_PORT=tcp://… for each service NAME. The variable of a service `onceway-admin` is not the admin port. */
 const SERVICE_LINK = /^(tcp|udp|sctp):\/\//
 
-/** Writes the overrides into `tree`, in place. */
+/** Writes the values of variables into `tree`, in place. */
 export function override (tree: unknown, schema: SchemaNode, env: Environment): Origins {
   const origins: Origins = new Map()
   const set = (path: Path, variable: string, text: string) => {
     if (!putAt(tree, path, coerce(schemaOf(scalars, path), text))) return
-    removeAt(tree, twin(path))
+    removeAt(tree, fileOrValue(path))
     origins.set(pathText(path), variable)
   }
   const scalars = scalarPaths(schema, tree).filter(({ path }) => path[0] !== 'routes' && path[0] !== 'version')
   for (const { path, own, shared, instead } of SHARED) {
-    const open = [path, twin(path), ...instead].every((place) => valueAt(tree, place) === undefined)
+    const open = [path, fileOrValue(path), ...instead].every((place) => valueAt(tree, place) === undefined)
     if (isSet(env[own])) set(path, own, env[own])
     else if (isSet(env[shared]) && open) set(path, shared, env[shared])
   }
@@ -68,8 +65,8 @@ export function variableOf (path: Path): string {
     .join('_')
 }
 
-/** `url` and `urlFile` are two ways to say one thing: the one that is set takes the other's place. */
-function twin (path: Path): Path {
+/** The other of `url` and `urlFile`, which set the same value. The variable replaces both. */
+function fileOrValue (path: Path): Path {
   const last = String(path.at(-1))
   return [...path.slice(0, -1), last.endsWith('File') ? last.slice(0, -'File'.length) : `${last}File`]
 }

@@ -1,20 +1,20 @@
 /**
- * `${NAME}` and `${NAME:-default}` in the scalars of a configuration. Replaced after parsing, so that no value can add
- * members; `$${NAME}` stands for itself. A variable that is not set and has no default is a mistake, never an empty
- * string: a forgotten database URL must not quietly become the embedded store.
+ * Replaces `${NAME}` and `${NAME:-default}` in the scalars of a configuration. This happens after parsing, so that no value can add
+ * members. `$${NAME}` yields `${NAME}`. A variable that is not set and has no default is a mistake. It is never an empty text, because a
+ * forgotten database URL must not silently select the embedded store.
  */
 import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { eachString, isTree, putAt, removeAt } from './tree.ts'
 
-/** Start of a private area of Unicode: `c` is veiled as VEIL + c, one unit each, so that lines and columns hold. */
+/** Start of a private area of Unicode. A character `c` is veiled as VEIL + c. The length stays the same, and so do lines and columns. */
 const VEIL = 0xE000
 const ASCII_END = 0x80
 const VARIABLE = /\$\{[^}\n]*\}/g
 const VEILED = /\uE024\uE07B[^\uE07D]*\uE07D/g
 const NAME_AND_DEFAULT = /^\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?\}$/
 
-/** Hides variables from the YAML parser, for which `{ url: ${URL} }` would be a map in a map. */
+/** Hides variables from the YAML parser, which would read `{ url: ${URL} }` as a map in a map. */
 export function veil (text: string): string {
   return text.replace(VARIABLE, (variable) => shift(variable, (code) => code < ASCII_END ? code + VEIL : code))
 }
@@ -23,7 +23,7 @@ export function unveil (text: string): string {
   return shift(text, (code) => code >= VEIL && code < VEIL + ASCII_END ? code - VEIL : code)
 }
 
-/** Replaces every variable in the tree, in place. What comes out empty is taken away: empty means unset. */
+/** Replaces every variable in the tree, in place. An empty result is removed, because empty means unset. */
 export function interpolate (tree: unknown, env: Environment, replaced: (path: Path, text: string) => unknown): Mistake[] {
   const mistakes = veiledKeys(tree)
   eachString(tree, (path, text) => {

@@ -1,10 +1,10 @@
-/** What of a value that may hold a secret is shown. Which values those are, the schema says (`mask`, schema-words.ts). */
+/** Masks values that may have a secret. The schema marks them (`mask`, schema-words.ts). */
 import type { Mask, SchemaNode } from './schema-words.ts'
 
 export const MASK = '***'
-/** Parameters of a database's URL that say how to connect, and never as whom. */
+/** Parameters of a database URL that are never credentials. */
 const PLAIN_PARAMETER = /^(sslmode|sslrootcert|sslcert|sslkey|uselibpqcompat|application_name|connect_timeout)$/
-/** Names of headers whose values open doors. */
+/** Headers whose values may be credentials. */
 const SECRET_HEADER = /authorization|cookie|token|secret|password|credential|api-?key|signature|^x-.*-key$/i
 
 export function masked (value: unknown, mask: Mask): string {
@@ -17,7 +17,7 @@ export function masked (value: unknown, mask: Mask): string {
   }
 }
 
-/** Can a secret stand here, or anywhere below? What is written in the wrong place is one as well. */
+/** Whether this member, or one below it, may have a secret. Then a value written in the wrong place may be the secret too. */
 export function holdsSecret (schema: SchemaNode): boolean {
   const below = [
     ...schema.anyOf ?? [],
@@ -28,12 +28,12 @@ export function holdsSecret (schema: SchemaNode): boolean {
   return schema.mask !== undefined || below.some(holdsSecret)
 }
 
-/** Without credentials, and without what its query says. `host:port` and names of files stay. */
+/** Masks credentials, the values of the query and the fragment. `host:port` and file names stay. */
 function maskUrl (text: string): string {
   if (!text.includes('://')) return text.includes('@') ? MASK : text
   if (!URL.canParse(text)) return MASK
   const url = new URL(text)
-  // Who one is to a database is no secret. Elsewhere, and where the scheme is mistyped, it may be a token.
+  // A database user is no secret. With any other or a mistyped scheme, the user part may be a token.
   if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = MASK
   if (url.password !== '') url.password = MASK
   for (const name of new Set(url.searchParams.keys())) if (!PLAIN_PARAMETER.test(name)) url.searchParams.set(name, MASK)
@@ -50,7 +50,7 @@ function maskLiterals (template: string): string {
   return template.replace(/(\{[^{}]*\})|[^{}]+|[{}]/g, (_, placeholder: string | undefined) => placeholder ?? MASK)
 }
 
-/** A value of an answer's header, as it may be shown. */
+/** Masks the value of an answer's header, if its name suggests a secret. */
 export function maskHeader (value: string, name: string): string {
   return SECRET_HEADER.test(name) ? MASK : value
 }

@@ -1,13 +1,13 @@
-/** What was probably meant by a word that is not known. */
+/** Suggestions for unknown words. */
 import { editDistance } from '../../core/key/edit-distance.ts'
 
-/** `; did you mean api?`, or nothing. */
+/** `; did you mean api?`, or an empty text. */
 export function didYouMean (name: string, candidates: readonly string[]): string {
   const near = nearest(name, candidates)
   return near === null ? '' : `; did you mean ${near}?`
 }
 
-/** The candidate that differs least, if it differs little: a third of its letters at most. */
+/** The closest candidate, if at most a third of its letters differ. */
 function nearest (name: string, candidates: readonly string[]): string | null {
   const plain = (text: string) => text.toLowerCase().replaceAll(/[-_]/g, '')
   const near = candidates.map((candidate) => ({ candidate, distance: editDistance(plain(name), plain(candidate)) }))

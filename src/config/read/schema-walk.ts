@@ -1,10 +1,10 @@
-/** Finding one's way in the schema: what stands at a path, which scalars there are, what a text means there. */
+/** Finds nodes and scalars of the schema by path, and converts texts to the type of a node. */
 import type { Path } from './problem.ts'
 import type { SchemaNode } from './schema-words.ts'
 import { valueAt } from './tree.ts'
 import type { Tree } from './tree.ts'
 
-/** The schema of what stands at `path`, or null. In a union the first branch that knows the rest of the path. */
+/** The schema node at `path`, or null. In a union, that of the first branch that has the rest of the path. */
 export function schemaAt (node: SchemaNode, path: Path): SchemaNode | null {
   const [part, ...rest] = path
   if (part === undefined) return node
@@ -16,7 +16,7 @@ export function schemaAt (node: SchemaNode, path: Path): SchemaNode | null {
   return child === undefined ? null : schemaAt(child, rest)
 }
 
-/** Every scalar that a document like `tree` has or could have: with its path (items of lists left out). */
+/** Every scalar that `tree` has or could have, with its path. Items of lists are left out. */
 export function scalarPaths (node: SchemaNode, tree: unknown, path: Path = []): Array<{ path: Path, schema: SchemaNode }> {
   if (isScalarSchema(node)) return [{ path, schema: node }]
   const fixed = Object.entries(node.properties ?? {})
@@ -28,7 +28,7 @@ export function scalarPaths (node: SchemaNode, tree: unknown, path: Path = []): 
   return [...fixed, ...named].flatMap(([name, child]) => scalarPaths(child, tree, [...path, name]))
 }
 
-/** A text from the environment as the type that the schema wants; as it is when it cannot be one, for the validator to say so. */
+/** Converts a text of the environment to the schema's type. If it cannot, it returns the text, and the validator reports it. */
 export function coerce (schema: SchemaNode | null, text: string): unknown {
   if (schema === null) return text
   if (schema.anyOf !== undefined) return schema.anyOf.map((branch) => coerce(branch, text)).find((value) => value !== text) ?? text
@@ -38,7 +38,7 @@ export function coerce (schema: SchemaNode | null, text: string): unknown {
   return text
 }
 
-/** The one schema of a map's members, whatever their names. */
+/** The schema of a map's members with any name. */
 export function patternChild (node: SchemaNode): SchemaNode | undefined {
   return Object.values(node.patternProperties ?? {})[0]
 }

@@ -1,4 +1,4 @@
-/** What the shapes of the file are made of. */
+/** Building blocks of the schema. */
 import { Type } from 'typebox'
 import { DURATION_PATTERN, SIZE_PATTERN } from './units.ts'
 
@@ -8,9 +8,9 @@ export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 export const shape = { additionalProperties: false } as const
 
 /**
- * How much of a value may be shown, in print, in a mistake or in a log. `value`: nothing. `url`: no credentials, no values of
- * its query. `template`: only its placeholders. `query`: no values of its query but placeholders. Every text that can
- * hold a secret says so.
+ * How a value is masked in print, in a mistake or in a log. `value`: all of it. `url`: credentials and the values of its query.
+ * `template`: all but its placeholders. `query`: the values of its query, but not placeholders. Every text that may have a secret must
+ * have a mask.
  */
 export type Mask = 'value' | 'url' | 'template' | 'query'
 
@@ -22,7 +22,7 @@ export function url (description: string) {
   return Type.String({ minLength: 1, mask: 'url' satisfies Mask, description })
 }
 
-/** Header fields of a request that the gateway sends: any of them may be a credential, whatever its name. */
+/** Header fields that the gateway sends. Any of them may be a credential, whatever its name. */
 export function headerFields (mask: Mask, description: string) {
   return Type.Record(Type.String({ pattern: TOKEN_PATTERN }), Type.String({ maxLength: 8192, mask }), {
     ...shape,

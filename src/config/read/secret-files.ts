@@ -1,6 +1,6 @@
 /**
- * `…File`: secrets and certificates that are mounted as files (`urlFile`, `tokenFile`, `caFile`). The file's text,
- * without its last line end, takes the place of the member.
+ * Reads secrets and certificates from files (`urlFile`, `tokenFile`, `caFile`). The file's text, without its last line end, becomes the
+ * value of the member without `File`.
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -8,11 +8,11 @@ import { mistake, pathText } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { isTree, removeAt, putAt, valueAt } from './tree.ts'
 
-/** A URL, a token, some certificates; larger is the wrong file. */
+/** Enough for a URL, a token or some certificates. A larger file is the wrong one. */
 const SECRET_BYTES_MAX = 64 * 1024
 
 const REDIS = ['stores', 'redis'] as const
-/** No secrets, but files all the same. */
+/** Read from files like secrets. */
 const TLS = ['ca', 'cert', 'key'] as const
 
 const SECRETS: readonly Path[] = [
@@ -27,7 +27,7 @@ const SECRETS: readonly Path[] = [
   ...TLS.map((name) => [...REDIS, 'sentinel', 'tls', name])
 ]
 
-/** With those of each item of a list. */
+/** All paths, with those in lists and maps. */
 function secretsOf (tree: unknown): readonly Path[] {
   const [ring, routes, upstreams] = [valueAt(tree, ['issuedKeys', 'secrets']), valueAt(tree, ['routes']), valueAt(tree, ['upstreams'])]
   return [
@@ -42,19 +42,19 @@ function secretsOf (tree: unknown): readonly Path[] {
   ]
 }
 
-/** The old name, too. */
+/** `inbox.verify` is the old name of `verify`. */
 const VERIFY_BLOCKS = [['verify'], ['inbox', 'verify']] as const
 const VERIFY_SECRETS = ['secret', 'previousSecret'] as const
 
 export interface SecretsRead {
   readonly mistakes: readonly Mistake[]
-  /** Members that their files do not give: to say that they are missing as well would be untrue. */
+  /** Members whose files could not be read. They must not be reported as missing too. */
   readonly unread: readonly Path[]
-  /** Where each one that was read came from, by the text of its path. */
+  /** The file of each member that was read, by the text of its path. */
   readonly sources: ReadonlyMap<string, { readonly path: Path, readonly file: string }>
 }
 
-/** Replaces every `…File` in `tree`, in place. `base`: what relative names are relative to. */
+/** Replaces every `…File` in `tree`, in place. `base`: the directory of relative names. */
 export function readSecretFiles (tree: unknown, base: string): SecretsRead {
   const mistakes: Mistake[] = []
   const unread: Path[] = []
@@ -64,7 +64,7 @@ export function readSecretFiles (tree: unknown, base: string): SecretsRead {
     const file = valueAt(tree, pathOfFile)
     if (typeof file !== 'string') continue
     if (valueAt(tree, path) !== undefined) {
-      mistakes.push(mistake(pathOfFile, `stands beside ${String(path.at(-1))}: give one of the two`, 'key'))
+      mistakes.push(mistake(pathOfFile, `conflicts with ${String(path.at(-1))}: set only one`, 'key'))
       continue
     }
     removeAt(tree, pathOfFile)

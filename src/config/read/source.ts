@@ -1,29 +1,29 @@
 /**
- * The text of a configuration file as a plain tree that remembers where everything stands. Strict YAML 1.2: no tags, no
- * merge keys, no member twice, few aliases. It knows nothing of what the members mean.
+ * Parses the text of a configuration file into a plain tree, with the line and column of every node. Strict YAML 1.2: no tags, no merge
+ * keys, no duplicate members, few aliases.
  */
 import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
 import type { Document } from 'yaml'
 import type { ConfigProblem, Path } from './problem.ts'
 import { unveil, veil } from './interpolate.ts'
 
-/** Larger is no configuration but a mistake. */
+/** A larger file is not a configuration. */
 export const FILE_BYTES_MAX = 1024 * 1024
-/** Aliases that may be resolved: enough for shared blocks, too few for a "billion laughs". */
+/** Most aliases that are resolved: enough for shared blocks, too few for a "billion laughs" attack. */
 const ALIASES_MAX = 100
 
 export interface Place { readonly line: number, readonly column: number }
 
 export interface Source {
   readonly file: string
-  /** Variables in it are still veiled (interpolate.ts). undefined when the text is no YAML. */
+  /** Its variables are still veiled (interpolate.ts). undefined: the text is not YAML. */
   readonly tree: unknown
   readonly problems: readonly ConfigProblem[]
-  /** Where it stands; of something missing: where its nearest parent stands. null: not from a file. */
+  /** The place of a path. If nothing is there, the place of its nearest parent. null: not from a file. */
   readonly locate: (path: Path, at: 'key' | 'value') => Place | null
 }
 
-/** `file`: as problems shall name it. */
+/** `file`: its name in problems. */
 export function readSource (file: string, text: string): Source {
   const lines = new LineCounter()
   const document = parseDocument(veil(text), {
@@ -45,13 +45,13 @@ export function readSource (file: string, text: string): Source {
   }
 }
 
-/** A word that the parser could not read may be a password that begins with ! or *: its messages quote it behind a colon. */
+/** Removes quoted source from a parser's message. A word that it could not read may be a password that begins with ! or *. */
 function withoutSource (message: string): string {
   const cut = message.replace(/(?<=\S):\s.*$/s, '').replace(/^(Verbatim tags|The .* tag has no suffix).*$/s, 'Unresolved tag')
-  return /^Unresolved (tag|alias)/.test(cut) ? `${cut}; a value that begins with ! or * stands in quotes` : cut
+  return /^Unresolved (tag|alias)/.test(cut) ? `${cut}; quote a value that begins with ! or *` : cut
 }
 
-/** A tree that was never a file. */
+/** A tree that does not come from a file. */
 export function treeSource (name: string, tree: unknown): Source {
   return { file: name, tree, problems: [], locate: () => null }
 }
@@ -77,7 +77,7 @@ function offsetOf (document: Document, path: Path, at: 'key' | 'value'): number 
       if (pair === undefined) return offset
       node = pair.value
       const ofKey = rangeStart(pair.key) ?? offset
-      // Containers are named by their member: pointing at the first line inside them would name a neighbour.
+      // For a map or a list, the place of its name. The first line inside it would look like a mistake of its first member.
       offset = at === 'value' && isScalar(node) ? rangeStart(node) ?? ofKey : ofKey
     } else if (isSeq(node) && typeof part === 'number') {
       node = node.items[part]

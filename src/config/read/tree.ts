@@ -1,4 +1,4 @@
-/** Reading and writing plain trees (what YAML and JSON make) by path. Never looks at inherited members. */
+/** Reads and writes plain trees of YAML or JSON by path. Ignores inherited members. */
 import type { Path } from './problem.ts'
 
 export type Tree = Record<string, unknown>
@@ -7,7 +7,7 @@ export function isTree (value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What stands at `path`, or undefined. */
+/** The value at `path`, or undefined. */
 export function valueAt (root: unknown, path: Path): unknown {
   let value = root
   for (const part of path) {
@@ -17,7 +17,7 @@ export function valueAt (root: unknown, path: Path): unknown {
   return value
 }
 
-/** Put `value` at `path`; makes the trees on the way where nothing stands. false: something else is in the way. */
+/** Puts `value` at `path`, and creates missing maps on the way. false: a scalar is in the way. */
 export function putAt (root: unknown, path: Path, value: unknown): boolean {
   const last = path.at(-1)
   if (last === undefined) return false
@@ -25,7 +25,7 @@ export function putAt (root: unknown, path: Path, value: unknown): boolean {
   for (const part of path.slice(0, -1)) {
     if (!isTree(parent) && !Array.isArray(parent)) return false
     const members = parent as Tree
-    // null is what YAML makes of `stores:` with nothing behind it.
+    // YAML reads `stores:` without a value as null.
     if (!Object.hasOwn(members, part) || members[part] === null) members[part] = {}
     parent = members[part]
   }
@@ -34,7 +34,7 @@ export function putAt (root: unknown, path: Path, value: unknown): boolean {
   return true
 }
 
-/** Take away the member at `path`; an item of a list becomes undefined, so that the others keep their places. */
+/** Removes the member at `path`. An item of a list becomes undefined, so that the others keep their indices. */
 export function removeAt (root: unknown, path: Path): void {
   const last = path.at(-1)
   const parent = valueAt(root, path.slice(0, -1))

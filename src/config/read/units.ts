@@ -1,6 +1,6 @@
 /**
- * Durations and sizes as people write them: `250ms 15s 5m 24h 7d`, `512B 256KiB 1MiB 2GiB`. A number always carries its
- * unit, so that nobody has to guess; never fractions, never `KB` (is it 1000 or 1024?).
+ * Parses durations and sizes: `250ms 15s 5m 24h 7d`, `512B 256KiB 1MiB 2GiB`. A number always has a unit. Fractions are refused, and so is
+ * `KB`, which may be 1000 or 1024.
  */
 
 export const DURATION_PATTERN = '^[0-9]{1,12}(ms|s|m|h|d)$'
@@ -14,12 +14,12 @@ const DURATION_UNITS = new Map([
 ])
 const SIZE_UNITS = new Map([['B', 1], ['KiB', 1024], ['MiB', 1024 ** 2], ['GiB', 1024 ** 3]])
 
-/** Milliseconds; null: no duration, or more than can be counted exactly. */
+/** Milliseconds. null: no duration, or too large to be exact. */
 export function parseDuration (text: string): number | null {
   return parse(text, DURATION_PATTERN, DURATION_UNITS)
 }
 
-/** Bytes; null: no size, or more than can be counted exactly. */
+/** Bytes. null: no size, or too large to be exact. */
 export function parseSize (text: string): number | null {
   return parse(text, SIZE_PATTERN, SIZE_UNITS)
 }
@@ -31,14 +31,14 @@ function parse (text: string, pattern: string, units: ReadonlyMap<string, number
   return Number.isSafeInteger(value) ? value : null
 }
 
-/** As people write units elsewhere. */
+/** Other spellings of units, for suggestions. */
 const OTHER_NAMES: ReadonlyArray<readonly [name: RegExp, duration: string | null, size: string | null]> = [
   [/^(ms|msecs?|millis|milliseconds?)$/i, 'ms', null], [/^(s|secs?|seconds?)$/i, 's', null],
   [/^(m|mins?|minutes?)$/i, 'm', 'MiB'], [/^(h|hrs?|hours?)$/i, 'h', null], [/^(d|days?)$/i, 'd', null],
   [/^(b|bytes?)$/i, null, 'B'], [/^(k|kb|kib)$/i, null, 'KiB'], [/^(mb|mib)$/i, null, 'MiB'], [/^(g|gb|gib)$/i, null, 'GiB']
 ]
 
-/** `5 min` -> `5m`, `1MB` -> `1MiB`; null: nobody can tell. */
+/** `5 min` -> `5m`, `1MB` -> `1MiB`. null: no suggestion. */
 export function meantUnit (text: string, pattern: string): string | null {
   const [, number = '', name = ''] = /^\s*([0-9]{1,12})\s*([A-Za-z]+)\s*$/.exec(text) ?? []
   const [, duration, size] = OTHER_NAMES.find(([other]) => other.test(name)) ?? [null, null, null]

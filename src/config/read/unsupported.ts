@@ -1,38 +1,35 @@
-/**
- * What the design has and this version does not: found before the schema is asked, so that a file for a later version is
- * told so instead of getting "unknown key". Everything found is taken out of the tree.
- */
+/** Finds settings of later versions before the schema is applied, so that they get a better message than "is not known". */
 import { mistake } from './problem.ts'
 import type { Mistake, Path } from './problem.ts'
 import { removeAt, valueAt } from './tree.ts'
 
-const NOT_YET = 'is not in this version'
+const MESSAGE = 'is not in this version'
 
-interface Later {
+interface Unsupported {
   readonly path: ReadonlyArray<string>
-  /** Is this value of a later version? Not given: any value. */
+  /** Whether this value is unsupported. Absent: any value is. */
   readonly when?: (value: unknown) => boolean
   readonly instead?: string
 }
 
 const IDEMPOTENCY = ['routes', '*', 'idempotency'] as const
 
-const LATER: readonly Later[] = [
+const UNSUPPORTED: readonly Unsupported[] = [
   { path: ['drop'] },
   { path: [...IDEMPOTENCY, 'mode'], when: isOneOf('observe'), instead: 'write enforce, drop or inbox' },
-  { path: [...IDEMPOTENCY, 'scope'], when: isLaterScope, instead: 'use header:, cookie:, jwt: or const: parts' }
+  { path: [...IDEMPOTENCY, 'scope'], when: isUnsupportedScope, instead: 'use header:, cookie:, jwt: or const: parts' }
 ]
 
-/** Finds and removes, in place. */
-export function takeLater (tree: unknown): Mistake[] {
-  return LATER.flatMap(({ path, when, instead }) =>
+/** Removes unsupported settings from `tree`, in place, and returns a mistake for each. */
+export function takeUnsupported (tree: unknown): Mistake[] {
+  return UNSUPPORTED.flatMap(({ path, when, instead }) =>
     placesOf(tree, path).filter((place) => when?.(valueAt(tree, place)) ?? true).map((place) => {
       removeAt(tree, place)
-      return mistake(place, `${NOT_YET}${instead === undefined ? '' : `: ${instead}`}`, 'key')
+      return mistake(place, `${MESSAGE}${instead === undefined ? '' : `: ${instead}`}`, 'key')
     }))
 }
 
-/** Every place that the pattern names and that is there; `*` is any item of a list. */
+/** Every path in `tree` that matches the pattern. `*` is any item of a list. */
 function placesOf (tree: unknown, pattern: readonly string[], path: Path = []): Path[] {
   const [part, ...rest] = pattern
   if (part === undefined) return valueAt(tree, path) === undefined ? [] : [path]
@@ -45,6 +42,6 @@ function isOneOf (...values: readonly unknown[]): (value: unknown) => boolean {
   return (value) => values.includes(value)
 }
 
-function isLaterScope (value: unknown): boolean {
-  return Array.isArray(value) ? value.some(isLaterScope) : typeof value === 'string' && /^(forwardAuth:|clientCert)/.test(value)
+function isUnsupportedScope (value: unknown): boolean {
+  return Array.isArray(value) ? value.some(isUnsupportedScope) : typeof value === 'string' && /^(forwardAuth:|clientCert)/.test(value)
 }

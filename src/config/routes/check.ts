@@ -1,4 +1,4 @@
-/** The rules about one route's policy, and its match as the matcher takes it. */
+/** Checks one route's policy, and converts its match for the matcher. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { plainName } from '../../core/headers/fields.ts'
@@ -14,27 +14,27 @@ import { checkFingerprint } from './fingerprint.ts'
 import { checkInbox } from './inbox.ts'
 import { checkProbe } from './probe.ts'
 import { readKeySources } from './key-source.ts'
-import { isLost } from './passed-on.ts'
+import { isNotForwarded } from './header-names.ts'
 import { readScope } from './scope.ts'
 import type { IdempotencyFile, RouteFile } from './schema.ts'
 import { checkVerify } from './verify.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
 
-/** Fields that mean something else already; a key in one of them would be taken away, or would be a credential. */
+/** Fields that cannot have a key: they have another meaning, are removed on the way, or are credentials. */
 const NO_KEY_HEADER = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|authorization|proxy-.*|cookie|via|forwarded|x-forwarded-.*|onceway[-_].*|idempotency-(status|original-status|expires|stored|policy|attempt))$/
 const GUARDED_METHODS = ['POST', 'PATCH'] as const
 
-interface Surroundings {
+interface RouteContext {
   readonly match: Pick<RouteFile['match'], 'path'>
   readonly path: Path
   readonly base: string
-  /** null: the upstream is not known. */
+  /** null: the upstream is unknown. */
   readonly upstreamTimeoutMs: number | null
-  /** There is a Redis, and a Postgres that it is used with. */
+  /** Redis is used: it and Postgres are both configured. */
   readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: Surroundings): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: RouteContext): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
@@ -43,13 +43,13 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('value' in key
       ? headersOf(key.value)
         .filter((name) => NO_KEY_HEADER.test(name) || NO_KEY_HEADER.test(plainName(name)))
-        .map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has a meaning of its own`))
+        .map((name) => mistake(at('key', 'from'), `cannot be ${name}: that field has another meaning`))
       : []),
     ...('value' in key
       ? key.value
         .flatMap(partsOf)
-        .filter(isLost)
-        .map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field as it came`))
+        .filter(isNotForwarded)
+        .map((name) => mistake(at('key', 'from'), `cannot have ${name}: the upstream does not get that field unchanged`))
       : []),
     ...('value' in key
       ? unknownParts(key.value, match).map((name) => mistake(at('key', 'from'), `names {path:${name}}, which match.path does not have`))
@@ -57,8 +57,8 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...('wrong' in scope
       ? [mistake(at('scope'), scope.wrong)]
       : [
-          ...lostParts(scope.value).map((name) =>
-            mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field as it came`)),
+          ...notForwardedParts(scope.value).map((name) =>
+            mistake(at('scope'), `cannot have header:${name}: the upstream does not get that field unchanged`)),
           ...checkJwt(policy, path, base)
         ]),
     ...('value' in key ? checkWindow(key.value, policy, path) : []),
@@ -75,23 +75,23 @@ function headersOf (sources: readonly KeySource[]): string[] {
   return sources.flatMap((source) => source.kind === 'header' ? [source.name] : [])
 }
 
-/** Headers that a template puts together. */
+/** Headers that a template reads. */
 function partsOf (source: KeySource): readonly string[] {
   return source.kind === 'template' ? headersRead(source) : []
 }
 
-function lostParts (scope: ScopePolicy): string[] {
-  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isLost(part.name) ? [part.name] : []) : []
+function notForwardedParts (scope: ScopePolicy): string[] {
+  return scope.kind === 'parts' ? scope.parts.flatMap((part) => part.kind === 'header' && isNotForwarded(part.name) ? [part.name] : []) : []
 }
 
-/** Placeholders for segments that the route's path does not name. */
+/** `{path:…}` placeholders that the route's path does not have. */
 function unknownParts (sources: readonly KeySource[], match: Pick<RouteFile['match'], 'path'>): string[] {
   const named = new Set(match.path.split('/').filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1)))
   const parts = sources.flatMap((source) => source.kind === 'template' ? source.parts : [])
   return parts.flatMap((part) => part.kind === 'path' && !named.has(part.name) ? [part.name] : [])
 }
 
-/** The matcher's shape: methods upper case, host lower case, the guarded default filled in. */
+/** The matcher's shape: methods in upper case, host in lower case, and the default methods of a guarded route. */
 export function routeMatch ({ match, idempotency }: RouteFile): RouteMatch {
   const methods = match.methods ?? (idempotency === undefined ? [] : GUARDED_METHODS)
   return {
@@ -102,7 +102,7 @@ export function routeMatch ({ match, idempotency }: RouteFile): RouteMatch {
   }
 }
 
-/** Is it a URL, or the name of a file? */
+/** Whether `jwks` is a URL. Otherwise it is a file name. */
 export function isUrl (jwks: string): boolean {
   return /^https?:\/\//i.test(jwks)
 }
@@ -122,7 +122,7 @@ export function checkJwt ({ scope, jwt }: Pick<IdempotencyFile, 'scope' | 'jwt'>
 function wrongJwks (jwks: string, base: string): string[] {
   if (isUrl(jwks)) return URL.canParse(jwks) ? [] : ['is no URL']
   const path = resolve(base, jwks)
-  // A URL that is mistyped is the name of a file, with a password in it.
+  // A mistyped URL looks like a file name, and may have a password. Then the name is not shown.
   const file = masked(jwks, 'url') === jwks ? path : 'the file'
   try {
     accessSync(path, constants.R_OK)
@@ -137,7 +137,7 @@ function wrongJwks (jwks: string, base: string): string[] {
   }
 }
 
-/** What the content of a request is remembered by, or how old its first sending may be. */
+/** Checks `key.window`: how long equal content is the same request, or the maximum age of the first sending. */
 function checkWindow (
   sources: readonly KeySource[],
   { mode, key: { window }, lease, retention, unknownRetention }: IdempotencyFile,
@@ -153,25 +153,27 @@ function checkWindow (
   if (mode === 'drop' && repeatable) {
     return [mistake([...path, 'key', 'from'], 'cannot have repeatability with mode drop: it keeps no answer to repeat')]
   }
-  if (mode === 'drop') return window === undefined ? [] : [mistake(at, 'says nothing with mode drop: drop.window does')]
-  // A client's clock that is ahead makes a request look younger than it is.
+  if (mode === 'drop') return window === undefined ? [] : [mistake(at, 'has no effect with mode drop: drop.window does')]
+  // If a client's clock is ahead, a request looks younger than it is.
   if (repeatable && windowMs < 2 * CLOCKS_APART_MS) {
     return [mistake(
       window === undefined ? [...path, 'retention'] : at,
-      'must be at least ten minutes with repeatability: clocks may be five apart'
+      'must be at least ten minutes with repeatability: clocks may differ by five'
     )]
   }
   if (repeatable && (parseDuration(unknownRetention) ?? 0) < windowMs) {
     return [mistake(
       [...path, 'unknownRetention'],
-      'must be at least key.window (else retention) with repeatability: what is older may have been forgotten'
+      'must be at least key.window (else retention) with repeatability: older records may be gone'
     )]
   }
   if (window === undefined) return []
-  if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) return [mistake(at, 'says nothing: no source is hash: or repeatability')]
+  if (!repeatable && !sources.some(({ kind }) => kind === 'hash')) {
+    return [mistake(at, 'has no effect: no source is hash: or repeatability')]
+  }
   if (windowMs < 2 * leaseMs) return [mistake(at, `must be at least two leases (2 x ${lease})`)]
   return repeatable && windowMs > retentionMs
-    ? [mistake(at, `must be at most retention (${retention}): what is older than that may have been forgotten`)]
+    ? [mistake(at, `must be at most retention (${retention}): older records may be gone`)]
     : []
 }
 
@@ -180,26 +182,26 @@ function checkTimes (policy: IdempotencyFile, path: Path, upstreamTimeoutMs: num
   const [leaseMs, retentionMs, unknownMs] = [ms(policy.lease), ms(policy.retention), ms(policy.unknownRetention)]
   const sendingMs = (upstreamTimeoutMs ?? 0) + leaseMs
   const rules: Array<[broken: boolean, name: readonly string[], message: string]> = [
-    // An operator's delete waits two leases, and so does a copy in Redis: a shorter memory would end before them.
+    // An operator's delete and a copy in Redis both take two leases. A shorter retention would end before them.
     [retentionMs < 2 * leaseMs, ['retention'], `must be at least two leases (2 x ${policy.lease})`],
     [unknownMs < 2 * leaseMs, ['unknownRetention'], `must be at least two leases (2 x ${policy.lease})`],
-    // Until then the first sending may still be on its way, and the key must not run again beside it.
+    // Until then the first sending may be in flight, and the key must not run again beside it.
     [
       upstreamTimeoutMs !== null && unknownMs >= 2 * leaseMs && unknownMs < sendingMs,
       ['unknownRetention'],
-      'must be at least the upstream\'s timeout and a lease: until then the first sending may be on its way'
+      'must be at least the upstream\'s timeout and a lease: until then the first sending may be in flight'
     ],
     [ms(policy.inFlight.wait) > ms(policy.answerWithin), ['inFlight', 'wait'], `is longer than answerWithin (${policy.answerWithin})`],
     [
       policy.onMismatch.action === 'replay' && policy.fingerprint === 'none',
       ['onMismatch', 'action'],
-      'says nothing with fingerprint none: nothing is compared'
+      'has no effect with fingerprint none: nothing is compared'
     ]
   ]
   return rules.flatMap(([broken, name, message]) => broken ? [mistake([...path, ...name], message)] : [])
 }
 
-/** The most that one execution of the route holds in memory. */
+/** Most bytes of bodies that one execution of the route holds in memory. */
 export function bodyBytesMax (policy: IdempotencyFile): number {
   return (parseSize(policy.keep.requestBytesMax) ?? 0) + (parseSize(policy.keep.responseBytesMax) ?? 0)
 }

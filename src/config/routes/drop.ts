@@ -1,4 +1,4 @@
-/** `mode: drop` as it is written: which settings fit together, and its policy. Its shape is in schema-drop.ts. */
+/** `mode: drop`: its checks, its policy and its warnings. The schema is in schema-drop.ts. */
 import { FILTER_BYTES_MAX, filterBytes } from '../../core/drop/bloom.ts'
 import type { DropPolicy, DropStore } from '../../core/policy/policy.ts'
 import { mistake } from '../read/problem.ts'
@@ -7,25 +7,25 @@ import type { DropFile } from './schema-drop.ts'
 import type { IdempotencyFile } from './schema.ts'
 import { parseDuration } from '../read/units.ts'
 
-/** Entries where the file says nothing: some thirty megabytes in memory, four in a filter's two halves. */
+/** Default capacities. They take some 30 MB in memory, and 4 MB in the two halves of a filter. */
 const CAPACITY = { memory: 100_000, bloom: 1_000_000 } as const
-/** Above it an in-process list is the wrong tool. */
+/** For more entries, a list in memory takes too much. */
 const MEMORY_ENTRIES_MAX = 10_000_000
 const ERROR_RATE = 0.001
 
-/** What mode drop has no use for: what the file says there would be believed in vain. */
+/** Settings without effect in mode drop. They are mistakes, because an operator would rely on them. */
 function meaningless ({ unknown, fingerprint, onMismatch }: IdempotencyFile): Array<[name: string, message: string]> {
-  const why = 'says nothing with mode drop'
+  const why = 'has no effect with mode drop'
   return [
     ...(unknown === 'probe'
-      ? [['unknown', 'cannot be probe with mode drop: drop.mark says what becomes of an event of unknown outcome'] as [string, string]]
+      ? [['unknown', 'cannot be probe with mode drop: drop.mark decides about events of unknown outcome'] as [string, string]]
       : []),
     ...(fingerprint === undefined ? [] : [['fingerprint', `${why}: an event is its key, and nothing is compared`] as [string, string]]),
     ...(onMismatch.action === 'replay' ? [['onMismatch', `${why}: nothing is compared, and nothing is replayed`] as [string, string]] : [])
   ]
 }
 
-/** `redis`: there is one, and a Postgres that it is used with. */
+/** `redis`: Redis is used. It and Postgres are both configured. */
 export function checkDrop (policy: IdempotencyFile, path: Path, redis: boolean): Mistake[] {
   const { mode, drop } = policy
   const at = (name: string) => [...path, 'drop', name]
@@ -37,15 +37,17 @@ export function checkDrop (policy: IdempotencyFile, path: Path, redis: boolean):
     ...(store === 'redis' && !redis
       ? [mistake(
           at('store'),
-          'is redis, and there is none: stores.postgres and stores.redis must be given (Redis is used with Postgres only)'
+          'is redis, but Redis is not used: set stores.postgres and stores.redis (Redis is used with Postgres only)'
         )]
       : []),
     ...(capacity !== undefined && store !== 'memory' && store !== 'bloom'
       ? [mistake(at('capacity'), `is not used: store ${store} keeps every event of its window`, 'key')]
       : []),
-    ...(errorRate !== undefined && store !== 'bloom' ? [mistake(at('errorRate'), 'is not used: only bloom errs', 'key')] : []),
+    ...(errorRate !== undefined && store !== 'bloom'
+      ? [mistake(at('errorRate'), 'is not used: only store bloom has an error rate', 'key')]
+      : []),
     ...(store === 'memory' && (capacity ?? 0) > MEMORY_ENTRIES_MAX
-      ? [mistake(at('capacity'), `must be at most ${MEMORY_ENTRIES_MAX} with memory: bloom takes a hundredth of the room`)]
+      ? [mistake(at('capacity'), `must be at most ${MEMORY_ENTRIES_MAX} with memory: bloom takes a hundredth of the memory`)]
       : []),
     ...(store === 'bloom' && filterBytes(sizeOf(drop)) > FILTER_BYTES_MAX
       ? [mistake(at('capacity'), `and errorRate take ${Math.ceil(filterBytes(sizeOf(drop)) / 1024 ** 2)} MiB for each of two filters; at most ${FILTER_BYTES_MAX / 1024 ** 2} MiB`)]
@@ -57,7 +59,7 @@ function sizeOf ({ capacity, errorRate }: DropFile): { readonly capacity: number
   return { capacity: capacity ?? CAPACITY.bloom, errorRate: errorRate ?? ERROR_RATE }
 }
 
-/** What comes in is sound. null: mode enforce. */
+/** The policy has passed checkDrop. null: another mode. */
 export function dropOf ({ mode, drop }: IdempotencyFile): DropPolicy | null {
   if (mode !== 'drop' || drop === undefined) return null
   const { window, mark, onDuplicate, status } = drop
@@ -73,7 +75,7 @@ function storeOf (drop: DropFile): DropStore {
   }
 }
 
-/** For `onceway check`: right, and worth a word. */
+/** For `onceway check`. */
 export function dropWarnings (
   routes: ReadonlyArray<{ readonly name: string, readonly idempotency: { readonly drop: DropPolicy | null } | null }>
 ): string[] {
@@ -81,9 +83,9 @@ export function dropWarnings (
     const drop = idempotency?.drop ?? null
     if (drop === null) return []
     return [
-      ...(drop.mark === 'before' ? [`Route ${name} marks events before they are forwarded: one whose forwarding fails is lost.`] : []),
+      ...(drop.mark === 'before' ? [`Route ${name} marks events before they are forwarded: an event whose forwarding fails is lost.`] : []),
       ...(drop.store.kind === 'bloom'
-        ? [`Route ${name} keeps its marks in a Bloom filter: of new events up to ${drop.store.errorRate * 100} % are taken for duplicates, and lost.`]
+        ? [`Route ${name} keeps its marks in a Bloom filter: up to ${drop.store.errorRate * 100} % of new events are taken for duplicates, and lost.`]
         : [])
     ]
   })

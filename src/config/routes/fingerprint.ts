@@ -1,10 +1,10 @@
-/** What makes two requests of a route the same: as the file says it, checked, and with its defaults. */
+/** The `fingerprint` block: its checks, and its policy with defaults. */
 import { HOP_BY_HOP, isGatewayField, plainName } from '../../core/headers/fields.ts'
 import { readPointer } from '../../core/json/pointer.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { headersRead } from '../../core/key/sources.ts'
 import type { FingerprintPolicy } from '../../core/policy/policy.ts'
-import { isLost } from './passed-on.ts'
+import { isNotForwarded } from './header-names.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
 import { FINGERPRINT_DEFAULTS } from './schema.ts'
@@ -12,7 +12,7 @@ import type { IdempotencyFile } from './schema.ts'
 
 type Written = Exclude<NonNullable<IdempotencyFile['fingerprint']>, 'none'>
 
-/** The whole policy: defaults by profile, `of` and `body` brought to one word about bodies. */
+/** The policy with the profile's defaults. If `of` leaves the body out, `body` is none, and the reverse. */
 export function fingerprintOf ({ profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>): FingerprintPolicy {
   if (fingerprint === 'none') return { of: [], body: 'none' }
   if (fingerprint === undefined) return FINGERPRINT_DEFAULTS[profile]
@@ -28,7 +28,7 @@ export function fingerprintOf ({ profile, fingerprint }: Pick<IdempotencyFile, '
   }
 }
 
-/** Whoever says something of parts or of bodies means what `api` compares; a word on the query or on headers leaves a profile its own. */
+/** If the file sets parts or bodies, the rest is the default of `api`. If it sets only `query` or `headers`, that of its profile. */
 function partsOf (profile: IdempotencyFile['profile'], { of, body, ignore, only }: Written): Pick<FingerprintPolicy, 'of' | 'body'> {
   const members = ignore !== undefined || only !== undefined
   if (of === undefined && body === undefined && !members) return FINGERPRINT_DEFAULTS[profile]
@@ -37,7 +37,7 @@ function partsOf (profile: IdempotencyFile['profile'], { of, body, ignore, only 
   return { of: written.of.filter((part) => part !== 'body' || withBody), body: withBody ? written.body : 'none' }
 }
 
-/** `sources`: of the route's key. `path`: of the route's policy. */
+/** `sources`: of the route's key. `path`: of its policy. */
 export function checkFingerprint (
   { profile, fingerprint }: Pick<IdempotencyFile, 'profile' | 'fingerprint'>,
   sources: readonly KeySource[],
@@ -48,11 +48,11 @@ export function checkFingerprint (
   const { of } = partsOf(profile, fingerprint)
   return [
     ...(fingerprint.ignore !== undefined && fingerprint.only !== undefined
-      ? [mistake(at('only'), 'cannot stand beside ignore: members are left out, or only some are compared', 'key')]
+      ? [mistake(at('only'), 'excludes ignore: either some members are ignored, or only some are compared', 'key')]
       : []),
     ...(['ignore', 'only'] as const).flatMap((word) => checkMembers(fingerprint, word, at)),
     ...(fingerprint.query === 'unordered' && !of.includes('target')
-      ? [mistake(at('query'), 'says nothing: the target is not compared')]
+      ? [mistake(at('query'), 'has no effect: the target is not compared')]
       : []),
     ...checkHeaders(fingerprint.headers ?? [], sources, at)
   ]
@@ -74,7 +74,7 @@ function checkMembers (written: Written, word: 'ignore' | 'only', at: (...rest: 
 }
 
 function wrongPointer (pointer: string): string[] {
-  if (pointer === '') return ['is the whole document; name a member, or say body: none']
+  if (pointer === '') return ['is the whole document; name a member, or write body: none']
   return readPointer(pointer) === null
     ? ['is no JSON pointer; write /name or /list/0/name, with ~1 for a slash and ~0 for a tilde in a name']
     : []
@@ -92,9 +92,9 @@ function checkHeaders (headers: readonly string[], sources: readonly KeySource[]
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
 
 function wrongHeader (name: string, ofKey: ReadonlySet<string>): string | null {
-  if (CREDENTIALS.has(name)) return `cannot be ${name}: a credential may be renewed between two tries; scope says whose key it is`
-  if (ofKey.has(name)) return `cannot be ${name}: the key is made of it, and another one is another record`
+  if (CREDENTIALS.has(name)) return `cannot be ${name}: a credential may change between two retries; use scope for it`
+  if (ofKey.has(name)) return `cannot be ${name}: it is part of the key, so another value is another record`
   if (HOP_BY_HOP.has(name)) return `cannot be ${name}: it belongs to one connection`
-  if (isGatewayField(plainName(name))) return `cannot be ${name}: only the gateway sends it on`
-  return isLost(name) ? `cannot be ${name}: the upstream does not get that field as it came` : null
+  if (isGatewayField(plainName(name))) return `cannot be ${name}: the gateway sets it itself`
+  return isNotForwarded(name) ? `cannot be ${name}: the upstream does not get that field unchanged` : null
 }

@@ -1,11 +1,12 @@
-/** `inbox` as it is written, checked against its surroundings and read into its policy. */
+/** The `inbox` block: its checks, its policy and its defaults. */
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
 import type { InboxPolicy } from '../../core/policy/policy.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
-import type { IdempotencyFile, InboxFile } from './schema.ts'
+import type { IdempotencyFile } from './schema.ts'
+import type { InboxFile } from './schema-inbox.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
 
 export function checkInbox (
@@ -14,7 +15,7 @@ export function checkInbox (
 ): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'inbox', ...rest]
   if (mode === 'drop' && async === 'allowed') {
-    return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record that both ways could share')]
+    return [mistake([...path, 'async'], 'cannot be allowed with mode drop: it keeps no record for both ways')]
   }
   if (mode !== 'inbox' && async !== 'allowed') {
     return written === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
@@ -27,37 +28,37 @@ export function checkInbox (
       ? [mistake([...path, 'unknown'], 'cannot be probe with mode inbox: a delivery is repeated (retry) or held (hold)')]
       : []),
     ...(onStoreDown === 'forward' && mode === 'inbox'
-      ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts what the store has taken, and forwards nothing past it', 'key')]
+      ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts a request only after the store has it', 'key')]
       : []),
     ...(onDead === 'stop-group' && order === undefined
-      ? [mistake(at('onDead'), 'is not used: without order there is no group to stop', 'key')]
+      ? [mistake(at('onDead'), 'is not used: without order there are no groups', 'key')]
       : []),
     ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
           at('maxBytes'),
-        `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be taken`
+        `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be accepted`
         )]
       : []),
     ...(ms(retention) < longestMs
       ? [mistake(
           [...path, 'retention'],
-        `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come as late`
+        `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come that late`
         )]
       : []),
     ...(batch === 'split' && inbox.maxDepth < 2
-      ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: no two events would ever be taken together')]
+      ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
       : []),
-    // A client that asks for the inbox has one key, and is answered for one request.
+    // With async: allowed, a request has one key and gets one answer.
     ...(batch === 'split' && mode !== 'inbox' ? [mistake(at('batch'), 'can be split with mode inbox only')] : []),
     ...(batch === 'split' && mode === 'inbox' && !readSources(key.from).some(readsBody)
-      ? [mistake(at('batch'), 'cannot be split: no source of key.from is in the body, where each event has its own')]
+      ? [mistake(at('batch'), 'cannot be split: key.from has no source in the body, where each event has its key')]
       : [])
   ]
 }
 
-/** Where the file says nothing of it, a route with an inbox has the defaults. */
+/** null: the route has no inbox. Without an `inbox` block it has the defaults. */
 export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFile): InboxPolicy | null {
   if (mode !== 'inbox' && async !== 'allowed') return null
   return {
@@ -77,7 +78,7 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
 
 function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {
   const read = readKeySources(from)
-  // What cannot be read is told elsewhere.
+  // routes/check.ts reports sources that cannot be read.
   return 'value' in read ? read.value : []
 }
 
@@ -91,7 +92,7 @@ function ms (text: string): number {
   return parseDuration(text) ?? 0
 }
 
-/** As the schema has them, for a route whose file does not say `inbox:`. */
+/** The schema's defaults, for a route without an `inbox` block. */
 export const INBOX_DEFAULTS: InboxFile = {
   concurrency: 16,
   backoff: { first: '1s', longest: '10m' },

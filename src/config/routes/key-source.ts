@@ -1,4 +1,4 @@
-/** Key sources as they are written (`header:NAME`, `json:/pointer`, `template:…`), checked and read into their policies. */
+/** Parses key sources (`header:NAME`, `json:/pointer`, `template:…`) into their policies. */
 import { readPointer } from '../../core/json/pointer.ts'
 import type { KeyPart, KeySource } from '../../core/policy/key-source.ts'
 import { keySourceText } from '../../core/key/sources.ts'
@@ -6,10 +6,10 @@ import { PRESETS } from '../../core/key/presets.ts'
 import { didYouMean } from '../read/nearest.ts'
 import { printable } from '../read/problem.ts'
 import type { Read } from '../read/problem.ts'
-import { isToken } from './scope.ts'
+import { isToken } from './header-names.ts'
 
 export const DEFAULT_KEY_HEADER = 'idempotency-key'
-/** Of values that a template or a hash is made of: each is read of every request. */
+/** Most values in a template or a hash. Each of them is read from every request. */
 const PARTS_MAX = 16
 const KINDS = ['header', 'query', 'json', 'template', 'hash'] as const
 const SOURCES = `write header:NAME, query:NAME, json:/pointer, template:…, hash:body, hash:/pointer,/pointer, or a sender: ${[...PRESETS.keys()].join(', ')}`
@@ -19,15 +19,15 @@ export function readKeySources (written: string | readonly string[]): Read<reado
   const wrong = read.flatMap((source) => 'wrong' in source ? [source.wrong] : [])
   if (wrong.length > 0) return { wrong: wrong.join('; ') }
   const sources = read.flatMap((source) => 'value' in source ? [source.value] : [])
-  // What has any content always has a key: nothing behind it is ever asked.
+  // hash:body yields a key for every request with a body, so later sources would never be used.
   const last = sources.findIndex((source) => source.kind === 'hash' && source.of === 'body')
-  if (last !== -1 && last < sources.length - 1) return { wrong: 'has sources behind hash:body, which always yields a key' }
+  if (last !== -1 && last < sources.length - 1) return { wrong: 'has sources after hash:body, which always yields a key' }
   const names = sources.map(keySourceText)
   const again = names.find((name, index) => names.indexOf(name) < index)
   return again === undefined ? { value: sources } : { wrong: `has ${again} twice` }
 }
 
-/** The header that is the client's own key field: the first of the sources that is one. Lower case. */
+/** The header of the client's own key: that of the first `header:` source. In lower case. */
 export function keyHeaderOf (sources: readonly KeySource[]): string {
   return sources.find((source) => source.kind === 'header')?.name ?? DEFAULT_KEY_HEADER
 }
@@ -79,11 +79,11 @@ function readTemplate (text: string): Read<KeySource> {
   if (named.length > PARTS_MAX) return { wrong: `the template takes at most ${PARTS_MAX} placeholders` }
   return named.some(({ kind }) => kind !== 'date')
     ? { value: { kind: 'template', parts } }
-    : { wrong: 'the template is the same for every request; name something of it' }
+    : { wrong: 'the template is the same for every request; add a placeholder for a value of the request' }
 }
 
 function readPart (piece: string): Read<KeyPart> {
-  if (piece === '{' || piece === '}') return { wrong: 'has a brace that belongs to no placeholder' }
+  if (piece === '{' || piece === '}') return { wrong: 'has a brace outside of a placeholder' }
   if (!piece.startsWith('{')) return { value: { kind: 'text', text: piece } }
   const [, kind, rest = ''] = /^\{([a-z]+):(.*)\}$/s.exec(piece) ?? []
   switch (kind) {

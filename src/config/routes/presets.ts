@@ -1,6 +1,6 @@
 /**
- * What the presets of a route say of its scope and its comparison, put under what the file says. Senders that say different
- * things leave the choice to the file.
+ * Adds the scope, fingerprint and onMismatch of a route's presets where the file has none. If two presets of a route differ, the file must
+ * set the value itself.
  */
 import type { Preset } from '../../core/policy/key-source.ts'
 import { PRESETS } from '../../core/key/presets.ts'
@@ -9,7 +9,7 @@ import type { Mistake, Path } from '../read/problem.ts'
 import { FINGERPRINT_DEFAULTS } from './schema.ts'
 import { isTree, valueAt } from '../read/tree.ts'
 
-/** In place, before profiles and the schema fill in their defaults. */
+/** Changes `tree` in place. Runs before profiles and schema fill in their defaults. */
 export function spreadPresets (tree: unknown): Mistake[] {
   const routes = valueAt(tree, ['routes'])
   if (!Array.isArray(routes)) return []
@@ -23,24 +23,24 @@ function spread (policy: Record<string, unknown>, path: Path): Mistake[] {
   const from = valueAt(policy, ['key', 'from'])
   const rows = [from].flat().map((source) => typeof source === 'string' ? PRESETS.get(source) ?? null : null)
   if (rows.every((row) => row === null)) return []
-  const said = (name: string, of: (row: Preset | null) => unknown): Mistake[] => {
+  const setDefault = (name: string, of: (row: Preset | null) => unknown): Mistake[] => {
     if (Object.hasOwn(policy, name)) return []
-    const words = new Map(rows.map((row) => [JSON.stringify(of(row) ?? null), of(row)]))
-    const [word] = words.values()
-    if (words.size > 1) {
-      return [mistake([...path, 'key', 'from'], `has sources that say different things of ${name}; write ${name}: for this route`)]
+    const values = new Map(rows.map((row) => [JSON.stringify(of(row) ?? null), of(row)]))
+    const [value] = values.values()
+    if (values.size > 1) {
+      return [mistake([...path, 'key', 'from'], `has presets with a different ${name}; set ${name} on this route`)]
     }
-    if (word !== undefined) policy[name] = structuredClone(word)
+    if (value !== undefined) policy[name] = structuredClone(value)
     return []
   }
   return [
-    ...said('scope', (row) => row?.scope ?? 'credential'),
-    // Where the profile is relay, what it says and what the senders say is one; with mode drop nothing is compared.
+    ...setDefault('scope', (row) => row?.scope ?? 'credential'),
+    // The fingerprint of profile relay is that of the presets. With mode drop nothing is compared.
     ...(policy.profile === 'relay' || policy.mode === 'drop'
       ? []
-      : said('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
+      : setDefault('fingerprint', (row) => row?.fingerprint === 'target' ? FINGERPRINT_DEFAULTS.relay : undefined)),
     ...(rows.some((row) => row?.mismatchStatus !== undefined)
-      ? said('onMismatch', (row) => row?.mismatchStatus === undefined ? undefined : { status: row.mismatchStatus })
+      ? setDefault('onMismatch', (row) => row?.mismatchStatus === undefined ? undefined : { status: row.mismatchStatus })
       : [])
   ]
 }

@@ -1,4 +1,4 @@
-/** `probe` as it is written, checked against its surroundings and read into its policy. */
+/** The `probe` block: its checks, its templates and its policy. */
 import { readPointer } from '../../core/json/pointer.ts'
 import type { HopsPolicy, AnswerMark, ProbePolicy, Template, TemplatePart, UpstreamPolicy } from '../../core/policy/policy.ts'
 import { isGatewayField, plainName } from '../../core/headers/fields.ts'
@@ -7,12 +7,12 @@ import type { Mistake, Path, Read } from '../read/problem.ts'
 import type { IdempotencyFile, ProbeFile } from './schema.ts'
 import { parseDuration } from '../read/units.ts'
 
-/** Framing is not a template's, nor are the fields by which the upstream believes the gateway. */
+/** Framing fields cannot be set by a template. */
 const NO_FIELD = /^(host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|accept-encoding)$/
-/** A rendered field is kept in the database: one of these would take the gateway's own credential there. */
+/** A rendered field is stored in the database, so these must not have placeholders: the gateway's credential would be stored. */
 const CREDENTIAL_FIELD = /^(authorization|proxy-authorization|cookie|x-api-key)$/
 
-/** `written`: text with {key}, {record}, {json:/pointer}; a brace itself cannot stand in it. */
+/** `written`: text with {key}, {record} and {json:/pointer}, and without other braces. */
 export function readTemplate (written: string): Read<Template> {
   const parts: TemplatePart[] = []
   for (const [piece] of written.matchAll(/\{[^{}]*\}|[^{}]+|[{}]/g)) {
@@ -24,7 +24,7 @@ export function readTemplate (written: string): Read<Template> {
 }
 
 function readPart (piece: string): Read<TemplatePart> {
-  if (piece === '{' || piece === '}') return { wrong: 'has a brace that belongs to no placeholder' }
+  if (piece === '{' || piece === '}') return { wrong: 'has a brace outside of a placeholder' }
   if (!piece.startsWith('{')) return { value: { kind: 'text', text: piece } }
   const name = piece.slice(1, -1)
   if (name === 'key' || name === 'record') return { value: { kind: name } }
@@ -39,23 +39,23 @@ export function checkProbe (
 ): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, 'probe', ...rest]
   if (unknown !== 'probe') return probe === undefined ? [] : [mistake(at(), 'is not used: unknown is not probe', 'key')]
-  if (probe === undefined) return [mistake(at(), 'is missing; unknown: probe needs probe: { path } to ask the upstream by', 'key')]
+  if (probe === undefined) return [mistake(at(), 'is missing; unknown: probe needs probe: { path }', 'key')]
   const { found, notFound } = probe
   const both = found.status.find((status) => notFound.includes(status))
   return [
     ...wrongTemplate(probe.path, at('path')),
     ...(asksForOne(probe)
       ? []
-      : [mistake(at('path'), 'asks the same for every request; {key}, {record} or {json:/pointer} must be in it, or in a header')]),
+      : [mistake(at('path'), 'is the same for every request; add {key}, {record} or {json:/pointer} to it, or to a header')]),
     ...Object.entries(probe.headers).flatMap(([name, value]) => wrongHeader(name, value, at('headers', name))),
-    ...(both === undefined ? [] : [mistake(at('notFound'), `has ${both}, which says found too`)]),
+    ...(both === undefined ? [] : [mistake(at('notFound'), `has ${both}, which is in found.status too`)]),
     ...(found.adopt === 'answer' || readPointer(found.adopt) !== null
       ? []
       : [mistake(at('found', 'adopt'), 'is no JSON pointer; write answer, or a pointer such as /data/0')]),
     ...(probe.found.replayStatus === 205 || probe.found.replayStatus === 304
       ? [mistake(
           at('found', 'replayStatus'),
-        `cannot be ${probe.found.replayStatus}: a retry of this request has nothing to reset, and nothing that it had before`
+        `cannot be ${probe.found.replayStatus}: a retry has no form to reset, and no earlier copy of the answer`
         )]
       : []),
     ...(probe.notFoundMark !== undefined && readMark(probe.notFoundMark) === null
@@ -84,15 +84,15 @@ function checkTimes (
     [
       confirmMs < upstreamTimeoutMs,
       'confirmAfter',
-      'must be at least the upstream\'s timeout: until then it may still be working on the first request, and not know it yet'
+      'must be at least the upstream\'s timeout: until then it may still work on the first request'
     ],
-    // Until then a "not found" frees nothing.
+    // Until then a "not found" does not free the key.
     [
       ms(probe.giveUpAfter) < decidedMs,
       'giveUpAfter',
-      'must be at least the upstream\'s timeout, a lease and confirmAfter: a key is freed no sooner'
+      'must be at least the upstream\'s timeout, a lease and confirmAfter: a key is not freed sooner'
     ],
-    [unknownRetentionMs < decidedMs, 'confirmAfter', 'is too long for unknownRetention: the record would be forgotten before it is decided']
+    [unknownRetentionMs < decidedMs, 'confirmAfter', 'is too long for unknownRetention: the record would be deleted before it is decided']
   ]
   return rules.flatMap(([broken, name, message]) => broken ? [mistake(at(name), message)] : [])
 }
@@ -113,12 +113,12 @@ function wrongHeader (name: string, value: string, path: Path): Mistake[] {
   }
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) return [mistake(path, 'has characters that no header may have')]
   if (CREDENTIAL_FIELD.test(plain) && /\{[^{}]+\}/.test(value)) {
-    return [mistake(path, 'has a placeholder, and what is rendered is kept in the database: a credential is not')]
+    return [mistake(path, 'has a placeholder: rendered values are stored in the database, and credentials must not be')]
   }
   return wrongTemplate(value, path)
 }
 
-/** null: a pointer that is none. */
+/** null: the pointer is wrong. */
 function readMark (written: string): AnswerMark | null {
   if (written.startsWith('header:')) return { kind: 'header', name: written.slice('header:'.length).toLowerCase() }
   const pointer = readPointer(written.slice('json:'.length))
@@ -130,7 +130,7 @@ function marksOf ({ notFoundMark }: ProbeFile, { header }: HopsPolicy): AnswerMa
   return [...(header === null ? [] : [{ kind: 'header', name: header } as const]), ...(mark === null ? [] : [mark])]
 }
 
-/** What comes in is sound. */
+/** `probe` has passed checkProbe. */
 export function probeOf (
   probe: ProbeFile,
   { timeoutMs: upstreamTimeoutMs, hops }: Pick<UpstreamPolicy, 'timeoutMs' | 'hops'>

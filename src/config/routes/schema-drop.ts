@@ -1,4 +1,4 @@
-/** The shape of `drop` in the configuration. */
+/** The schema of `drop`. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { DURATION_PATTERN } from '../read/units.ts'
@@ -11,7 +11,7 @@ export const Drop = Type.Object({
   window: Type.String({
     pattern: DURATION_PATTERN,
     default: '1h',
-    description: 'How long a forwarded event is remembered. bloom: at least so long, at most twice as long.'
+    description: 'How long a forwarded event is remembered. bloom: at least this long, at most twice as long.'
   }),
   mark: Type.Enum(['after', 'before'], {
     default: 'after',

@@ -1,4 +1,4 @@
-/** The shape of `inbox`: how messages are accepted and delivered. */
+/** The schema of `inbox`: how messages are accepted and delivered. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { InboxVerify } from './schema-verify.ts'

@@ -1,4 +1,4 @@
-/** The shape of `verify`: how the callers of a route sign. */
+/** The schema of `verify`: how the callers of a route sign. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { TOKEN_PATTERN, secret, shape } from '../read/schema-words.ts'
@@ -6,7 +6,7 @@ import { DURATION_PATTERN } from '../read/units.ts'
 
 const SECRET = { maxLength: 1024 }
 
-/** Said here too: in a union no validator fills defaults in. */
+/** Applied by verify.ts and print.ts, because the validator fills in no defaults inside a union. */
 export const HMAC_DEFAULTS = { algorithm: 'sha256', encoding: 'hex', prefix: '' } as const
 
 const MEMBERS = {
@@ -30,10 +30,10 @@ const MEMBERS = {
 }
 
 export const Verify = Type.Union([Type.Literal('by-key-id'), Type.Object(MEMBERS, shape)], {
-  description: 'How a replay is authorised if callers sign their requests. With a scheme and a secret, the gateway verifies the signature of every request with a key before it looks anything up. A bad one gets 401. The upstream gets `Onceway-Verified`. `by-key-id` verifies nothing: whoever knows a caller\'s key id and an Idempotency-Key gets the stored answer. See docs/reference/http.md.'
+  description: 'How a replay is authorised if callers sign their requests. With a scheme and a secret, the gateway verifies the signature of every request with a key before it looks anything up. A bad one gets 401. The upstream gets `Onceway-Verified`. `by-key-id` verifies nothing: anyone who knows a caller\'s key id and an Idempotency-Key gets the stored answer. See docs/reference/http.md.'
 })
 
-/** As it was called when an inbox alone had it. */
+/** The old place of `verify`, from when only an inbox had it. */
 export const InboxVerify = Type.Object(MEMBERS, { ...shape, description: 'Old name of `verify`, which is beside `mode`.' })
 
 export type VerifyFile = Static<typeof InboxVerify>

@@ -1,6 +1,6 @@
 /**
- * The shape of one route in the file. Defaults are the profile `api`'s; what `relay` sets otherwise stands in
- * {@link RELAY_DEFAULTS}. What the shape cannot say (ranges of durations, what goes with what) is check.ts's.
+ * The schema of one route. Its defaults are those of the profile `api`. {@link RELAY_DEFAULTS} has the differences of `relay`. check.ts has
+ * the rules that a schema cannot express.
  */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
@@ -12,9 +12,7 @@ import type { Mask } from '../read/schema-words.ts'
 import { isTree } from '../read/tree.ts'
 import { DURATION_PATTERN, parseDuration } from '../read/units.ts'
 
-export type { InboxFile } from './schema-inbox.ts'
-
-/** Route and upstream names are metric labels and part of record ids: short, printable, stable. */
+/** Names of routes and upstreams. They are labels of metrics and part of record ids, so they are short and printable. */
 export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 const HeaderNames = (description: string) =>
   Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { default: [], maxItems: 64, description })
@@ -105,9 +103,9 @@ const Fingerprint = Type.Union([
 ], { description: 'What makes two requests the same. A known key with another fingerprint is refused. `none`: nothing is compared.' })
 
 /**
- * How long a duplicate waits, in both profiles. Many SDKs take a 409 for the last word (svix, mollie, square, gocardless, adyen),
- * and stripe-node retries one for about a second in all: with a wait their callers get the answer. It has to end well before the shortest
- * timeout in use, httpx's five seconds without a byte, with room for the way, a claim and the store.
+ * How long a duplicate waits, in both profiles. Many SDKs do not retry a 409 (svix, mollie, square, gocardless, adyen), and stripe-node
+ * retries one for about a second. If the duplicate waits, their callers get the answer. The wait must end well before the shortest common
+ * timeout, which is httpx's five seconds without a byte. Network, claim and store need time too.
  */
 const IN_FLIGHT_WAIT = '3s'
 
@@ -209,7 +207,7 @@ const Probe = Type.Object({
 export const Scope = (description: string) =>
   Type.Union([Type.String(), Type.Array(Type.String(), { maxItems: 8 })], { default: 'credential', description })
 
-/** What a database takes without a word. */
+/** A number of records that every database can hold. */
 const RECORDS_MAX = 1_000_000_000
 const BEYOND_RECORDS =
   'Beyond it: 429 `too-many-records`, while replays continue. Absent: no limit. Requests within two seconds may exceed it.'
@@ -253,7 +251,7 @@ const Idempotency = Type.Object({
   recordsPerPeer: Type.Optional(Type.Integer({
     minimum: 1,
     maximum: RECORDS_MAX,
-    description: `The same per client address (behind \`trustProxies\`; an IPv6 /64), whoever the callers are. ${BEYOND_RECORDS}`
+    description: `The same per client address (behind \`trustProxies\`; an IPv6 /64), for all its callers together. ${BEYOND_RECORDS}`
   })),
   onMismatch: OnMismatch,
   onRelease: OnRelease,
@@ -285,7 +283,7 @@ export type RouteFile = Static<typeof RouteSchema>
 export type IdempotencyFile = Static<typeof Idempotency>
 export type ProbeFile = Static<typeof Probe>
 
-/** What the profile `relay` sets otherwise than `api`: it may be delivered twice, so waiting and repeating are cheap, losing is not. */
+/** Defaults of the profile `relay` that differ from `api`. Its events may be repeated, but must not be lost. */
 export const RELAY_DEFAULTS = {
   inFlight: { status: 503 },
   unknown: 'retry',
@@ -294,7 +292,7 @@ export const RELAY_DEFAULTS = {
   retention: '7d'
 } as const
 
-/** A default must not make a short `answerWithin` wrong: the wait is no longer than it, unless the file says so. */
+/** Limits the default wait to a short `answerWithin`, so that the default does not make the file wrong. */
 export function shortenWait (policy: Record<string, unknown>): void {
   const { answerWithin, inFlight = {} } = policy
   const withinMs = typeof answerWithin === 'string' ? parseDuration(answerWithin) : null
@@ -302,12 +300,12 @@ export function shortenWait (policy: Record<string, unknown>): void {
   if (isTree(inFlight) && !Object.hasOwn(inFlight, 'wait')) policy.inFlight = { ...inFlight, wait: answerWithin }
 }
 
-/** What is accepted is delivered at least once, unless the file says otherwise. */
+/** Default of mode inbox: an accepted message is delivered at least once. */
 export const INBOX_MODE_DEFAULTS = { unknown: 'retry' } as const
 
 /**
- * The default fingerprints. relay's leaves the body out and what says how to read it, since a redelivery may be serialised
- * and compressed anew, and keeps method, target and host in, so that one event sent to two targets is never swallowed.
+ * The default fingerprints. `relay` leaves out the body, its media type and its encoding, because a redelivery may be serialised and
+ * compressed again. It compares method, target and host, so that one event for two targets is never dropped.
  */
 export const FINGERPRINT_DEFAULTS = {
   api: { of: ['method', 'target', 'host', 'mediaType', 'semantics', 'body'], body: 'auto' },

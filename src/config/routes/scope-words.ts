@@ -1,7 +1,7 @@
-/** For the start and `onceway check`: whose a key is, in a sentence for all routes that say the same. */
+/** Describes scopes for the start and `onceway check`: one sentence for all routes with the same scope. */
 import { partText } from '../../core/protocol/aspects.ts'
 import type { ScopePart, ScopePolicy } from '../../core/policy/policy.ts'
-import { named } from './scope-warnings.ts'
+import { listed } from './scope-warnings.ts'
 import type { ScopedRoute } from './scope-warnings.ts'
 
 export function scopeSentences (routes: readonly ScopedRoute[]): string[] {
@@ -11,7 +11,7 @@ export function scopeSentences (routes: readonly ScopedRoute[]): string[] {
     const sentence = sentenceOf(idempotency.scope)
     bySentence.set(sentence, [...bySentence.get(sentence) ?? [], name])
   }
-  return Array.from(bySentence, ([sentence, names]) => `${names.length === 1 ? 'Route' : 'Routes'} ${named(names)}: ${sentence}`)
+  return Array.from(bySentence, ([sentence, names]) => `${names.length === 1 ? 'Route' : 'Routes'} ${listed(names)}: ${sentence}`)
 }
 
 const BY_CREDENTIAL = 'each credential has its own keys, together with the account or tenant that the request selects;'
@@ -21,8 +21,8 @@ function sentenceOf (scope: ScopePolicy): string {
   if (scope.kind === 'credential') return `${BY_CREDENTIAL} ${scope.anonymous ? NONE_SHARE : 'a request that shows none gets 400'}.`
   const { parts } = scope
   if (parts.every(isConst)) return 'all callers share one set of keys.'
-  const telling = parts.filter((part) => !isConst(part))
-  return `each combination of ${telling.map(partText).join(' + ')} has its own keys; ${telling.every(mayBeAbsent) ? NONE_SHARE : 'a request that lacks one that is required gets 400'}.`
+  const distinguishing = parts.filter((part) => !isConst(part))
+  return `each combination of ${distinguishing.map(partText).join(' + ')} has its own keys; ${distinguishing.every(mayBeAbsent) ? NONE_SHARE : 'a request that lacks one that is required gets 400'}.`
 }
 
 function isConst (part: ScopePart): boolean {

@@ -1,10 +1,10 @@
-/** Scopes as they are written (`credential`, `header:X-Tenant`, `jwt?:sub`), read into their policies. */
+/** Parses scopes (`credential`, `header:X-Tenant`, `jwt?:sub`) into their policies. */
 import { SHARED } from '../../core/policy/policy.ts'
 import type { CredentialPolicy, ScopePart, ScopePolicy } from '../../core/policy/policy.ts'
 import { didYouMean } from '../read/nearest.ts'
 import { printable } from '../read/problem.ts'
 import type { Read } from '../read/problem.ts'
-import { TOKEN_PATTERN } from '../read/schema-words.ts'
+import { isToken } from './header-names.ts'
 
 const CONST_MAX = 128
 const WORDS = ['credential', 'public', SHARED, 'host'] as const
@@ -13,7 +13,7 @@ const KINDS = ['header', 'cookie', 'jwt', 'const'] as const
 const CREDENTIAL: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
 const PUBLIC: CredentialPolicy = { kind: 'credential', anonymous: true, cookies: 'ignore' }
 
-/** `written`: as in the file. Refuses a scope in which nobody can be told apart, unless it is `public` or `shared`. */
+/** `written`: as in the file. Refuses a scope that does not distinguish callers, unless it is `public` or `shared`. */
 export function readScope (written: string | readonly string[]): Read<ScopePolicy> {
   const list = typeof written === 'string' ? [written] : written
   if (list.length === 0) return { wrong: 'is empty, so all callers would share one set of keys; write `scope: shared` if they may' }
@@ -22,16 +22,16 @@ export function readScope (written: string | readonly string[]): Read<ScopePolic
   if (wrong.length > 0) return { wrong: wrong.join('; ') }
   const values = parts.flatMap((part) => 'value' in part ? [part.value] : [])
   const whose = values.filter((part) => part.kind === 'credential')
-  if (whose.length > 1) return { wrong: 'says credential or public more than once; one of them is enough' }
+  if (whose.length > 1) return { wrong: 'has credential or public more than once; one is enough' }
   const [only] = values
   if (values.length === 1 && only?.kind === 'credential') return { value: only }
   if (!list.includes(SHARED) && values.every(({ kind }) => kind === 'const' || kind === 'host')) {
-    return { wrong: 'says nothing about the caller, so all callers would share one set of keys; write `scope: shared` if they may' }
+    return { wrong: 'does not distinguish callers, so all callers would share one set of keys; write `scope: shared` if they may' }
   }
   return { value: { kind: 'parts', parts: values } }
 }
 
-/** `wrong` of a list names what it cannot be: a part that may be absent has a `?` behind its word. */
+/** A part with `?` after its kind may be absent. */
 function readPart (text: string): Read<ScopePart> {
   switch (text) {
     case 'credential': return { value: CREDENTIAL }
@@ -54,8 +54,4 @@ function readPart (text: string): Read<ScopePart> {
     }
     default: return { wrong: `"${printable(text)}" is no scope; write credential, public, shared, host, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT${didYouMean(kind ?? text, kind === undefined ? [...WORDS, ...KINDS] : KINDS)}` }
   }
-}
-
-export function isToken (text: string): boolean {
-  return new RegExp(TOKEN_PATTERN).test(text)
 }

@@ -1,4 +1,4 @@
-/** `verify` as it is written, under its name and its old one, checked and read into its policy. */
+/** The `verify` block, also under its old name `inbox.verify`: its checks, its policy and its warnings. */
 import type { IdempotencyPolicy, VerifyPolicy } from '../../core/policy/policy.ts'
 import { hasTime, isStandardSecret, STANDARD_SECRET_BYTES } from '../../core/headers/signature.ts'
 import { mistake } from '../read/problem.ts'
@@ -8,13 +8,13 @@ import { HMAC_DEFAULTS } from './schema-verify.ts'
 import type { VerifyFile } from './schema-verify.ts'
 import { parseDuration } from '../read/units.ts'
 
-/** Where the file says nothing: what senders' own libraries take. */
+/** Default: the tolerance of senders' own libraries. */
 const TOLERANCE = '5m'
 
 export function checkVerify ({ verify, inbox }: IdempotencyFile, path: Path): Mistake[] {
   const [here, old] = [[...path, 'verify'], [...path, 'inbox', 'verify']]
   if (verify !== undefined && inbox?.verify !== undefined) {
-    return [mistake(old, 'stands beside verify, which is its new name: give one of the two', 'key')]
+    return [mistake(old, 'conflicts with verify, which is its new name: set only one', 'key')]
   }
   return [
     ...(verify === undefined || verify === 'by-key-id' ? [] : checkScheme(verify, here)),
@@ -31,7 +31,7 @@ function checkScheme (verify: VerifyFile, path: Path): Mistake[] {
     ...(secret === undefined ? [mistake(at('secret'), 'is missing; write secret or secretFile', 'key')] : []),
     ...unfit.map((name) => mistake(
       at(name),
-      `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. Where the sender shows it without whsec_, write that before it`
+      `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. If the sender shows it without whsec_, add that`
     )),
     ...(tolerance !== undefined && !hasTime(scheme)
       ? [mistake(at('tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')]
@@ -42,7 +42,7 @@ function checkScheme (verify: VerifyFile, path: Path): Mistake[] {
   ]
 }
 
-/** What comes in is sound. null: nobody is said to sign. */
+/** The policy has passed checkVerify. null: callers do not sign. */
 export function verifyOf ({ verify, inbox }: IdempotencyFile): IdempotencyPolicy['verify'] {
   const written = verify ?? inbox?.verify
   return written === undefined || written === 'by-key-id' ? written ?? null : schemeOf(written)
@@ -57,13 +57,13 @@ function schemeOf ({ scheme, secret, previousSecret, tolerance, hmac }: VerifyFi
   }
 }
 
-/** For the start, a reload and `onceway check`: right, and worth a word. */
-export function verifyRemarks (routes: readonly RouteFile[]): string[] {
+/** For the start, a reload and `onceway check`. */
+export function verifyWarnings (routes: readonly RouteFile[]): string[] {
   const open = routes.flatMap(({ name, idempotency }) => idempotency?.verify === 'by-key-id' ? [name ?? ''] : [])
   const old = routes.flatMap(({ name, idempotency }) => idempotency?.inbox?.verify === undefined ? [] : [name ?? ''])
   return [
-    ...(open.length === 0 ? [] : [`verify: by-key-id on ${routesText(open)}: whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here.`]),
-    ...(old.length === 0 ? [] : [`inbox.verify on ${routesText(old)} is now verify: write it beside mode. It is asked of every request with a key, of those that are not for the inbox too.`])
+    ...(open.length === 0 ? [] : [`verify: by-key-id on ${routesText(open)}: anyone who knows a caller's key id and an Idempotency-Key gets the stored answer. Signatures are not verified here.`]),
+    ...(old.length === 0 ? [] : [`inbox.verify on ${routesText(old)} is now verify: write it beside mode. It applies to every request with a key, also to those that are not for the inbox.`])
   ]
 }
 

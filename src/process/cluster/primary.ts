@@ -6,8 +6,8 @@ import type { UnderWay } from '../app.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
 import type { Config } from '../../config/config.ts'
-import { leasesOf } from '../../config/compare/leases.ts'
-import type { LeaseRange } from '../../config/compare/leases.ts'
+import { leasesOf } from '../../config/derived.ts'
+import type { LeaseRange } from '../../config/derived.ts'
 import type { StartError } from '../../ports/errors.ts'
 import { createAdmin } from '../../http/admin.ts'
 import type { Readiness } from '../../http/admin.ts'
@@ -67,7 +67,7 @@ export async function startPrimary (
     get hosts () { return gateway.config.admin.hosts }
   })
   const adminUrl = await listen(admin, config.admin, 'admin')
-  for (const remark of config.remarks) log.warn({ event: 'config-remark', file: config.file }, remark)
+  for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
   prepareCluster()
   gateway.crew.fill()
   return {

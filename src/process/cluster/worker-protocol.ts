@@ -4,7 +4,7 @@
  */
 import type { UnderWay } from '../app.ts'
 import type { Config } from '../../config/config.ts'
-import type { LeaseRange } from '../../config/compare/leases.ts'
+import type { LeaseRange } from '../../config/derived.ts'
 import type { Readiness } from '../../http/admin.ts'
 import type { Snapshot } from '../../telemetry/aggregate.ts'
 

@@ -211,7 +211,7 @@ describe('as they are written', () => {
 
   test('what can never be asked is refused', () => {
     const read = readKeySources(['hash:body', 'json:/id'])
-    assert.ok('wrong' in read && /behind hash:body/.test(read.wrong))
+    assert.ok('wrong' in read && /after hash:body/.test(read.wrong))
   })
 })
 

@@ -24,7 +24,7 @@ test('a change of limits, times and policies orphans nothing', (t) => {
 test('a new name of a route orphans its records', (t) => {
   assert.match(
     said(new ConfigWorld(t), OLD.replace('name: charges', 'name: payments')),
-    /^Records of route charges: .*the route is called payments now\. While gateways of both run, one key can be executed by each of them, and by one that reloads under a request: stop all/
+    /^Records of route charges: .*the route is called payments now\. While gateways of both configurations run, each of them can execute the same key\. .*Stop all gateways/
   )
 })
 
@@ -63,7 +63,7 @@ test('a route that comes to stand in front of another takes its requests, guarde
     for (const rest of ['', ', idempotency: {}']) {
       assert.match(
         said(world, front(match, rest), old),
-        /^Records of route charges: .*because requests that it took meet route front first\. While gateways of both run/,
+        /^Records of route charges: .*because route front takes some of its requests first\. While gateways of both configurations run/,
         match
       )
     }
@@ -85,7 +85,7 @@ test('a route without the inbox that it had leaves messages behind; one that com
   for (const inbox of [fileWith({ policy: '{ mode: inbox }' }), fileWith({ policy: '{ async: allowed }' })]) {
     assert.match(
       said(world, OLD, inbox),
-      /^Messages of route charges: the route has no inbox any more: what waits there is not delivered, though its retries get their 202/
+      /^Messages of route charges: the route no longer has an inbox\. Waiting messages are not delivered, although their retries get 202/
     )
     assert.equal(said(world, inbox), '')
   }
@@ -97,7 +97,7 @@ test('another database orphans everything, another password of it nothing', (t) 
   const on = (url: string) => fileWith({ rest: `stores: { postgres: { url: "${url}" } }` })
   assert.match(
     said(world, on('postgres://u@h/db')),
-    /^All records stay behind: they are in the embedded store under .*, and this configuration looks in Postgres h\/db, schema onceway\. While gateways of both run, one key can be executed/
+    /^All records stay behind: they are in the embedded store under .*, and this configuration searches Postgres h\/db, schema onceway\. While gateways of both configurations run/
   )
   assert.equal(said(world, on('postgres://u:new@h/db'), on('postgres://u:old@h/db')), '')
 })
@@ -107,7 +107,7 @@ test('what divides a key between gateways that run beside each other is said to,
   for (const policy of ['{ scope: public }', '{ key: { from: "header:X-Event-Id" } }', '{ mode: drop, drop: { store: memory } }']) {
     assert.match(
       said(world, fileWith({ policy })),
-      /stop all that run the old one before the first that runs the new one starts\.$/,
+      /Stop all gateways with the old configuration before you start one with the new one\.$/,
       policy
     )
   }
