@@ -52,7 +52,9 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   // Before anything starts: a signal while starting is a wish to stop too.
   const signals = new Signals(terminal)
   // Everything with its drivers takes a while to load, and a signal may come meanwhile.
-  const { instanceName, longestDrainMs, startApp } = await import('../process/app.ts')
+  const [{ startApp }, { instanceName }, { longestDrainMs }] = await Promise.all([
+    import('../process/app.ts'), import('../process/serving.ts'), import('../process/drain.ts')
+  ])
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
     const config = toy === null

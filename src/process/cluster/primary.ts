@@ -2,7 +2,7 @@
  * The primary of a gateway with several workers: it binds the port and hands connections on, has the admin port, judges
  * new configurations, and is the one that signals go to. It opens no store, and no request comes through it.
  */
-import type { UnderWay } from '../app.ts'
+import type { UnderWay } from '../serving.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
 import type { Config } from '../../config/config.ts'

@@ -2,7 +2,7 @@
  * What the primary and its workers say to each other, by the channel that Node gives them. Plain values only: they go
  * through the structured clone, which keeps a Map a Map.
  */
-import type { UnderWay } from '../app.ts'
+import type { UnderWay } from '../serving.ts'
 import type { Config } from '../../config/config.ts'
 import type { LeaseRange } from '../../config/compare/leases.ts'
 import type { Readiness } from '../../http/admin.ts'

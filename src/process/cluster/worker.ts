@@ -3,8 +3,8 @@
  * no primary any more. Signals are the primary's: a terminal sends them to the whole group, and they are one wish.
  */
 import cluster from 'node:cluster'
-import { instanceName, openGateway } from '../app.ts'
-import type { Serving } from '../app.ts'
+import { instanceName, openGateway } from '../serving.ts'
+import type { Serving } from '../serving.ts'
 import type { Config } from '../../config/config.ts'
 import { errorStack, StartError } from '../../ports/errors.ts'
 import { createLogs } from '../../telemetry/log.ts'
@@ -49,7 +49,7 @@ async function start ({ config, worker, leases }: Start): Promise<void> {
   metrics = createWorkerMetrics(worker)
   let opened: Serving | null = null
   try {
-    opened = await openGateway(config, { logs, meter: metrics, instance, leases, saysStanding: worker === FIRST })
+    opened = await openGateway(config, { logs, meter: metrics, instance, leases, logsForGateway: worker === FIRST })
     if (early !== null) opened.take(early)
     const url = await opened.listen()
     serving = opened
