@@ -5,7 +5,7 @@
 import { StartError } from '../../ports/errors.ts'
 import type { Cancel, Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/telemetry.ts'
-import type { WorkerState } from '../../telemetry/metrics.ts'
+import type { WorkerState } from '../../telemetry/process-metrics.ts'
 import type { Listening } from './worker-protocol.ts'
 import type { Ended, WorkerHandle, WorkerEvents } from './worker-handle.ts'
 
