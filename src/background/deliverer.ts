@@ -14,14 +14,14 @@ import type { WorkerLease } from '../gateway/inbox/worker-lease.ts'
 import type { InboxRoute } from '../gateway/shared/deps.ts'
 import type { Cancel } from '../ports/clock.ts'
 import type { TakeMessages } from '../ports/inbox.ts'
-import { Service } from './service.ts'
+import { nullIfUnavailable, Service } from './service.ts'
 
 /** Between two looks when nobody says that there is something: the net under every wake-up. */
 const POLL_MS = 1_000
 /** A store that says "due now" and hands out nothing (its group's turn is another's) is not asked in a loop. */
-const ALARM_LEAST_MS = 20
+const ALARM_MIN_MS = 20
 /** Other processes are told of work that this one has no places for, but not of every single message. */
-const WAKE_EVERY_MS = 100
+const NOTIFY_EVERY_MS = 100
 /** Between two looks for what dead workers had. */
 const RECOVER_EVERY_MS = 3_000
 /** Messages a statement. */
@@ -39,57 +39,57 @@ export class Deliverer {
   /** How many deliveries of each route are under way. */
   readonly #underWay = new Map<string, number>()
   readonly #running = new Set<Promise<void>>()
-  readonly #looks: Service
+  readonly #poller: Service
   readonly #services: readonly Service[]
-  #watching: Promise<Cancel> | null = null
-  #alarm: Cancel | null = null
+  #subscription: Promise<Cancel> | null = null
+  #cancelAlarm: Cancel | null = null
   /** Monotonic; when the store was asked last what is due next, and what it said. */
-  #askedAtMs = -Infinity
+  #dueReadAtMs = -Infinity
   #dueAtMs = Infinity
   /** A message was accepted here since the last look. */
-  #heard = false
-  #wokeAtMs = -Infinity
-  #waking: Cancel | null = null
+  #messageArrived = false
+  #notifiedAtMs = -Infinity
+  #pendingNotify: Cancel | null = null
 
   constructor (gateway: Gateway) {
     const { clock, log } = gateway.deps
     this.#gateway = gateway
     this.#leases = new WorkerLeases(gateway)
-    this.#looks = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#look() })
+    this.#poller = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#poll() })
     this.#services = [
-      this.#looks,
-      new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#keep() }),
+      this.#poller,
+      new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#renewLease() }),
       new Service({ name: 'inbox-recovery', everyMs: RECOVER_EVERY_MS, clock, log, round: async () => this.#recover() })
     ]
   }
 
   start (): this {
-    this.#gateway.onMessage = () => { this.#hear() }
+    this.#gateway.onMessage = () => { this.#onMessage() }
     for (const service of this.#services) service.start()
     return this
   }
 
   /** What is still under way is given up: others have it at once. */
   async stop (): Promise<void> {
-    this.#alarm?.()
-    this.#waking?.()
+    this.#cancelAlarm?.()
+    this.#pendingNotify?.()
     await Promise.all(this.#services.map(async (service) => { await service.stop() }))
     await Promise.all(this.#running)
     await this.#leases.end()
-    if (this.#watching !== null) (await this.#watching)()
+    if (this.#subscription !== null) (await this.#subscription)()
   }
 
   get #works (): boolean {
     return !this.#gateway.drain.draining && this.#gateway.deps.inboxes.size > 0
   }
 
-  #hear (): void {
-    this.#heard = true
-    if (this.#works) this.#looks.soon()
-    else this.#wakeOthers()
+  #onMessage (): void {
+    this.#messageArrived = true
+    if (this.#works) this.#poller.runSoon()
+    else this.#notifyOthers()
   }
 
-  async #keep (): Promise<boolean> {
+  async #renewLease (): Promise<boolean> {
     await this.#leases.keep()
     return false
   }
@@ -101,26 +101,26 @@ export class Deliverer {
     const recovered = await deps.inbox.recover(RECOVER_MAX)
     tellRecovered(deps, recovered)
     if (recovered.count === 0) return false
-    this.#looks.soon()
+    this.#poller.runSoon()
     return recovered.count >= RECOVER_MAX
   }
 
   // -------------------------------------------------------------- one look
 
-  async #look (): Promise<boolean> {
+  async #poll (): Promise<boolean> {
     if (!this.#works) return false
-    this.#watch()
-    const heard = this.#heard
-    this.#heard = false
-    const lease = await this.#leases.current().catch(unreached)
+    this.#subscribe()
+    const arrived = this.#messageArrived
+    this.#messageArrived = false
+    const lease = await this.#leases.current().catch(nullIfUnavailable)
     if (lease === null) return false
-    let more = heard && this.#isFull()
+    let more = arrived && this.#isFull()
     let filled = true
     while (filled && this.#works && lease.believed(this.#gateway.deps.clock)) {
       filled = await this.#take(lease, this.#orders())
       more ||= filled
     }
-    if (more && this.#isFull()) this.#wakeOthers()
+    if (more && this.#isFull()) this.#notifyOthers()
     if (this.#works) await this.#sleep()
     return false
   }
@@ -139,7 +139,7 @@ export class Deliverer {
       }))
     } catch (error) {
       // What it has handed out without our knowledge is nobody's until this name lives no more.
-      if (!wroteNothing(error)) this.#leases.retire(lease)
+      if (!tookNothing(error)) this.#leases.retire(lease)
       throw error
     } finally {
       // Each holds its own from here on; more than was reserved only where a reload has lowered the route's limit.
@@ -217,16 +217,16 @@ export class Deliverer {
       const left = (this.#underWay.get(route.name) ?? 1) - 1
       if (left === 0) this.#underWay.delete(route.name)
       else this.#underWay.set(route.name, left)
-      this.#looks.soon()
+      this.#poller.runSoon()
     }
   }
 
   #noteEnd ({ name, idempotency: { inbox } }: InboxRoute, { ended: end, againInMs }: DeliveryEnd): void {
     if (end !== null) this.#paces.set(name, ended(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
     // The next one of its group need not wait for the rest of a long answer.
-    this.#looks.soon()
+    this.#poller.runSoon()
     // What is due later is found by the next look that asks.
-    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#looks.soon() })
+    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#poller.runSoon() })
   }
 
   // -------------------------------------------------------------- waiting for work
@@ -235,30 +235,30 @@ export class Deliverer {
   async #sleep (): Promise<void> {
     const rooms = Array.from(this.#gateway.deps.inboxes.values()).map((route) => ({ name: route.name, ...this.#roomOf(route) }))
     const free = rooms.filter(({ places }) => places > 0).map(({ name }) => name)
-    if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
+    if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
     const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
-    this.#alarm?.()
-    this.#alarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#looks.soon() }) : null
+    this.#cancelAlarm?.()
+    this.#cancelAlarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#poller.runSoon() }) : null
   }
 
-  async #ask (routes: readonly string[]): Promise<void> {
+  async #readDue (routes: readonly string[]): Promise<void> {
     const askedAtMs = this.#nowMs()
     const inMs = await this.#gateway.deps.inbox.dueInMs(routes)
-    this.#askedAtMs = askedAtMs
-    this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_LEAST_MS)
+    this.#dueReadAtMs = askedAtMs
+    this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_MIN_MS)
   }
 
-  #watch (): void {
-    this.#watching ??= this.#gateway.deps.wakes.watch(() => { this.#looks.soon() })
+  #subscribe (): void {
+    this.#subscription ??= this.#gateway.deps.wakes.watch(() => { this.#poller.runSoon() })
   }
 
-  #wakeOthers (): void {
+  #notifyOthers (): void {
     const { clock, wakes } = this.#gateway.deps
-    this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
-      this.#waking = null
-      this.#wokeAtMs = this.#nowMs()
+    this.#pendingNotify ??= clock.after(this.#notifiedAtMs + NOTIFY_EVERY_MS - this.#nowMs(), () => {
+      this.#pendingNotify = null
+      this.#notifiedAtMs = this.#nowMs()
       wakes.wake()
     })
   }
@@ -268,13 +268,7 @@ export class Deliverer {
   }
 }
 
-/** A store that is away is told of by those whose affair it is, and not every second. */
-function unreached (error: unknown): null {
-  if (error instanceof StoreUnavailable) return null
-  throw error
-}
-
 /** The store has handed out nothing, and never will. */
-function wroteNothing (error: unknown): boolean {
+function tookNothing (error: unknown): boolean {
   return error instanceof StoreOverloaded || (error instanceof StoreUnavailable && !error.inDoubt)
 }

@@ -13,26 +13,26 @@ const EVERY_MS = 60_000
 /** While the database has not been reached: the gateway looks as often. */
 const UNREACHED_EVERY_MS = 1_000
 
-export interface StandingOptions {
+export interface DurabilityWatchOptions {
   /** Rejects while the arbiter cannot be asked. */
-  readonly standing: () => Promise<Durability>
+  readonly durability: () => Promise<Durability>
   readonly remarks: () => readonly Remark[]
   readonly meter: Pick<Meter, 'standing'>
   readonly clock: Clock
   readonly log: Log
   /** Logs it; false: only keeps it. */
-  readonly says: boolean
+  readonly logsChanges: boolean
   /** Called with each that is another one. */
-  readonly onChange?: (standing: ReportedDurability) => void
+  readonly onChange?: (durability: ReportedDurability) => void
 }
 
-export class StandingWatch {
-  readonly #options: StandingOptions
+export class DurabilityWatch {
+  readonly #options: DurabilityWatchOptions
   readonly #service: Service
   #last: ReportedDurability | null = null
   #askedAtMs = -Infinity
 
-  constructor (options: StandingOptions) {
+  constructor (options: DurabilityWatchOptions) {
     this.#options = options
     const { clock, log } = options
     this.#service = new Service({ name: 'standing', everyMs: UNREACHED_EVERY_MS, clock, log, round: async () => this.#round() })
@@ -53,22 +53,22 @@ export class StandingWatch {
     const known = this.#last
     const due = known === null || clock.monotonicMs() - this.#askedAtMs >= EVERY_MS
     // What Redis has said costs no question: it is looked at every time.
-    const asked: Durability | null = due ? await this.#options.standing().catch(() => null) : known
+    const asked: Durability | null = due ? await this.#options.durability().catch(() => null) : known
     if (asked === null) return false
     if (due) this.#askedAtMs = clock.monotonicMs()
     const now = reported(asked, remarks())
     meter.standing(now)
     if (known === null || !alike(known, now)) {
-      this.#say(now)
+      this.#logChange(now)
       this.#options.onChange?.(now)
     }
     this.#last = now
     return false
   }
 
-  #say ({ promise, reasons, remarks }: ReportedDurability): void {
-    const { log, says } = this.#options
-    if (!says) return
+  #logChange ({ promise, reasons, remarks }: ReportedDurability): void {
+    const { log, logsChanges } = this.#options
+    if (!logsChanges) return
     const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
     if (promise === 'strict') log.info(fields, 'the promise is strict')
     else log.warn(fields, `the promise is weakened: ${reasons.map((reason) => ABOUT_WEAKNESS[reason]).join('; ')}`)

@@ -2,8 +2,7 @@
 import type { Gateway } from '../gateway/gateway.ts'
 import { everyDepth, strayDepths } from '../gateway/limits/inbox-depths.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
-import { StoreUnavailable } from '../ports/errors.ts'
-import { Service } from './service.ts'
+import { nullIfUnavailable, Service } from './service.ts'
 
 const EVERY_MS = 1_000
 /** The more there is, the longer it takes to count, and every process counts: a million messages would keep the store at it. */
@@ -16,7 +15,7 @@ export function inboxDepths (gateway: Gateway): Service {
   const round = async (): Promise<boolean> => {
     const beganAtMs = clock.monotonicMs()
     if (beganAtMs < restUntilMs) return false
-    await depths.ask()
+    await depths.read()
     const endedAtMs = clock.monotonicMs()
     restUntilMs = endedAtMs + (endedAtMs - beganAtMs) / SHARE_OF_TIME
     return false
@@ -36,19 +35,19 @@ class Depths {
   }
 
   /** A reload may bring the first inbox, or take the last one away: without any, the store is asked until there is nothing in it. */
-  async ask (): Promise<void> {
+  async read (): Promise<void> {
     const { depths, deps: { inbox, inboxes, meter } } = this.#gateway
     if (this.#idle === inboxes) return
     depths.asking()
-    const told = await inbox.depths().catch(unreached)
-    if (told === null) return
-    depths.told(told)
-    meter.inbox(everyDepth(told, inboxes))
-    this.#tellStrays(strayDepths(told, inboxes))
-    this.#idle = inboxes.size === 0 && told.length === 0 ? inboxes : null
+    const read = await inbox.depths().catch(nullIfUnavailable)
+    if (read === null) return
+    depths.told(read)
+    meter.inbox(everyDepth(read, inboxes))
+    this.#logStrays(strayDepths(read, inboxes))
+    this.#idle = inboxes.size === 0 && read.length === 0 ? inboxes : null
   }
 
-  #tellStrays (strays: ReturnType<typeof strayDepths>): void {
+  #logStrays (strays: ReturnType<typeof strayDepths>): void {
     for (const { route, waiting } of strays) {
       if (!this.#strays.has(route)) {
         this.#gateway.deps.log.warn(
@@ -59,10 +58,4 @@ class Depths {
     }
     this.#strays = new Set(strays.map(({ route }) => route))
   }
-}
-
-/** A store that is away is told of by those whose affair it is, and not every second. */
-function unreached (error: unknown): null {
-  if (error instanceof StoreUnavailable) return null
-  throw error
 }

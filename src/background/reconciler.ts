@@ -19,31 +19,31 @@ const MARGIN_MS = 10_000
 
 export function reconciler (gateway: Gateway): Service {
   const { clock, log } = gateway.deps
-  const asking = new Map<string, number>()
+  const inFlight = new Map<string, number>()
   const service = new Service({
     name: 'reconciler',
     get everyMs () { return everyMs(gateway) },
     clock,
     log,
     round: async () => {
-      for (const route of gateway.deps.probed.values()) await takeUp(gateway, route, asking, () => { service.soon() })
+      for (const route of gateway.deps.probed.values()) await startProbes(gateway, route, inFlight, () => { service.runSoon() })
       return false
     }
   })
-  gateway.onQuestion = () => { service.soon() }
+  gateway.onQuestion = () => { service.runSoon() }
   return service
 }
 
 /** `asking`: how many questions of each route are under way. */
-async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string, number>, whenOver: () => void): Promise<void> {
+async function startProbes (gateway: Gateway, route: ProbedRoute, inFlight: Map<string, number>, onEnd: () => void): Promise<void> {
   const { records } = gateway.deps
-  const all = [...asking.values()].reduce((sum, count) => sum + count, 0)
-  const mine = asking.get(route.name) ?? 0
+  const all = [...inFlight.values()].reduce((sum, count) => sum + count, 0)
+  const mine = inFlight.get(route.name) ?? 0
   const limit = Math.min(ROUTE_MAX - mine, ALL_MAX - all)
   if (limit <= 0 || gateway.drain.stopped) return
   const due = await records.takeProbes({ routes: [route.name], withinMs: route.idempotency.probe.timeoutMs + MARGIN_MS, limit })
   if (due.length === 0) return
-  asking.set(route.name, mine + due.length)
+  inFlight.set(route.name, mine + due.length)
   const full = due.length === limit
   for (const each of due) {
     void probe(gateway, each).catch((error: unknown) => {
@@ -54,11 +54,11 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
         )
       }
     }).finally(() => {
-      const left = (asking.get(route.name) ?? 1) - 1
-      if (left === 0) asking.delete(route.name)
-      else asking.set(route.name, left)
+      const left = (inFlight.get(route.name) ?? 1) - 1
+      if (left === 0) inFlight.delete(route.name)
+      else inFlight.set(route.name, left)
       // Where all places were taken, more may be waiting for this one.
-      if (full && !gateway.drain.stopped) whenOver()
+      if (full && !gateway.drain.stopped) onEnd()
     })
   }
 }

@@ -8,7 +8,7 @@ import { Service } from './service.ts'
 /** A bound may be passed by what is claimed within it. */
 const EVERY_MS = 1_000
 
-export function counting (gateway: Gateway): Service {
+export function recordCountSync (gateway: Gateway): Service {
   const { clock, log } = gateway.deps
   return new Service({
     name: 'counting',

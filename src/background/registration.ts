@@ -12,12 +12,12 @@ import { Service } from './service.ts'
 /** A roll-out takes minutes; a look reads what differs, which is nothing. */
 const EVERY_MS = 15_000
 /** Told once; beyond, nothing more is told until some of them are over. */
-const TOLD_MAX = 1_000
+const LOGGED_MAX = 1_000
 
 /** `says`: false where another process of the same gateway does. */
-export function registering (gateway: Gateway, says = true): Service {
+export function registrar (gateway: Gateway, logs = true): Service {
   const { clock, log } = gateway.deps
-  let told = new Set<string>()
+  let logged = new Set<string>()
   return new Service({
     name: 'registering',
     everyMs: EVERY_MS,
@@ -28,9 +28,9 @@ export function registering (gateway: Gateway, says = true): Service {
       const { registry, meter } = gateway.deps
       const differences = (await registry.differing(gateway.registration.gateway)).flatMap((other) => differencesOf(gateway, other))
       meter.differing(countsOf(differences))
-      const lines = new Map(differences.slice(0, TOLD_MAX).map((each) => [JSON.stringify(each), each]))
-      for (const [line, each] of lines) if (says && !told.has(line)) tell(gateway, each)
-      told = new Set(lines.keys())
+      const lines = new Map(differences.slice(0, LOGGED_MAX).map((each) => [JSON.stringify(each), each]))
+      for (const [line, each] of lines) if (logs && !logged.has(line)) logDifference(gateway, each)
+      logged = new Set(lines.keys())
       return false
     }
   })
@@ -68,7 +68,7 @@ function countsOf (differences: readonly Difference[]): Map<Differing, number> {
   ]))
 }
 
-function tell ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
+function logDifference ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
   const fields = { route, aspect, here, there, other: instance }
   if (aspect === 'route') {
     log.warn(fields, `gateway ${instance} guards route ${route}, and this gateway has none of that name: where it takes the same requests by another name, or passes them through, one key can be executed by both`)

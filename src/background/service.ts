@@ -4,7 +4,7 @@
  * waits for the round under way.
  */
 import { Outage } from '../core/limits/outage.ts'
-import { StoreNotOpened } from '../ports/errors.ts'
+import { StoreNotOpened, StoreUnavailable } from '../ports/errors.ts'
 import type { Cancel, Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/telemetry.ts'
 
@@ -23,9 +23,9 @@ export class Service {
   #running: Promise<void> = Promise.resolve()
   #stopped = true
   #inRound = false
-  #again = false
+  #runAgain = false
   /** The next round is on its way already: asked for again and again, it would be put off again and again. */
-  #comes = false
+  #armedNow = false
   readonly #outage = new Outage()
 
   constructor (options: ServiceOptions) {
@@ -39,9 +39,9 @@ export class Service {
   }
 
   /** There is something to do: the next round comes at once, or right behind the one under way. */
-  soon (): void {
-    if (this.#inRound) this.#again = true
-    else if (!this.#comes) this.#arm(0)
+  runSoon (): void {
+    if (this.#inRound) this.#runAgain = true
+    else if (!this.#armedNow) this.#arm(0)
   }
 
   async stop (): Promise<void> {
@@ -53,7 +53,7 @@ export class Service {
   #arm (ms: number): void {
     if (this.#stopped) return
     this.#cancel?.()
-    this.#comes = ms === 0
+    this.#armedNow = ms === 0
     this.#cancel = this.#options.clock.after(ms, () => { this.#running = this.#round() })
   }
 
@@ -62,8 +62,8 @@ export class Service {
     const began = clock.monotonicMs()
     let more = false
     this.#inRound = true
-    this.#comes = false
-    this.#again = false
+    this.#armedNow = false
+    this.#runAgain = false
     try {
       more = await round()
       if (this.#outage.over()) log.info({ background: name }, 'background rounds succeed again')
@@ -72,7 +72,7 @@ export class Service {
     }
     const tookMs = clock.monotonicMs() - began
     this.#inRound = false
-    this.#arm(this.#again ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
+    this.#arm(this.#runAgain ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
   }
 
   /** Whoever opens the database says why it is not opened yet. */
@@ -85,6 +85,12 @@ export class Service {
       log.debug(fields, 'background round failed')
     }
   }
+}
+
+/** For reads of a store: another service already reports that the store is unavailable, so this one stays silent. */
+export function nullIfUnavailable (error: unknown): null {
+  if (error instanceof StoreUnavailable) return null
+  throw error
 }
 
 /**

@@ -20,7 +20,7 @@ export interface Readiness {
   /** A sentence, while it is starting and waits for something; absent: nothing is known of it. */
   readonly waiting?: string
   /** Which promise holds. null: the database has not been asked yet. */
-  readonly standing: ReportedDurability | null
+  readonly durability: ReportedDurability | null
 }
 
 export interface AdminOptions {
@@ -37,7 +37,7 @@ export interface AdminOptions {
 }
 
 /** They tell nobody anything that he could use, and whoever asks for them names whatever the platform names. */
-const OPEN: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics'])
+const ANY_HOST_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics'])
 const MISDIRECTED = 421
 
 /** Probes are small and quick; whoever is slower than this is none. */
@@ -62,7 +62,7 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.addHook('onRequest', (request, reply, next) => {
-    if (OPEN.has(request.url.split('?', 1)[0] ?? '') || isAskedFor(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
+    if (ANY_HOST_PATHS.has(request.url.split('?', 1)[0] ?? '') || isKnownHost(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
       return next()
     }
     void answer(reply.header('connection', 'close'), MISDIRECTED, {
@@ -99,10 +99,10 @@ export interface ReadinessAnswer {
 
 /** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */
 export function readinessAnswer (readiness: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
-  const { standing } = readiness
+  const { durability } = readiness
   return {
     ...phaseAnswer(readiness, mode),
-    ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks }
+    ...durability === null ? {} : { promise: durability.promise, reasons: durability.reasons, remarks: durability.remarks }
   }
 }
 
@@ -118,7 +118,7 @@ function phaseAnswer ({ phase, degraded, blocked, waiting }: Readiness, mode: Ad
  * A page of another site can point a name of its own at this port and have a browser ask it (DNS rebinding): such a request
  * carries that name.
  */
-function isAskedFor ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
+function isKnownHost ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
   if (more.length > 0 || !isHost(host)) return false
   const name = hostName(host)
   return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0 || hosts.some((each) => hostName(each) === name && name !== '')

@@ -5,8 +5,8 @@ import { StartError } from '../ports/errors.ts'
 
 /** What the sentence calls each listener, and what gives it another port. */
 const LISTENERS = {
-  guarded: { name: 'the guarded listener', ways: '--port, ONCEWAY_LISTEN_PORT or listen.port' },
-  admin: { name: 'the admin port', ways: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
+  guarded: { name: 'the guarded listener', settings: '--port, ONCEWAY_LISTEN_PORT or listen.port' },
+  admin: { name: 'the admin port', settings: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
 } as const
 
 /** `what`: of which listener the sentence speaks. Resolves with the URL that is bound ({@link reachable}). @throws StartError (exit 1). */
@@ -15,17 +15,17 @@ export async function listen (
   { host, port }: { readonly host: string, readonly port: number },
   what: keyof typeof LISTENERS
 ): Promise<string> {
-  const { name, ways } = LISTENERS[what]
+  const { name, settings } = LISTENERS[what]
   try {
     await server.listen({ host, port })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') {
-      throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${ways}`, 1, error)
+      throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${settings}`, 1, error)
     }
     if (code === 'EACCES') {
       throw new StartError(
-        `port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${ways}`,
+        `port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${settings}`,
         1,
         error
       )

@@ -58,15 +58,15 @@ export class JoseVerifier implements TokenVerifier {
     const known = this.#keySets.get(jwks)
     if (known !== undefined) return known
     const keys = isUrl(jwks)
-      ? keysAt(new URL(jwks), new Reading({ url: jwks }, this.#options))
-      : keysIn(jwks, new Reading({ file: jwks }, this.#options))
+      ? remoteKeys(new URL(jwks), new KeySetReader({ url: jwks }, this.#options))
+      : fileKeys(jwks, new KeySetReader({ file: jwks }, this.#options))
     this.#keySets.set(jwks, keys)
     return keys
   }
 }
 
 /** jose fetches once for all who ask meanwhile, and keeps what it has while a fetch for an unknown key id fails. */
-function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
+function remoteKeys (url: URL, reading: KeySetReader): JWTVerifyGetKey {
   const ask: FetchImplementation = async (href, init) => reading.attempt(async () => {
     const response = await fetch(href, init)
     if (response.status !== OK) {
@@ -88,7 +88,7 @@ function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
 
 const OK = 200
 
-function keysIn (file: string, reading: Reading): JWTVerifyGetKey {
+function fileKeys (file: string, reading: KeySetReader): JWTVerifyGetKey {
   let read: Promise<JWTVerifyGetKey> | null = null
   return async (header, token) => {
     read ??= reading.attempt(async () => keySetOf(await readFile(file, 'utf8')))
@@ -112,7 +112,7 @@ function keySetOf (text: string): ReturnType<typeof createLocalJWKSet> {
 }
 
 /** One key set's attempts to get it. A failure stands for a while, for everybody who asks, and is logged once. */
-class Reading {
+class KeySetReader {
   /** For the log. */
   readonly #where: { readonly file: string } | { readonly url: string }
   readonly #options: VerifierOptions

@@ -56,7 +56,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
             log,
             reloaded: metrics.reloaded,
             shortestLeaseMs: serving.leases.shortestMs,
-            take: serving.take
+            apply: serving.reconfigure
           })
         }
       },

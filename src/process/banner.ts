@@ -26,7 +26,7 @@ function routeLine ({ name, match, upstream, idempotency }: Route): string {
   const host = match.host === null ? '' : `${match.host} `
   const what = idempotency === null
     ? 'passes through'
-    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}${SIGNING[signingOf(idempotency)]}`
+    : `${modeLine(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}${SIGNING[signingOf(idempotency)]}`
   return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
 }
 
@@ -36,7 +36,7 @@ const SIGNING: Readonly<Record<Signing, string>> = {
   'by-key-id': ', signatures not verified (by-key-id)'
 }
 
-function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
+function modeLine ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
   if (drop !== null) return 'drop'
   if (inbox === null) return 'guarded'
   return inboxFor === 'all' ? 'inbox' : 'guarded, inbox for those who ask'

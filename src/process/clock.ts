@@ -8,7 +8,7 @@ export const SYSTEM_CLOCK: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
   bootMs,
-  after: (ms, call) => ms < SHARED_FROM_MS ? alone(Math.max(ms, 0), call) : shared(ms, call)
+  after: (ms, call) => ms < SHARED_FROM_MS ? ownTimer(Math.max(ms, 0), call) : sharedTimer(ms, call)
 }
 
 /**
@@ -43,15 +43,15 @@ const LATE_SHARE = 1 / 32
 /** But by no more than this: a sending must not outlast its time-out by more than its record stays claimed for it (E3). */
 const LATE_MS_MAX = 4_096
 
-function alone (ms: number, call: () => void): Cancel {
-  return at(performance.now() + ms, call)
+function ownTimer (ms: number, call: () => void): Cancel {
+  return timerAt(performance.now() + ms, call)
 }
 
 /**
  * Not before `dueMs` (monotonic). Node counts a timer from the beginning of the turn that sets it, in whole milliseconds,
  * so that one set late in a long turn ends early.
  */
-function at (dueMs: number, call: () => void): Cancel {
+function timerAt (dueMs: number, call: () => void): Cancel {
   let timer: NodeJS.Timeout
   const wait = (): void => {
     const leftMs = dueMs - performance.now()
@@ -72,7 +72,7 @@ const slotsByWidth = new Map<number, Map<number, Calls>>()
  * Every request has four limits that it never reaches. One timer for all that end at about the same time: what a request
  * pays is a place in a list.
  */
-function shared (ms: number, call: () => void): Cancel {
+function sharedTimer (ms: number, call: () => void): Cancel {
   const waitMs = Math.min(ms, TIMER_LONGEST_MS)
   const width = Math.min(LATE_MS_MAX, 2 ** (31 - Math.clz32(waitMs * LATE_SHARE)))
   const now = performance.now()
@@ -86,7 +86,7 @@ function open (width: number, number: number): Calls {
   const calls: Calls = new UnorderedList()
   const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
   slotsByWidth.set(width, slots.set(number, calls))
-  at(number * width, () => {
+  timerAt(number * width, () => {
     slots.delete(number)
     // One may cancel another.
     for (let call = calls.take(); call !== undefined; call = calls.take()) call()

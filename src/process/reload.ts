@@ -18,14 +18,14 @@ export interface ReloadOptions {
 }
 
 /** A configuration that a running process can take, and what is to be said of it. */
-export interface Judged {
+export interface CheckedReload {
   readonly config: Config
   readonly changed: readonly string[]
   readonly orphaned: readonly string[]
 }
 
 /** What is wrong with a configuration, one sentence each. */
-class Refused extends Error {
+class ReloadRefused extends Error {
   readonly reasons: readonly string[]
 
   constructor (reasons: readonly string[]) {
@@ -41,20 +41,20 @@ class Refused extends Error {
 export function reload (
   running: Config,
   load: (() => Config) | null,
-  options: ReloadOptions & { readonly take: (config: Config) => void }
+  options: ReloadOptions & { readonly apply: (config: Config) => void }
 ): void {
-  const judged = judge(running, load, options)
+  const judged = checkReload(running, load, options)
   if (judged === null) return
   try {
-    options.take(judged.config)
-    taken(judged, options)
+    options.apply(judged.config)
+    noteReloaded(judged, options)
   } catch (error) {
-    refused(running, error, options)
+    noteRefused(running, error, options)
   }
 }
 
 /** null: nothing is to be taken, and that has been told. Never throws. */
-export function judge (running: Config, load: (() => Config) | null, options: ReloadOptions): Judged | null {
+export function checkReload (running: Config, load: (() => Config) | null, options: ReloadOptions): CheckedReload | null {
   if (load === null) {
     options.log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
     return null
@@ -63,18 +63,18 @@ export function judge (running: Config, load: (() => Config) | null, options: Re
     const config = loaded(running, load, options)
     return { config, changed: changes(running, config), orphaned: orphans(running, config) }
   } catch (error) {
-    refused(running, error, options)
+    noteRefused(running, error, options)
     return null
   }
 }
 
-export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }: ReloadOptions): void {
+export function noteReloaded ({ config, changed, orphaned }: CheckedReload, { log, reloaded }: ReloadOptions): void {
   reloaded('ok')
   log.info({ file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed }, 'configuration reloaded')
   for (const sentence of [...orphaned, ...config.remarks]) log.warn({ file: config.file }, sentence)
 }
 
-function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
+function noteRefused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
   reloaded('refused')
   log.error({ file: running.file, mistakes: reasonsOf(error) }, 'configuration not reloaded: the one that runs stays')
 }
@@ -82,14 +82,14 @@ function refused (running: Config, error: unknown, { log, reloaded }: ReloadOpti
 function loaded (running: Config, load: () => Config, { shortestLeaseMs }: ReloadOptions): Config {
   const config = load()
   const reasons = restartOnly(running, config, shortestLeaseMs)
-  if (reasons.length > 0) throw new Refused(reasons)
+  if (reasons.length > 0) throw new ReloadRefused(reasons)
   return config
 }
 
 /** As `onceway check` prints them. Anything unforeseen is a bug of ours and comes with its stack. */
 function reasonsOf (error: unknown): readonly string[] {
   if (error instanceof ConfigInvalid) return error.problems.map(problemLine)
-  if (error instanceof Refused) return error.reasons
+  if (error instanceof ReloadRefused) return error.reasons
   if (error instanceof StartError) return [error.message]
   return [errorStack(error)]
 }

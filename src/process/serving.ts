@@ -4,14 +4,14 @@
  */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { counting } from '../background/record-counts.ts'
+import { recordCountSync } from '../background/record-counts.ts'
 import { Deliverer } from '../background/deliverer.ts'
 import { heartbeat } from '../background/heartbeat.ts'
 import { inboxDepths } from '../background/inbox-depths.ts'
 import { reconciler } from '../background/reconciler.ts'
-import { registering } from '../background/registration.ts'
+import { registrar } from '../background/registration.ts'
 import type { Service } from '../background/service.ts'
-import { StandingWatch } from '../background/durability.ts'
+import { DurabilityWatch } from '../background/durability.ts'
 import { sweeper } from '../background/sweeper.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from '../config/config.ts'
@@ -52,7 +52,7 @@ export interface Serving {
   readonly listen: () => Promise<string>
   readonly readiness: () => Readiness
   /** New requests get this configuration. Requests in flight keep the route that they matched. */
-  readonly take: (next: Config) => void
+  readonly reconfigure: (next: Config) => void
   readonly underWay: () => UnderWay
   readonly drain: () => Promise<void>
   readonly close: () => Promise<void>
@@ -87,7 +87,7 @@ type Drivers = Omit<Parts, 'gateway'>
 interface Start extends Required<ServingOptions> { readonly config: Config, readonly arbiterClock: ArbiterClock }
 
 interface Background {
-  readonly durability: StandingWatch
+  readonly durability: DurabilityWatch
   readonly registration: Service
   readonly heartbeat: Service
   /** All but the heartbeat, which starts before them. */
@@ -135,7 +135,7 @@ async function openDrivers ({ config, logs: { log }, meter, instance, leases, ar
     instance,
     shortestLeaseMs: leases.shortestMs,
     believedMs: arbiterClock.believedMs,
-    meet: async (records) => { await arbiterClock.beat(records) }
+    readClock: async (records) => { await arbiterClock.beat(records) }
   })
   return {
     live,
@@ -208,22 +208,22 @@ function measure ({ meter }: Start, { stores, passing, gateway }: Parts, listene
 }
 
 function backgroundOf ({ logs: { log }, meter, logsForGateway }: Start, { stores, gateway }: Parts): Background {
-  const durability = new StandingWatch({
-    standing: async () => stores.standing(),
+  const durability = new DurabilityWatch({
+    durability: async () => stores.durability(),
     remarks: () => stores.remarks(),
     meter,
     clock: SYSTEM_CLOCK,
     log,
-    says: logsForGateway,
+    logsChanges: logsForGateway,
     onChange: ({ promise }) => { gateway.rowsMayVanish = promise === 'weakened' }
   })
-  const registration = registering(gateway, logsForGateway)
+  const registration = registrar(gateway, logsForGateway)
   return {
     durability,
     registration,
     heartbeat: heartbeat(gateway),
     services: [
-      registration, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), counting(gateway), new Deliverer(gateway),
+      registration, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), recordCountSync(gateway), new Deliverer(gateway),
       durability
     ]
   }
@@ -245,7 +245,7 @@ function servingOf (start: Start, parts: Parts, listener: GuardedListener, backg
       for (const service of background.services) service.start()
       return url
     },
-    take: (next) => { reconfigure(start, parts, background, next) },
+    reconfigure: (next) => { reconfigure(start, parts, background, next) },
     underWay: () => ({ executions: gateway.underWay, deliveries: gateway.drain.deliveries.size }),
     drain: async () => {
       keepAlive = setInterval(() => {}, KEEP_ALIVE_TICK_MS)
@@ -275,7 +275,7 @@ function reconfigure (
   gateway.reconfigure(settingsOf(next, stores.secretsBy(next)))
   gateway.registration.reconfigure(next.routes)
   meter.guarded(countedRoutes(next))
-  registration.soon()
+  registration.runSoon()
   Object.assign(live, taken)
 }
 
@@ -338,7 +338,7 @@ async function redisInUse (stores: Stores): Promise<void> {
 const REDIS_WITHIN_MS = 500
 const REDIS_LOOK_MS = 5
 
-function readinessOf (gateway: Gateway, stores: Stores, durability: StandingWatch): Readiness {
+function readinessOf (gateway: Gateway, stores: Stores, durability: DurabilityWatch): Readiness {
   const degraded = []
   if (!stores.opened || !gateway.lapseGuard.standing()) degraded.push(stores.records.name)
   if (gateway.arbiterClock.aheadMs > 0) degraded.push('clock')
@@ -348,7 +348,7 @@ function readinessOf (gateway: Gateway, stores: Stores, durability: StandingWatc
     phase,
     degraded,
     blocked: stores.blocked ?? gateway.ids.blocked,
-    standing: durability.last,
+    durability: durability.last,
     ...phase === 'starting' && stores.waiting !== null ? { waiting: stores.waiting } : {}
   }
 }

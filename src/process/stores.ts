@@ -40,7 +40,7 @@ export interface StoresOptions {
   /** How far the arbiter's time is believed: Unix milliseconds. */
   readonly believedMs: () => number | null
   /** Reads its clock for the first time, before anybody is served. */
-  readonly meet: (records: RecordStore) => Promise<void>
+  readonly readClock: (records: RecordStore) => Promise<void>
 }
 
 export class Stores {
@@ -96,8 +96,8 @@ export class Stores {
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
-      await options.meet(embedded)
-      stores.#become(embedded)
+      await options.readClock(embedded)
+      stores.#use(embedded)
       return stores
     }
     const connection = connectPostgres({
@@ -155,7 +155,7 @@ export class Stores {
   }
 
   /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
-  async standing (): Promise<Durability> {
+  async durability (): Promise<Durability> {
     // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
@@ -177,17 +177,17 @@ export class Stores {
       const store = await this.#open(connection)
       if (this.#closing) return await store.close()
       refuseEarlier(await store.timeSeen(), connection.where)
-      await this.#options.meet(store)
+      await this.#options.readClock(store)
       this.#postgres = store
       this.#registry.open(store.registry)
-      this.#become(store)
+      this.#use(store)
       this.#waiting = null
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
       if (wasSaid) this.#options.log.info({ where: connection.where }, 'database reached')
     } catch (error) {
       const passes = error instanceof EarlierTime || error instanceof LacksRights
       if (error instanceof StartError && first && !passes) throw error
-      this.#note(connection.where, error)
+      this.#noteFailure(connection.where, error)
       if (this.#closing) return
       this.#retry = setTimeout(() => { void this.#connect(connection, false) }, retryInMs(++this.#failures, Math.random()))
     }
@@ -205,7 +205,7 @@ export class Stores {
     }
   }
 
-  #note (where: string, error: unknown): void {
+  #noteFailure (where: string, error: unknown): void {
     this.#refusal = error instanceof StartError ? error.message : null
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
@@ -218,7 +218,7 @@ export class Stores {
     }
   }
 
-  #become (
+  #use (
     records: RecordStore & {
       readonly inbox: InboxStore
       readonly counts: RecordCounts
@@ -252,11 +252,11 @@ function whereOf (config: Config): string[] {
   const url = new URL(postgres.url)
   const database = decodeURIComponent(url.pathname.slice(1)) || 'the default database'
   const lines = [`Postgres at ${url.hostname || 'localhost'}:${url.port || '5432'}, database ${database}, schema ${postgres.schema}`]
-  if (redis !== null) lines.push(`${placeOf(redis)}, prefix ${redis.prefix}`)
+  if (redis !== null) lines.push(`${redisAddress(redis)}, prefix ${redis.prefix}`)
   return lines
 }
 
-function placeOf ({ url, sentinel, cluster }: RedisConfig): string {
+function redisAddress ({ url, sentinel, cluster }: RedisConfig): string {
   const all = (nodes: readonly AddressConfig[]) =>
     nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
   if (sentinel !== null) return `Redis master ${sentinel.name} of the sentinels ${all(sentinel.nodes)}`

@@ -38,37 +38,37 @@ export interface Matcher {
 
 /** Compiles once; the order of `routes` is the order of matching. What passes by implication comes behind all that is written. */
 export function compileRoutes (routes: readonly Route[]): Matcher {
-  const compiled = [...routes, ...routes.filter(({ restPasses }) => restPasses === true).map(restOf)].map((route, place) =>
+  const compiled = [...routes, ...routes.filter(({ restPasses }) => restPasses === true).map(unguardedRest)].map((route, place) =>
     compile(route, place, place >= routes.length))
   const named = new Set(routes.flatMap((route) => route.match.methods))
-  const known = new Map<string, Match>()
+  const cache = new Map<string, Match>()
   const rules = new Map(
     Array.from(Map.groupBy(routes, ({ upstream }) => upstream.name), ([name, those]) => [
       name,
       rulesOfAll(those.flatMap(({ idempotency }) => idempotency ?? []))
     ])
   )
-  const plain = (method: string): string => named.has(method) || SAFE_METHODS.has(method) ? method : UNNAMED
+  const plain = (method: string): string => named.has(method) || SAFE_METHODS.has(method) ? method : OTHER_METHOD
   const matcher: Matcher = {
     rulesFor: ({ upstream }) => rules.get(upstream.name) ?? rulesOfAll([]),
     preflight: (announced, target, host) => {
       const own = matcher.match('OPTIONS', target, host)
       if (target === '*' || own.kind === 'refused' || (own.kind === 'route' && own.route.match.methods.includes('OPTIONS'))) return own
-      const met = matcher.match(plain(announced), target, host)
-      return met.kind === 'none' ? own : met
+      const found = matcher.match(plain(announced), target, host)
+      return found.kind === 'none' ? own : found
     },
     match: (method, target, host, overriding = []) => {
       if (overriding.length > 0) return match(compiled, [method, ...new Set(overriding.map(plain))], target, host)
-      if (target.length > KNOWN_CHARS_MAX || (host !== null && host.length > KNOWN_CHARS_MAX)) {
+      if (target.length > CACHED_CHARS_MAX || (host !== null && host.length > CACHED_CHARS_MAX)) {
         return match(compiled, [method], target, host)
       }
       // A line end is in none of the three (RFC 9112 3, RFC 9110 5.5).
-      const asked = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
-      const before = known.get(asked)
+      const input = host === null ? `${method}\n${target}` : `${method}\n${target}\n${host}`
+      const before = cache.get(input)
       if (before !== undefined) return before
       const matched = match(compiled, [method], target, host)
-      if (known.size >= KNOWN_MAX) known.clear()
-      known.set(asked, matched)
+      if (cache.size >= CACHE_MAX) cache.clear()
+      cache.set(input, matched)
       return matched
     }
   }
@@ -76,19 +76,19 @@ export function compileRoutes (routes: readonly Route[]): Matcher {
 }
 
 /** The same, for what the route does not guard. */
-function restOf (route: Route): Route {
+function unguardedRest (route: Route): Route {
   return { ...route, match: { ...route.match, methods: [] }, idempotency: null }
 }
 
 /** Stands for all methods that no route names: they meet the same routes, however many somebody sends. */
-const UNNAMED = ''
+const OTHER_METHOD = ''
 
 /**
  * Answers that are remembered, for a target asked again: a tenth of a megabyte. Whoever asks for ever new ones gains
  * and breaks nothing.
  */
-const KNOWN_MAX = 512
-const KNOWN_CHARS_MAX = 100
+const CACHE_MAX = 512
+const CACHED_CHARS_MAX = 100
 
 /** `methods`: its own first. */
 function match (compiled: readonly Compiled[], methods: readonly string[], target: string, host: string | null): Match {
@@ -102,11 +102,11 @@ function match (compiled: readonly Compiled[], methods: readonly string[], targe
   }
   const readings = readingsOf(parsed.path)
   if (readings.kind === 'refused') return readings
-  const asked = hostName(host ?? parsed.host ?? '')
-  const met = mostGuarded(
-    methods.map((each) => firstGuarded(compiled, { method: each, host: asked, hostInPath: hostInPath(parsed.path) }, readings.paths))
+  const input = hostName(host ?? parsed.host ?? '')
+  const found = mostGuarded(
+    methods.map((each) => firstGuarded(compiled, { method: each, host: input, hostInPath: hostInPath(parsed.path) }, readings.paths))
   )
-  return met === null ? noRoute(compiled, asked, parsed.path) : { kind: 'route', route: met.one.route, alike: met.alike }
+  return found === null ? noRoute(compiled, input, parsed.path) : { kind: 'route', route: found.one.route, alike: found.alike }
 }
 
 function noRoute (compiled: readonly Compiled[], host: string, path: string): Match {
@@ -120,18 +120,20 @@ function noRoute (compiled: readonly Compiled[], host: string, path: string): Ma
  * Its own method decides, unless an overriding one leads to a guarded route that stands before, or its own to none that
  * guards. An override never takes a guard away, and never opens what the method alone does not reach.
  */
-function mostGuarded ([own = null, ...others]: ReadonlyArray<Met | null>): Met | null {
-  return others.reduce((met, other) =>
-    other !== null && isGuarded(other.one) && (met === null || !isGuarded(met.one) || other.one.place < met.one.place) ? other : met, own)
+function mostGuarded ([own = null, ...others]: ReadonlyArray<Found | null>): Found | null {
+  return others.reduce((found, other) => {
+    if (other === null || !isGuarded(other.one)) return found
+    return found === null || !isGuarded(found.one) || other.one.place < found.one.place ? other : found
+  }, own)
 }
 
-interface Met { readonly one: Compiled, readonly alike: boolean }
+interface Found { readonly one: Compiled, readonly alike: boolean }
 
 function isGuarded ({ route }: Compiled): boolean {
   return route.idempotency !== null
 }
 
-interface AskedOf {
+interface MatchInput {
   readonly method: string
   /** '': it names none. */
   readonly host: string
@@ -145,18 +147,18 @@ interface AskedOf {
  * one spelling that an exact literal names. What names no host may be for any: servers have one by default.
  * Safe methods are never guarded.
  */
-function firstGuarded (compiled: readonly Compiled[], asked: AskedOf, paths: readonly string[]): Met | null {
+function firstGuarded (compiled: readonly Compiled[], input: MatchInput, paths: readonly string[]): Found | null {
   const [raw = '', ...others] = paths
-  const plain = firstOf(compiled, asked, raw, false)
+  const plain = firstOf(compiled, input, raw, false)
   const own = plain === null ? null : { one: plain, alike: false }
-  if (SAFE_METHODS.has(asked.method) || (plain !== null && (isGuarded(plain) || (!plain.implied && isOneSpelling(plain.pattern))))) {
+  if (SAFE_METHODS.has(input.method) || (plain !== null && (isGuarded(plain) || (!plain.implied && isOneSpelling(plain.pattern))))) {
     return own
   }
-  for (const host of asked.host === ''
+  for (const host of input.host === ''
     ? hostsOf(compiled)
-    : new Set([asked.host, ...(asked.hostInPath === '' ? [] : [asked.hostInPath])])) {
-    for (const path of host === asked.host ? others : paths) {
-      const other = firstOf(compiled, { ...asked, host }, path, path !== raw)
+    : new Set([input.host, ...(input.hostInPath === '' ? [] : [input.hostInPath])])) {
+    for (const path of host === input.host ? others : paths) {
+      const other = firstOf(compiled, { ...input, host }, path, path !== raw)
       if (other !== null && isGuarded(other)) return { one: other, alike: true }
     }
   }
@@ -169,10 +171,10 @@ function hostsOf (compiled: readonly Compiled[]): ReadonlySet<string> {
 }
 
 /** `exact` routes are compared with the raw path alone; in other readings they do not exist. */
-function firstOf (compiled: readonly Compiled[], asked: AskedOf, path: string, reading: boolean): Compiled | null {
+function firstOf (compiled: readonly Compiled[], input: MatchInput, path: string, reading: boolean): Compiled | null {
   const segments = segmentsFor(path)
   for (const one of compiled) {
-    if (meets(one, asked) && !(reading && one.pattern.exact) && fits(one.pattern, segments(one.pattern))) return one
+    if (accepts(one, input) && !(reading && one.pattern.exact) && fits(one.pattern, segments(one.pattern))) return one
   }
   return null
 }
@@ -236,11 +238,11 @@ function patternOf (match: RouteMatch, exact: boolean): Pattern {
   return { segments, open, exact }
 }
 
-function meets (one: Compiled, asked: AskedOf): boolean {
-  if (one.methods.size > 0 && !one.methods.has(asked.method)) return false
+function accepts (one: Compiled, input: MatchInput): boolean {
+  if (one.methods.size > 0 && !one.methods.has(input.method)) return false
   // A server that answers it shows its client what the gateway has added (upstreams.*.requestHeaders): somebody has to want that.
-  if (one.implied && asked.method === 'TRACE') return false
-  return one.host === null || one.host === asked.host
+  if (one.implied && input.method === 'TRACE') return false
+  return one.host === null || one.host === input.host
 }
 
 /**

@@ -101,13 +101,13 @@ export function readingsOf (path: string): { kind: 'readings', paths: readonly s
     if (CONTROL.test(reading)) return refused('The path contains an escaped control character.')
     if (!AMBIGUOUS.test(reading)) continue
     // A Set is walked in order of insertion, what is added on the way included: this ends when nothing new is found.
-    for (const read of HABITS) paths.add(read(reading))
+    for (const read of SERVER_HABITS) paths.add(read(reading))
   }
   return { kind: 'readings', paths: [...paths] }
 }
 
 /** What servers do to a path before they compare it, each alone; together, in any order, they make the readings. */
-const HABITS: ReadonlyArray<(path: string) => string> = [
+const SERVER_HABITS: ReadonlyArray<(path: string) => string> = [
   // Decode escapes, reserved characters included; a hop that decodes before it forwards makes the next one decode twice.
   (path) => path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))),
   // Take a backslash for a slash (WHATWG URL, IIS).

@@ -30,38 +30,38 @@ export interface Snapshot {
 export interface Exposition { readonly contentType: string, readonly text: string }
 
 /** What every worker last said. */
-export class Gathered {
-  readonly #last = new Map<number, Snapshot>()
+export class WorkerSnapshots {
+  readonly #latest = new Map<number, Snapshot>()
   /** Of workers that ended since the last exposition: no more than there were in #last. */
-  readonly #ended: Series[] = []
-  #departed: Series = []
+  readonly #newlyEnded: Series[] = []
+  #endedCounts: Series = []
 
   /** `worker`: a name that no other process ever has. */
-  told (worker: number, snapshot: Snapshot): void {
-    this.#last.set(worker, snapshot)
+  update (worker: number, snapshot: Snapshot): void {
+    this.#latest.set(worker, snapshot)
   }
 
   /** It is gone, and tells no more; what it told to have counted stays. */
-  ended (worker: number): void {
-    const last = this.#last.get(worker)
-    if (last !== undefined) this.#ended.push(lasting(last.ours))
-    this.#last.delete(worker)
+  remove (worker: number): void {
+    const last = this.#latest.get(worker)
+    if (last !== undefined) this.#newlyEnded.push(countsOf(last.ours))
+    this.#latest.delete(worker)
   }
 
   /** `fresh`: whose last word is of now; of the others only counts are believed. One call at a time. */
   async expose (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Exposition> {
-    const gone = this.#ended.splice(0)
+    const gone = this.#newlyEnded.splice(0)
     const [now, before] = [[primary], [] as Series[]]
-    for (const [worker, snapshot] of this.#last) {
+    for (const [worker, snapshot] of this.#latest) {
       if (fresh.has(worker)) now.push(snapshot)
-      else before.push(lasting(snapshot.ours))
+      else before.push(countsOf(snapshot.ours))
     }
-    if (gone.length > 0) this.#departed = await together([this.#departed, ...gone])
+    if (gone.length > 0) this.#endedCounts = await combined([this.#endedCounts, ...gone])
     return exposition(aggregate([
       ...now.map(({ ours }) => ours),
       ...before,
-      this.#departed,
-      ...now.map(({ process }) => process.map(apart))
+      this.#endedCounts,
+      ...now.map(({ process }) => process.map(perProcess))
     ]))
   }
 }
@@ -77,11 +77,11 @@ export async function exposition (registry: Registry): Promise<Exposition> {
 const GAUGES_CALLED_TOTAL = /^(# TYPE nodejs_active_(?:handles|requests|resources)_total) gauge$/gm
 
 /** What only grows: a gauge says how it is now, and of who is not there it says nothing. */
-function lasting (series: Series): Series {
+function countsOf (series: Series): Series {
   return series.filter(({ type }) => type === 'counter' || type === 'histogram')
 }
 
-async function together (parts: readonly Series[]): Promise<Series> {
+async function combined (parts: readonly Series[]): Promise<Series> {
   return await aggregate(parts).getMetricsAsJSON() as unknown as Series
 }
 
@@ -90,6 +90,6 @@ function aggregate (parts: readonly Series[]): Registry {
 }
 
 /** The label tells them apart already: nothing is put together, and nothing left out (prom-client leaves out the start time). */
-function apart (metric: Series[number]): Series[number] {
+function perProcess (metric: Series[number]): Series[number] {
   return { ...metric, aggregator: 'first' }
 }

@@ -49,7 +49,7 @@ export interface Logs {
 export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
   const members = ascii(JSON.stringify(base)).slice(1, -1)
-  const lines = new Lines(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
+  const lines = new LineBuffer(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
   const log = pino({
     level,
     base,
@@ -57,7 +57,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: [...SECRET_NAMES, ...URL_NAMES].flatMap(redactPaths), censor },
     serializers: { err: errorFields, error: errorFields },
-    hooks: { logMethod: atOnce(destination, lines) }
+    hooks: { logMethod: writeAtOnce(destination, lines) }
   }, destination)
   // Before pino's own listener, which writes out what the destination holds.
   if (isBuffered(destination)) process.prependListener('exit', () => { lines.write(false) })
@@ -143,7 +143,7 @@ const SHARED_WRITE_BYTES = PIPE_BYTES * 3 / 4
 const WRITE_WITHIN_MS = 100
 
 /** Lines of requests on their way to the destination, which counts all that it holds anew for every piece that it is given. */
-class Lines {
+class LineBuffer {
   readonly #destination: DestinationStream
   readonly #bytesMax: number
   /** ASCII: a character is a byte. */
@@ -180,7 +180,7 @@ function isBuffered (destination: DestinationStream): destination is Buffered {
 }
 
 /** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
-function atOnce (destination: DestinationStream, lines: Lines): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
+function writeAtOnce (destination: DestinationStream, lines: LineBuffer): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
   let flushing = false
   let again = false
   const flush = (buffered: Buffered): void => {

@@ -30,15 +30,15 @@ export const SWEPT_STATES = ['completed', 'consumed', 'released', 'indeterminate
 
 export const DIRECTIONS = ['request', 'answer', 'upstream', 'tunnel'] as const satisfies ReadonlyArray<Parameters<Meter['idled']>[0]>
 
-const ANYBODY = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<Shed[1]>
+const ALL_REFUSALS = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<Shed[1]>
 
 export const SHED: Readonly<Record<Shed[0], ReadonlyArray<Shed[1]>>> = {
   eventLoopDelay: ['full'],
   connections: ['full', 'peer'],
-  executions: ANYBODY,
-  bufferedBytes: ANYBODY,
-  passThrough: ANYBODY,
-  upstreamConnections: ANYBODY,
+  executions: ALL_REFUSALS,
+  bufferedBytes: ALL_REFUSALS,
+  passThrough: ALL_REFUSALS,
+  upstreamConnections: ALL_REFUSALS,
   records: ['caller', 'peer']
 }
 

@@ -14,7 +14,7 @@ type Waiting = PromiseWithResolvers<IteratorResult<Buffer, undefined>>
 export class AnswerStream implements AsyncIterable<Buffer> {
   readonly #controller: Dispatcher.DispatchController
   /** What came before it was known to be a stream; it is the first that is read. */
-  #gathered: Buffer
+  #buffered: Buffer
   #unread: Buffer[] = []
   #unreadBytes = 0
   #ended = false
@@ -28,17 +28,17 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   /** What was gathered is held no more: it was read, or nobody wants it. */
   readonly taken = this.#taken.promise
 
-  constructor (controller: Dispatcher.DispatchController, gathered: Buffer) {
+  constructor (controller: Dispatcher.DispatchController, buffered: Buffer) {
     this.#controller = controller
-    this.#gathered = gathered
-    if (gathered.length === 0) this.#taken.resolve(undefined)
+    this.#buffered = buffered
+    if (buffered.length === 0) this.#taken.resolve(undefined)
   }
 
   /** false: the reader is behind; pause until it has caught up. */
   push (chunk: Buffer): boolean {
     if (this.#discarding) return true
     if (this.#waiting !== null) {
-      this.#hand(this.#waiting, chunk)
+      this.#deliver(this.#waiting, chunk)
       return true
     }
     this.#unread.push(chunk)
@@ -61,7 +61,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
 
   destroy (): void {
     this.#discarding = true
-    this.#gathered = Buffer.alloc(0)
+    this.#buffered = Buffer.alloc(0)
     this.#taken.resolve(undefined)
     this.#unread = []
     this.#unreadBytes = 0
@@ -80,7 +80,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   }
 
   async #next (): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#gathered.length > 0) return { done: false, value: this.#takeGathered() }
+    if (this.#buffered.length > 0) return { done: false, value: this.#takeBuffered() }
     const chunk = this.#unread.shift()
     if (chunk !== undefined) {
       this.#unreadBytes -= chunk.length
@@ -94,17 +94,17 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   }
 
   /** A copy: a piece that waits for its client would keep all of it in memory. */
-  #takeGathered (): Buffer {
-    const piece = Buffer.from(this.#gathered.subarray(0, PIECE_BYTES))
-    this.#gathered = this.#gathered.subarray(PIECE_BYTES)
-    if (this.#gathered.length === 0) {
-      this.#gathered = Buffer.alloc(0)
+  #takeBuffered (): Buffer {
+    const piece = Buffer.from(this.#buffered.subarray(0, PIECE_BYTES))
+    this.#buffered = this.#buffered.subarray(PIECE_BYTES)
+    if (this.#buffered.length === 0) {
+      this.#buffered = Buffer.alloc(0)
       this.#taken.resolve(undefined)
     }
     return piece
   }
 
-  #hand (waiting: Waiting, chunk: Buffer): void {
+  #deliver (waiting: Waiting, chunk: Buffer): void {
     this.#waiting = null
     waiting.resolve({ done: false, value: chunk })
   }

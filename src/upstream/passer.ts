@@ -65,19 +65,19 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   }
 
   begin (): void {
-    const { places } = this.#use
+    const { slots } = this.#use
     const { holder, upstream } = this.#request
-    let placed = false
-    this.#stopWaiting = places.enter(holder, () => {
-      placed = true
+    let hasSlot = false
+    this.#stopWaiting = slots.enter(holder, () => {
+      hasSlot = true
       clearTimeout(this.#waiting)
       this.#dispatch()
     })
-    if (placed) return
+    if (hasSlot) return
     // A place is a part of connecting, and has its time.
     this.#waiting = setTimeout(() => {
-      const refusal = places.refusal(holder) ?? 'full'
-      if (this.#stopWaiting()) this.#unplaced(refusal)
+      const refusal = slots.refusal(holder) ?? 'full'
+      if (this.#stopWaiting()) this.#noSlot(refusal)
     }, upstream.connectTimeoutMs)
   }
 
@@ -168,7 +168,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
     }
   }
 
-  #unplaced (refusal: Refusal): void {
+  #noSlot (refusal: Refusal): void {
     this.#request.body?.destroy()
     this.#use.done()
     this.#over = true
@@ -184,7 +184,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   #end (): void {
     if (this.#over) return
     this.#over = true
-    this.#use.places.leave(this.#request.holder)
+    this.#use.slots.leave(this.#request.holder)
     this.#use.done()
   }
 }

@@ -5,12 +5,12 @@
  */
 import { buildConnector, Pool } from 'undici'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
-import { Places } from './places.ts'
+import { SlotQueue } from './slot-queue.ts'
 
-interface Entry { readonly pool: Pool, readonly places: Places, readonly max: number, users: number }
+interface Entry { readonly pool: Pool, readonly slots: SlotQueue, readonly max: number, users: number }
 
 /** A pool in use. `done` is called once, when the exchange is over. */
-export interface PoolUse { readonly pool: Pool, readonly places: Places, readonly done: () => void }
+export interface PoolUse { readonly pool: Pool, readonly slots: SlotQueue, readonly done: () => void }
 
 /** How many connections an upstream may have. */
 export type ConnectionsOf = (upstream: UpstreamPolicy) => number
@@ -33,13 +33,13 @@ export class Pools {
   /** How many there are; for tests. */
   get size (): number { return this.#entries.size }
   /** Places that are taken, of all upstreams. */
-  get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { places }) => sum + places.taken, 0) }
+  get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { slots }) => sum + slots.taken, 0) }
 
   /** From now on these are the configuration's. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share: number): void {
     this.#share = share
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
-    for (const { places, max } of this.#entries.values()) places.resize(max, share)
+    for (const { slots, max } of this.#entries.values()) slots.resize(max, share)
     for (const [name, entry] of Array.from(this.#entries)) this.#endIfUnused(name, entry)
   }
 
@@ -51,7 +51,7 @@ export class Pools {
     entry.users++
     return {
       pool: entry.pool,
-      places: entry.places,
+      slots: entry.slots,
       done: () => {
         entry.users--
         this.#endIfUnused(name, entry)
@@ -66,7 +66,7 @@ export class Pools {
 
   #open (name: string, upstream: UpstreamPolicy): Entry {
     const max = this.#connectionsOf(upstream)
-    const entry = { pool: poolOf(upstream, max), places: new Places(max, this.#share), max, users: 0 }
+    const entry = { pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
     this.#entries.set(name, entry)
     return entry
   }

@@ -20,9 +20,9 @@ import { Pools } from './pools.ts'
 /** Answers that are never buffered, whatever their size: they may never end. */
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
 /** Between two looks at an answer that is just coming in: more than a round trip within a data centre. */
-const LOOK_EVERY_MS = 20
+const RECHECK_EVERY_MS = 20
 /** A second: an answer that filled the socket while the process stood still is whole by then, and one that only trickles is late. */
-const LOOKS_MAX = 50
+const RECHECKS_MAX = 50
 
 export class UndiciUpstream implements Upstream {
   readonly #pools: Pools
@@ -45,10 +45,10 @@ export class UndiciUpstream implements Upstream {
     if (use === null) return { result: Promise.resolve({ kind: 'unsent', code: 'CLOSED' }), cancel: () => {} }
     const { holder = NOBODY } = request
     const exchange = new Exchange(request, maySend, () => {
-      use.places.leave(holder)
+      use.slots.leave(holder)
       use.done()
     })
-    const stopWaiting = use.places.enter(holder, () => {
+    const stopWaiting = use.slots.enter(holder, () => {
       request.placed?.()
       this.#dispatch(use.pool, request, exchange)
     })
@@ -57,7 +57,7 @@ export class UndiciUpstream implements Upstream {
       cancel: (code, timedOut) => {
         if (!stopWaiting()) return exchange.cancel(code, timedOut)
         use.done()
-        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.places.refusal(holder) ?? 'full' })
+        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.slots.refusal(holder) ?? 'full' })
         else exchange.cancel(code, timedOut)
       }
     }
@@ -98,9 +98,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   #started = false
   #cancelled: { readonly code: string, readonly timedOut: boolean } | null = null
   /** Timed out, and looked at once more. */
-  #looking = false
+  #rechecking = false
   /** How often something of the answer has come. */
-  #heard = 0
+  #received = 0
   #status: number | null = null
   #headers: RawHeaders = []
   readonly #body: Gathering
@@ -117,21 +117,21 @@ class Exchange implements Dispatcher.DispatchHandler {
   cancel (code: string, timedOut: boolean): void {
     if (this.#cancelled !== null) return
     if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)
-    if (this.#looking) return
-    this.#looking = true
-    this.#look(code, LOOKS_MAX, this.#heard)
+    if (this.#rechecking) return
+    this.#rechecking = true
+    this.#recheck(code, RECHECKS_MAX, this.#received)
   }
 
   /**
    * A timer that is late, since the process stood still, is called before the socket is read, and the answer may be there. So
    * it ends nothing before the event loop has been through the socket, nor while more of the answer is found there each time.
    */
-  #look (code: string, looksLeft: number, heardBefore: number): void {
+  #recheck (code: string, rechecksLeft: number, receivedBefore: number): void {
     setImmediate(() => {
       if (this.#over) return
-      const heard = this.#heard
-      if (heard === heardBefore || looksLeft === 0) return this.#cancelNow(code, true)
-      setTimeout(() => { this.#look(code, looksLeft - 1, heard) }, LOOK_EVERY_MS)
+      const received = this.#received
+      if (received === receivedBefore || rechecksLeft === 0) return this.#cancelNow(code, true)
+      setTimeout(() => { this.#recheck(code, rechecksLeft - 1, received) }, RECHECK_EVERY_MS)
     })
   }
 
@@ -159,7 +159,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const headers = rawHeadersOf(controller)
     const fault = faultOf(status, headers)
     if (fault === null && status < STATUS_MIN) return this.#request.informed?.(status, headers)
-    this.#heard++
+    this.#received++
     this.#status = status
     this.#headers = headers
     if (fault !== null) {
@@ -175,7 +175,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#heard++
+    this.#received++
     if (this.#stream === null) {
       if (this.#body.add(chunk) === 'taken') return
       this.#beginStream(controller)

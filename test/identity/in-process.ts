@@ -228,7 +228,7 @@ async function askOf (
   const reply = replyTo(outcome, {
     route,
     requestId: id,
-    asking: { origin: null, preflighted: false, cors: null },
+    corsRequest: { origin: null, preflighted: false, cors: null },
     problemBaseUri: 'urn:onceway:problem:'
   })
   if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')

@@ -9,8 +9,8 @@ import type { Duplex } from 'node:stream'
 import { problem } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { addRequestId, requestIdOf } from '../shared/request-id.ts'
-import { endStalled, LINGER_MS } from '../respond/write.ts'
-import type { Patience } from '../respond/write.ts'
+import { startIdleTimer, LINGER_MS } from '../respond/write.ts'
+import type { IdleLimit } from '../respond/write.ts'
 
 /**
  * Requests that came whole behind one that is not answered yet. More is no client that pipelines; it gets the answers of those, and
@@ -21,22 +21,22 @@ const PIPELINED_MAX = 64
 interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse, readonly handle: RequestListener }
 
 /** The requests of one connection, in their order. */
-class Line {
+class Pipeline {
   current: Exchange | null = null
   waiting: Exchange[] = []
   /** Nothing is taken any more; when all is answered, the connection ends. */
   last = false
   /** Came since. */
-  untaken = 0
+  dropped = 0
 }
 
 export class Connections {
   readonly #problemBaseUri: () => string
-  readonly #patience: () => Patience
-  readonly #lines = new WeakMap<Socket, Line>()
+  readonly #patience: () => IdleLimit
+  readonly #pipelines = new WeakMap<Socket, Pipeline>()
   readonly #unswitched = new WeakSet<IncomingMessage>()
 
-  constructor (problemBaseUri: () => string, patience: () => Patience) {
+  constructor (problemBaseUri: () => string, patience: () => IdleLimit) {
     this.#problemBaseUri = problemBaseUri
     this.#patience = patience
   }
@@ -66,22 +66,22 @@ export class Connections {
   /** `handle` is called when its turn has come; never, where the connection ends before. */
   take (request: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
     const { socket } = request
-    let line = this.#lines.get(socket)
-    if (line === undefined) this.#lines.set(socket, line = new Line())
+    let pipeline = this.#pipelines.get(socket)
+    if (pipeline === undefined) this.#pipelines.set(socket, pipeline = new Pipeline())
     const exchange = { request, response, handle }
     const isLast = this.#unswitched.has(request)
     if (isLast) response.shouldKeepAlive = false
-    if (line.current === null && !line.last) {
-      line.last = isLast
-      return this.#begin(socket, line, exchange)
+    if (pipeline.current === null && !pipeline.last) {
+      pipeline.last = isLast
+      return this.#begin(socket, pipeline, exchange)
     }
-    stopReading(socket, line)
-    if (line.last) {
-      if (++line.untaken > PIPELINED_MAX) socket.destroy()
+    stopReading(socket, pipeline)
+    if (pipeline.last) {
+      if (++pipeline.dropped > PIPELINED_MAX) socket.destroy()
       return
     }
-    line.waiting.push(exchange)
-    if (isLast || line.waiting.length >= PIPELINED_MAX) line.last = true
+    pipeline.waiting.push(exchange)
+    if (isLast || pipeline.waiting.length >= PIPELINED_MAX) pipeline.last = true
   }
 
   /**
@@ -90,9 +90,9 @@ export class Connections {
    * connection ends.
    */
   mayTakeOver (socket: Socket): boolean {
-    const line = this.#lines.get(socket)
-    if (line === undefined || (line.current === null && !line.last)) return true
-    heed(socket, () => line.current?.response ?? null)
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline === undefined || (pipeline.current === null && !pipeline.last)) return true
+    relaySocketEvents(socket, () => pipeline.current?.response ?? null)
     this.#endAfterAnswers(socket)
     return false
   }
@@ -100,47 +100,47 @@ export class Connections {
   /** What is being answered gets its answer, and nothing more is read behind it. */
   #endAfterAnswers (socket: Socket): void {
     socket.pause()
-    const line = this.#lines.get(socket)
-    if (line?.current == null) {
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline?.current == null) {
       socket.destroy()
       return
     }
-    line.last = true
+    pipeline.last = true
     // Of a request whose body is broken nothing more comes.
-    line.waiting = line.waiting.filter(({ request }) => request.complete)
+    pipeline.waiting = pipeline.waiting.filter(({ request }) => request.complete)
   }
 
-  #begin (socket: Socket, line: Line, exchange: Exchange): void {
+  #begin (socket: Socket, pipeline: Pipeline, exchange: Exchange): void {
     const { request, response, handle } = exchange
-    line.current = exchange
-    response.on('close', () => { this.#next(socket, line) })
+    pipeline.current = exchange
+    response.on('close', () => { this.#next(socket, pipeline) })
     handle(request, response)
   }
 
-  #next (socket: Socket, line: Line): void {
-    line.current = null
+  #next (socket: Socket, pipeline: Pipeline): void {
+    pipeline.current = null
     // Its answer said that it was the last.
     if (socket.destroyed || socket.writableEnded) {
-      line.last = true
-      line.waiting = []
+      pipeline.last = true
+      pipeline.waiting = []
       return
     }
-    const next = line.waiting.shift()
+    const next = pipeline.waiting.shift()
     if (next !== undefined) {
       // The time that the one before had for being read is not this one's.
       socket.setTimeout(0)
-      if (line.waiting.length === 0 && !line.last) socket.resume()
-      return this.#begin(socket, line, next)
+      if (pipeline.waiting.length === 0 && !pipeline.last) socket.resume()
+      return this.#begin(socket, pipeline, next)
     }
-    if (!line.last) return
+    if (!pipeline.last) return
     socket.end()
-    cutSoon(socket)
+    destroyAfterLinger(socket)
   }
 
   #refuseConnect (socket: Socket): void {
     socket.on('error', () => {})
     if (!this.mayTakeOver(socket)) return
-    endWith(socket, 'bad-request', {
+    endWithProblem(socket, 'bad-request', {
       status: 405,
       detail: 'The gateway is no proxy that clients connect through.',
       base: this.#problemBaseUri()
@@ -158,7 +158,7 @@ export class Connections {
     addRequestId(headers, requestId)
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
-    endStalled(response, this.#patience())
+    startIdleTimer(response, this.#patience())
   }
 
   /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
@@ -170,7 +170,7 @@ export class Connections {
       return
     }
     if (this.#hasAnswers(socket)) return this.#endAfterAnswers(socket)
-    endWith(socket, codeOf(error), { base: this.#problemBaseUri() })
+    endWithProblem(socket, codeOf(error), { base: this.#problemBaseUri() })
   }
 
   /**
@@ -178,11 +178,11 @@ export class Connections {
    * begun. A single request whose own body is broken may be answered.
    */
   #hasAnswers (socket: Socket): boolean {
-    const line = this.#lines.get(socket)
-    if (line?.current == null) return line?.last === true
-    const { request, response } = line.current
-    if (line.waiting.length > 0 || response.headersSent || request.complete) return true
-    line.last = true
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline?.current == null) return pipeline?.last === true
+    const { request, response } = pipeline.current
+    if (pipeline.waiting.length > 0 || response.headersSent || request.complete) return true
+    pipeline.last = true
     return false
   }
 }
@@ -195,15 +195,15 @@ function isContinue ({ headers: { expect = '' } }: IncomingMessage): boolean {
  * What is behind these requests is in the kernel's hands until there is time for it. Behind this turn: Node reads on by itself as
  * soon as the request that it has just told of is whole.
  */
-function stopReading (socket: Socket, line: Line): void {
-  process.nextTick(() => { if (line.waiting.length > 0 || line.last) socket.pause() })
+function stopReading (socket: Socket, pipeline: Pipeline): void {
+  process.nextTick(() => { if (pipeline.waiting.length > 0 || pipeline.last) socket.pause() })
 }
 
 /**
  * Node lets go of a socket before it tells that a request would take it over (24.21: of `drain` and `timeout` too): an
  * answer that is written on it would never go on, nor be ended. Returns how to let go of it as well.
  */
-export function heed (socket: Socket, answering: () => ServerResponse | null): () => void {
+export function relaySocketEvents (socket: Socket, answering: () => ServerResponse | null): () => void {
   const onDrain = (): void => { answering()?.emit('drain') }
   const onTimeout = (): void => { answering()?.emit('timeout') }
   socket.on('drain', onDrain)
@@ -215,7 +215,7 @@ export function heed (socket: Socket, answering: () => ServerResponse | null): (
 }
 
 /** A problem on a bare socket, and the end of it. */
-export function endWith (
+export function endWithProblem (
   socket: Socket,
   code: ProblemCode,
   { base, requestId = 'none', detail, status }: {
@@ -225,19 +225,19 @@ export function endWith (
     readonly status?: number
   }
 ): void {
-  const told = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
-  let head = `HTTP/1.1 ${told.status} ${code}\r\n`
-  if (requestId !== 'none') addRequestId(told.headers, requestId)
-  for (let i = 0; i < told.headers.length; i += 2) head += `${told.headers[i]}: ${told.headers[i + 1]}\r\n`
-  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${told.body.length}\r\nConnection: close\r\n\r\n`), told.body]))
-  cutSoon(socket)
+  const answer = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
+  let head = `HTTP/1.1 ${answer.status} ${code}\r\n`
+  if (requestId !== 'none') addRequestId(answer.headers, requestId)
+  for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`
+  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${answer.body.length}\r\nConnection: close\r\n\r\n`), answer.body]))
+  destroyAfterLinger(socket)
 }
 
 /**
  * It has been ended from here. What its client still sends is dropped, so that its own end is seen; and it is not waited for. Cut at
  * once it would be reset under a client that is still writing, which would never see the answer.
  */
-export function cutSoon (socket: Socket): void {
+export function destroyAfterLinger (socket: Socket): void {
   const timer = setTimeout(() => { socket.destroy() }, LINGER_MS)
   socket.once('close', () => { clearTimeout(timer) })
   socket.resume()
@@ -257,6 +257,6 @@ export function asksToContinue (request: IncomingMessage): boolean {
 }
 
 /** Lets a client that asked send its body. */
-export function mayContinue (request: IncomingMessage, response: ServerResponse): void {
+export function sendContinue (request: IncomingMessage, response: ServerResponse): void {
   if (asksToContinue(request)) response.writeContinue()
 }

@@ -22,7 +22,7 @@ export class LoadShedding {
   readonly #options: ServerOptions
   readonly #requests: ShedLog
   readonly #connections: ShedLog
-  readonly #places: Limit
+  readonly #slots: Limit
   #lastAt = performance.now()
   #lateMs = 0
   #timer: NodeJS.Timeout | null = null
@@ -31,11 +31,11 @@ export class LoadShedding {
     this.#options = options
     this.#requests = new ShedLog(options, 'eventLoopDelay', 'the event loop is too late; requests get 503 before anything is claimed')
     this.#connections = new ShedLog(options, 'connections', 'there are too many connections, or too many of one peer; new ones are closed')
-    this.#places = new Limit(options.limits.connections, options.limits.share)
+    this.#slots = new Limit(options.limits.connections, options.limits.share)
   }
 
   /** Clients' connections. */
-  get connections (): number { return this.#places.held }
+  get connections (): number { return this.#slots.held }
 
   watch (server: Server): void {
     // The first thing that a turn does is its timers: its requests see this turn's.
@@ -63,10 +63,10 @@ export class LoadShedding {
   #accept (socket: Socket): void {
     const { limits: { connections, share }, peers } = this.#options
     const holder = { caller: null, peer: peers.connectedFrom(socket) }
-    this.#places.resize(connections, share)
-    const refusal = this.#places.take(1, holder)
+    this.#slots.resize(connections, share)
+    const refusal = this.#slots.take(1, holder)
     if (refusal === null) {
-      socket.once('close', () => { this.#places.release(1, holder) })
+      socket.once('close', () => { this.#slots.release(1, holder) })
       return
     }
     this.#connections.note(refusal, { connectionsMax: connections })
@@ -79,7 +79,7 @@ class ShedLog {
   readonly #options: ServerOptions
   readonly #limit: 'eventLoopDelay' | 'connections'
   readonly #message: string
-  #toldAt = -Infinity
+  #loggedAtMs = -Infinity
   #count = 0
 
   constructor (options: ServerOptions, limit: 'eventLoopDelay' | 'connections', message: string) {
@@ -92,10 +92,10 @@ class ShedLog {
     this.#options.meter.shed(this.#limit, by)
     this.#count++
     const now = performance.now()
-    if (now - this.#toldAt < LOG_EVERY_MS) return
+    if (now - this.#loggedAtMs < LOG_EVERY_MS) return
     // `count`: with this one, since the last line.
     this.#options.log.warn({ limit: this.#limit, by, count: this.#count, ...fields }, this.#message)
-    this.#toldAt = now
+    this.#loggedAtMs = now
     this.#count = 0
   }
 }

@@ -5,7 +5,7 @@ import { headerLines } from '../../core/headers/lines.ts'
 import { isProblemCode, problemPage } from '../../core/protocol/problem-page.ts'
 import { PROBLEMS_PATH } from '../../core/protocol/problems.ts'
 import { parseTarget } from '../../routing/target.ts'
-import { noteOwn } from './issued-keys.ts'
+import { noteOwnRequest } from './issued-keys.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
@@ -23,7 +23,7 @@ const HEADERS = [
  * What stands behind the path, '' for the list; null: it is another path, or another spelling of it. The first look is
  * all that other requests pay.
  */
-export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+export function requestedProblem ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
   if (!url.includes(PROBLEMS_PATH)) return null
   const target = parseTarget(method, url)
   if (target.kind !== 'path') return null
@@ -32,7 +32,7 @@ export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage)
 }
 
 /** Any method: who asks otherwise than by GET or HEAD is told so. */
-export function tellProblem (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
+export function sendProblemPage (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
   if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
   if (method !== 'GET' && method !== 'HEAD') {
@@ -48,7 +48,7 @@ export function tellProblem (request: FastifyRequest, reply: FastifyReply, code:
   const startedAt = performance.now()
   const { type, text } = problemPage(code === '' ? null : code, formFor(headerLines(rawHeaders, 'accept')))
   sendOwn(request, reply, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
-  noteOwn(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
+  noteOwnRequest(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
 }
 
 /** HTML, unless plain text is asked for and HTML is not. */

@@ -16,14 +16,14 @@ import { explained } from '../../core/forward/upstream-fault.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { Passage, PassFault, PassListener, PassRequest } from '../../ports/pass-through.ts'
 import { hasBody, isRead } from '../shared/body.ts'
-import { mayContinue } from '../connection/connection.ts'
+import { sendContinue } from '../connection/connection.ts'
 import { corsOfOwn } from '../respond/cors.ts'
 import { informer } from '../respond/informational.ts'
 import { addRequestId } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
-import { patienceOf, unreadOf } from '../respond/unread.ts'
+import { idleLimitOf, sendBudgetOf } from '../respond/send-budget.ts'
 import { Upload } from './upload.ts'
-import { breakOff, endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from '../respond/write.ts'
+import { breakOff, startIdleTimer, isWritableAtOnce, stopIdleTimer, discardRest, writeInParts, writeAtOnce } from '../respond/write.ts'
 
 /**
  * A head waits so long for what comes behind it: an upstream that breaks off at once is told as that, and most answers
@@ -58,7 +58,7 @@ class Exchange implements PassListener {
   #passage: Passage | null = null
   /** Not sent yet. */
   #head: { readonly status: number, readonly sent: string[] } | null = null
-  #sendsHead: Cancel | null = null
+  #cancelHeadTimer: Cancel | null = null
   /** The upstream's answer is whole, or another one was given in its place. */
   #over = false
 
@@ -77,13 +77,13 @@ class Exchange implements PassListener {
       this.#upload = new Upload(this.#raw, {
         clock,
         idleMs: clientIdleMs,
-        begin: () => { if (!this.#response.headersSent) mayContinue(this.#raw, this.#response) },
-        stalled: () => { this.#stalled() }
+        begin: () => { if (!this.#response.headersSent) sendContinue(this.#raw, this.#response) },
+        stalled: () => { this.#onStalled() }
       })
       // What it was destroyed for is told by whoever did.
       this.#upload.on('error', ignored)
     }
-    this.#response.once('close', () => { this.#gone() })
+    this.#response.once('close', () => { this.#onClosed() })
     this.#passage = this.#options.passing.pass(
       { ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null },
       this
@@ -98,15 +98,15 @@ class Exchange implements PassListener {
     // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
     if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
     this.#head = { status, sent }
-    this.#sendsHead = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
+    this.#cancelHeadTimer = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#sendHead()) response.flushHeaders() })
   }
 
   /** The head goes with what comes behind it. false: it cannot be sent. */
-  #begun (): boolean {
+  #sendHead (): boolean {
     if (this.#head === null) return true
     const { status, sent } = this.#head
     this.#head = null
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     try {
       this.#response.writeHead(status, sent)
       return true
@@ -119,10 +119,10 @@ class Exchange implements PassListener {
 
   data (chunk: Buffer): boolean {
     const response = this.#response
-    if (this.#over || response.destroyed || !this.#begun() || response.write(chunk)) return true
-    endStalled(response, patienceOf(this.#options))
+    if (this.#over || response.destroyed || !this.#sendHead() || response.write(chunk)) return true
+    startIdleTimer(response, idleLimitOf(this.#options))
     response.once('drain', () => {
-      leaveStalled(response)
+      stopIdleTimer(response)
       this.#passage?.resume()
     })
     return false
@@ -131,15 +131,15 @@ class Exchange implements PassListener {
   ended (): void {
     if (this.#over) return
     const response = this.#response
-    if (!response.destroyed && !this.#begun()) return
+    if (!response.destroyed && !this.#sendHead()) return
     this.#over = true
     if (response.destroyed) return
     const end = (): void => {
-      endStalled(response, patienceOf(this.#options))
+      startIdleTimer(response, idleLimitOf(this.#options))
       response.end()
     }
     if (isRead(this.#raw)) end()
-    else void restUnread(this.#raw).then(end)
+    else void discardRest(this.#raw).then(end)
   }
 
   /** Nobody asked for it. */
@@ -151,12 +151,12 @@ class Exchange implements PassListener {
     if (this.#over) return
     this.#over = true
     if (this.#response.destroyed) return
-    tellFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
+    noteFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
     this.#refuse(codeOf(fault))
   }
 
   /** The client does not go on with its request. */
-  #stalled (): void {
+  #onStalled (): void {
     if (this.#over) return
     this.#over = true
     this.#options.gateway.deps.meter.idled('request')
@@ -175,7 +175,7 @@ class Exchange implements PassListener {
       return
     }
     this.#upload?.destroy()
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     const { detail, close = false } = more
     const { status, headers, body } = problem(code, {
       requestId: this.#id,
@@ -186,17 +186,17 @@ class Exchange implements PassListener {
     addRequestId(headers, this.#id)
     if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
     headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
-    const told = { status, headers, body, close, outcome: code, problem: code }
-    const unread = unreadOf(this.#options, this.#raw)
-    if (isWhole(this.#raw, told)) writeWhole(response, told, this.#options.closing(), unread)
-    else void writeSlowly(this.#raw, response, told, this.#options.closing(), unread)
+    const answer = { status, headers, body, close, outcome: code, problem: code }
+    const budget = sendBudgetOf(this.#options, this.#raw)
+    if (isWritableAtOnce(this.#raw, answer)) writeAtOnce(response, answer, this.#options.closing(), budget)
+    else void writeInParts(this.#raw, response, answer, this.#options.closing(), budget)
   }
 
   /** The client has its answer, or has gone before. */
-  #gone (): void {
+  #onClosed (): void {
     if (!this.#over) this.#passage?.abort()
     this.#over = true
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     this.#upload?.destroy()
   }
 }
@@ -230,7 +230,7 @@ function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
 }
 
-export function tellFault (
+export function noteFault (
   { log, gateway: { deps: { meter } } }: ServerOptions,
   requestId: string,
   upstream: string,

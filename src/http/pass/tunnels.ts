@@ -10,16 +10,16 @@ import type { Duplex } from 'node:stream'
 import { headerValue, pairs } from '../../core/headers/lines.ts'
 import { passedHeaders } from '../../core/headers/headers.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
-import type { PassListener } from '../../ports/pass-through.ts'
+import type { Passage, PassFault, PassListener } from '../../ports/pass-through.ts'
 import type { Connections } from '../connection/connection.ts'
-import { cutSoon, endWith, heed } from '../connection/connection.ts'
+import { destroyAfterLinger, endWithProblem, relaySocketEvents } from '../connection/connection.ts'
 import { informer } from '../respond/informational.ts'
-import { codeOf, passRequest, tellFault } from './passthrough.ts'
+import { codeOf, noteFault, passRequest } from './passthrough.ts'
 import type { Passed } from './passthrough.ts'
 import { requestIdOf } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
-import { patienceOf } from '../respond/unread.ts'
-import { endStalled, leaveStalled } from '../respond/write.ts'
+import { idleLimitOf } from '../respond/send-budget.ts'
+import { startIdleTimer, stopIdleTimer } from '../respond/write.ts'
 
 /**
  * Only a WebSocket may take its connection over. Any other request that names an `Upgrade` (curl --http2 and Java's client
@@ -35,20 +35,22 @@ export function isWebSocket ({ method, httpVersion, headers }: IncomingMessage):
 const EARLY_BYTES_MAX = 64 * 1024
 
 /** Which way an upgrade goes; a sentence: none, and why. */
-export type UpgradeWay = Passed | { readonly refused: Parameters<typeof endWith>[1], readonly detail?: string, readonly status?: number }
+export type UpgradeDecision =
+  | Passed
+  | { readonly refused: Parameters<typeof endWithProblem>[1], readonly detail?: string, readonly status?: number }
 
 export class Tunnels {
   readonly #options: ServerOptions
   readonly #connections: Connections
-  readonly #wayOf: (request: IncomingMessage) => UpgradeWay
+  readonly #decide: (request: IncomingMessage) => UpgradeDecision
   readonly #open = new Set<Socket>()
   /** Whose upstream has not answered, or is answering otherwise. */
-  readonly #asking = new Set<Socket>()
+  readonly #pending = new Set<Socket>()
 
-  constructor (options: ServerOptions, connections: Connections, wayOf: (request: IncomingMessage) => UpgradeWay) {
+  constructor (options: ServerOptions, connections: Connections, decide: (request: IncomingMessage) => UpgradeDecision) {
     this.#options = options
     this.#connections = connections
-    this.#wayOf = wayOf
+    this.#decide = decide
   }
 
   get size (): number { return this.#open.size }
@@ -59,7 +61,7 @@ export class Tunnels {
 
   /** The drain is over. */
   end (): void {
-    for (const socket of [...this.#open, ...this.#asking]) socket.destroy()
+    for (const socket of [...this.#open, ...this.#pending]) socket.destroy()
   }
 
   #take (request: IncomingMessage, socket: Socket, head: Buffer): void {
@@ -67,86 +69,22 @@ export class Tunnels {
     if (!this.#connections.mayTakeOver(socket)) return
     const id = requestIdOf(request)
     const base = this.#options.problemBaseUri
-    const way = this.#wayOf(request)
-    if ('refused' in way) {
-      const { refused, ...more } = way
-      return endWith(socket, refused, { base, requestId: id, ...more })
+    const decision = this.#decide(request)
+    if ('refused' in decision) {
+      const { refused, ...more } = decision
+      return endWithProblem(socket, refused, { base, requestId: id, ...more })
     }
-    this.#pass(request, socket, head, id, way)
+    this.#pass(request, socket, head, id, decision)
   }
 
-  #pass (request: IncomingMessage, client: Socket, head: Buffer, id: string, way: Passed): void {
-    const { passing, problemBaseUri: base } = this.#options
-    const response = new ServerResponse(request)
-    response.assignSocket(client)
-    response.shouldKeepAlive = false
-    response.on('error', ignored)
-    const leaveAnswer = heed(client, () => response)
-    this.#asking.add(client)
-    client.once('close', () => { this.#asking.delete(client) })
-    let switched = false
-    // Who says something before the upstream has answered is read only so far. Who says nothing is seen to go.
-    const early = [head]
-    let earlyBytes = head.length
-    const onEarly = (chunk: Buffer): void => {
-      early.push(chunk)
-      earlyBytes += chunk.length
-      if (earlyBytes >= EARLY_BYTES_MAX) client.pause()
-    }
-    const leave = (): void => {
-      client.off('data', onEarly)
-      client.off('end', onEnd)
-      client.off('close', onEnd)
-    }
-    const onEnd = (): void => {
-      leave()
-      if (!switched) passage.abort()
-      client.destroy()
-    }
-    const listener: PassListener = {
-      informed: informer(request, response),
-      answered: (status, headers) => {
-        // Whoever has ended may still read.
-        client.off('end', onEnd)
-        response.writeHead(status, [...passedHeaders(status, headers), 'Connection', 'close'])
-        response.flushHeaders()
-      },
-      data: (chunk) => {
-        if (response.destroyed || response.write(chunk)) return true
-        endStalled(response, patienceOf(this.#options))
-        response.once('drain', () => {
-          leaveStalled(response)
-          passage.resume()
-        })
-        return false
-      },
-      ended: () => {
-        endStalled(response, patienceOf(this.#options))
-        response.end(() => {
-          client.end()
-          cutSoon(client)
-        })
-      },
-      failed: (fault) => {
-        leave()
-        tellFault(this.#options, id, way.route.upstream.name, fault)
-        if (response.headersSent) client.destroy()
-        else endWith(client, codeOf(fault), { base, requestId: id })
-      },
-      switched: (headers, upstream) => {
-        switched = true
-        leave()
-        leaveAnswer()
-        this.#asking.delete(client)
-        client.pause()
-        response.detachSocket(client)
-        this.#join(client, upstream, headers, Buffer.concat(early))
-      }
-    }
-    const passage = passing.pass({ ...passRequest(this.#options, request, id, way), body: null, upgrade: 'websocket' }, listener)
-    client.on('data', onEarly)
-    client.once('end', onEnd)
-    client.once('close', onEnd)
+  #pass (request: IncomingMessage, client: Socket, head: Buffer, id: string, passed: Passed): void {
+    this.#pending.add(client)
+    client.once('close', () => { this.#pending.delete(client) })
+    const handshake = new Handshake(this.#options, request, client, head, id, passed, (headers, upstream, early) => {
+      this.#pending.delete(client)
+      this.#join(client, upstream, headers, early)
+    })
+    handshake.begin()
   }
 
   #join (client: Socket, upstream: Duplex, headers: RawHeaders, head: Buffer): void {
@@ -182,6 +120,120 @@ export class Tunnels {
     // With back-pressure.
     client.pipe(upstream)
     upstream.pipe(client)
+  }
+}
+
+type Switched = (headers: RawHeaders, upstream: Duplex, early: Buffer) => void
+
+/** One upgrade until the upstream has answered. `switched` is called if the answer is a 101. */
+class Handshake implements PassListener {
+  readonly #options: ServerOptions
+  readonly #request: IncomingMessage
+  readonly #client: Socket
+  readonly #id: string
+  readonly #passed: Passed
+  readonly #onSwitched: Switched
+  readonly #response: ServerResponse
+  readonly #stopRelaying: () => void
+  readonly informed: PassListener['informed']
+  /** What the client sent before the upstream answered. */
+  readonly #early: Buffer[]
+  #earlyBytes: number
+  #switched = false
+  #passage: Passage | null = null
+
+  constructor (
+    options: ServerOptions,
+    request: IncomingMessage,
+    client: Socket,
+    head: Buffer,
+    id: string,
+    passed: Passed,
+    switched: Switched
+  ) {
+    this.#options = options
+    this.#request = request
+    this.#client = client
+    this.#id = id
+    this.#passed = passed
+    this.#onSwitched = switched
+    this.#early = [head]
+    this.#earlyBytes = head.length
+    this.#response = new ServerResponse(request)
+    this.#response.assignSocket(client)
+    this.#response.shouldKeepAlive = false
+    this.#response.on('error', ignored)
+    this.#stopRelaying = relaySocketEvents(client, () => this.#response)
+    this.informed = informer(request, this.#response)
+  }
+
+  begin (): void {
+    const request = { ...passRequest(this.#options, this.#request, this.#id, this.#passed), body: null, upgrade: 'websocket' }
+    this.#passage = this.#options.passing.pass(request, this)
+    this.#client.on('data', this.#onEarly)
+    this.#client.once('end', this.#onEnd)
+    this.#client.once('close', this.#onEnd)
+  }
+
+  answered (status: number, headers: RawHeaders): void {
+    // A client that has ended its side may still read.
+    this.#client.off('end', this.#onEnd)
+    this.#response.writeHead(status, [...passedHeaders(status, headers), 'Connection', 'close'])
+    this.#response.flushHeaders()
+  }
+
+  data (chunk: Buffer): boolean {
+    const response = this.#response
+    if (response.destroyed || response.write(chunk)) return true
+    startIdleTimer(response, idleLimitOf(this.#options))
+    response.once('drain', () => {
+      stopIdleTimer(response)
+      this.#passage?.resume()
+    })
+    return false
+  }
+
+  ended (): void {
+    startIdleTimer(this.#response, idleLimitOf(this.#options))
+    this.#response.end(() => {
+      this.#client.end()
+      destroyAfterLinger(this.#client)
+    })
+  }
+
+  failed (fault: PassFault): void {
+    this.#stopReading()
+    noteFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
+    if (this.#response.headersSent) this.#client.destroy()
+    else endWithProblem(this.#client, codeOf(fault), { base: this.#options.problemBaseUri, requestId: this.#id })
+  }
+
+  switched (headers: RawHeaders, upstream: Duplex): void {
+    this.#switched = true
+    this.#stopReading()
+    this.#stopRelaying()
+    this.#client.pause()
+    this.#response.detachSocket(this.#client)
+    this.#onSwitched(headers, upstream, Buffer.concat(this.#early))
+  }
+
+  /** Reads on, up to a bound, so that the end of a silent client is seen. */
+  readonly #onEarly = (chunk: Buffer): void => {
+    this.#early.push(chunk)
+    this.#earlyBytes += chunk.length
+    if (this.#earlyBytes >= EARLY_BYTES_MAX) this.#client.pause()
+  }
+
+  readonly #onEnd = (): void => {
+    this.#stopReading()
+    if (!this.#switched) this.#passage?.abort()
+    this.#client.destroy()
+  }
+
+  #stopReading (): void {
+    this.#client.off('data', this.#onEarly)
+    this.#client.off('end', this.#onEnd)
+    this.#client.off('close', this.#onEnd)
   }
 }
 

@@ -34,7 +34,7 @@ export interface Reply {
 export interface ReplyContext {
   readonly route: GuardedRoute
   readonly requestId: string
-  readonly asking: Asking
+  readonly corsRequest: Asking
   readonly problemBaseUri: string
 }
 
@@ -47,8 +47,8 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'replayed': return replayed(outcome, context)
     case 'streamed': return streamed(outcome, context)
     case 'released': return released(outcome.answer, context)
-    case 'hop': return asItCame(outcome.answer, 'indeterminate')
-    case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'hop': return unchanged(outcome.answer, 'indeterminate')
+    case 'unprotected': return unchanged(outcome.answer, 'unprotected')
     case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
@@ -77,8 +77,8 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
   }
 }
 
-/** In the place of an answer that is kept, and that its client has no room for at the moment (unread.ts). */
-export function roomless (refusal: Refusal, context: ReplyContext): Reply {
+/** In the place of an answer that is kept, and that its client has no room for at the moment (send-budget.ts). */
+export function noRoomReply (refusal: Refusal, context: ReplyContext): Reply {
   return replyTo(
     rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'),
     context
@@ -86,7 +86,7 @@ export function roomless (refusal: Refusal, context: ReplyContext): Reply {
 }
 
 /** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
-export function withResult (reply: Reply, outcome: Outcome): Reply {
+export function withRepeatabilityResult (reply: Reply, outcome: Outcome): Reply {
   const headers = Array.from(pairs(reply.headers)).filter(([name]) => name.toLowerCase() !== 'repeatability-result').flat()
   return { ...reply, headers: [...headers, 'Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted'] }
 }
@@ -117,7 +117,7 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
   const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
-  const headers = replayedHeaders(kept, context.asking)
+  const headers = replayedHeaders(kept, context.corsRequest)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
   return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }
@@ -147,16 +147,16 @@ function asReleased (
   context: ReplyContext,
   marks: readonly string[]
 ): Reply {
-  const told = statusTold({ status, headers }, context.route.idempotency.onRelease)
+  const shownStatus = statusTold({ status, headers }, context.route.idempotency.onRelease)
   const reply = {
-    status: told,
+    status: shownStatus,
     headers: [...headers, 'Idempotency-Status', 'released', ...marks],
     body,
     close: false,
     outcome: 'released',
     problem: null
   }
-  if (told === status) return reply
+  if (shownStatus === status) return reply
   reply.headers.push('Idempotency-Original-Status', String(status))
   if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
   return { ...reply, reason: `HTTP_${status}` }
@@ -170,7 +170,7 @@ function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 
   return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
 }
 
-function asItCame (answer: Answer, mark: string): Reply {
+function unchanged (answer: Answer, mark: string): Reply {
   return {
     status: answer.status,
     headers: [...answer.headers, 'Idempotency-Status', mark],

@@ -10,7 +10,7 @@ import type { Reply } from './answer.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
 /** Who asks on a guarded route. */
-export function askingOf (
+export function corsRequestOf (
   { cors = null }: ServerOptions,
   { method = 'POST', rawHeaders }: IncomingMessage,
   { sources: [first] }: KeyPolicy

@@ -13,7 +13,7 @@ const INFORMATION_MAX = 32
 
 /** Made for one request; what it is called with goes to its client, or nowhere. */
 export function informer (request: IncomingMessage, response: ServerResponse): (status: number, headers: RawHeaders) => void {
-  let told = 0
+  let sent = 0
   return (status, headers) => {
     const { socket } = response
     if (
@@ -22,11 +22,11 @@ export function informer (request: IncomingMessage, response: ServerResponse): (
       socket === null ||
       !socket.writable ||
       socket.writableNeedDrain ||
-      told >= INFORMATION_MAX
+      sent >= INFORMATION_MAX
     ) {
       return
     }
-    told++
+    sent++
     // Node has a method for 102 and one for 103, and takes no other field than Link for that.
     socket.write(informationOf(status, headers), 'latin1')
   }

@@ -41,9 +41,9 @@ export class PeerTrust {
     if (!this.#trusts(address)) return networkOf(address)
     const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap((line) => line.split(','))
     for (const hop of hops.toReversed()) {
-      const said = plainAddress(withoutPort(hop.trim()))
-      if (isIP(said) === 0) return null
-      if (!this.#trusts(said)) return networkOf(said)
+      const hopAddress = plainAddress(withoutPort(hop.trim()))
+      if (isIP(hopAddress) === 0) return null
+      if (!this.#trusts(hopAddress)) return networkOf(hopAddress)
     }
     return null
   }

@@ -16,6 +16,6 @@ export function readinessOfAll (answers: ReadonlyArray<Readiness | null>, wasCom
     ...phase === 'starting' && waiting !== undefined ? { waiting } : {},
     degraded: Array.from(degraded).sort(),
     blocked: known.find(({ blocked }) => blocked !== null)?.blocked ?? null,
-    standing: weakestOf(known.map(({ standing }) => standing).filter((standing) => standing !== null))
+    durability: weakestOf(known.map(({ durability }) => durability).filter((durability) => durability !== null))
   }
 }

@@ -15,7 +15,7 @@ const HELLO_WITHIN_MS = 60_000
 /** Questions that a worker which stands still has not answered: the next ones would only queue up in the channel. */
 const UNANSWERED_MAX = 16
 
-export interface Ended {
+export interface WorkerEnd {
   readonly code: number | null
   readonly signal: string | null
   /** What it said for itself; null: nothing. */
@@ -26,7 +26,7 @@ export interface WorkerEvents {
   /** It has said hello, and waits for its start. */
   readonly loaded: () => void
   readonly listening: (listening: Listening) => void
-  readonly ended: (ended: Ended) => void
+  readonly ended: (ended: WorkerEnd) => void
 }
 
 /** What the crew needs of a worker; tests bring their own. */
@@ -58,14 +58,14 @@ export class WorkerProcess implements WorkerHandle {
   readonly #clock: Clock
   readonly #events: WorkerEvents
   readonly #startOf: () => Start
-  readonly #waiting = new Map<number, (answer: Answers[About] | null) => void>()
+  readonly #pendingAnswers = new Map<number, (answer: Answers[About] | null) => void>()
   readonly #cancelHello: Cancel
   #asked = 0
   #unanswered = 0
   #started = false
   #listens = false
   #failed: Failed | null = null
-  #over = false
+  #hasEnded = false
 
   /** `startOf`: looked at when it starts: a reload may have come since it was made. */
   constructor (clock: Clock, startOf: () => Start, events: WorkerEvents) {
@@ -74,11 +74,11 @@ export class WorkerProcess implements WorkerHandle {
     this.#events = events
     this.#worker = cluster.fork()
     this.id = this.#worker.id
-    this.#worker.on('message', (message: FromWorker) => { this.#hear(message) })
+    this.#worker.on('message', (message: FromWorker) => { this.#receive(message) })
     this.#worker.once('exit', (code, signal) => { this.#ended(code, signal) })
     // A process that could not be made has no end either.
     this.#worker.on('error', () => { if (this.#worker.process.pid === undefined) this.#end(null, null) })
-    closeWhatItNeverTook(this.#worker)
+    closeUntakenConnections(this.#worker)
     this.#cancelHello = clock.after(HELLO_WITHIN_MS, () => { this.kill() })
   }
 
@@ -86,28 +86,28 @@ export class WorkerProcess implements WorkerHandle {
 
   start (): void {
     this.#started = true
-    this.#tell(this.#startOf())
+    this.#send(this.#startOf())
   }
 
   async ask<A extends About> (question: Question<A>, withinMs: number): Promise<Answers[A] | null> {
     // Who has not started will, with the configuration that counts by then.
-    if (this.#over || !this.#started) return null
+    if (this.#hasEnded || !this.#started) return null
     // A configuration must reach it, however late; what it would say of itself now, it will not.
     if (this.#unanswered >= UNANSWERED_MAX && question.about !== 'take') return null
     this.#unanswered++
     const id = ++this.#asked
     const { promise, resolve } = Promise.withResolvers<Answers[About] | null>()
-    this.#waiting.set(id, resolve)
+    this.#pendingAnswers.set(id, resolve)
     const cancel = this.#clock.after(withinMs, () => { resolve(null) })
-    this.#tell({ kind: 'ask', id, question })
+    this.#send({ kind: 'ask', id, question })
     const answer = await promise
     cancel()
-    this.#waiting.delete(id)
+    this.#pendingAnswers.delete(id)
     return answer as Answers[A] | null
   }
 
   drain (): void {
-    this.#tell({ kind: 'drain' })
+    this.#send({ kind: 'drain' })
   }
 
   kill (): void {
@@ -115,12 +115,12 @@ export class WorkerProcess implements WorkerHandle {
   }
 
   /** What cannot be told any more is followed by its end, of which everybody hears. */
-  #tell (message: ToWorker): void {
+  #send (message: ToWorker): void {
     this.#worker.process.send(message, () => {})
   }
 
-  #hear (message: FromWorker): void {
-    if (this.#over) return
+  #receive (message: FromWorker): void {
+    if (this.#hasEnded) return
     switch (message.kind) {
       case 'hello':
         this.#cancelHello()
@@ -135,7 +135,7 @@ export class WorkerProcess implements WorkerHandle {
         return
       case 'answer':
         this.#unanswered--
-        this.#waiting.get(message.id)?.(message.answer)
+        this.#pendingAnswers.get(message.id)?.(message.answer)
     }
   }
 
@@ -144,20 +144,20 @@ export class WorkerProcess implements WorkerHandle {
     const end = (): void => { this.#end(code, signal) }
     if (this.#listens) return end()
     this.#worker.process.once('close', end)
-    this.#clock.after(LAST_WORDS_MS, end)
+    this.#clock.after(LAST_MESSAGES_MS, end)
   }
 
   #end (code: number | null, signal: string | null): void {
-    if (this.#over) return
-    this.#over = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     this.#cancelHello()
-    for (const resolve of this.#waiting.values()) resolve(null)
+    for (const resolve of this.#pendingAnswers.values()) resolve(null)
     this.#events.ended({ code, signal, failed: this.#failed })
   }
 }
 
 /** What a process has said is read within a turn or two of its end. */
-const LAST_WORDS_MS = 1_000
+const LAST_MESSAGES_MS = 1_000
 
 /** A TCP handle of Node's. */
 interface Connection { readonly close: () => void }
@@ -169,7 +169,7 @@ type Send = (message: ClusterMessage, handle?: Connection, ...rest: unknown[]) =
  * for nobody, because the primary's end of it stays open. So that is closed, and the client sees it at once. (By the
  * messages of Node's own lib/internal/cluster/: `newconn` with a number and the connection, `ack` with that number.)
  */
-function closeWhatItNeverTook (worker: Worker): void {
+function closeUntakenConnections (worker: Worker): void {
   const { process: child } = worker
   const offered = new Map<number, Connection>()
   const send = child.send.bind(child) as Send

@@ -20,8 +20,8 @@ let metrics: WorkerMetrics | null = null
 /** null: not listening yet. */
 let serving: Serving | null = null
 /** A configuration that came while this process was starting. */
-let early: Config | null = null
-let leaving = false
+let pendingConfig: Config | null = null
+let ending = false
 
 const { worker } = cluster
 if (worker === undefined) throw new Error('this is the part of `onceway serve` that it starts by itself')
@@ -29,19 +29,19 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal
 // Node would end the process in the same turn; what is under way has not deserved that.
 worker.on('disconnect', () => {
   worker.exitedAfterDisconnect = true
-  void leave()
+  void drainAndEnd()
 })
-process.on('message', (message: ToWorker) => { hear(message) })
-say({ kind: 'hello' })
+process.on('message', (message: ToWorker) => { receive(message) })
+sendToPrimary({ kind: 'hello' })
 
-function hear (message: ToWorker): void {
+function receive (message: ToWorker): void {
   if (message.kind === 'start') void start(message)
-  else if (message.kind === 'drain') void leave()
-  else void answer(message.question).then((answer) => { say({ kind: 'answer', id: message.id, answer }) })
+  else if (message.kind === 'drain') void drainAndEnd()
+  else void answer(message.question).then((answer) => { sendToPrimary({ kind: 'answer', id: message.id, answer }) })
 }
 
 /** What is the same for all workers is logged by one. */
-const FIRST = 1
+const LOGGING_WORKER = 1
 
 async function start ({ config, worker, leases }: Start): Promise<void> {
   const instance = instanceName()
@@ -49,15 +49,15 @@ async function start ({ config, worker, leases }: Start): Promise<void> {
   metrics = createWorkerMetrics(worker)
   let opened: Serving | null = null
   try {
-    opened = await openGateway(config, { logs, meter: metrics, instance, leases, logsForGateway: worker === FIRST })
-    if (early !== null) opened.take(early)
+    opened = await openGateway(config, { logs, meter: metrics, instance, leases, logsForGateway: worker === LOGGING_WORKER })
+    if (pendingConfig !== null) opened.reconfigure(pendingConfig)
     const url = await opened.listen()
     serving = opened
-    if (early !== null) opened.take(early)
-    say({ kind: 'listening', url, where: opened.where })
+    if (pendingConfig !== null) opened.reconfigure(pendingConfig)
+    sendToPrimary({ kind: 'listening', url, where: opened.where })
   } catch (error) {
     await opened?.close()
-    say({ kind: 'failed', ...failureOf(error) }, () => { end(1) })
+    sendToPrimary({ kind: 'failed', ...failureOf(error) }, () => { end(1) })
   }
 }
 
@@ -69,26 +69,26 @@ function failureOf (error: unknown): Failed {
 
 async function answer (question: Question): Promise<Answers[About]> {
   switch (question.about) {
-    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, standing: null }
+    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, durability: null }
     case 'metrics': return metrics?.snapshot() ?? { ours: [], process: [] }
     case 'underWay': return serving?.underWay() ?? { executions: 0, deliveries: 0 }
-    case 'take': return take(question.config)
+    case 'take': return reconfigure(question.config)
   }
 }
 
-function take (config: Config): string | null {
+function reconfigure (config: Config): string | null {
   try {
-    if (serving === null) early = config
-    else serving.take(config)
+    if (serving === null) pendingConfig = config
+    else serving.reconfigure(config)
     return null
   } catch (error) {
     return errorStack(error)
   }
 }
 
-async function leave (): Promise<void> {
-  if (leaving) return
-  leaving = true
+async function drainAndEnd (): Promise<void> {
+  if (ending) return
+  ending = true
   // Who does not listen yet has promised nothing to anybody.
   if (serving === null) process.exit(0)
   await serving.drain()
@@ -97,12 +97,12 @@ async function leave (): Promise<void> {
 }
 
 /** Who cannot be told any more is gone, and that has been noticed. */
-function say (message: FromWorker, said: () => void = () => {}): void {
+function sendToPrimary (message: FromWorker, said: () => void = () => {}): void {
   process.send?.(message, () => { said() })
 }
 
 function end (exitCode: number): void {
-  leaving = true
+  ending = true
   process.exitCode = exitCode
   if (worker !== undefined) worker.exitedAfterDisconnect = true
   if (process.connected) process.disconnect()

@@ -6,19 +6,19 @@
 import { Limit } from '../core/limits/limit.ts'
 import type { Holder, Refusal } from '../core/limits/limit.ts'
 
-interface Waiting { readonly holder: Holder, readonly call: () => void, over: boolean }
+interface Waiter { readonly holder: Holder, readonly call: () => void, over: boolean }
 
 /** Of one peer, by caller; whose turn is next stands first. */
-type Lines = Map<string, Waiting[]>
+type CallerQueues = Map<string, Waiter[]>
 
-export class Places {
+export class SlotQueue {
   readonly #limit: Limit
   /**
    * By peer, whose turn is next first. What has no peer is by its caller. One address with thousands of credentials is
    * passed over as one: a look at all who wait is then bounded by the places, since whoever is refused for its share
    * has one.
    */
-  readonly #peers = new Map<string, Lines>()
+  readonly #peers = new Map<string, CallerQueues>()
   /** Whoever is called may leave at once, and who left calls: one call goes round for all of them. */
   #calling = false
   #callsAgain = false
@@ -45,18 +45,18 @@ export class Places {
    */
   enter (holder: Holder, call: () => void): () => boolean {
     const [peer, caller] = namesOf(holder)
-    const line = this.#peers.get(peer)?.get(caller)
-    if (line === undefined && this.#limit.take(1, holder) === null) {
+    const queue = this.#peers.get(peer)?.get(caller)
+    if (queue === undefined && this.#limit.take(1, holder) === null) {
       call()
       return stoppedTooLate
     }
-    const waiting: Waiting = { holder, call, over: false }
-    if (line !== undefined) line.push(waiting)
-    else this.#peers.set(peer, (this.#peers.get(peer) ?? new Map<string, Waiting[]>()).set(caller, [waiting]))
+    const waiting: Waiter = { holder, call, over: false }
+    if (queue !== undefined) queue.push(waiting)
+    else this.#peers.set(peer, (this.#peers.get(peer) ?? new Map<string, Waiter[]>()).set(caller, [waiting]))
     return () => {
       if (waiting.over) return false
       waiting.over = true
-      this.#stepOut(waiting)
+      this.#remove(waiting)
       return true
     }
   }
@@ -73,7 +73,7 @@ export class Places {
     try {
       while (this.#callsAgain) {
         this.#callsAgain = false
-        this.#callThose()
+        this.#callRound()
       }
     } finally {
       this.#calling = false
@@ -81,45 +81,45 @@ export class Places {
   }
 
   /** In turn, for as long as there are places for any. */
-  #callThose (): void {
-    for (const [peer, lines] of this.#peers) {
-      const next = this.#nextOf(lines)
+  #callRound (): void {
+    for (const [peer, queues] of this.#peers) {
+      const next = this.#nextOf(queues)
       if (next === 'full') return
       if (next === null) continue
       // Behind all the others: it has had its turn.
       this.#peers.delete(peer)
-      if (lines.size > 0) this.#peers.set(peer, lines)
+      if (queues.size > 0) this.#peers.set(peer, queues)
       next.over = true
       next.call()
     }
   }
 
   /** One that has its place now; null: none of them may have one. */
-  #nextOf (lines: Lines): Waiting | 'full' | null {
-    for (const [caller, line] of lines) {
-      const [first] = line
+  #nextOf (queues: CallerQueues): Waiter | 'full' | null {
+    for (const [caller, queue] of queues) {
+      const [first] = queue
       if (first === undefined) continue
       const refusal = this.#limit.take(1, first.holder)
       if (refusal === 'full') return refusal
       if (refusal === 'peer') return null
       if (refusal === 'caller') continue
-      line.shift()
-      lines.delete(caller)
-      if (line.length > 0) lines.set(caller, line)
+      queue.shift()
+      queues.delete(caller)
+      if (queue.length > 0) queues.set(caller, queue)
       return first
     }
     return null
   }
 
-  #stepOut (waiting: Waiting): void {
+  #remove (waiting: Waiter): void {
     const [peer, caller] = namesOf(waiting.holder)
-    const lines = this.#peers.get(peer)
-    const line = lines?.get(caller)
-    const at = line?.indexOf(waiting) ?? -1
-    if (lines === undefined || line === undefined || at === -1) return
-    line.splice(at, 1)
-    if (line.length === 0) lines.delete(caller)
-    if (lines.size === 0) this.#peers.delete(peer)
+    const queues = this.#peers.get(peer)
+    const queue = queues?.get(caller)
+    const at = queue?.indexOf(waiting) ?? -1
+    if (queues === undefined || queue === undefined || at === -1) return
+    queue.splice(at, 1)
+    if (queue.length === 0) queues.delete(caller)
+    if (queues.size === 0) this.#peers.delete(peer)
   }
 }
 

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StartError } from '../../src/ports/errors.ts'
 import { Supervisor } from '../../src/process/cluster/supervisor.ts'
-import type { Ended, WorkerHandle, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
+import type { WorkerEnd, WorkerHandle, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
 const LISTENING = { url: 'http://127.0.0.1:1', where: [] }
-const KILLED: Ended = { code: null, signal: 'SIGKILL', failed: null }
-const LEFT: Ended = { code: 0, signal: null, failed: null }
+const KILLED: WorkerEnd = { code: null, signal: 'SIGKILL', failed: null }
+const LEFT: WorkerEnd = { code: 0, signal: null, failed: null }
 /** Longer than a worker has to stand, and than any pause. */
 const LONG_MS = 60_000
 
@@ -32,7 +32,7 @@ class FakeHand implements WorkerHandle {
   kill (): void { this.told.push('kill') }
   loads (): void { this.events.loaded() }
   listens (): void { this.events.listening(LISTENING) }
-  ends (ended: Ended = KILLED): void { this.events.ended(ended) }
+  ends (ended: WorkerEnd = KILLED): void { this.events.ended(ended) }
 }
 
 class World {
@@ -87,7 +87,7 @@ test('all of them load, one goes ahead, the others follow when it listens, and i
   assert.deepEqual(started(), [1, 2, 3], 'at once, behind others that serve')
   world.forked[2]?.listens()
   assert.equal(world.completed, 1)
-  assert.deepEqual(world.crew.count(new Set([1, 3])), { ready: 2, starting: 0, silent: 1, waiting: 0 })
+  assert.deepEqual(world.crew.countStates(new Set([1, 3])), { ready: 2, starting: 0, silent: 1, waiting: 0 })
 })
 
 test('who has stood for a while is replaced at once, under its number, and again and again', async () => {
@@ -131,8 +131,8 @@ test('who went ahead and ended makes room for the next one', () => {
 test('a crash loop while nobody serves is given up, with exit code 1', async () => {
   const world = new World(2)
   for (let time = 0; time < 20 && world.gaveUp === null; time++) {
-    for (const hand of world.crew.hands as FakeHand[]) hand.loads()
-    ;(world.crew.hands as FakeHand[]).find(({ told }) => told.includes('start'))?.ends({ code: 7, signal: null, failed: null })
+    for (const hand of world.crew.handles as FakeHand[]) hand.loads()
+    ;(world.crew.handles as FakeHand[]).find(({ told }) => told.includes('start'))?.ends({ code: 7, signal: null, failed: null })
     await world.clock.advance(LONG_MS)
   }
   assert.ok(world.forked.length <= 2 * 6, String(world.forked.length))
@@ -143,7 +143,7 @@ test('a crash loop while nobody serves is given up, with exit code 1', async () 
 test('workers that listen and die before they have stood are given up when none is left', async () => {
   const world = new World(2)
   for (let time = 0; time < 40 && world.gaveUp === null; time++) {
-    const hands = world.crew.hands as FakeHand[]
+    const hands = world.crew.handles as FakeHand[]
     for (const hand of hands) hand.loads()
     for (const hand of hands) hand.listens()
     for (const hand of hands) hand.ends()
@@ -169,7 +169,7 @@ test('what keeps a successor from starting later is tried again while another on
     await world.clock.advance(LONG_MS)
   }
   assert.equal(world.gaveUp, null)
-  assert.equal(world.crew.hands.length, 2)
+  assert.equal(world.crew.handles.length, 2)
 })
 
 test('a drain tells everybody, replaces nobody, and is over when the last one is gone', async () => {
@@ -187,7 +187,7 @@ test('a drain that finds nobody, because the next one was held back, is over at 
   const world = new World(1)
   world.last.ends()
   world.last.ends()
-  assert.equal(world.crew.hands.length, 0)
+  assert.equal(world.crew.handles.length, 0)
   assert.equal(await world.crew.drain(LONG_MS), true)
   await world.clock.advance(LONG_MS)
   assert.equal(world.forked.length, 2)
