@@ -1,6 +1,6 @@
 /**
- * The guarded way in: a request that meets a guarded route and carries a key is taken from Fastify (hijacked), handed to
- * the gateway, and its outcome written. Everything else goes on to the pass-through.
+ * Takes every request from Fastify (hijacked) and sends it where its head says. A guarded request with a key goes to
+ * the gateway, and the outcome is written. Other requests get a problem or pass through.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -43,7 +43,7 @@ export class GuardedRequests {
     this.#loadShedding = loadShedding
   }
 
-  /** Takes every request: it never goes on to a route of Fastify's. */
+  /** Handles every request. None goes on to a route of Fastify. */
   onRequest (request: FastifyRequest, reply: FastifyReply): void {
     const { raw } = request
     if (this.#loadShedding.sheds()) return sendProblem(request, reply, 'overloaded', this.#options)
@@ -70,7 +70,7 @@ export class GuardedRequests {
     }
   }
 
-  /** An upgrade is a safe request, which no policy guards; with a method that overrides its own it is none. */
+  /** An upgrade is a safe request, so no policy guards it. A method override makes it unsafe. */
   upgradeDecision (raw: IncomingMessage): UpgradeDecision {
     if (this.#loadShedding.sheds()) return { refused: 'overloaded' }
     if (this.#options.closing()) return { refused: 'draining' }
@@ -87,7 +87,7 @@ export class GuardedRequests {
     }
   }
 
-  /** A resource of the gateway's own, which no upgrade can be asked of. */
+  /** A resource of the gateway itself. It cannot be upgraded. */
   #isOwn (raw: IncomingMessage): boolean {
     const { issuedKeys = null, gateway } = this.#options
     return requestedProblem(raw) !== null ||
@@ -103,7 +103,7 @@ export class GuardedRequests {
     const { route } = head
     const startedAt = performance.now()
     const { raw } = request
-    // A socket that breaks must not end the process; the execution does not care (E1).
+    // A broken socket must not end the process. The execution goes on (E1).
     raw.on('error', ignored)
     response.on('error', ignored)
     const steps: Steps = {}
@@ -156,7 +156,7 @@ export class GuardedRequests {
     try {
       return await handle(this.#options.gateway, this.#guardedRequest(request, response, head, steps))
     } catch (error) {
-      // A fault of ours. What was sent is looked after by its execution; this client is told that nothing is promised.
+      // A bug of the gateway. The execution still settles what was sent. This client gets `outcome-unknown`.
       this.#options.log.error({ requestId: request.id, route: head.route.name, error: errorStack(error) }, 'request failed in the gateway')
       return { kind: 'unknown', timedOut: false }
     }
@@ -193,7 +193,7 @@ export class GuardedRequests {
     }
   }
 
-  /** One wide line per guarded request. No key, credential, query or body. */
+  /** One wide log line per guarded request. It has no key, credential, query or body. */
   #note (
     raw: IncomingMessage,
     { route, alike }: GuardedHead,
@@ -229,7 +229,7 @@ export class GuardedRequests {
   }
 }
 
-/** A large answer that is kept is not begun without room for all of it: its client would get a part of it. */
+/** A large answer that is kept begins only if there is room for all of it. Else its client would get a part. */
 function replyWithRoom (response: ServerResponse, budget: SendBudget, outcome: Outcome, context: ReplyContext): Reply {
   const reply = replyTo(outcome, context)
   const { body } = reply
@@ -238,12 +238,12 @@ function replyWithRoom (response: ServerResponse, budget: SendBudget, outcome: O
   return refusal === null ? reply : noRoomReply(refusal, context)
 }
 
-/** As much as a socket takes whose client reads: what is smaller is with the kernel as soon as it is written. */
+/** A socket whose client reads takes this much. Smaller answers are in the kernel as soon as they are written. */
 const RESERVED_FROM_BYTES = 64 * 1024
 
 function ignored (): void {}
 
-/** An answered request's response closes too: whoever waits for this stops waiting either way. */
+/** An answered response closes too, so this always resolves. */
 async function untilClosed (response: ServerResponse): Promise<void> {
   if (!response.destroyed) await new Promise<void>((resolve) => { response.once('close', resolve) })
 }

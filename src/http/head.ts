@@ -1,6 +1,4 @@
-/**
- * Decides from a request's head alone: it is guarded, it passes through, or it is refused. Nothing of the body is read.
- */
+/** Decides from a request's head alone. The request is guarded, passes through, or is refused. The body is not read. */
 import type { IncomingMessage } from 'node:http'
 import { preflightMethod } from '../core/headers/cors.ts'
 import { decidingRefusal, rulesOf } from '../core/forward/deciding.ts'
@@ -19,11 +17,10 @@ import type { GuardedRequest } from '../gateway/key/guarded-request.ts'
 import type { Passed } from './pass/passthrough.ts'
 import type { ServerOptions } from './shared/options.ts'
 
-/** What a head comes to. */
 export type HeadDecision =
   | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly key: GuardedRequest['key'], readonly alike: boolean }
   | { readonly kind: 'passed', readonly passed: Passed }
-  /** Nothing is read behind it. */
+  /** Nothing after this head is read, and the connection ends. */
   | { readonly kind: 'malformed', readonly detail: string, readonly status?: number }
   | { readonly kind: 'refused', readonly code: 'bad-request' | 'no-route', readonly detail?: string }
 
@@ -32,7 +29,7 @@ export type GuardedHead = Extract<HeadDecision, { kind: 'guarded' }>
 export function decideOnHead (options: ServerOptions, raw: IncomingMessage): HeadDecision {
   const { method = 'GET', url = '/', rawHeaders } = raw
   const overriding = overridingMethods(rawHeaders, url)
-  // Under an overriding method it may be taken for more than a question.
+  // Under an overriding method a server may take it for more than a preflight.
   const announced = isSafe(method, overriding) ? preflightMethod(method, rawHeaders) : null
   const { routes } = options
   const host = raw.headers.host ?? null
@@ -41,7 +38,7 @@ export function decideOnHead (options: ServerOptions, raw: IncomingMessage): Hea
     case 'refused': return { kind: 'refused', code: 'bad-request', detail: matched.detail }
     case 'none': return { kind: 'refused', code: 'no-route', ...(matched.taken !== undefined && { detail: otherMethods(matched.taken) }) }
     case 'route':
-      // Whose policy it is answers it: the upstream that gets what it announces.
+      // The upstream that would get the announced request answers the preflight.
       if (announced !== null) {
         return { kind: 'passed', passed: { route: matched.route, ignoredKey: false, rules: routes.rulesFor(matched.route) } }
       }
@@ -69,7 +66,10 @@ function decideOnRoute (
   return detail === null ? { kind: 'guarded', route, key, alike } : { kind: 'malformed', detail }
 }
 
-/** A preset lets it pass, or it has no key. A client that misspells the field would believe itself protected. */
+/**
+ * A preset lets the request pass, or it has no key. A client with a misspelled key header would believe that it is
+ * protected, so that is logged.
+ */
 function passUnguarded (
   { meter, gateway: { notices }, routes }: ServerOptions,
   { rawHeaders }: IncomingMessage,
@@ -84,12 +84,12 @@ function passUnguarded (
   return { kind: 'passed', passed: { route, ignoredKey: found.kind === 'passes', rules: routes.rulesFor(route) } }
 }
 
-/** Of a path whose guarded route names its methods: the operator who did so is told, too. */
+/** The path has a guarded route for other methods. The text also helps the operator who named the methods. */
 function otherMethods (taken: readonly string[]): string {
   return `No route of the gateway takes this method on this path; a guarded one takes ${taken.join(', ')}. In the configuration, leave match.methods out of that route and its other methods pass through, or add a route without idempotency for them.`
 }
 
-/** A field that the key is made of, and that the next hop is told to remove. */
+/** Refuses a request that tells the next hop to remove a field of the key. */
 function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {
   for (const source of sources) {
     for (const name of headersRead(source)) {
@@ -104,14 +104,14 @@ function isGuarded (route: Route): route is GuardedRoute {
   return route.idempotency !== null
 }
 
-/** Under each of the methods that a server may take it for. */
+/** Safe under every method that a server may take it for. */
 function isSafe (method: string, overriding: readonly string[]): boolean {
   return SAFE_METHODS.has(method) && overriding.every((other) => SAFE_METHODS.has(other))
 }
 
 const VERSION_NOT_SUPPORTED = 505
 
-/** What cannot be understood without guessing where it ends, or for whom it is: nothing is read behind it. */
+/** A head whose end or host cannot be known without a guess. Nothing after it is read. */
 export function malformedHead (raw: IncomingMessage): Extract<HeadDecision, { kind: 'malformed' }> | null {
   const { httpVersion, rawHeaders } = raw
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
@@ -121,11 +121,11 @@ export function malformedHead (raw: IncomingMessage): Extract<HeadDecision, { ki
   return detail === null ? null : { kind: 'malformed', detail }
 }
 
-/** Whom a request is for decides its route; servers differ in which of two Hosts they believe (RFC 9112 3.2). */
+/** The host decides the route. If there are two Host lines, servers differ in which they believe (RFC 9112 3.2). */
 function hostRefusal ({ rawHeaders, httpVersion, url = '/' }: IncomingMessage): string | null {
   const [host, second] = headerLines(rawHeaders, 'host')
   if (second !== undefined) return 'The request has more than one host header line.'
-  // HTTP/1.0 needs none, unless its target is for one: the upstream would be asked for another.
+  // HTTP/1.0 needs no Host, unless the target names one. Else the upstream would be asked for another host.
   if (host === undefined) return httpVersion === '1.1' || !url.startsWith('/') ? 'The request has no host header line.' : null
   return isHost(host) ? null : 'The Host of the request is neither a name nor an address.'
 }

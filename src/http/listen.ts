@@ -1,15 +1,15 @@
-/** Starts to listen, or says in one sentence why it cannot. */
+/** Starts a listener, or explains in one sentence why that failed. */
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { StartError } from '../ports/errors.ts'
 
-/** What the sentence calls each listener, and what gives it another port. */
+/** The name of each listener in that sentence, and the settings that change its port. */
 const LISTENERS = {
   guarded: { name: 'the guarded listener', settings: '--port, ONCEWAY_LISTEN_PORT or listen.port' },
   admin: { name: 'the admin port', settings: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
 } as const
 
-/** `what`: of which listener the sentence speaks. Resolves with the URL that is bound ({@link reachable}). @throws StartError (exit 1). */
+/** `what` selects the listener in the sentence. Resolves with the bound URL ({@link reachable}). @throws StartError (exit 1). */
 export async function listen (
   server: FastifyInstance,
   { host, port }: { readonly host: string, readonly port: number },
@@ -40,7 +40,7 @@ export async function listen (
   return `http://${hostInUrl(address)}:${boundPort}`
 }
 
-/** An address to listen on as one to connect to, on the same machine. */
+/** Turns an address to listen on into one to connect to on the same machine. */
 export function reachable (url: string): string {
   return url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, (_, host: string) => `http://${host === '[::]' ? '[::1]' : '127.0.0.1'}`)
 }

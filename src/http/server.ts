@@ -1,7 +1,4 @@
-/**
- * The guarded listener: one Fastify server, and every request taken out of its hands as it comes: by the guarded way, or by the
- * pass-through. Nothing here knows what a record is.
- */
+/** The guarded listener: one Fastify server that hands every request to GuardedRequests. It knows nothing of records. */
 import { createServer as createHttpServer, METHODS } from 'node:http'
 import type { RequestListener, Server } from 'node:http'
 import Fastify from 'fastify'
@@ -15,26 +12,26 @@ import { requestIdOf } from './shared/request-id.ts'
 import { isWebSocket, Tunnels } from './pass/tunnels.ts'
 import { idleLimitOf } from './respond/send-budget.ts'
 
-/** A head must be whole by then (slow-loris); bodies have times of their own. */
+/** The time limit of a head (slow-loris). Bodies have limits of their own. */
 const HEADERS_TIMEOUT_MS = 30_000
-/** How often Node looks for heads that are late; its own 30 s would let them live twice as long. */
+/** How often Node looks for late heads. With its default of 30 s a head could take twice as long. */
 const LATE_HEADS_EVERY_MS = 3_000
-/** All of the request's head. Node's default; a key has at most 255 characters. */
+/** The size limit of a request head. It is Node's default. A key has at most 255 characters. */
 const HEAD_BYTES_MAX = 16 * 1024
-/** Longer than the usual idle time of the hop in front, so that it, not we, closes (no reset as it writes). */
+/** Longer than the usual idle time of the hop in front. So the hop closes, and its next write is not reset. */
 const KEEP_ALIVE_MS = 72_000
-/** Fastify's parameter bound would turn a long path into a 404; ours is the head's. */
+/** With Fastify's own bound a long path would get 404. The limit of the head is enough. */
 const PARAM_LENGTH_MAX = HEAD_BYTES_MAX
 const NOT_DECODED = 'The path of the request has an escape that cannot be decoded. Nothing was sent.'
-/** Fastify routes these by itself or Node never hands them over as requests. */
+/** Node does not hand these over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
 
 export interface GuardedListener {
   readonly server: FastifyInstance
-  /** What clients hold of it now. */
+  /** Connections and tunnels that clients have open. */
   readonly connections: () => number
   readonly tunnels: () => number
-  /** The drain is over: whatever is open is cut. */
+  /** The drain is over. All open connections are cut. */
   readonly cut: () => void
 }
 
@@ -48,7 +45,7 @@ export function createServer (options: ServerOptions): GuardedListener {
   const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeDecision(request))
   tunnels.watch(server.server)
   server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
-  // The hook above answers every request. Without this handler, Fastify would not call the hook for an unknown route.
+  // The hook above answers every request, also those without a Fastify route.
   server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
   return {
     server,

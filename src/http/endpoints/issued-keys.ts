@@ -1,4 +1,4 @@
-/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. */
+/** POST /.well-known/idempotency-keys: issues a key. It is checked before any route. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { ISSUED_KEYS_PATH } from '../../core/key/issued-keys.ts'
@@ -14,13 +14,13 @@ import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
+/** Only this exact path. So no other path of an upstream is hidden. */
 export function requestsIssuedKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
   const target = parseTarget(method, url)
   return target.kind === 'path' && target.path === ISSUED_KEYS_PATH
 }
 
-/** Any method: who asks otherwise than by POST is told so. */
+/** Any method. Other methods than POST get 405. */
 export function sendIssuedKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
   if (request.raw.method === 'POST') {
     void issueAndAnswer(request, reply, policy, options)
@@ -91,7 +91,10 @@ function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey
   sendRefusal(request, reply, outcome, options)
 }
 
-/** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
+/**
+ * Counts and logs a request to the gateway itself. `path` takes the place of the route's name. No route name begins
+ * with a slash.
+ */
 export function noteOwnRequest (
   path: string,
   { id, raw }: FastifyRequest,

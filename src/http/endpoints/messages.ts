@@ -1,4 +1,4 @@
-/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. */
+/** GET /.well-known/onceway/messages/ID: the state of a message. It is checked before any route. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
@@ -14,13 +14,13 @@ import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** The id in that path, and in no other spelling of it; null: it is another path. */
+/** The id in this exact path. null: another path. */
 export function requestedMessage ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
   const target = parseTarget(method, url)
   return target.kind === 'path' && target.path.startsWith(`${MESSAGES_PATH}/`) ? target.path.slice(MESSAGES_PATH.length + 1) : null
 }
 
-/** Any method: who asks otherwise than by GET or HEAD is told so. */
+/** Any method. Other methods than GET and HEAD get 405. */
 export function sendMessageState (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
   if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
     void findAndAnswer(request, reply, name, options)

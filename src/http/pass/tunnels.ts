@@ -1,7 +1,7 @@
 /**
- * Upgrades (WebSockets). The upstream is asked first: only its own 101 switches the client's connection, any other answer goes to the
- * client as it is. Then bytes go through in both directions, no faster than either side takes them, until one of them ends
- * or nothing has moved for too long. Never looks into what goes through.
+ * Upgrades (WebSockets). The upstream is asked first. Only its 101 switches the client's connection. Any other answer
+ * goes to the client unchanged. After a 101, bytes go both ways with back-pressure, until one side ends or the tunnel
+ * is idle for too long. The content is never read.
  */
 import { ServerResponse } from 'node:http'
 import type { IncomingMessage, Server } from 'node:http'
@@ -22,19 +22,19 @@ import { idleLimitOf } from '../respond/send-budget.ts'
 import { startIdleTimer, stopIdleTimer } from '../respond/write.ts'
 
 /**
- * Only a WebSocket may take its connection over. Any other request that names an `Upgrade` (curl --http2 and Java's client
- * do with every POST) is an ordinary one with a body: Node would otherwise stop reading at its head. So is one that brings a
- * body or comes in HTTP/1.0, where an Upgrade means nothing (RFC 9110 7.8).
+ * Only a WebSocket may take its connection over. Other requests with `Upgrade` (curl --http2 and Java's client send it
+ * with every POST) are ordinary ones with a body. Node would otherwise stop reading at their head. The same holds for a
+ * request with a body or in HTTP/1.0, where Upgrade means nothing (RFC 9110 7.8).
  */
 export function isWebSocket ({ method, httpVersion, headers }: IncomingMessage): boolean {
   return method === 'GET' && httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket' &&
     headers['content-length'] === undefined && headers['transfer-encoding'] === undefined
 }
 
-/** A frame or two that came too soon; a client that waits for its 101 has none. */
+/** A frame or two that came too early. A client that waits for its 101 sends none. */
 const EARLY_BYTES_MAX = 64 * 1024
 
-/** Which way an upgrade goes; a sentence: none, and why. */
+/** The upgrade passes, or it is refused with this problem. */
 export type UpgradeDecision =
   | Passed
   | { readonly refused: Parameters<typeof endWithProblem>[1], readonly detail?: string, readonly status?: number }
@@ -44,7 +44,7 @@ export class Tunnels {
   readonly #connections: Connections
   readonly #decide: (request: IncomingMessage) => UpgradeDecision
   readonly #open = new Set<Socket>()
-  /** Whose upstream has not answered, or is answering otherwise. */
+  /** Connections whose upstream has not answered yet, or answers without a switch. */
   readonly #pending = new Set<Socket>()
 
   constructor (options: ServerOptions, connections: Connections, decide: (request: IncomingMessage) => UpgradeDecision) {
@@ -59,7 +59,7 @@ export class Tunnels {
     server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => { this.#take(request, socket as Socket, head) })
   }
 
-  /** The drain is over. */
+  /** Called at the end of the drain. */
   end (): void {
     for (const socket of [...this.#open, ...this.#pending]) socket.destroy()
   }
@@ -99,13 +99,13 @@ export class Tunnels {
     if (head.length > 0) upstream.write(head)
     const ends = [[client, upstream as Socket], [upstream as Socket, client]] as const
     for (const [socket, other] of ends) {
-      // Node's own: a read or a write of either direction starts its time anew; one that is blocked does not.
+      // A read or write in either direction restarts Node's timer. A blocked write does not.
       socket.setTimeout(tunnelIdleMs, () => {
         if (!client.destroyed) meter.idled('tunnel')
         client.destroy()
         upstream.destroy()
       })
-      // Whoever has ended listens to nothing more (RFC 6455 7.1.1), and has said what it said.
+      // A side that has ended ignores everything after that (RFC 6455 7.1.1). All that it sent is flushed.
       socket.once('end', () => { other.destroySoon() })
     }
     client.once('close', () => {
@@ -113,11 +113,11 @@ export class Tunnels {
       upstream.destroy()
     })
     upstream.once('close', () => {
-      // What it said last is still to be read.
+      // The last bytes of the upstream still go to the client.
       if (upstream.readableEnded) client.destroySoon()
       else client.destroy()
     })
-    // With back-pressure.
+    // pipe() applies back-pressure.
     client.pipe(upstream)
     upstream.pipe(client)
   }

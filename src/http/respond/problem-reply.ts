@@ -1,4 +1,7 @@
-/** Problems of requests that no policy has taken yet, written as guarded answers are: a body that is not read ends its connection. */
+/**
+ * Writes the gateway's own answers outside guarded routes, most of them problems. If the body of the request is not
+ * read, the connection ends.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem, retrySoon } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
@@ -14,13 +17,13 @@ export interface ProblemExtras {
   readonly status?: number
   readonly detail?: string
   readonly challenge?: string
-  /** Further fields, flat. */
+  /** More fields, flat. */
   readonly headers?: readonly string[]
-  /** The connection ends with it. */
+  /** The connection ends after it. */
   readonly close?: boolean
 }
 
-/** What the gateway has refused on a resource of its own. */
+/** For a refusal on a resource of the gateway itself. */
 export function sendRefusal (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -50,16 +53,16 @@ export function sendProblem (
   sendOwn(request, reply, { status, headers: [...headers, ...further], body, close }, options)
 }
 
-/** What is the gateway's own. `headers` flat. */
+/** An answer of the gateway itself, with its CORS fields. `headers` is flat. */
 export function sendOwn (request: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
   writeOwn(request, reply, { ...answer, headers: [...answer.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
 }
 
-/** The same, where it says itself who may read it. */
+/** The same for an answer that has its CORS fields already. */
 export function writeOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
   reply.hijack()
   const { raw: response } = reply
-  // A socket that breaks must not end the process.
+  // A broken socket must not end the process.
   raw.on('error', ignored)
   response.on('error', ignored)
   addRequestId(answer.headers, id)

@@ -1,4 +1,4 @@
-/** Answers that wait for their clients to read them: what they may cost, and in whose share that counts. */
+/** Limits the memory of answers that wait for their clients to read them. It counts in the share of the caller and the peer. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Holder, Refusal } from '../../core/limits/limit.ts'
 import type { ServerOptions } from '../shared/options.ts'
@@ -8,17 +8,17 @@ export function idleLimitOf ({ limits, meter }: ServerOptions): IdleLimit {
   return { idleMs: limits.clientIdleMs, stalled: () => { meter.idled('answer') } }
 }
 
-/** `holder`: absent: the client's address alone is known. */
+/** `holder` absent: only the client's address is known. */
 export function sendBudgetOf (options: ServerOptions, raw: IncomingMessage, holder?: Holder): SendBudget {
   return new AnswerSendBudget(options, raw, holder)
 }
 
-/** Made for every answer, and asked of few: most are with the kernel as soon as they are written. */
+/** Made for every answer and rarely used. Most answers are in the kernel as soon as they are written. */
 class AnswerSendBudget implements SendBudget {
   readonly #options: ServerOptions
   readonly #raw: IncomingMessage
   readonly #holder: Holder | undefined
-  /** There is room for all of it. */
+  /** Room for the whole answer is reserved. */
   #reserved = false
 
   constructor (options: ServerOptions, raw: IncomingMessage, holder: Holder | undefined) {
@@ -66,5 +66,8 @@ class AnswerSendBudget implements SendBudget {
 
 function nothing (): void {}
 
-/** Any problem of the gateway's own: it says why there was no room. So much for each connection comes to 40 MB at most. */
+/**
+ * Any problem of the gateway itself fits, so a client learns why there was no room. For all connections together that
+ * is at most 40 MB.
+ */
 const NEVER_CUT_BYTES = 4 * 1024
