@@ -1,4 +1,4 @@
-/** What `serve` says when it listens: where, on which stores, which routes with which scope, and what to look at. No secrets. */
+/** The lines that `serve` prints when it listens: URL, stores, routes with their scopes, and notes. They contain no secrets. */
 import type { Config } from '../config/config.ts'
 import { routeWarnings } from '../config/warnings.ts'
 import { scopeSentences } from '../config/routes/scope-words.ts'
@@ -9,7 +9,7 @@ import { signingOf } from '../core/headers/signature.ts'
 import type { Signing } from '../core/headers/signature.ts'
 import { VERSION } from '../version.ts'
 
-/** `workers`: how many processes serve. */
+/** `workers`: the number of processes that serve. */
 export function banner (config: Config, where: readonly string[], url: string, adminUrl: string, workers = 1): string[] {
   return [
     `onceway ${VERSION} listens on ${url}   (admin: ${adminUrl})`,

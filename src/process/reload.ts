@@ -1,7 +1,7 @@
 /**
- * Reloading the configuration of a running process: read it as the start did, and take the whole of it or nothing. What
- * becomes of it is logged and counted. In one process everything happens in one step of the event loop, so no request sees
- * a half, and two reloads never meet; with workers the primary judges, and each of them takes it in one step.
+ * Reloads the configuration of a running process. The file is read as at the start, and taken as a whole or not at all.
+ * The result is logged and counted. In one process a reload is one step of the event loop, so no request sees half of
+ * it, and no two reloads overlap. With workers, the primary checks the file, and each worker takes it in one step.
  */
 import { orphans } from '../config/compare/orphaned-records.ts'
 import { changes, restartOnly } from '../config/compare/changes.ts'
@@ -13,18 +13,18 @@ import type { Log } from '../ports/telemetry.ts'
 export interface ReloadOptions {
   readonly log: Log
   readonly reloaded: (result: 'ok' | 'refused') => void
-  /** At the start of the process: see restartOnly. */
+  /** The value at the start of the process: see restartOnly. */
   readonly shortestLeaseMs: number
 }
 
-/** A configuration that a running process can take, and what is to be said of it. */
+/** A configuration that a running process can take, and the remarks about it. */
 export interface CheckedReload {
   readonly config: Config
   readonly changed: readonly string[]
   readonly orphaned: readonly string[]
 }
 
-/** What is wrong with a configuration, one sentence each. */
+/** The mistakes of a configuration, one sentence each. */
 class ReloadRefused extends Error {
   readonly reasons: readonly string[]
 
@@ -35,8 +35,8 @@ class ReloadRefused extends Error {
 }
 
 /**
- * `load`: reads the file; null: there is none. `take`: from now on this one counts; takes it whole, or throws and has
- * changed nothing. Never throws.
+ * `load` reads the file. null: there is none. `apply` takes the configuration as a whole, or throws and has changed
+ * nothing. Never throws.
  */
 export function reload (
   running: Config,
@@ -53,7 +53,7 @@ export function reload (
   }
 }
 
-/** null: nothing is to be taken, and that has been told. Never throws. */
+/** null: nothing to take, and that has been logged. Never throws. */
 export function checkReload (running: Config, load: (() => Config) | null, options: ReloadOptions): CheckedReload | null {
   if (load === null) {
     options.log.warn({}, 'SIGHUP: there is no file to reload; this process was started without --config')
@@ -86,7 +86,7 @@ function loaded (running: Config, load: () => Config, { shortestLeaseMs }: Reloa
   return config
 }
 
-/** As `onceway check` prints them. Anything unforeseen is a bug of ours and comes with its stack. */
+/** As `onceway check` prints them. An unforeseen error is a bug and comes with its stack. */
 function reasonsOf (error: unknown): readonly string[] {
   if (error instanceof ConfigInvalid) return error.problems.map(problemLine)
   if (error instanceof ReloadRefused) return error.reasons

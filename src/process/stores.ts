@@ -1,7 +1,7 @@
 /**
- * Opens what the configuration names: the embedded store, or Postgres with or without Redis. A database that cannot be
- * reached yet is tried again while the gateway listens; one that never can be (a wrong password, a schema of another
- * age) ends the start.
+ * Opens the stores of the configuration: the embedded store, or Postgres with or without Redis. If the database cannot
+ * be reached, the gateway listens and tries again. If it can never be used (a wrong password, a schema of another
+ * version), the start fails.
  */
 import type { AddressConfig, Config, RedisConfig } from '../config/config.ts'
 import { Outage, retryInMs } from '../core/limits/outage.ts'
@@ -29,7 +29,7 @@ import { openSqlite } from '../store/sqlite/store.ts'
 import type { SqliteStore } from '../store/sqlite/store.ts'
 import { refuseEarlier } from '../store/shared/time-seen.ts'
 
-/** A renewal has a sixth of its lease (E2). */
+/** A renewal may take a sixth of its lease (E2). */
 const RENEW_SHARE = 1 / 6
 
 export interface StoresOptions {
@@ -37,9 +37,9 @@ export interface StoresOptions {
   readonly meter: Meter
   readonly instance: string
   readonly shortestLeaseMs: number
-  /** How far the arbiter's time is believed: Unix milliseconds. */
+  /** Unix milliseconds up to which the time of the arbiter is believed. */
   readonly believedMs: () => number | null
-  /** Reads its clock for the first time, before anybody is served. */
+  /** Reads the arbiter's clock for the first time, before any request is served. */
   readonly readClock: (records: RecordStore) => Promise<void>
 }
 
@@ -55,14 +55,14 @@ export class Stores {
   /** For the banner. */
   readonly where: readonly string[]
   opened = false
-  /** What a dead process had left claimed in the embedded store. */
+  /** Claims that a dead process left in the embedded store. */
   lapsedAtStart: readonly Lapsed[] = []
-  /** And what it was delivering. */
+  /** Deliveries that it left. */
   recoveredAtStart: Recovered = { count: 0, held: [] }
   #refusal: string | null = null
   #waiting: string | null = null
   readonly #outage = new Outage()
-  /** It is reached, and cannot be served from: news, however lately it was said to be away. */
+  /** The database is reached and cannot be used. This is logged even if an outage was logged shortly before. */
   readonly #refusals = new Outage()
   #failures = 0
   #ownSecret: Buffer | null = null
@@ -127,16 +127,16 @@ export class Stores {
     this.inbox = this.#inbox.port
     this.counts = this.#counts.port
     this.locks = this.#locks.port
-    // One process has the embedded store.
+    // Only one process uses the embedded store.
     this.registry = postgres === null ? NO_REGISTRY : this.#registry.port
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
-    // Until it has been found to be of use nobody asks it.
+    // Redis counts as unusable until it has been checked.
     if (this.wantsRedis) options.meter.breaker(true)
   }
 
-  /** A sentence, while nothing can be served from the store and no waiting mends it. */
+  /** A sentence while the store cannot be used and waiting does not help. */
   get blocked (): string | null {
     const failure = this.#embedded?.failure ?? null
     return failure === null
@@ -144,31 +144,31 @@ export class Stores {
       : `the embedded store has ended (${failure.message}): start this process again`
   }
 
-  /** A sentence, while the database has not been reached. */
+  /** A sentence while the database has not been reached. */
   get waiting (): string | null { return this.#waiting }
 
   get secrets (): readonly Buffer[] { return this.secretsBy(this.#config) }
 
-  /** What ids may be keyed with: the configuration's, and the embedded store's own. */
+  /** Secrets that ids may be keyed with: those of the configuration, and that of the embedded store. */
   secretsBy ({ secrets }: Pick<Config, 'secrets'>): readonly Buffer[] {
     return this.#ownSecret === null ? secrets : [...secrets, this.#ownSecret]
   }
 
-  /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
+  /** The durability that the arbiter's settings allow. Rejects while the arbiter cannot be read. */
   async durability (): Promise<Durability> {
-    // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
+    // The embedded store sets `synchronous` itself (store/sqlite/database.ts). Nothing else can change it.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
     return this.#postgres.standing()
   }
 
-  /** Evicting loses locks and copies, as a restart does: they cost a round trip each, and the row still decides (P2). */
+  /** Eviction loses locks and copies, as a restart does. Each costs a round trip, and the row still decides (P2). */
   remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
 
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
-    // Also one that was reached and is not served from.
+    // Also closes a connection that was reached and is not used.
     await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
   }
 
@@ -233,7 +233,7 @@ export class Stores {
     this.#refusal = null
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.#locks.open(locks)
-    // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
+    // One channel is enough. If some gateways have lost Redis, all would have to listen to both.
     this.wakes.become(locks === null ? records.wakes : wakesThrough(locks))
     this.marks.become(records.marks, locks)
   }

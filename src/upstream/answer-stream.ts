@@ -1,19 +1,19 @@
 /**
- * The body of an answer that is not buffered: chunks from undici to one reader, with back-pressure. A reader that leaves
- * does not end the exchange (E1): `destroy` lets the rest run to its end unread.
+ * The body of an answer that is not buffered. Chunks go from undici to one reader, with back-pressure. A reader that
+ * leaves does not end the exchange (E1): `destroy` lets the rest run to its end unread.
  */
 import type { Dispatcher } from 'undici'
 
-/** Unread bytes at which the upstream is asked to wait. */
+/** From this many unread bytes on, the upstream is paused. */
 const UNREAD_BYTES_MAX = 64 * 1024
-/** As much as one read of a socket: what was gathered is given away as what comes behind it is. */
+/** As much as one read of a socket. So the buffered part is read in the same pieces as the rest. */
 const PIECE_BYTES = 64 * 1024
 
 type Waiting = PromiseWithResolvers<IteratorResult<Buffer, undefined>>
 
 export class AnswerStream implements AsyncIterable<Buffer> {
   readonly #controller: Dispatcher.DispatchController
-  /** What came before it was known to be a stream; it is the first that is read. */
+  /** What came before it was known to be a stream. It is read first. */
   #buffered: Buffer
   #unread: Buffer[] = []
   #unreadBytes = 0
@@ -22,10 +22,10 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   #discarding = false
   #waiting: Waiting | null = null
   readonly #over = Promise.withResolvers<string | null>()
-  /** How the upstream ended it, whether anybody read it or not: null, whole, else the code of its break. */
+  /** How the upstream ended the body, read or not. null: complete. Else the code of the break. */
   readonly over = this.#over.promise
   readonly #taken = Promise.withResolvers<undefined>()
-  /** What was gathered is held no more: it was read, or nobody wants it. */
+  /** Resolves when the buffered part is released: it was read, or it is not wanted. */
   readonly taken = this.#taken.promise
 
   constructor (controller: Dispatcher.DispatchController, buffered: Buffer) {
@@ -34,7 +34,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     if (buffered.length === 0) this.#taken.resolve(undefined)
   }
 
-  /** false: the reader is behind; pause until it has caught up. */
+  /** false: the reader is behind. Pause until it has caught up. */
   push (chunk: Buffer): boolean {
     if (this.#discarding) return true
     if (this.#waiting !== null) {
@@ -52,7 +52,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     this.#finish()
   }
 
-  /** `brokenBy`: null, where it was the gateway that broke it off. */
+  /** `brokenBy` null: the gateway broke it off. */
   fail (error: Error, brokenBy: string | null): void {
     this.#failure = error
     this.#over.resolve(brokenBy)
@@ -93,7 +93,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     return this.#waiting.promise
   }
 
-  /** A copy: a piece that waits for its client would keep all of it in memory. */
+  /** A copy. A view that waits for its client would keep the whole buffer in memory. */
   #takeBuffered (): Buffer {
     const piece = Buffer.from(this.#buffered.subarray(0, PIECE_BYTES))
     this.#buffered = this.#buffered.subarray(PIECE_BYTES)

@@ -1,25 +1,25 @@
 /**
- * Whose request is sent next to an upstream that has as many as it takes. Places have shares (core/limits/limit.ts), so that one
- * caller's slow calls leave some to the others; of those who wait for one peers take turns, and of each peer its
- * callers, a caller's own in their order.
+ * Decides which waiting request gets the next free slot of an upstream. Slots have shares (core/limits/limit.ts), so
+ * slow calls of one caller leave some to the others. Waiting peers take turns, and so do the callers of a peer. The
+ * requests of a caller keep their order.
  */
 import { Limit } from '../core/limits/limit.ts'
 import type { Holder, Refusal } from '../core/limits/limit.ts'
 
 interface Waiter { readonly holder: Holder, readonly call: () => void, over: boolean }
 
-/** Of one peer, by caller; whose turn is next stands first. */
+/** The queues of one peer by caller. The next caller is first. */
 type CallerQueues = Map<string, Waiter[]>
 
 export class SlotQueue {
   readonly #limit: Limit
   /**
-   * By peer, whose turn is next first. What has no peer is by its caller. One address with thousands of credentials is
-   * passed over as one: a look at all who wait is then bounded by the places, since whoever is refused for its share
-   * has one.
+   * By peer, the next peer first. Without a peer the caller takes its place. An address with thousands of credentials
+   * is skipped as a whole. So a round is bounded by the slots, because every peer that is refused for its share has
+   * one.
    */
   readonly #peers = new Map<string, CallerQueues>()
-  /** Whoever is called may leave at once, and who left calls: one call goes round for all of them. */
+  /** A called request may leave at once, and leaving calls the next one. One loop handles all of these calls. */
   #calling = false
   #callsAgain = false
 
@@ -29,7 +29,7 @@ export class SlotQueue {
 
   get taken (): number { return this.#limit.held }
 
-  /** What is in this one's way now; null: nothing. */
+  /** Why this caller or peer cannot have a slot now. null: it can. */
   refusal (holder: Holder): Refusal | null {
     return this.#limit.refusal(1, holder)
   }
@@ -40,8 +40,8 @@ export class SlotQueue {
   }
 
   /**
-   * Calls when there is a place, at once where there is one. Whoever was called gives it back ({@link leave}). Returns how to
-   * stop waiting; false: it was called already.
+   * Calls `call` when there is a slot, at once if one is free. The holder gives the slot back with {@link leave}.
+   * Returns a function that stops waiting. It returns false if `call` was called already.
    */
   enter (holder: Holder, call: () => void): () => boolean {
     const [peer, caller] = namesOf(holder)
@@ -80,13 +80,13 @@ export class SlotQueue {
     }
   }
 
-  /** In turn, for as long as there are places for any. */
+  /** Peers in turn, while there are free slots for any. */
   #callRound (): void {
     for (const [peer, queues] of this.#peers) {
       const next = this.#nextOf(queues)
       if (next === 'full') return
       if (next === null) continue
-      // Behind all the others: it has had its turn.
+      // The peer goes to the end after its turn.
       this.#peers.delete(peer)
       if (queues.size > 0) this.#peers.set(peer, queues)
       next.over = true
@@ -94,7 +94,7 @@ export class SlotQueue {
     }
   }
 
-  /** One that has its place now; null: none of them may have one. */
+  /** The next request of these queues, with its slot taken. null: none of them may have one. */
   #nextOf (queues: CallerQueues): Waiter | 'full' | null {
     for (const [caller, queue] of queues) {
       const [first] = queue

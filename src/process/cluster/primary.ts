@@ -1,6 +1,6 @@
 /**
- * The primary of a gateway with several workers: it binds the port and hands connections on, has the admin port, judges
- * new configurations, and is the one that signals go to. It opens no store, and no request comes through it.
+ * The primary of a gateway with several workers. It binds the port and hands connections to workers. It has the admin
+ * port, checks new configurations and receives signals. It opens no store and handles no request.
  */
 import type { UnderWay } from '../serving.ts'
 import { banner } from '../banner.ts'
@@ -27,31 +27,31 @@ import { readinessOfAll } from './readiness.ts'
 import { prepareCluster, WorkerProcess } from './worker-handle.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
-/** Kubernetes gives a probe a second by default. */
+/** Kubernetes gives a probe one second by default. */
 const READINESS_WITHIN_MS = 500
 /** Prometheus gives a scrape ten seconds by default. */
 const METRICS_WITHIN_MS = 2_000
-/** Taking a configuration is some milliseconds of work; a worker that stands still takes it when it goes on. */
+/** To take a configuration takes some milliseconds. A stalled worker takes it when it goes on. */
 const RECONFIGURE_WITHIN_MS = 5_000
-/** Beyond delay and time-out a drain cuts off, answers and closes its stores: 15 seconds, if all of them hang. */
+/** After delay and timeout, a drain cuts off, answers and closes its stores. If all of them hang, that takes 15 seconds. */
 const DRAIN_MARGIN_MS = 20_000
 
 export interface Primary {
-  /** The URL, when all workers listen for the first time. */
+  /** Resolves with the URL when all workers listen for the first time. */
   readonly complete: Promise<string>
-  /** Resolves when there is no sense in going on. */
+  /** Resolves if another try makes no sense. */
   readonly gaveUp: Promise<StartError>
-  /** As App's. */
+  /** See App. */
   readonly reload: (load: (() => Config) | null) => void
-  /** As App's, of all workers that answer. */
+  /** See App. The sum over all workers that answer. */
   readonly stopping: () => Promise<UnderWay & Config['drain']>
-  /** Drains all workers and ends after them. The exit code. */
+  /** Drains all workers and waits for their end. Resolves with the exit code. */
   readonly stop: () => Promise<number>
-  /** Ends all workers where they stand. */
+  /** Kills all workers at once. */
   readonly kill: () => void
 }
 
-/** `size`: how many workers. @throws StartError when the admin port cannot be had. */
+/** `size`: the number of workers. @throws StartError if the admin port cannot be bound. */
 export async function startPrimary (
   config: Config,
   { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }
@@ -102,7 +102,7 @@ class Workers {
   #leases: LeaseRange
   #draining = false
   #reloading = false
-  /** A signal came while the one before was being followed. */
+  /** A reload for a signal that came during another reload. */
   #pendingReload: (() => void) | null = null
 
   constructor (config: Config, size: number, logs: Logs) {
@@ -127,7 +127,7 @@ class Workers {
     })
   }
 
-  /** Whoever starts later starts with what counts then, and not with what the file says by then. */
+  /** A later worker starts with the configuration in force, not with the current file. */
   #start (worker: number): Start {
     return { kind: 'start', worker, config: this.config, leases: this.#leases }
   }
@@ -151,7 +151,10 @@ class Workers {
     return this.#workerSnapshots.expose(await this.#metrics.snapshot(), fresh)
   }
 
-  /** Of all that listen, by their ids; without those that did not answer. `heard`: at the moment of the answer. */
+  /**
+   * Asks all workers that listen. The result has the answers by worker id, without workers that did not answer.
+   * `onAnswer` is called as each answer comes.
+   */
   async #ask<A extends About> (
     question: Question<A>,
     withinMs: number,
@@ -185,7 +188,7 @@ class Workers {
     })
   }
 
-  /** Never rejects. Whoever did not take it is told of: it will, or another one takes its place. */
+  /** Never rejects. A worker that did not take the configuration is logged and replaced. */
   async #reconfigure ({ config }: CheckedReload): Promise<void> {
     const { shortestMs, longestMs } = this.#leases
     this.config = config
@@ -217,7 +220,7 @@ class Workers {
   }
 }
 
-/** What many ask for at once is done once: whoever asks while it is under way gets the same result. */
+/** Callers that ask during a run share its result. */
 function shared<T> (work: () => Promise<T>): () => Promise<T> {
   let inFlight: Promise<T> | null = null
   return () => {

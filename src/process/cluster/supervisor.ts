@@ -1,6 +1,7 @@
 /**
- * The workers that should run and those that do. Who ends is replaced at once, who ends again and again after longer and
- * longer pauses; when nobody serves and that goes on, it is given up. Knows nothing of what is said to a worker.
+ * Keeps the wanted number of workers running. A worker that ends is replaced at once. If it ends again and again, the
+ * pauses get longer. If no worker serves and that goes on, the supervisor gives up. It knows nothing of the messages to
+ * a worker.
  */
 import { StartError } from '../../ports/errors.ts'
 import type { Cancel, Clock } from '../../ports/clock.ts'
@@ -9,12 +10,12 @@ import type { WorkerState } from '../../telemetry/process-metrics.ts'
 import type { Listening } from './worker-protocol.ts'
 import type { WorkerEnd, WorkerHandle, WorkerEvents } from './worker-handle.ts'
 
-/** Whoever has served for so long did not die of its start. */
+/** A worker that has served for this long did not fail at its start. */
 const STABLE_AFTER_MS = 10_000
-/** Before a second try in a row; each further pause is twice as long, up to the longest. */
+/** The pause before a second try in a row. Each further pause is twice as long, up to the longest. */
 const PAUSE_MS = 200
 const PAUSE_LONGEST_MS = 10_000
-/** Ends in a row at one place, none of them after it had stood: six starts and three seconds of pauses. */
+/** The most ends in a row in one slot, none of them after a stable time. That is six starts and three seconds of pauses. */
 const ENDS_MAX = 6
 
 export interface SupervisorOptions {
@@ -22,24 +23,24 @@ export interface SupervisorOptions {
   readonly fork: (number: number, events: WorkerEvents) => WorkerHandle
   readonly clock: Clock
   readonly log: Log
-  /** Every worker listens, for the first time. */
+  /** All workers listen for the first time. */
   readonly complete: (listening: Listening) => void
-  /** This process is gone; its successor is on its way, if there is to be one. */
+  /** This process has ended. Its successor is on its way, if there will be one. */
   readonly ended: (handle: WorkerHandle) => void
-  /** There will be no other one. Said once. */
+  /** No worker will be started again. Called once. */
   readonly gaveUp: (error: StartError) => void
 }
 
 interface Slot {
   readonly number: number
   handle: WorkerHandle | null
-  /** loading: its process has not said hello. loaded: it waits for its turn. */
+  /** loading: the process has not said hello. loaded: it waits for its start. */
   stage: 'loading' | 'loaded' | 'started'
-  /** When it began to listen; null: it does not. */
+  /** When it began to listen. null: it does not listen. */
   servesSinceMs: number | null
-  /** In a row, none of them after it had stood. */
+  /** Ends in a row, none of them after a stable time. */
   endsInARow: number
-  /** Its successor is held back. */
+  /** Set while the successor waits for the end of its pause. */
   cancelPause: Cancel | null
 }
 
@@ -65,20 +66,20 @@ export class Supervisor {
 
   get size (): number { return this.#slots.length }
 
-  /** All have listened at once. */
+  /** All workers have listened at the same time. */
   get wasComplete (): boolean { return this.#wasComplete }
 
-  /** Those that listen. */
+  /** Workers that listen. */
   get serving (): WorkerHandle[] {
     return this.#slots.flatMap(({ handle, servesSinceMs }) => handle === null || servesSinceMs === null ? [] : [handle])
   }
 
-  /** Those that are there. */
+  /** Workers that have a process. */
   get handles (): WorkerHandle[] {
     return this.#slots.flatMap(({ handle }) => handle ?? [])
   }
 
-  /** How many are in which state; `answering`: who has just answered. */
+  /** Counts workers by state. `answering`: ids of workers that have just answered. */
   countStates (answering: ReadonlySet<number>): Record<WorkerState, number> {
     const counts = { ready: 0, starting: 0, silent: 0, waiting: 0 }
     for (const { handle, servesSinceMs } of this.#slots) {
@@ -89,7 +90,7 @@ export class Supervisor {
     return counts
   }
 
-  /** Makes a process for every place that has none, and is not held back. */
+  /** Forks a process for every slot that has none and is not in a pause. */
   fill (): void {
     for (const slot of this.#slots) {
       if (!this.#over && slot.handle === null && slot.cancelPause === null) this.#fork(slot)
@@ -97,9 +98,9 @@ export class Supervisor {
   }
 
   /**
-   * Lets those start that have loaded. While nobody serves one goes ahead: what keeps a worker from starting is then told
-   * once, the database is migrated by one, and the port is bound for one. (Node's primary dies of two that fail to bind
-   * at once: queryServer in its lib/internal/cluster/primary.js looks for a handle that the first has taken away.)
+   * Starts the loaded workers. While no worker serves, one goes first. So an error of the start is logged once, one
+   * worker migrates the database, and the port is bound for one. (If two workers fail to bind at once, Node's primary
+   * crashes: queryServer in lib/internal/cluster/primary.js looks for a handle that the first has removed.)
    */
   #startLoaded (): void {
     for (const slot of this.#slots) {
@@ -112,7 +113,10 @@ export class Supervisor {
     }
   }
 
-  /** Everybody drains and ends. true: by itself, with 0. Who takes longer than `withinMs` is ended. */
+  /**
+   * All workers drain and end. true: all ended by themselves with exit code 0. Workers that take longer than `withinMs`
+   * are killed.
+   */
   async drain (withinMs: number): Promise<boolean> {
     this.#stopReplacing()
     for (const handle of this.handles) handle.drain()
@@ -133,7 +137,7 @@ export class Supervisor {
     for (const handle of this.handles) handle.kill()
   }
 
-  /** Nobody is replaced any more. */
+  /** From now on no worker is replaced. */
   #stopReplacing (): void {
     this.#over = true
     for (const { cancelPause } of this.#slots) cancelPause?.()
@@ -186,9 +190,9 @@ export class Supervisor {
     else log.error({ worker: number, pid, code, signal, inARow: ends, ...(failed !== null && { reason: failed.message }) }, 'worker ended')
   }
 
-  /** Why there is no sense in another try; null: there is. */
+  /** The reason why another try makes no sense. null: it does. */
   #reasonToGiveUp ({ endsInARow }: Slot, { code, signal, failed }: WorkerEnd): StartError | null {
-    // As one process alone: what keeps it from starting is its end, and nothing has been promised to anybody yet.
+    // As with a single process: an error of the first start ends it. No client has been served yet.
     if (!this.#wasComplete && failed !== null) return new StartError(failed.message, failed.exitCode)
     if (endsInARow < ENDS_MAX || this.serving.length > 0) return null
     const how = failed?.message ?? `the last one with ${signal ?? `exit code ${code}`}`

@@ -1,6 +1,6 @@
 /**
- * The process of one worker: a gateway without an admin port, which does what the primary says and drains when there is
- * no primary any more. Signals are the primary's: a terminal sends them to the whole group, and they are one wish.
+ * The process of one worker: a gateway without an admin port. It follows the primary, and drains when the primary has
+ * gone. It ignores signals, because a terminal sends them to the whole process group. The primary handles them.
  */
 import cluster from 'node:cluster'
 import { instanceName, openGateway } from '../serving.ts'
@@ -12,21 +12,21 @@ import { createWorkerMetrics } from '../../telemetry/metrics.ts'
 import type { WorkerMetrics } from '../../telemetry/metrics.ts'
 import type { About, Answers, Failed, FromWorker, Question, Start, ToWorker } from './worker-protocol.ts'
 
-/** What holds the process after its end is a leak, and must not hold up a roll-out (as in ../cli/main.ts). */
+/** If something keeps the process alive after its end, it is a leak. A leak must not delay a roll-out (as in ../cli/main.ts). */
 const LEAK_GRACE_MS = 2_000
 
-/** null: the start has not come yet. */
+/** null: not started yet. */
 let metrics: WorkerMetrics | null = null
 /** null: not listening yet. */
 let serving: Serving | null = null
-/** A configuration that came while this process was starting. */
+/** A configuration that came during the start. */
 let pendingConfig: Config | null = null
 let ending = false
 
 const { worker } = cluster
 if (worker === undefined) throw new Error('this is the part of `onceway serve` that it starts by itself')
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
-// Node would end the process in the same turn; what is under way has not deserved that.
+// Node would end the process in the same turn, together with the requests in flight.
 worker.on('disconnect', () => {
   worker.exitedAfterDisconnect = true
   void drainAndEnd()
@@ -40,7 +40,7 @@ function receive (message: ToWorker): void {
   else void answer(message.question).then((answer) => { sendToPrimary({ kind: 'answer', id: message.id, answer }) })
 }
 
-/** What is the same for all workers is logged by one. */
+/** Only this worker logs what is the same for all workers. */
 const LOGGING_WORKER = 1
 
 async function start ({ config, worker, leases }: Start): Promise<void> {
@@ -61,7 +61,7 @@ async function start ({ config, worker, leases }: Start): Promise<void> {
   }
 }
 
-/** As run.ts tells it: what was foreseen is a sentence, anything else is a bug of ours and comes with its stack. */
+/** As run.ts prints it: a foreseen error is a sentence. Any other error is a bug and comes with its stack. */
 function failureOf (error: unknown): Failed {
   if (error instanceof StartError) return { message: error.message, exitCode: error.exitCode }
   return { message: errorStack(error), exitCode: 1 }
@@ -89,14 +89,14 @@ function reconfigure (config: Config): string | null {
 async function drainAndEnd (): Promise<void> {
   if (ending) return
   ending = true
-  // Who does not listen yet has promised nothing to anybody.
+  // A worker that does not listen yet has no request in flight.
   if (serving === null) process.exit(0)
   await serving.drain()
   await serving.close()
   end(0)
 }
 
-/** Who cannot be told any more is gone, and that has been noticed. */
+/** A send fails if the primary has gone. The 'disconnect' event reports that. */
 function sendToPrimary (message: FromWorker, said: () => void = () => {}): void {
   process.send?.(message, () => { said() })
 }
