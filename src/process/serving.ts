@@ -1,6 +1,7 @@
 /**
  * The composition root of one serving process. It opens the stores, builds the gateway and starts its background and
- * its listener. It takes them down in the reverse order. Only this file and app.ts construct drivers.
+ * its listener, and takes them down again in order. Drivers are constructed here, in stores.ts (the stores) and in app.ts
+ * (log and metrics).
  */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'

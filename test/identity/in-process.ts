@@ -1,6 +1,6 @@
 /**
  * Two gateways on one store in memory, asked without sockets: real from the request's head to the answer's. What of a request
- * is looked at before `handle` is called is looked at here as src/http/guarded.ts does.
+ * is looked at before `handle` is called is looked at here as src/http/head.ts does.
  */
 import { readClocks } from '../../src/gateway/shared/clock-reading.ts'
 import { writeFileSync } from 'node:fs'
