@@ -1,4 +1,7 @@
-/** `onceway serve`: from the flags to a configuration, from signals to an end. process/app.ts runs one process, process/cluster/ runs several workers. */
+/**
+ * `onceway serve`: from the flags to a configuration, from signals to an end. process/app.ts runs one process,
+ * process/cluster/ runs several workers.
+ */
 import { availableParallelism } from 'node:os'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Flags } from '../config/load.ts'

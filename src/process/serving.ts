@@ -198,7 +198,7 @@ function listenerOf ({ logs, meter }: Start, { live, passing, gateway }: Parts):
   })
 }
 
-/** Gauges that are read from the parts when somebody asks for the metrics. */
+/** Gauges that are read from the parts when the metrics are asked for. */
 function measure ({ meter }: Start, { stores, passing, gateway }: Parts, listener: GuardedListener): void {
   meter.holds('connections', listener.connections)
   meter.holds('tunnels', listener.tunnels)

@@ -57,7 +57,7 @@ export function createWorkerMetrics (worker: number): WorkerMetrics {
   }
 }
 
-/** `readHeld` sets the gauges that are read only when somebody asks for the metrics. */
+/** `readHeld` sets the gauges that are read only when the metrics are asked for. */
 function metersOf (registry: Registry): Meter & { readonly readHeld: () => void } {
   const reads: Array<() => void> = []
   const [requests, executions] = [requestMeter(registry), executionMeter(registry)]

@@ -23,7 +23,7 @@ import { addRequestId } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
 import { idleLimitOf, sendBudgetOf } from '../respond/send-budget.ts'
 import { Upload } from './upload.ts'
-import { breakOff, startIdleTimer, isWritableAtOnce, stopIdleTimer, discardRest, writeInParts, writeAtOnce } from '../respond/write.ts'
+import { breakOff, startIdleTimer, isWritableAtOnce, discardRest, writeInParts, writeAtOnce, writeChunk } from '../respond/write.ts'
 
 /**
  * The head of an answer waits this long for the first bytes of its body. If the upstream breaks off at once, the client
@@ -119,13 +119,8 @@ class Exchange implements PassListener {
 
   data (chunk: Buffer): boolean {
     const response = this.#response
-    if (this.#over || response.destroyed || !this.#sendHead() || response.write(chunk)) return true
-    startIdleTimer(response, idleLimitOf(this.#options))
-    response.once('drain', () => {
-      stopIdleTimer(response)
-      this.#passage?.resume()
-    })
-    return false
+    if (this.#over || response.destroyed || !this.#sendHead()) return true
+    return writeChunk(response, chunk, idleLimitOf(this.#options), () => { this.#passage?.resume() })
   }
 
   ended (): void {

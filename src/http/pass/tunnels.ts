@@ -19,7 +19,7 @@ import type { Passed } from './passthrough.ts'
 import { requestIdOf } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
 import { idleLimitOf } from '../respond/send-budget.ts'
-import { startIdleTimer, stopIdleTimer } from '../respond/write.ts'
+import { startIdleTimer, writeChunk } from '../respond/write.ts'
 
 /**
  * Only a WebSocket may take its connection over. Other requests with `Upgrade` (curl --http2 and Java's client send it
@@ -183,14 +183,8 @@ class Handshake implements PassListener {
   }
 
   data (chunk: Buffer): boolean {
-    const response = this.#response
-    if (response.destroyed || response.write(chunk)) return true
-    startIdleTimer(response, idleLimitOf(this.#options))
-    response.once('drain', () => {
-      stopIdleTimer(response)
-      this.#passage?.resume()
-    })
-    return false
+    if (this.#response.destroyed) return true
+    return writeChunk(this.#response, chunk, idleLimitOf(this.#options), () => { this.#passage?.resume() })
   }
 
   ended (): void {

@@ -127,6 +127,17 @@ export function stopIdleTimer (response: ServerResponse): void {
   response.setTimeout(0)
 }
 
+/** false: the client is behind. `resume` is called when it has caught up. Until then it may idle no longer than the limit. */
+export function writeChunk (response: ServerResponse, chunk: Buffer, idleLimit: IdleLimit, resume: () => void): boolean {
+  if (response.write(chunk)) return true
+  startIdleTimer(response, idleLimit)
+  response.once('drain', () => {
+    stopIdleTimer(response)
+    resume()
+  })
+  return false
+}
+
 /**
  * The request is answered before its body is read. An immediate close would reset a client that is still writing, and
  * it would never see the answer. So a bounded part of the rest is read and dropped first.
