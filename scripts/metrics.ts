@@ -1,11 +1,14 @@
 /**
- * docs/reference/metrics.md: the declarations of src/telemetry/metrics.ts and the closed sets of label values, with what neither can
- * say: what each value means, and what to do when a metric moves.
+ * docs/reference/metrics.md. The page has the declarations of src/telemetry and the closed sets of label values. This file
+ * adds what each value means, and what to do when a metric moves.
  */
 import { ASPECTS } from '../src/core/protocol/aspects.ts'
 import { WEAKNESSES } from '../src/core/protocol/durability.ts'
-import { declaredMetrics, MESSAGE_STATES, PROMISES, RELOAD_RESULTS, WORKER_STATES } from '../src/telemetry/metrics.ts'
+import { MESSAGE_STATES } from '../src/telemetry/inbox-metrics.ts'
+import { declaredMetrics } from '../src/telemetry/metrics.ts'
 import type { Declaration } from '../src/telemetry/metrics.ts'
+import { RELOAD_RESULTS, WORKER_STATES } from '../src/telemetry/process-metrics.ts'
+import { PROMISES } from '../src/telemetry/store-metrics.ts'
 import {
   DELIVERY_RESULTS,
   DIRECTIONS,

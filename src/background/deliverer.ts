@@ -1,6 +1,7 @@
 /**
- * Delivers what routes with an inbox have accepted, here or elsewhere: as many at once as each consumer takes well, for as
- * long as this process lives and the store says that it does. What a dead process had is taken back by any other.
+ * Delivers the messages of routes with an inbox, whichever process accepted them. Each consumer gets as many at once as
+ * it can take. The deliverer works while the store confirms that its process lives. Messages of a dead process go to
+ * any other process.
  */
 import type { Delivery } from '../core/inbox/message.ts'
 import { afterStart, afterEnd, freeSlots, startPace } from '../core/inbox/pacing.ts'
@@ -14,118 +15,124 @@ import type { WorkerLease } from '../gateway/inbox/worker-lease.ts'
 import type { InboxRoute } from '../gateway/shared/deps.ts'
 import type { Cancel } from '../ports/clock.ts'
 import type { TakeMessages } from '../ports/inbox.ts'
-import { Service } from './service.ts'
+import { nullIfUnavailable, Service } from './service.ts'
 
-/** Between two looks when nobody says that there is something: the net under every wake-up. */
+/** Between two polls without a notification. It is the fallback for lost notifications. */
 const POLL_MS = 1_000
-/** A store that says "due now" and hands out nothing (its group's turn is another's) is not asked in a loop. */
-const ALARM_LEAST_MS = 20
-/** Other processes are told of work that this one has no places for, but not of every single message. */
-const WAKE_EVERY_MS = 100
-/** Between two looks for what dead workers had. */
+/**
+ * The store may report "due now" and hand out nothing, because another message of the group is in flight. This keeps
+ * the loop from spinning.
+ */
+const ALARM_MIN_MS = 20
+/** Other processes are notified of messages that this one has no free place for, but not for every message. */
+const NOTIFY_EVERY_MS = 100
+/** Between two searches for messages of dead workers. */
 const RECOVER_EVERY_MS = 3_000
-/** Messages a statement. */
+/** Messages per statement. */
 const RECOVER_MAX = 100
-/** Of the gateway's buffers: requests at the door, and the answers to what is delivered, find room beside deliveries. */
+/** Deliveries may use this part of the gateway's buffers. The rest stays for requests and for the answers of deliveries. */
 const BUFFERED_SHARE = 1 / 2
 
-/** One route's part of a take. */
+/** The part of one route in a take. */
 interface Order { readonly route: InboxRoute, readonly places: number }
 
 export class Deliverer {
   readonly #gateway: Gateway
   readonly #leases: WorkerLeases
   readonly #paces = new Map<string, Pace>()
-  /** How many deliveries of each route are under way. */
+  /** Deliveries in flight, by route. */
   readonly #underWay = new Map<string, number>()
   readonly #running = new Set<Promise<void>>()
-  readonly #looks: Service
+  readonly #poller: Service
   readonly #services: readonly Service[]
-  #watching: Promise<Cancel> | null = null
-  #alarm: Cancel | null = null
-  /** Monotonic; when the store was asked last what is due next, and what it said. */
-  #askedAtMs = -Infinity
+  #subscription: Promise<Cancel> | null = null
+  #cancelAlarm: Cancel | null = null
+  /** Monotonic. When the store was last asked for the next due time, and its answer. */
+  #dueReadAtMs = -Infinity
   #dueAtMs = Infinity
-  /** A message was accepted here since the last look. */
-  #heard = false
-  #wokeAtMs = -Infinity
-  #waking: Cancel | null = null
+  /** A message was accepted here since the last poll. */
+  #messageArrived = false
+  #notifiedAtMs = -Infinity
+  #pendingNotify: Cancel | null = null
 
   constructor (gateway: Gateway) {
     const { clock, log } = gateway.deps
     this.#gateway = gateway
     this.#leases = new WorkerLeases(gateway)
-    this.#looks = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#look() })
+    this.#poller = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#poll() })
     this.#services = [
-      this.#looks,
-      new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#keep() }),
+      this.#poller,
+      new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#renewLease() }),
       new Service({ name: 'inbox-recovery', everyMs: RECOVER_EVERY_MS, clock, log, round: async () => this.#recover() })
     ]
   }
 
   start (): this {
-    this.#gateway.onMessage = () => { this.#hear() }
+    this.#gateway.onMessage = () => { this.#onMessage() }
     for (const service of this.#services) service.start()
     return this
   }
 
-  /** What is still under way is given up: others have it at once. */
+  /** Deliveries in flight are given up, so that other processes get them at once. */
   async stop (): Promise<void> {
-    this.#alarm?.()
-    this.#waking?.()
+    this.#cancelAlarm?.()
+    this.#pendingNotify?.()
     await Promise.all(this.#services.map(async (service) => { await service.stop() }))
     await Promise.all(this.#running)
     await this.#leases.end()
-    if (this.#watching !== null) (await this.#watching)()
+    if (this.#subscription !== null) (await this.#subscription)()
   }
 
   get #works (): boolean {
     return !this.#gateway.drain.draining && this.#gateway.deps.inboxes.size > 0
   }
 
-  #hear (): void {
-    this.#heard = true
-    if (this.#works) this.#looks.soon()
-    else this.#wakeOthers()
+  #onMessage (): void {
+    this.#messageArrived = true
+    if (this.#works) this.#poller.runSoon()
+    else this.#notifyOthers()
   }
 
-  async #keep (): Promise<boolean> {
+  async #renewLease (): Promise<boolean> {
     await this.#leases.keep()
     return false
   }
 
-  /** After a whole lease of contact: an outage must not hand what the living have to whoever reaches the store first (E2b). */
+  /**
+   * Only after a whole lease of contact. After an outage, the first process to reach the store must not take messages
+   * of live workers (E2b).
+   */
   async #recover (): Promise<boolean> {
     const { deps } = this.#gateway
     if (!this.#works || !this.#gateway.workerLapseGuard.mayLapse()) return false
     const recovered = await deps.inbox.recover(RECOVER_MAX)
     reportRecovered(deps, recovered)
     if (recovered.count === 0) return false
-    this.#looks.soon()
+    this.#poller.runSoon()
     return recovered.count >= RECOVER_MAX
   }
 
   // -------------------------------------------------------------- one look
 
-  async #look (): Promise<boolean> {
+  async #poll (): Promise<boolean> {
     if (!this.#works) return false
-    this.#watch()
-    const heard = this.#heard
-    this.#heard = false
-    const lease = await this.#leases.current().catch(unreached)
+    this.#subscribe()
+    const arrived = this.#messageArrived
+    this.#messageArrived = false
+    const lease = await this.#leases.current().catch(nullIfUnavailable)
     if (lease === null) return false
-    let more = heard && this.#isFull()
+    let more = arrived && this.#isFull()
     let filled = true
     while (filled && this.#works && lease.believed(this.#gateway.deps.clock)) {
       filled = await this.#take(lease, this.#orders())
       more ||= filled
     }
-    if (more && this.#isFull()) this.#wakeOthers()
+    if (more && this.#isFull()) this.#notifyOthers()
     if (this.#works) await this.#sleep()
     return false
   }
 
-  /** true: some route was given all that it has places for, so there may be more. */
+  /** true: some route got as many messages as it has places, so there may be more. */
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
     const room = this.#reserve(orders)
     if (room === null) return false
@@ -138,11 +145,11 @@ export class Deliverer {
         room
       }))
     } catch (error) {
-      // What it has handed out without our knowledge is nobody's until this name lives no more.
-      if (!wroteNothing(error)) this.#leases.retire(lease)
+      // Messages that were taken without our knowledge stay with this owner until it counts as dead.
+      if (!tookNothing(error)) this.#leases.retire(lease)
       throw error
     } finally {
-      // Each holds its own from here on; more than was reserved only where a reload has lowered the route's limit.
+      // Each delivery now holds its own bytes. They exceed the reservation only if a reload lowered the route's limit.
       buffered.release('requests', room.bytes)
       buffered.force('requests', taken.reduce((sum, { request }) => sum + request.body.length, 0))
       for (const { route } of orders) this.#begin(lease, route, taken.filter((delivery) => delivery.route === route.name))
@@ -150,19 +157,22 @@ export class Deliverer {
     return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
   }
 
-  /** Places that are free now. */
+  /** Free places by route. */
   #orders (): Order[] {
     return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#roomOf(route).slots }))
       .filter(({ places }) => places > 0)
   }
 
-  /** What is taken is not known before: as much as it may be, or as the buffers have left. null: nothing can be taken. */
+  /**
+   * The size of a take is not known before. So it reserves the most that it may be, or what the buffers have left.
+   * null: nothing can be taken.
+   */
   #reserve (orders: readonly Order[]): NonNullable<TakeMessages['room']> | null {
     const { limits: { buffered }, drain: { deliveries } } = this.#gateway
     const largest = Math.max(0, ...orders.map(({ route }) => route.idempotency.keep.requestBytesMax))
     const most = orders.reduce((sum, { route, places }) => sum + places * route.idempotency.keep.requestBytesMax, 0)
     const bytes = buffered.takeUpTo('requests', most, BUFFERED_SHARE)
-    // With nothing under way there is room for one wherever a request at the door finds some.
+    // If no delivery is in flight, one always gets room wherever a new request would.
     if (deliveries.size === 0 && bytes < largest && largest - bytes <= buffered.free) {
       buffered.force('requests', largest - bytes)
       return { bytes: largest, one: true }
@@ -181,7 +191,7 @@ export class Deliverer {
     return pace
   }
 
-  /** Some route has no place left, whatever it may have waiting. */
+  /** Some route has no free place, whether or not messages wait for it. */
   #isFull (): boolean {
     return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#roomOf(route).slots === 0)
   }
@@ -205,7 +215,7 @@ export class Deliverer {
     try {
       await deliver(this.#gateway, lease, route, delivery, (end) => { this.#noteEnd(route, end) })
     } catch (error) {
-      // Nobody has settled it: once this name lives no more it is another's.
+      // It was not settled. When this owner counts as dead, another process gets it.
       this.#leases.retire(lease)
       this.#gateway.deps.log.error(
         {
@@ -222,48 +232,48 @@ export class Deliverer {
       const left = (this.#underWay.get(route.name) ?? 1) - 1
       if (left === 0) this.#underWay.delete(route.name)
       else this.#underWay.set(route.name, left)
-      this.#looks.soon()
+      this.#poller.runSoon()
     }
   }
 
   #noteEnd ({ name, idempotency: { inbox } }: InboxRoute, { ended: end, againInMs }: DeliveryEnd): void {
     if (end !== null) this.#paces.set(name, afterEnd(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
-    // The next one of its group need not wait for the rest of a long answer.
-    this.#looks.soon()
-    // What is due later is found by the next look that asks.
-    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#looks.soon() })
+    // The next message of its group need not wait for the rest of a long answer.
+    this.#poller.runSoon()
+    // A later poll finds what is due later.
+    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#poller.runSoon() })
   }
 
   // -------------------------------------------------------------- waiting for work
 
-  /** Until something is due, a pause or the rate allows more, somebody says so; or until the next poll. */
+  /** Sleeps until a message is due, a pause or the rate allows more, a notification comes, or the next poll. */
   async #sleep (): Promise<void> {
     const rooms = Array.from(this.#gateway.deps.inboxes.values()).map((route) => ({ name: route.name, ...this.#roomOf(route) }))
     const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
-    if (free.length > 0 && this.#nowMs() >= this.#askedAtMs + POLL_MS) await this.#ask(free)
+    if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
     const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
-    this.#alarm?.()
-    this.#alarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#looks.soon() }) : null
+    this.#cancelAlarm?.()
+    this.#cancelAlarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#poller.runSoon() }) : null
   }
 
-  async #ask (routes: readonly string[]): Promise<void> {
+  async #readDue (routes: readonly string[]): Promise<void> {
     const askedAtMs = this.#nowMs()
     const inMs = await this.#gateway.deps.inbox.dueInMs(routes)
-    this.#askedAtMs = askedAtMs
-    this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_LEAST_MS)
+    this.#dueReadAtMs = askedAtMs
+    this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_MIN_MS)
   }
 
-  #watch (): void {
-    this.#watching ??= this.#gateway.deps.wakes.watch(() => { this.#looks.soon() })
+  #subscribe (): void {
+    this.#subscription ??= this.#gateway.deps.wakes.watch(() => { this.#poller.runSoon() })
   }
 
-  #wakeOthers (): void {
+  #notifyOthers (): void {
     const { clock, wakes } = this.#gateway.deps
-    this.#waking ??= clock.after(this.#wokeAtMs + WAKE_EVERY_MS - this.#nowMs(), () => {
-      this.#waking = null
-      this.#wokeAtMs = this.#nowMs()
+    this.#pendingNotify ??= clock.after(this.#notifiedAtMs + NOTIFY_EVERY_MS - this.#nowMs(), () => {
+      this.#pendingNotify = null
+      this.#notifiedAtMs = this.#nowMs()
       wakes.wake()
     })
   }
@@ -273,13 +283,7 @@ export class Deliverer {
   }
 }
 
-/** A store that is away is told of by those whose affair it is, and not every second. */
-function unreached (error: unknown): null {
-  if (error instanceof StoreUnavailable) return null
-  throw error
-}
-
-/** The store has handed out nothing, and never will. */
-function wroteNothing (error: unknown): boolean {
+/** The store has handed out nothing for this call, and will not. */
+function tookNothing (error: unknown): boolean {
   return error instanceof StoreOverloaded || (error instanceof StoreUnavailable && !error.inDoubt)
 }

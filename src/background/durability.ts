@@ -1,6 +1,6 @@
 /**
- * Asks the stores which promise holds, when they have been reached and every minute after, because a failover changes the
- * server; says it once, and again when it is another one. What cannot be asked stands as it was last told.
+ * Reads the durability of the stores once they are reached, and every minute after that, because a failover changes the
+ * server. Each change is logged once. If the stores cannot be read, the last result stays.
  */
 import { ABOUT_WEAKNESS, reported } from '../core/protocol/durability.ts'
 import type { Remark, Durability, ReportedDurability } from '../core/protocol/durability.ts'
@@ -8,37 +8,37 @@ import type { Clock } from '../ports/clock.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import { Service } from './service.ts'
 
-/** A standby is attached or promoted by people, or a few times a year: a minute is soon. */
+/** A standby is attached or promoted a few times a year, so a minute is soon. */
 const EVERY_MS = 60_000
-/** While the database has not been reached: the gateway looks as often. */
+/** While the database has not been reached. The gateway tries as often. */
 const UNREACHED_EVERY_MS = 1_000
 
-export interface StandingOptions {
-  /** Rejects while the arbiter cannot be asked. */
-  readonly standing: () => Promise<Durability>
+export interface DurabilityWatchOptions {
+  /** Rejects while the arbiter cannot be read. */
+  readonly durability: () => Promise<Durability>
   readonly remarks: () => readonly Remark[]
   readonly meter: Pick<Meter, 'standing'>
   readonly clock: Clock
   readonly log: Log
-  /** Logs it; false: only keeps it. */
-  readonly says: boolean
-  /** Called with each that is another one. */
-  readonly onChange?: (standing: ReportedDurability) => void
+  /** false: changes are kept and not logged. */
+  readonly logsChanges: boolean
+  /** Called with each change. */
+  readonly onChange?: (durability: ReportedDurability) => void
 }
 
-export class StandingWatch {
-  readonly #options: StandingOptions
+export class DurabilityWatch {
+  readonly #options: DurabilityWatchOptions
   readonly #service: Service
   #last: ReportedDurability | null = null
   #askedAtMs = -Infinity
 
-  constructor (options: StandingOptions) {
+  constructor (options: DurabilityWatchOptions) {
     this.#options = options
     const { clock, log } = options
     this.#service = new Service({ name: 'standing', everyMs: UNREACHED_EVERY_MS, clock, log, round: async () => this.#round() })
   }
 
-  /** null: the arbiter has not been asked yet. */
+  /** null: the arbiter has not been read yet. */
   get last (): ReportedDurability | null { return this.#last }
 
   start (): this {
@@ -52,23 +52,23 @@ export class StandingWatch {
     const { clock, meter, remarks } = this.#options
     const known = this.#last
     const due = known === null || clock.monotonicMs() - this.#askedAtMs >= EVERY_MS
-    // What Redis has said costs no question: it is looked at every time.
-    const asked: Durability | null = due ? await this.#options.standing().catch(() => null) : known
+    // The remarks about Redis cost no round trip, so each round reads them.
+    const asked: Durability | null = due ? await this.#options.durability().catch(() => null) : known
     if (asked === null) return false
     if (due) this.#askedAtMs = clock.monotonicMs()
     const now = reported(asked, remarks())
     meter.standing(now)
     if (known === null || !alike(known, now)) {
-      this.#say(now)
+      this.#logChange(now)
       this.#options.onChange?.(now)
     }
     this.#last = now
     return false
   }
 
-  #say ({ promise, reasons, remarks }: ReportedDurability): void {
-    const { log, says } = this.#options
-    if (!says) return
+  #logChange ({ promise, reasons, remarks }: ReportedDurability): void {
+    const { log, logsChanges } = this.#options
+    if (!logsChanges) return
     const fields = { promise, reasons, ...remarks.length === 0 ? {} : { remarks } }
     if (promise === 'strict') {
       log.info({ event: 'promise-strict', ...fields }, 'the promise is strict')

@@ -1,6 +1,6 @@
 /**
- * Keeps the arbiter's contact (E2b) known while no request does, and reads its clock: one small write every sixth of a lease,
- * of a worker's at most.
+ * Keeps the contact to the arbiter (E2b) recent while no request does, and reads its clock. It is one small write every
+ * sixth of a lease, or of a worker's lease if that is shorter.
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import type { AcknowledgedBeat } from '../gateway/shared/arbiter-clock.ts'
@@ -28,7 +28,7 @@ export function heartbeat (gateway: Gateway): Service {
     clock,
     log,
     round: async () => {
-      // What stands in Redis first, then the database: so it is never ahead of it (store/redis/mirror.ts).
+      // Redis is read before the database. So it is never ahead of the database (store/redis/mirror.ts).
       const others = await locks.mirror?.look(arbiterClock.gateway) ?? []
       const { beat, beaten } = await sign(others)
       return await locks.mirror?.show({ gateway: arbiterClock.gateway, beat }, beaten.others ?? []) ?? false

@@ -1,12 +1,14 @@
-/** Asks the store how much is in the inboxes: for the bounds at the door, for the metrics, and for what nobody delivers. */
+/**
+ * Reads the depths of the inboxes from the store: for the limits of new messages, for the metrics, and for messages of
+ * routes that no gateway delivers.
+ */
 import type { Gateway } from '../gateway/gateway.ts'
 import { depthsOfAllRoutes, orphanedDepths } from '../gateway/limits/inbox-depths.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
-import { StoreUnavailable } from '../ports/errors.ts'
-import { Service } from './service.ts'
+import { nullIfUnavailable, Service } from './service.ts'
 
 const EVERY_MS = 1_000
-/** The more there is, the longer it takes to count, and every process counts: a million messages would keep the store at it. */
+/** The count takes longer with more messages, and every process counts. With a million messages the store would do nothing else. */
 const SHARE_OF_TIME = 1 / 20
 
 export function inboxDepths (gateway: Gateway): Service {
@@ -16,7 +18,7 @@ export function inboxDepths (gateway: Gateway): Service {
   const round = async (): Promise<boolean> => {
     const beganAtMs = clock.monotonicMs()
     if (beganAtMs < restUntilMs) return false
-    await depths.ask()
+    await depths.read()
     const endedAtMs = clock.monotonicMs()
     restUntilMs = endedAtMs + (endedAtMs - beganAtMs) / SHARE_OF_TIME
     return false
@@ -26,29 +28,29 @@ export function inboxDepths (gateway: Gateway): Service {
 
 class Depths {
   readonly #gateway: Gateway
-  /** The routes that the log has named, for as long as something waits for them. */
+  /** Routes that have been logged, for as long as messages wait for them. */
   #strays = new Set<string>()
-  /** The configuration without an inbox for which nothing was found in the store. */
+  /** The inboxes of a configuration without any, after the store was found empty. */
   #idle: Deps['inboxes'] | null = null
 
   constructor (gateway: Gateway) {
     this.#gateway = gateway
   }
 
-  /** A reload may bring the first inbox, or take the last one away: without any, the store is asked until there is nothing in it. */
-  async ask (): Promise<void> {
+  /** A reload may add the first inbox or remove the last. Without any inbox, the store is read until it is empty. */
+  async read (): Promise<void> {
     const { depths, deps: { inbox, inboxes, meter } } = this.#gateway
     if (this.#idle === inboxes) return
     depths.pollStarted()
-    const told = await inbox.depths().catch(unreached)
-    if (told === null) return
-    depths.pollFinished(told)
-    meter.inbox(depthsOfAllRoutes(told, inboxes))
-    this.#tellStrays(orphanedDepths(told, inboxes))
-    this.#idle = inboxes.size === 0 && told.length === 0 ? inboxes : null
+    const read = await inbox.depths().catch(nullIfUnavailable)
+    if (read === null) return
+    depths.pollFinished(read)
+    meter.inbox(depthsOfAllRoutes(read, inboxes))
+    this.#logStrays(orphanedDepths(read, inboxes))
+    this.#idle = inboxes.size === 0 && read.length === 0 ? inboxes : null
   }
 
-  #tellStrays (strays: ReturnType<typeof orphanedDepths>): void {
+  #logStrays (strays: ReturnType<typeof orphanedDepths>): void {
     for (const { route, waiting } of strays) {
       if (!this.#strays.has(route)) {
         this.#gateway.deps.log.warn(
@@ -59,10 +61,4 @@ class Depths {
     }
     this.#strays = new Set(strays.map(({ route }) => route))
   }
-}
-
-/** A store that is away is told of by those whose affair it is, and not every second. */
-function unreached (error: unknown): null {
-  if (error instanceof StoreUnavailable) return null
-  throw error
 }

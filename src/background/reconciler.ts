@@ -1,49 +1,49 @@
 /**
- * Asks the upstreams about records of unknown outcome, its own and those that dead gateways left behind (`unknown: probe`).
- * A record is handed to one gateway at a time; what a dead one has taken up is handed out again. Each route has its share
- * of the questions that are under way: an upstream that is silent holds up nobody else's.
+ * Probes the upstreams about records with an unknown outcome, those of this gateway and of dead ones (`unknown:
+ * probe`). The store gives a record to one gateway at a time. If that gateway dies, another gets it. Each route has its
+ * share of the probes in flight, so a silent upstream delays no other route.
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import { probe } from '../gateway/probe/probe.ts'
 import type { ProbedRoute } from '../gateway/shared/deps.ts'
 import { Service } from './service.ts'
 
-/** Questions under way at once in a process, of a route and of all: an upstream that has trouble is not to be asked by hundreds. */
+/** The most probes in flight in a process, of one route and of all. An upstream in trouble must not get hundreds. */
 const ROUTE_MAX = 4
 const ALL_MAX = 64
-/** Between two looks when nobody says that there is something; sooner where a route asks in shorter intervals. */
+/** Between two rounds without a notification. It is shorter if a route has a shorter interval. */
 const EVERY_MS = 5_000
 const EVERY_LEAST_MS = 50
-/** On top of a question's own time: for the statements before and behind it. */
+/** Added to the time limit of a probe, for the statements before and after it. */
 const MARGIN_MS = 10_000
 
 export function reconciler (gateway: Gateway): Service {
   const { clock, log } = gateway.deps
-  const asking = new Map<string, number>()
+  const inFlight = new Map<string, number>()
   const service = new Service({
     name: 'reconciler',
     get everyMs () { return everyMs(gateway) },
     clock,
     log,
     round: async () => {
-      for (const route of gateway.deps.probed.values()) await takeUp(gateway, route, asking, () => { service.soon() })
+      for (const route of gateway.deps.probed.values()) await startProbes(gateway, route, inFlight, () => { service.runSoon() })
       return false
     }
   })
-  gateway.onQuestion = () => { service.soon() }
+  gateway.onQuestion = () => { service.runSoon() }
   return service
 }
 
-/** `asking`: how many questions of each route are under way. */
-async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string, number>, whenOver: () => void): Promise<void> {
+/** `inFlight`: the probes in flight, by route. */
+async function startProbes (gateway: Gateway, route: ProbedRoute, inFlight: Map<string, number>, onEnd: () => void): Promise<void> {
   const { records } = gateway.deps
-  const all = [...asking.values()].reduce((sum, count) => sum + count, 0)
-  const mine = asking.get(route.name) ?? 0
+  const all = [...inFlight.values()].reduce((sum, count) => sum + count, 0)
+  const mine = inFlight.get(route.name) ?? 0
   const limit = Math.min(ROUTE_MAX - mine, ALL_MAX - all)
   if (limit <= 0 || gateway.drain.stopped) return
   const due = await records.takeProbes({ routes: [route.name], withinMs: route.idempotency.probe.timeoutMs + MARGIN_MS, limit })
   if (due.length === 0) return
-  asking.set(route.name, mine + due.length)
+  inFlight.set(route.name, mine + due.length)
   const full = due.length === limit
   for (const each of due) {
     void probe(gateway, each).catch((error: unknown) => {
@@ -58,11 +58,11 @@ async function takeUp (gateway: Gateway, route: ProbedRoute, asking: Map<string,
         )
       }
     }).finally(() => {
-      const left = (asking.get(route.name) ?? 1) - 1
-      if (left === 0) asking.delete(route.name)
-      else asking.set(route.name, left)
-      // Where all places were taken, more may be waiting for this one.
-      if (full && !gateway.drain.stopped) whenOver()
+      const left = (inFlight.get(route.name) ?? 1) - 1
+      if (left === 0) inFlight.delete(route.name)
+      else inFlight.set(route.name, left)
+      // If all places were taken, more records may wait.
+      if (full && !gateway.drain.stopped) onEnd()
     })
   }
 }

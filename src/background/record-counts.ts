@@ -1,14 +1,14 @@
 /**
- * Tells the store how many records each caller has come to, where a route bounds them, and hears what the others have
- * told it (gateway/authorise/record-counts.ts).
+ * Reports the number of records of each caller to the store if a route limits them, and reads the numbers of the other
+ * gateways (gateway/authorise/record-counts.ts).
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 
-/** A bound may be passed by what is claimed within it. */
+/** A limit may be exceeded by what is claimed within this time. */
 const EVERY_MS = 1_000
 
-export function counting (gateway: Gateway): Service {
+export function recordCountSync (gateway: Gateway): Service {
   const { clock, log } = gateway.deps
   return new Service({
     name: 'counting',

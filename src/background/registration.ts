@@ -1,7 +1,7 @@
 /**
- * Tells the other gateways what this one does with its routes (gateway/shared/registration.ts), and says once of each difference that
- * they do otherwise. What divides a key into two, or sends again what another holds, is a warning; a roll-out of anything else is told
- * as it passes.
+ * Reports the policies of this gateway's routes to the other gateways (gateway/shared/registration.ts), and logs each
+ * difference once. It is a warning if a key could be looked for in two places, or be sent again. Other differences are
+ * only information during a roll-out.
  */
 import { ASPECTS, divides, resends } from '../core/protocol/aspects.ts'
 import type { Aspect } from '../core/protocol/aspects.ts'
@@ -9,15 +9,15 @@ import type { Gateway } from '../gateway/gateway.ts'
 import type { DifferingRoute } from '../ports/registry.ts'
 import { Service } from './service.ts'
 
-/** A roll-out takes minutes; a look reads what differs, which is nothing. */
+/** A roll-out takes minutes. A round reads the differences, and usually there are none. */
 const EVERY_MS = 15_000
-/** Told once; beyond, nothing more is told until some of them are over. */
-const TOLD_MAX = 1_000
+/** The most differences that are kept. Further ones are logged when some of these are gone. */
+const LOGGED_MAX = 1_000
 
-/** `says`: false where another process of the same gateway does. */
-export function registering (gateway: Gateway, says = true): Service {
+/** `logs` false: another process of the same gateway logs the differences. */
+export function registrar (gateway: Gateway, logs = true): Service {
   const { clock, log } = gateway.deps
-  let told = new Set<string>()
+  let logged = new Set<string>()
   return new Service({
     name: 'registering',
     everyMs: EVERY_MS,
@@ -28,15 +28,15 @@ export function registering (gateway: Gateway, says = true): Service {
       const { registry, meter } = gateway.deps
       const differences = (await registry.differing(gateway.registration.gateway)).flatMap((other) => differencesOf(gateway, other))
       meter.differing(countsOf(differences))
-      const lines = new Map(differences.slice(0, TOLD_MAX).map((each) => [JSON.stringify(each), each]))
-      for (const [line, each] of lines) if (says && !told.has(line)) tell(gateway, each)
-      told = new Set(lines.keys())
+      const lines = new Map(differences.slice(0, LOGGED_MAX).map((each) => [JSON.stringify(each), each]))
+      for (const [line, each] of lines) if (logs && !logged.has(line)) logDifference(gateway, each)
+      logged = new Set(lines.keys())
       return false
     }
   })
 }
 
-/** `route`: one has it, and the other has not. */
+/** `route`: only one of the two gateways has it. */
 type Differing = Aspect | 'route'
 
 interface Difference {
@@ -52,7 +52,7 @@ interface Difference {
 function differencesOf (gateway: Gateway, { gateway: other, instance, route, policy }: DifferingRoute): Difference[] {
   const mine = gateway.registration.policyOf(route)
   if (mine === null) return [{ instance, gateway: other, route, aspect: 'route', here: 'none', there: 'guarded', resends: false }]
-  // What another build says nothing of, nobody can compare.
+  // Another build may not report this aspect. Then it cannot be compared.
   return ASPECTS.flatMap((aspect) => {
     const there = policy[aspect]
     return there === undefined || there === mine[aspect]
@@ -68,7 +68,7 @@ function countsOf (differences: readonly Difference[]): Map<Differing, number> {
   ]))
 }
 
-function tell ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
+function logDifference ({ deps: { log } }: Gateway, { instance, route, aspect, here, there, resends: sentAgain }: Difference): void {
   const fields = { route, aspect, here, there, other: instance }
   if (aspect === 'route') {
     log.warn(

@@ -1,10 +1,10 @@
 /**
- * The one contract of everything that runs beside requests: `every` so many milliseconds one round at a time, a failed
- * round is logged, once for an outage, and the next one comes, a backlog is worked off in a third of the time at most, `stop`
- * waits for the round under way.
+ * Everything that runs beside requests is such a service. It runs one round every `everyMs`, never two at once. A
+ * failed round is logged, once for an outage, and the next one follows. A backlog uses at most a third of the time.
+ * `stop` waits for the current round.
  */
 import { Outage } from '../core/limits/outage.ts'
-import { StoreNotOpened } from '../ports/errors.ts'
+import { StoreNotOpened, StoreUnavailable } from '../ports/errors.ts'
 import type { Cancel, Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/telemetry.ts'
 
@@ -13,7 +13,7 @@ export interface ServiceOptions {
   readonly everyMs: number
   readonly clock: Clock
   readonly log: Log
-  /** true: there is more to do, the next round follows soon. */
+  /** true: there is more to do, and the next round follows soon. */
   readonly round: () => Promise<boolean>
 }
 
@@ -23,9 +23,9 @@ export class Service {
   #running: Promise<void> = Promise.resolve()
   #stopped = true
   #inRound = false
-  #again = false
-  /** The next round is on its way already: asked for again and again, it would be put off again and again. */
-  #comes = false
+  #runAgain = false
+  /** The next round is due at once. Further calls of runSoon must not postpone it. */
+  #armedNow = false
   readonly #outage = new Outage()
 
   constructor (options: ServiceOptions) {
@@ -38,10 +38,10 @@ export class Service {
     return this
   }
 
-  /** There is something to do: the next round comes at once, or right behind the one under way. */
-  soon (): void {
-    if (this.#inRound) this.#again = true
-    else if (!this.#comes) this.#arm(0)
+  /** There is work: the next round starts at once, or right after the current one. */
+  runSoon (): void {
+    if (this.#inRound) this.#runAgain = true
+    else if (!this.#armedNow) this.#arm(0)
   }
 
   async stop (): Promise<void> {
@@ -53,7 +53,7 @@ export class Service {
   #arm (ms: number): void {
     if (this.#stopped) return
     this.#cancel?.()
-    this.#comes = ms === 0
+    this.#armedNow = ms === 0
     this.#cancel = this.#options.clock.after(ms, () => { this.#running = this.#round() })
   }
 
@@ -62,8 +62,8 @@ export class Service {
     const began = clock.monotonicMs()
     let more = false
     this.#inRound = true
-    this.#comes = false
-    this.#again = false
+    this.#armedNow = false
+    this.#runAgain = false
     try {
       more = await round()
       if (this.#outage.over()) log.info({ event: 'background-recovered', background: name }, 'background rounds succeed again')
@@ -72,10 +72,10 @@ export class Service {
     }
     const tookMs = clock.monotonicMs() - began
     this.#inRound = false
-    this.#arm(this.#again ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
+    this.#arm(this.#runAgain ? 0 : more ? Math.min(everyMs, Math.max(PAUSE_LEAST_MS, tookMs * PAUSE_SHARE)) : everyMs)
   }
 
-  /** Whoever opens the database says why it is not opened yet. */
+  /** The code that opens the database reports why it is not open yet. */
   #note (error: unknown): void {
     const { name, clock, log } = this.#options
     const fields = { background: name, error: error instanceof Error ? error.message : String(error) }
@@ -87,10 +87,16 @@ export class Service {
   }
 }
 
+/** For reads of a store. Other code reports that the store is unavailable, so this service stays silent. */
+export function nullIfUnavailable (error: unknown): null {
+  if (error instanceof StoreUnavailable) return null
+  throw error
+}
+
 /**
- * Between two rounds of a backlog, over what the last one took: requests go first. The slower the store is, the longer it
- * is left alone; a sweep that leaves it no rest doubles the p99 of the requests beside it.
+ * The pause between two rounds of a backlog, as a multiple of the last round. Requests go first. A slow store gets
+ * longer pauses. A sweep without pauses doubles the p99 of the requests beside it.
  */
 const PAUSE_SHARE = 2
-/** Where a round takes no time at all. */
+/** The least pause, after a round that took no time. */
 const PAUSE_LEAST_MS = 10

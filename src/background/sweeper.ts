@@ -1,16 +1,16 @@
 /**
- * Ends what is over: leases that nobody settled become indeterminate (after E2b's wait), records and messages whose
- * retention has passed are deleted in small batches. Also counts what waits for an operator.
+ * Ends what is over. Leases without a settle become indeterminate (after the wait of E2b). Records and messages past
+ * their retention are deleted in small batches. The sweeper also counts what waits for an operator.
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import { Service } from './service.ts'
 
 /**
- * Rows a statement: ten milliseconds of work on two busy cores, so that nobody waits long behind it. (At 500 the p99 of
- * requests beside a sweep of a million was 2.06 times what it was without: bench/results/2026-11-21-growth.md.)
+ * Rows per statement: ten milliseconds of work on two busy cores, so nothing waits long behind it. (At 500 the p99 of
+ * requests beside a sweep of a million was 2.06 times the p99 without: bench/results/2026-11-21-growth.md.)
  */
 const BATCH_MAX = 250
-/** Between two sweeps when nothing is left over; shorter only where leases are shorter (tests). */
+/** Between two sweeps without a backlog. It is shorter only if leases are shorter (tests). */
 const EVERY_MS = 5_000
 
 export function sweeper (gateway: Gateway): Service {
@@ -20,7 +20,7 @@ export function sweeper (gateway: Gateway): Service {
 
 async function sweep (gateway: Gateway): Promise<boolean> {
   const { records, inbox, meter, log } = gateway.deps
-  // What the arbiter's clock calls over is not, when it has stepped ahead.
+  // If the arbiter's clock has stepped ahead, its word on what is over cannot be trusted.
   if (gateway.arbiterClock.aheadMs > 0) {
     meter.unresolved(await records.unresolved())
     return false
@@ -40,9 +40,12 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   for (const { state, count } of await records.sweep(BATCH_MAX)) {
     meter.swept(state, count)
     swept += count
-    // Forgetting an unknown outcome means that its key can run again: that is said aloud.
+    // After an unknown outcome is forgotten, its key can run again. So it is an error in the log.
     if (state === 'indeterminate') {
-      log.error({ event: 'unknown-forgotten', count }, 'unresolved records reached the end of unknownRetention and were forgotten')
+      log.error(
+        { event: 'unknown-forgotten', count },
+        'unresolved records reached the end of unknownRetention and were forgotten'
+      )
     }
   }
   meter.unresolved(await records.unresolved())

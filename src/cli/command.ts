@@ -99,7 +99,7 @@ export function whoAndWhy (options: Options): { readonly who: string, readonly w
   if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) {
     throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
   }
-  return { who, why: why }
+  return { who, why }
 }
 
 export function integerOption (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {

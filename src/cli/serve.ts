@@ -1,4 +1,7 @@
-/** `onceway serve`: reads flags and signals. The gateway is process/app.ts, with several workers process/cluster/primary.ts. */
+/**
+ * `onceway serve`: from the flags to a configuration, from signals to an end. process/app.ts runs one process,
+ * process/cluster/ runs several workers.
+ */
 import { availableParallelism } from 'node:os'
 import { defaultConfig, loadConfig } from '../config/load.ts'
 import type { Flags } from '../config/load.ts'
@@ -51,8 +54,10 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
   const target = targetOf(options, terminal)
   // Before anything starts, so that a signal during the start stops the gateway too.
   const signals = new Signals(terminal)
-  // Loaded after the signal handlers are set: the modules with their drivers take a while.
-  const { instanceName, longestDrainMs, startApp } = await import('../process/app.ts')
+  // Everything with its drivers takes a while to load, and a signal may come meanwhile.
+  const [{ startApp }, { instanceName }, { longestDrainMs }] = await Promise.all([
+    import('../process/app.ts'), import('../process/serving.ts'), import('../process/drain.ts')
+  ])
   const toy = target === null ? await startToy(terminal.env, textOption(options, 'data-dir')) : null
   try {
     const config = toy === null

@@ -1,6 +1,6 @@
 /**
- * The admin port: /livez, /readyz, /metrics. A server of its own, so that it never shadows a path of an upstream. It
- * answers from what the process knows of itself and never asks a store: a probe must not hang with the thing it probes.
+ * The admin port: /livez, /readyz, /metrics. It is a server of its own, so it hides no path of an upstream. It answers
+ * from what the process knows and never asks a store. A probe must not hang together with what it probes.
  */
 import { isIP } from 'node:net'
 import Fastify from 'fastify'
@@ -13,40 +13,43 @@ import { hostName } from '../routing/target.ts'
 
 export interface Readiness {
   readonly phase: 'starting' | 'ready' | 'draining'
-  /** Names of stores that are lost at the moment. */
+  /** Names of stores that cannot be used now. */
   readonly degraded: readonly string[]
-  /** A sentence, when it cannot serve at all (a schema that does not fit); null: it can. */
+  /** A sentence if the process cannot serve at all (a schema that does not fit). null: it can. */
   readonly blocked: string | null
-  /** A sentence, while it is starting and waits for something; absent: nothing is known of it. */
+  /** A sentence while the process starts and waits for something. Absent: the reason is not known. */
   readonly waiting?: string
-  /** Which promise holds. null: the database has not been asked yet. */
-  readonly standing: ReportedDurability | null
+  /** null: the database has not been read yet. */
+  readonly durability: ReportedDurability | null
 }
 
 export interface AdminOptions {
-  /** Settles soon, whatever hangs: whoever has to ask other processes gives up on them in time. */
+  /** Settles soon, even if something hangs. A primary asks its workers with a time limit. */
   readonly readiness: () => Readiness | Promise<Readiness>
-  /** Absent: whoever can answer is alive. */
+  /** Absent: a process that answers is alive. */
   readonly alive?: () => boolean
-  /** strict: a lost store is not ready. lenient: 200 with `degraded`. Looked at anew for every probe: a reload changes it. */
+  /**
+   * strict: without a store the process is not ready. lenient: 200 with `degraded`. Read anew for every probe, because
+   * a reload changes it.
+   */
   readonly mode: 'lenient' | 'strict'
-  /** Names that it is asked for by, beside addresses and localhost: `admin.hosts`. Looked at anew, too. */
+  /** `admin.hosts`: host names for the admin port, besides addresses and localhost. Read anew for every request. */
   readonly hosts: readonly string[]
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
   readonly log: Log
 }
 
-/** They tell nobody anything that he could use, and whoever asks for them names whatever the platform names. */
-const OPEN: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics'])
+/** These answers are of no use to an attacker, and probes use any host name that the platform chooses. */
+const ANY_HOST_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics'])
 const MISDIRECTED = 421
 
-/** Probes are small and quick; whoever is slower than this is none. */
+/** Probes are small and fast. */
 const HEADERS_WITHIN_MS = 5_000
 const REQUEST_WITHIN_MS = 10_000
 const IDLE_MS = 65_000
 const BODY_BYTES_MAX = 1024
 
-/** Not listening yet: `await admin.listen({ host, port })`. */
+/** Does not listen yet: `await admin.listen({ host, port })`. */
 export function createAdmin (options: AdminOptions): FastifyInstance {
   const { readiness, metrics, log } = options
   const admin = Fastify({
@@ -62,7 +65,7 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.addHook('onRequest', (request, reply, next) => {
-    if (OPEN.has(request.url.split('?', 1)[0] ?? '') || isAskedFor(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
+    if (ANY_HOST_PATHS.has(request.url.split('?', 1)[0] ?? '') || isKnownHost(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
       return next()
     }
     void answer(reply.header('connection', 'close'), MISDIRECTED, {
@@ -91,18 +94,18 @@ export interface ReadinessAnswer {
   readonly status: 'ready' | 'degraded' | 'starting' | 'draining' | 'blocked'
   readonly degraded: readonly string[]
   readonly reason?: string
-  /** Which promise holds (docs/concepts/guarantees.md); not there until the database has been asked. */
+  /** The promise that holds (docs/concepts/guarantees.md). Absent until the database has been read. */
   readonly promise?: ReportedDurability['promise']
   readonly reasons?: ReportedDurability['reasons']
   readonly remarks?: ReportedDurability['remarks']
 }
 
-/** What /readyz says. Draining and blocked come before degraded: they do not pass by themselves. */
+/** The answer of /readyz. Draining and blocked come before degraded, because they do not pass by themselves. */
 export function readinessAnswer (readiness: Readiness, mode: AdminOptions['mode']): ReadinessAnswer {
-  const { standing } = readiness
+  const { durability } = readiness
   return {
     ...phaseAnswer(readiness, mode),
-    ...standing === null ? {} : { promise: standing.promise, reasons: standing.reasons, remarks: standing.remarks }
+    ...durability === null ? {} : { promise: durability.promise, reasons: durability.reasons, remarks: durability.remarks }
   }
 }
 
@@ -114,17 +117,14 @@ function phaseAnswer ({ phase, degraded, blocked, waiting }: Readiness, mode: Ad
   return { ready: mode === 'lenient', status: 'degraded', degraded }
 }
 
-/**
- * A page of another site can point a name of its own at this port and have a browser ask it (DNS rebinding): such a request
- * carries that name.
- */
-function isAskedFor ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
+/** Protects against DNS rebinding: a page of another site points its own name at this port, and a browser sends that name. */
+function isKnownHost ([host = '', ...more]: readonly string[], hosts: readonly string[]): boolean {
   if (more.length > 0 || !isHost(host)) return false
   const name = hostName(host)
   return name === 'localhost' || isIP(name.replace(/^\[|\]$/g, '')) !== 0 || hosts.some((each) => hostName(each) === name && name !== '')
 }
 
-/** 405 for other methods on what there is, 404 for the rest, and no stack to anybody. */
+/** 405 for other methods on known paths, 404 for the rest. No answer contains a stack. */
 function refuseTheRest (admin: FastifyInstance, log: Log): void {
   admin.setNotFoundHandler((request, reply) => {
     const known = admin.hasRoute({ method: 'GET', url: request.url.split('?', 1)[0] ?? '' })

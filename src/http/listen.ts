@@ -1,31 +1,31 @@
-/** Starts to listen, or says in one sentence why it cannot. */
+/** Starts a listener, or explains in one sentence why that failed. */
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { StartError } from '../ports/errors.ts'
 
-/** What the sentence calls each listener, and what gives it another port. */
+/** The name of each listener in that sentence, and the settings that change its port. */
 const LISTENERS = {
-  guarded: { name: 'the guarded listener', ways: '--port, ONCEWAY_LISTEN_PORT or listen.port' },
-  admin: { name: 'the admin port', ways: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
+  guarded: { name: 'the guarded listener', settings: '--port, ONCEWAY_LISTEN_PORT or listen.port' },
+  admin: { name: 'the admin port', settings: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
 } as const
 
-/** `what`: of which listener the sentence speaks. Resolves with the URL that is bound ({@link reachable}). @throws StartError (exit 1). */
+/** `what` selects the listener in the sentence. Resolves with the bound URL ({@link reachable}). @throws StartError (exit 1). */
 export async function listen (
   server: FastifyInstance,
   { host, port }: { readonly host: string, readonly port: number },
   what: keyof typeof LISTENERS
 ): Promise<string> {
-  const { name, ways } = LISTENERS[what]
+  const { name, settings } = LISTENERS[what]
   try {
     await server.listen({ host, port })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EADDRINUSE') {
-      throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${ways}`, 1, error)
+      throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${settings}`, 1, error)
     }
     if (code === 'EACCES') {
       throw new StartError(
-        `port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${ways}`,
+        `port ${port} on ${host} needs more rights than this process has; choose another for ${name} with ${settings}`,
         1,
         error
       )
@@ -40,7 +40,7 @@ export async function listen (
   return `http://${hostInUrl(address)}:${boundPort}`
 }
 
-/** An address to listen on as one to connect to, on the same machine. */
+/** Turns an address to listen on into one to connect to on the same machine. */
 export function reachable (url: string): string {
   return url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, (_, host: string) => `http://${host === '[::]' ? '[::1]' : '127.0.0.1'}`)
 }

@@ -1,8 +1,6 @@
-/**
- * The guarded listener: one Fastify server, and every request taken out of its hands as it comes: by the guarded way, or by the
- * pass-through. Nothing here knows what a record is.
- */
+/** The guarded listener: one Fastify server that hands every request to GuardedRequests. It knows nothing of records. */
 import { createServer as createHttpServer, METHODS } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Connections } from './connection/connection.ts'
@@ -12,33 +10,56 @@ import { LoadShedding } from './connection/load-shedding.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import { requestIdOf } from './shared/request-id.ts'
 import { isWebSocket, Tunnels } from './pass/tunnels.ts'
-import { patienceOf } from './respond/unread.ts'
+import { idleLimitOf } from './respond/send-budget.ts'
 
-/** A head must be whole by then (slow-loris); bodies have times of their own. */
+/** The time limit of a head (slow-loris). Bodies have limits of their own. */
 const HEADERS_TIMEOUT_MS = 30_000
-/** How often Node looks for heads that are late; its own 30 s would let them live twice as long. */
+/** How often Node looks for late heads. With its default of 30 s a head could take twice as long. */
 const LATE_HEADS_EVERY_MS = 3_000
-/** All of the request's head. Node's default; a key has at most 255 characters. */
+/** The size limit of a request head. It is Node's default. A key has at most 255 characters. */
 const HEAD_BYTES_MAX = 16 * 1024
-/** Longer than the usual idle time of the hop in front, so that it, not we, closes (no reset as it writes). */
+/** Longer than the usual idle time of the hop in front. So the hop closes, and its next write is not reset. */
 const KEEP_ALIVE_MS = 72_000
-/** Fastify's parameter bound would turn a long path into a 404; ours is the head's. */
+/** With Fastify's own bound a long path would get 404. The limit of the head is enough. */
 const PARAM_LENGTH_MAX = HEAD_BYTES_MAX
 const NOT_DECODED = 'The path of the request has an escape that cannot be decoded. Nothing was sent.'
-/** Fastify routes these by itself or Node never hands them over as requests. */
+/** Node does not hand these over as requests. */
 const NOT_ROUTED = new Set(['CONNECT'])
 
 export interface GuardedListener {
   readonly server: FastifyInstance
-  /** What clients hold of it now. */
+  /** Connections and tunnels that clients have open. */
   readonly connections: () => number
   readonly tunnels: () => number
-  /** The drain is over: whatever is open is cut. */
+  /** The drain is over. All open connections are cut. */
   readonly cut: () => void
 }
 
 export function createServer (options: ServerOptions): GuardedListener {
-  const connections = new Connections(() => options.problemBaseUri, () => patienceOf(options))
+  const connections = new Connections(() => options.problemBaseUri, () => idleLimitOf(options))
+  const server = fastifyOn(connections, options)
+  connections.watch(server.server)
+  const loadShedding = new LoadShedding(options)
+  loadShedding.watch(server.server)
+  const guarded = new GuardedRequests(options, loadShedding)
+  const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeDecision(request))
+  tunnels.watch(server.server)
+  server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
+  // The hook above answers every request, also those without a Fastify route.
+  server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
+  return {
+    server,
+    connections: () => loadShedding.connections,
+    tunnels: () => tunnels.size,
+    cut: () => {
+      server.server.closeAllConnections()
+      tunnels.end()
+    }
+  }
+}
+
+/** Accepts every method and every path, so that Fastify refuses nothing by itself. */
+function fastifyOn (connections: Connections, options: ServerOptions): FastifyInstance {
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     forceCloseConnections: 'idle',
@@ -47,7 +68,7 @@ export function createServer (options: ServerOptions): GuardedListener {
     genReqId: requestIdOf,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
-    // Its own message repeats the path.
+    // Fastify's own message repeats the path.
     frameworkErrors: (error, request, reply) => {
       sendProblem(
         request,
@@ -57,46 +78,31 @@ export function createServer (options: ServerOptions): GuardedListener {
         error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}
       )
     },
-    serverFactory: (handle) => {
-      const listener = createHttpServer({
-        // The whole of a request may take long (a streamed upload); its head may not.
-        requestTimeout: 0,
-        keepAliveTimeout: KEEP_ALIVE_MS,
-        headersTimeout: HEADERS_TIMEOUT_MS,
-        connectionsCheckingInterval: LATE_HEADS_EVERY_MS,
-        maxHeaderSize: HEAD_BYTES_MAX,
-        // A missing Host is refused by us, in our shape.
-        requireHostHeader: false,
-        shouldUpgradeCallback: (request) => {
-          const switches = isWebSocket(request)
-          if (!switches) connections.notSwitched(request)
-          return switches
-        }
-      }, (request, response) => { connections.take(request, response, handle) })
-      // What is to be said of a body that does not come in time is said by whoever reads it.
-      listener.setTimeout(0)
-      return listener
-    }
+    serverFactory: (handle) => httpServerOn(connections, handle)
   })
   for (const method of METHODS) {
     if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   }
-  connections.watch(server.server)
-  const pressure = new LoadShedding(options)
-  pressure.watch(server.server)
-  const guarded = new GuardedRequests(options, pressure)
-  const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeWay(request))
-  tunnels.watch(server.server)
-  server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
-  // Every request is taken before it is routed; what Fastify has no route for comes by here on its way to the hook.
-  server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
-  return {
-    server,
-    connections: () => pressure.connections,
-    tunnels: () => tunnels.size,
-    cut: () => {
-      server.server.closeAllConnections()
-      tunnels.end()
+  return server
+}
+
+function httpServerOn (connections: Connections, handle: RequestListener): Server {
+  const server = createHttpServer({
+    // A request as a whole may take long (a streamed upload). Its head may not.
+    requestTimeout: 0,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    connectionsCheckingInterval: LATE_HEADS_EVERY_MS,
+    maxHeaderSize: HEAD_BYTES_MAX,
+    // The gateway refuses a missing Host itself, with a problem.
+    requireHostHeader: false,
+    shouldUpgradeCallback: (request) => {
+      const switches = isWebSocket(request)
+      if (!switches) connections.notSwitched(request)
+      return switches
     }
-  }
+  }, (request, response) => { connections.take(request, response, handle) })
+  // The reader of a body answers if the body does not come in time.
+  server.setTimeout(0)
+  return server
 }

@@ -1,6 +1,6 @@
 /**
- * Verifies bearer tokens for `jwt:` scopes with jose, against a JWK set in a file or at a URL. Never decides what a claim
- * means, and never accepts a token that it cannot verify.
+ * Verifies bearer tokens for `jwt:` scopes with jose, against a JWK set in a file or at a URL. It does not interpret
+ * claims, and never accepts a token that it cannot verify.
  */
 import { readFile } from 'node:fs/promises'
 import { createLocalJWKSet, createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
@@ -11,18 +11,17 @@ import type { ClaimsResult, TokenVerifier } from '../ports/tokens.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/telemetry.ts'
 
-/** A claim waits behind this: a key server that is slower is as good as down. */
+/** A claim waits for this. A slower key server counts as down. */
 const FETCH_TIMEOUT_MS = 2_000
-/** Keys are fetched again at most this often for unknown key ids, and at least this often in all. */
+/** For unknown key ids, keys are fetched at most once in COOLDOWN_MS. In any case they are fetched after CACHE_MAX_AGE_MS. */
 const COOLDOWN_MS = 30_000
 const CACHE_MAX_AGE_MS = 10 * 60_000
 /**
- * What could not be read is not read again for so long: with a key server that hangs, one request in this time waits for it
- * and the others are told at once. Short beside the minutes of an outage, so that its end is noticed by the client's next retry
- * or the one after it.
+ * After a failed read, further requests fail at once for this long. If a key server hangs, only one request in this
+ * time waits for it. The time is short beside an outage of minutes, so the next retries of a client notice its end.
  */
 const FAILED_FOR_MS = 5_000
-/** Clocks differ; tokens are short-lived. */
+/** Clocks differ, and tokens are short-lived. */
 const CLOCK_TOLERANCE_S = 30
 
 export interface VerifierOptions { readonly clock: Pick<Clock, 'monotonicMs'>, readonly log: Log }
@@ -49,7 +48,7 @@ export class JoseVerifier implements TokenVerifier {
     }
   }
 
-  /** A reload: key sets in files are read again when next asked for. Those at URLs are fetched anew by themselves. */
+  /** A reload: key sets in files are read again at their next use. Those at URLs are fetched again anyway. */
   forgetFiles (): void {
     for (const jwks of Array.from(this.#keySets.keys())) if (!isUrl(jwks)) this.#keySets.delete(jwks)
   }
@@ -58,15 +57,15 @@ export class JoseVerifier implements TokenVerifier {
     const known = this.#keySets.get(jwks)
     if (known !== undefined) return known
     const keys = isUrl(jwks)
-      ? keysAt(new URL(jwks), new Reading({ url: jwks }, this.#options))
-      : keysIn(jwks, new Reading({ file: jwks }, this.#options))
+      ? remoteKeys(new URL(jwks), new KeySetReader({ url: jwks }, this.#options))
+      : fileKeys(jwks, new KeySetReader({ file: jwks }, this.#options))
     this.#keySets.set(jwks, keys)
     return keys
   }
 }
 
-/** jose fetches once for all who ask meanwhile, and keeps what it has while a fetch for an unknown key id fails. */
-function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
+/** jose shares one fetch between concurrent requests. If a fetch for an unknown key id fails, it keeps its keys. */
+function remoteKeys (url: URL, reading: KeySetReader): JWTVerifyGetKey {
   const ask: FetchImplementation = async (href, init) => reading.attempt(async () => {
     const response = await fetch(href, init)
     if (response.status !== OK) {
@@ -74,7 +73,7 @@ function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
       throw new Error(`HTTP_${response.status}`)
     }
     const text = await response.text()
-    // What is no key set has failed as well, and jose would find that out only behind this.
+    // Text that is no key set is a failure too. jose would find that out only outside of this attempt.
     keySetOf(text)
     return new Response(text)
   })
@@ -88,7 +87,7 @@ function keysAt (url: URL, reading: Reading): JWTVerifyGetKey {
 
 const OK = 200
 
-function keysIn (file: string, reading: Reading): JWTVerifyGetKey {
+function fileKeys (file: string, reading: KeySetReader): JWTVerifyGetKey {
   let read: Promise<JWTVerifyGetKey> | null = null
   return async (header, token) => {
     read ??= reading.attempt(async () => keySetOf(await readFile(file, 'utf8')))
@@ -105,14 +104,14 @@ function keySetOf (text: string): ReturnType<typeof createLocalJWKSet> {
   try {
     json = JSON.parse(text)
   } catch {
-    // Its message would show a piece of the file.
+    // The error of JSON.parse would show a part of the file.
     throw new Error('it is no JSON')
   }
   return createLocalJWKSet(json as JSONWebKeySet)
 }
 
-/** One key set's attempts to get it. A failure stands for a while, for everybody who asks, and is logged once. */
-class Reading {
+/** Reads one key set. A failure holds for a while for all requests, and is logged once. */
+class KeySetReader {
   /** For the log. */
   readonly #where: { readonly file: string } | { readonly url: string }
   readonly #options: VerifierOptions
@@ -141,10 +140,7 @@ class Reading {
   }
 }
 
-/**
- * fetch says only "fetch failed": what stood behind it is its cause. It repeats a URL that it does not like, with the
- * credentials in it.
- */
+/** fetch reports only "fetch failed", and the reason is in its cause. An error about a URL repeats the URL with its credentials. */
 function textOf (error: unknown): string {
   const { message, code } = (error instanceof Error && error.cause instanceof Error ? error.cause : error) as NodeJS.ErrnoException
   return (message === '' ? code ?? '' : message).replace(CREDENTIALS, '//')
@@ -156,11 +152,11 @@ function isUrl (jwks: string): boolean {
   return /^https?:\/\//i.test(jwks)
 }
 
-/** null: the token is not to blame, but the way to the keys, or the keys. */
+/** null: the token is not at fault. The keys, or the path to them, are. */
 function faultOf (error: unknown): TokenFault | null {
   if (error instanceof errors.JWTExpired) return 'expired'
   if (error instanceof errors.JWTClaimValidationFailed) return claimFault(error)
-  // Several that fit, and none named: which of them is meant is not known either.
+  // If several keys fit and the token names none, the right one is not known.
   if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) return 'unknown-key'
   if (error instanceof errors.JWSSignatureVerificationFailed) return 'bad-signature'
   if (error instanceof errors.JOSENotSupported || error instanceof errors.JOSEAlgNotAllowed) return 'unsupported-algorithm'
@@ -171,7 +167,7 @@ function claimFault ({ claim, reason }: errors.JWTClaimValidationFailed): TokenF
   switch (claim) {
     case 'iss': return 'wrong-issuer'
     case 'aud': return 'wrong-audience'
-    // Else it is no date.
+    // Otherwise it is not a date.
     case 'nbf': return reason === 'check_failed' ? 'not-yet-valid' : 'malformed'
     default: return 'malformed'
   }

@@ -1,4 +1,4 @@
-/** What `serve` says when it listens: where, on which stores, which routes with which scope, and what to look at. No secrets. */
+/** The lines that `serve` prints when it listens: URL, stores, routes with their scopes, and notes. They contain no secrets. */
 import type { Config } from '../config/config.ts'
 import { routeWarnings } from '../config/warnings.ts'
 import { scopeSentences } from '../config/routes/scope-words.ts'
@@ -9,7 +9,7 @@ import { signingOf } from '../core/headers/signature.ts'
 import type { Signing } from '../core/headers/signature.ts'
 import { VERSION } from '../version.ts'
 
-/** `workers`: how many processes serve. */
+/** `workers`: the number of processes that serve. */
 export function banner (config: Config, where: readonly string[], url: string, adminUrl: string, workers = 1): string[] {
   return [
     `onceway ${VERSION} listens on ${url}   (admin: ${adminUrl})`,
@@ -26,7 +26,7 @@ function routeLine ({ name, match, upstream, idempotency }: Route): string {
   const host = match.host === null ? '' : `${match.host} `
   const what = idempotency === null
     ? 'passes through'
-    : `${wayOf(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}${SIGNING[signingOf(idempotency)]}`
+    : `${modeLine(idempotency)}, profile ${idempotency.profile}, scope ${scopeLine(idempotency)}${idempotency.drop === null ? `, unknown: ${idempotency.unknown}` : ''}${idempotency.key.required ? ', key required' : ''}${SIGNING[signingOf(idempotency)]}`
   return `${name}: ${methods} ${host}${match.path} -> ${upstream.origin}, ${what}`
 }
 
@@ -36,7 +36,7 @@ const SIGNING: Readonly<Record<Signing, string>> = {
   'by-key-id': ', signatures not verified (by-key-id)'
 }
 
-function wayOf ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
+function modeLine ({ drop, inbox, inboxFor }: IdempotencyPolicy): string {
   if (drop !== null) return 'drop'
   if (inbox === null) return 'guarded'
   return inboxFor === 'all' ? 'inbox' : 'guarded, inbox for those who ask'

@@ -1,4 +1,4 @@
-/** The modes that a route may have, as the gateway is given them (gateway/execution/modes.ts). */
+/** The modes of routes, as the gateway needs them (gateway/execution/modes.ts). */
 import { inboxMode } from '../gateway/inbox/accept.ts'
 import { dropMode } from '../gateway/drop/drop.ts'
 import type { Modes } from '../gateway/execution/modes.ts'

@@ -1,7 +1,7 @@
 /**
- * Reloading the configuration of a running process: read it as the start did, and take the whole of it or nothing. What
- * becomes of it is logged and counted. In one process everything happens in one step of the event loop, so no request sees
- * a half, and two reloads never meet; with workers the primary judges, and each of them takes it in one step.
+ * Reloads the configuration of a running process. The file is read as at the start, and taken as a whole or not at all.
+ * The result is logged and counted. In one process a reload is one step of the event loop, so no request sees half of
+ * it, and no two reloads overlap. With workers, the primary checks the file, and each worker takes it in one step.
  */
 import { orphans } from '../config/compare/orphaned-records.ts'
 import { changes, restartOnly } from '../config/compare/changes.ts'
@@ -13,19 +13,19 @@ import type { Log } from '../ports/telemetry.ts'
 export interface ReloadOptions {
   readonly log: Log
   readonly reloaded: (result: 'ok' | 'refused') => void
-  /** At the start of the process: see restartOnly. */
+  /** The value at the start of the process: see restartOnly. */
   readonly shortestLeaseMs: number
 }
 
-/** A configuration that a running process can take, and what is to be said of it. */
-export interface Judged {
+/** A configuration that a running process can take, and the remarks about it. */
+export interface CheckedReload {
   readonly config: Config
   readonly changed: readonly string[]
   readonly orphaned: readonly string[]
 }
 
-/** What is wrong with a configuration, one sentence each. */
-class Refused extends Error {
+/** The mistakes of a configuration, one sentence each. */
+class ReloadRefused extends Error {
   readonly reasons: readonly string[]
 
   constructor (reasons: readonly string[]) {
@@ -35,26 +35,26 @@ class Refused extends Error {
 }
 
 /**
- * `load`: reads the file; null: there is none. `take`: from now on this one counts; takes it whole, or throws and has
- * changed nothing. Never throws.
+ * `load` reads the file. null: there is none. `apply` takes the configuration as a whole, or throws and has changed
+ * nothing. Never throws.
  */
 export function reload (
   running: Config,
   load: (() => Config) | null,
-  options: ReloadOptions & { readonly take: (config: Config) => void }
+  options: ReloadOptions & { readonly apply: (config: Config) => void }
 ): void {
-  const judged = judge(running, load, options)
+  const judged = checkReload(running, load, options)
   if (judged === null) return
   try {
-    options.take(judged.config)
-    taken(judged, options)
+    options.apply(judged.config)
+    noteReloaded(judged, options)
   } catch (error) {
-    refused(running, error, options)
+    noteRefused(running, error, options)
   }
 }
 
-/** null: nothing is to be taken, and that has been told. Never throws. */
-export function judge (running: Config, load: (() => Config) | null, options: ReloadOptions): Judged | null {
+/** null: nothing to take, and that has been logged. Never throws. */
+export function checkReload (running: Config, load: (() => Config) | null, options: ReloadOptions): CheckedReload | null {
   if (load === null) {
     options.log.warn({ event: 'reload-skipped' }, 'SIGHUP: there is no file to reload; this process was started without --config')
     return null
@@ -63,12 +63,12 @@ export function judge (running: Config, load: (() => Config) | null, options: Re
     const config = loaded(running, load, options)
     return { config, changed: changes(running, config), orphaned: orphans(running, config) }
   } catch (error) {
-    refused(running, error, options)
+    noteRefused(running, error, options)
     return null
   }
 }
 
-export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }: ReloadOptions): void {
+export function noteReloaded ({ config, changed, orphaned }: CheckedReload, { log, reloaded }: ReloadOptions): void {
   reloaded('ok')
   log.info(
     { event: 'config-reloaded', file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed },
@@ -78,7 +78,7 @@ export function taken ({ config, changed, orphaned }: Judged, { log, reloaded }:
   for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
 }
 
-function refused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
+function noteRefused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
   reloaded('refused')
   log.error(
     { event: 'config-refused', file: running.file, mistakes: reasonsOf(error) },
@@ -89,14 +89,14 @@ function refused (running: Config, error: unknown, { log, reloaded }: ReloadOpti
 function loaded (running: Config, load: () => Config, { shortestLeaseMs }: ReloadOptions): Config {
   const config = load()
   const reasons = restartOnly(running, config, shortestLeaseMs)
-  if (reasons.length > 0) throw new Refused(reasons)
+  if (reasons.length > 0) throw new ReloadRefused(reasons)
   return config
 }
 
-/** As `onceway check` prints them. Anything unforeseen is a bug of ours and comes with its stack. */
+/** As `onceway check` prints them. An unforeseen error is a bug and comes with its stack. */
 function reasonsOf (error: unknown): readonly string[] {
   if (error instanceof ConfigInvalid) return error.problems.map(problemLine)
-  if (error instanceof Refused) return error.reasons
+  if (error instanceof ReloadRefused) return error.reasons
   if (error instanceof StartError) return [error.message]
   return [errorStack(error)]
 }

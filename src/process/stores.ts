@@ -1,7 +1,7 @@
 /**
- * Opens what the configuration names: the embedded store, or Postgres with or without Redis. A database that cannot be
- * reached yet is tried again while the gateway listens; one that never can be (a wrong password, a schema of another
- * age) ends the start.
+ * Opens the stores of the configuration: the embedded store, or Postgres with or without Redis. If the database cannot
+ * be reached, the gateway listens and tries again. If it can never be used (a wrong password, a schema of another
+ * version), the start fails.
  */
 import type { AddressConfig, Config, RedisConfig } from '../config/config.ts'
 import { Outage, retryInMs } from '../core/limits/outage.ts'
@@ -29,7 +29,7 @@ import { openSqlite } from '../store/sqlite/store.ts'
 import type { SqliteStore } from '../store/sqlite/store.ts'
 import { refuseEarlier } from '../store/shared/time-seen.ts'
 
-/** A renewal has a sixth of its lease (E2). */
+/** A renewal may take a sixth of its lease (E2). */
 const RENEW_SHARE = 1 / 6
 
 export interface StoresOptions {
@@ -37,10 +37,10 @@ export interface StoresOptions {
   readonly meter: Meter
   readonly instance: string
   readonly shortestLeaseMs: number
-  /** How far the arbiter's time is believed: Unix milliseconds. */
+  /** Unix milliseconds up to which the time of the arbiter is believed. */
   readonly believedMs: () => number | null
-  /** Reads its clock for the first time, before anybody is served. */
-  readonly meet: (records: RecordStore) => Promise<void>
+  /** Reads the arbiter's clock for the first time, before any request is served. */
+  readonly readClock: (records: RecordStore) => Promise<void>
 }
 
 export class Stores {
@@ -55,14 +55,14 @@ export class Stores {
   /** For the banner. */
   readonly where: readonly string[]
   opened = false
-  /** What a dead process had left claimed in the embedded store. */
+  /** Claims that a dead process left in the embedded store. */
   lapsedAtStart: readonly Lapsed[] = []
-  /** And what it was delivering. */
+  /** Deliveries that it left. */
   recoveredAtStart: Recovered = { count: 0, held: [] }
   #refusal: string | null = null
   #waiting: string | null = null
   readonly #outage = new Outage()
-  /** It is reached, and cannot be served from: news, however lately it was said to be away. */
+  /** The database is reached and cannot be used. This is logged even if an outage was logged shortly before. */
   readonly #refusals = new Outage()
   #failures = 0
   #ownSecret: Buffer | null = null
@@ -96,8 +96,8 @@ export class Stores {
       stores.lapsedAtStart = embedded.lapsedAtStart
       stores.recoveredAtStart = embedded.recoveredAtStart
       stores.#embedded = embedded
-      await options.meet(embedded)
-      stores.#become(embedded)
+      await options.readClock(embedded)
+      stores.#use(embedded)
       return stores
     }
     const connection = connectPostgres({
@@ -127,16 +127,16 @@ export class Stores {
     this.inbox = this.#inbox.port
     this.counts = this.#counts.port
     this.locks = this.#locks.port
-    // One process has the embedded store.
+    // Only one process uses the embedded store.
     this.registry = postgres === null ? NO_REGISTRY : this.#registry.port
     this.wantsRedis = postgres !== null && redis !== null
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
-    // Until it has been found to be of use nobody asks it.
+    // Redis counts as unusable until it has been checked.
     if (this.wantsRedis) options.meter.breaker(true)
   }
 
-  /** A sentence, while nothing can be served from the store and no waiting mends it. */
+  /** A sentence while the store cannot be used and waiting does not help. */
   get blocked (): string | null {
     const failure = this.#embedded?.failure ?? null
     return failure === null
@@ -144,31 +144,31 @@ export class Stores {
       : `the embedded store has ended (${failure.message}): start this process again`
   }
 
-  /** A sentence, while the database has not been reached. */
+  /** A sentence while the database has not been reached. */
   get waiting (): string | null { return this.#waiting }
 
   get secrets (): readonly Buffer[] { return this.secretsBy(this.#config) }
 
-  /** What ids may be keyed with: the configuration's, and the embedded store's own. */
+  /** Secrets that ids may be keyed with: those of the configuration, and that of the embedded store. */
   secretsBy ({ secrets }: Pick<Config, 'secrets'>): readonly Buffer[] {
     return this.#ownSecret === null ? secrets : [...secrets, this.#ownSecret]
   }
 
-  /** What the arbiter's settings leave of the promise. Rejects while it cannot be asked. */
-  async standing (): Promise<Durability> {
-    // The embedded store sets `synchronous` itself (store/sqlite/database.ts), and nobody else can.
+  /** The durability that the arbiter's settings allow. Rejects while the arbiter cannot be read. */
+  async durability (): Promise<Durability> {
+    // The embedded store sets `synchronous` itself (store/sqlite/database.ts). Nothing else can change it.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
     return this.#postgres.durability()
   }
 
-  /** Evicting loses locks and copies, as a restart does: they cost a round trip each, and the row still decides (P2). */
+  /** Eviction loses locks and copies, as a restart does. Each costs a round trip, and the row still decides (P2). */
   remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
 
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
-    // Also one that was reached and is not served from.
+    // Also closes a connection that was reached and is not used.
     await Promise.allSettled([this.records.close(), this.#connection?.close(), this.locks.close()])
   }
 
@@ -177,17 +177,17 @@ export class Stores {
       const store = await this.#open(connection)
       if (this.#closing) return await store.close()
       refuseEarlier(await store.timeSeen(), connection.address)
-      await this.#options.meet(store)
+      await this.#options.readClock(store)
       this.#postgres = store
       this.#registry.open(store.registry)
-      this.#become(store)
+      this.#use(store)
       this.#waiting = null
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
       if (wasSaid) this.#options.log.info({ event: 'database-reached', where: connection.address }, 'database reached')
     } catch (error) {
       const passes = error instanceof EarlierTime || error instanceof LacksRights
       if (error instanceof StartError && first && !passes) throw error
-      this.#note(connection.address, error)
+      this.#noteFailure(connection.address, error)
       if (this.#closing) return
       this.#retry = setTimeout(() => { void this.#connect(connection, false) }, retryInMs(++this.#failures, Math.random()))
     }
@@ -205,7 +205,7 @@ export class Stores {
     }
   }
 
-  #note (where: string, error: unknown): void {
+  #noteFailure (where: string, error: unknown): void {
     this.#refusal = error instanceof StartError ? error.message : null
     const cause = this.#refusal ?? causeOf(error)
     this.#waiting = /^E[A-Z_]+$/.test(cause) ? `${where} cannot be reached (${cause})` : `${where} cannot be used yet (${cause})`
@@ -216,7 +216,7 @@ export class Stores {
     else log.warn({ event: 'database-unusable', where, error: cause }, 'database cannot be served from; trying again')
   }
 
-  #become (
+  #use (
     records: RecordStore & {
       readonly inbox: InboxStore
       readonly counts: RecordCounts
@@ -231,7 +231,7 @@ export class Stores {
     this.#refusal = null
     const locks = this.#openLocks(records.installation)
     if (locks !== null) this.#locks.open(locks)
-    // One way is enough: to hear each other while some have lost Redis, all would have to listen to both.
+    // One channel is enough. If some gateways have lost Redis, all would have to listen to both.
     this.wakes.open(locks === null ? records.subscriptions : subscriptionsThrough(locks))
     this.marks.open(records.marks, locks)
   }
@@ -250,11 +250,11 @@ function whereOf (config: Config): string[] {
   const url = new URL(postgres.url)
   const database = decodeURIComponent(url.pathname.slice(1)) || 'the default database'
   const lines = [`Postgres at ${url.hostname || 'localhost'}:${url.port || '5432'}, database ${database}, schema ${postgres.schema}`]
-  if (redis !== null) lines.push(`${placeOf(redis)}, prefix ${redis.prefix}`)
+  if (redis !== null) lines.push(`${redisAddress(redis)}, prefix ${redis.prefix}`)
   return lines
 }
 
-function placeOf ({ url, sentinel, cluster }: RedisConfig): string {
+function redisAddress ({ url, sentinel, cluster }: RedisConfig): string {
   const all = (nodes: readonly AddressConfig[]) =>
     nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(', ')
   if (sentinel !== null) return `Redis master ${sentinel.name} of the sentinels ${all(sentinel.nodes)}`

@@ -1,13 +1,13 @@
 /**
- * The metrics of several workers as those of one gateway. Counters and histograms are sums over all workers that ever
- * were, gauges over those that are there; a sum that fell because a worker ended or did not answer would look like a
- * restart of everything, and every rate over it would jump. Knows no metric by name: how a gauge is put together stands
- * where it is declared (metrics.ts).
+ * Combines the metrics of several workers into those of one gateway. Counters and histograms are sums over all workers
+ * that ever lived. Gauges combine the live workers. If a sum fell because a worker ended or did not answer, it would
+ * look like a restart, and every rate over it would jump. This file knows no metric by name. The declaration of a gauge
+ * says how it combines (declare.ts).
  */
 import { AggregatorRegistry } from 'prom-client'
 import type { Registry } from 'prom-client'
 
-/** A registry's metrics as plain values, as they go from process to process. */
+/** The metrics of a registry as plain values, for other processes. */
 export type Series = ReadonlyArray<{
   readonly name: string
   readonly type: string
@@ -20,48 +20,48 @@ export type Series = ReadonlyArray<{
 }>
 
 export interface Snapshot {
-  /** What onceway declares. */
+  /** Metrics that onceway declares. */
   readonly ours: Series
-  /** CPU, memory and event loop of this one process, with its label. */
+  /** CPU, memory and event loop of this process, with its label. */
   readonly process: Series
 }
 
 /** The text of all metrics, and its media type. */
 export interface Exposition { readonly contentType: string, readonly text: string }
 
-/** What every worker last said. */
-export class Gathered {
-  readonly #last = new Map<number, Snapshot>()
-  /** Of workers that ended since the last exposition: no more than there were in #last. */
-  readonly #ended: Series[] = []
-  #departed: Series = []
+/** The latest snapshot of every worker. */
+export class WorkerSnapshots {
+  readonly #latest = new Map<number, Snapshot>()
+  /** Counts of workers that ended since the last exposition. There are no more than there were in #latest. */
+  readonly #newlyEnded: Series[] = []
+  #endedCounts: Series = []
 
-  /** `worker`: a name that no other process ever has. */
-  told (worker: number, snapshot: Snapshot): void {
-    this.#last.set(worker, snapshot)
+  /** `worker`: an id that no other process ever has. */
+  update (worker: number, snapshot: Snapshot): void {
+    this.#latest.set(worker, snapshot)
   }
 
-  /** It is gone, and tells no more; what it told to have counted stays. */
-  ended (worker: number): void {
-    const last = this.#last.get(worker)
-    if (last !== undefined) this.#ended.push(lasting(last.ours))
-    this.#last.delete(worker)
+  /** The worker has ended. What it counted stays in the sums. */
+  remove (worker: number): void {
+    const last = this.#latest.get(worker)
+    if (last !== undefined) this.#newlyEnded.push(countsOf(last.ours))
+    this.#latest.delete(worker)
   }
 
-  /** `fresh`: whose last word is of now; of the others only counts are believed. One call at a time. */
+  /** `fresh`: workers whose snapshot is current. Of the others only the counts are used. One call at a time. */
   async expose (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Exposition> {
-    const gone = this.#ended.splice(0)
+    const gone = this.#newlyEnded.splice(0)
     const [now, before] = [[primary], [] as Series[]]
-    for (const [worker, snapshot] of this.#last) {
+    for (const [worker, snapshot] of this.#latest) {
       if (fresh.has(worker)) now.push(snapshot)
-      else before.push(lasting(snapshot.ours))
+      else before.push(countsOf(snapshot.ours))
     }
-    if (gone.length > 0) this.#departed = await together([this.#departed, ...gone])
+    if (gone.length > 0) this.#endedCounts = await combined([this.#endedCounts, ...gone])
     return exposition(aggregate([
       ...now.map(({ ours }) => ours),
       ...before,
-      this.#departed,
-      ...now.map(({ process }) => process.map(apart))
+      this.#endedCounts,
+      ...now.map(({ process }) => process.map(perProcess))
     ]))
   }
 }
@@ -71,17 +71,17 @@ export async function exposition (registry: Registry): Promise<Exposition> {
 }
 
 /**
- * Names of prom-client's that dashboards for Node read. They go up and down, and `_total` is the end of a counter's
- * name: so nothing is said of their type.
+ * Names of prom-client that dashboards for Node read. They are gauges, and `_total` is the suffix of counters. So their
+ * type is untyped.
  */
 const GAUGES_CALLED_TOTAL = /^(# TYPE nodejs_active_(?:handles|requests|resources)_total) gauge$/gm
 
-/** What only grows: a gauge says how it is now, and of who is not there it says nothing. */
-function lasting (series: Series): Series {
+/** Only counters and histograms. A gauge of a worker that is gone means nothing. */
+function countsOf (series: Series): Series {
   return series.filter(({ type }) => type === 'counter' || type === 'histogram')
 }
 
-async function together (parts: readonly Series[]): Promise<Series> {
+async function combined (parts: readonly Series[]): Promise<Series> {
   return await aggregate(parts).getMetricsAsJSON() as unknown as Series
 }
 
@@ -89,7 +89,10 @@ function aggregate (parts: readonly Series[]): Registry {
   return AggregatorRegistry.aggregate(parts as Series[])
 }
 
-/** The label tells them apart already: nothing is put together, and nothing left out (prom-client leaves out the start time). */
-function apart (metric: Series[number]): Series[number] {
+/**
+ * The label keeps these series apart, so nothing is combined. With another aggregator prom-client would leave out the
+ * start time.
+ */
+function perProcess (metric: Series[number]): Series[number] {
   return { ...metric, aggregator: 'first' }
 }

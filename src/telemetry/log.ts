@@ -1,7 +1,7 @@
 /**
- * The log: one JSON line an event, on stdout. What must never be in it — keys, credentials, bodies, query strings — is
- * kept out twice: the code passes fields that hold none (see {@link hashedKey} and {@link pathOnly}), and what slips in
- * under a known name is redacted here.
+ * The log: one JSON line per event, on stdout. Keys, credentials, bodies and query strings must never be in it. Two
+ * things keep them out. The code passes fields without them (see {@link hashedKey} and {@link pathOnly}). What is still
+ * passed under a known name is redacted here.
  */
 import pino from 'pino'
 import type { DestinationStream, Logger, LoggerOptions } from 'pino'
@@ -10,47 +10,47 @@ import type { LogEvent } from '../ports/log-events.ts'
 import type { DeliveryLine, DeliveryLog, Log, RequestLine, RequestLog } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 
-/** Names under which libraries and errors carry what must not be logged, at the top, one and two levels down. */
+/** Names under which libraries and errors have secrets, at the top and one or two levels down. */
 const SECRET_NAMES = [
   'authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key', 'idempotency-key',
   'password', 'token', 'secret', 'credential', 'key', 'keyText', 'body'
 ]
-/** Names under which URLs stand: shown without credentials and query. */
+/** Names of URLs. They are logged without credentials and query. */
 const URL_NAMES = ['url', 'origin', 'connectionString']
 const REDACTED = '[redacted]'
 /**
- * So much goes into a pipe in one piece (PIPE_BUF): processes that share one must not write more at once, or a reader who
- * falls behind finds one's line within another's.
+ * A pipe takes this much in one piece (PIPE_BUF). Processes that share a pipe must not write more at once. Else a slow
+ * reader finds the line of one inside the line of another.
  */
 const PIPE_BYTES = 4096
 
-/** Enough to find a record by and to tell two keys apart, too little to be the stored hash. */
+/** Enough to find a record and to tell two keys apart, and too little to be the stored hash. */
 const HASHED_KEY_CHARACTERS = 16
 
 export interface LogOptions {
   readonly level: LogLevel
-  /** Which gateway process; on every line. */
+  /** The gateway process. It is on every line. */
   readonly instance?: string
   /** true: other processes write to the same stdout. */
   readonly shared?: boolean
-  /** Default: stdout. Tests read along here. */
+  /** Default: stdout. Tests read from another one. */
   readonly destination?: DestinationStream
 }
 
 export interface Logs {
   readonly log: Log
-  /** For the one line of each guarded request: the same log, without the search for secrets. */
+  /** The one line of each guarded request: the same log, without the search for secrets. */
   readonly requests: RequestLog
-  /** The same for what most deliveries of an inbox come to. */
+  /** The same for the usual results of deliveries from an inbox. */
   readonly deliveries: DeliveryLog
-  /** A reload. */
+  /** For a reload. */
   readonly setLevel: (level: LogLevel) => void
 }
 
 export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
   const members = ascii(JSON.stringify(base)).slice(1, -1)
-  const lines = new Lines(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
+  const lines = new LineBuffer(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
   const log = pino({
     level,
     base,
@@ -58,9 +58,9 @@ export function createLogs ({ level, instance, shared = false, destination = std
     formatters: { level: (label) => ({ level: label }) },
     redact: { paths: [...SECRET_NAMES, ...URL_NAMES].flatMap(redactPaths), censor },
     serializers: { err: errorFields, error: errorFields },
-    hooks: { logMethod: atOnce(destination, lines) }
+    hooks: { logMethod: writeAtOnce(destination, lines) }
   }, destination)
-  // Before pino's own listener, which writes out what the destination holds.
+  // Before pino's own listener, which flushes the destination.
   if (isBuffered(destination)) process.prependListener('exit', () => { lines.write(false) })
   return {
     log,
@@ -71,8 +71,9 @@ export function createLogs ({ level, instance, shared = false, destination = std
 }
 
 /**
- * As pino writes it, but without the search for secrets: these fields are a closed type, and none of them holds one. Every
- * character is ASCII. Field by field: this is a fifth of what a replay costs if it walks over them.
+ * As pino writes it, without the search for secrets. The fields are a closed type, and none of them is a secret. Every
+ * character is ASCII. It is written field by field, because a loop over the fields would be a fifth of the cost of a
+ * replay.
  */
 function requestText (line: RequestLine, base: string): string {
   return beginning(base, 'request') +
@@ -108,7 +109,7 @@ function timed (name: string, ms: number | undefined): string {
   return ms === undefined ? '' : `,"${name}":${hundredths(ms)}`
 }
 
-/** Milliseconds to the hundredth. From whole numbers: a fraction as text costs several times as much. */
+/** Milliseconds to the hundredth. It uses integers, because the text of a fraction costs several times as much. */
 function hundredths (ms: number): string {
   const whole = Math.round(ms * 100)
   const rest = whole % 100
@@ -118,7 +119,7 @@ function hundredths (ms: number): string {
 let lastMs = NaN
 let lastTime = ''
 
-/** Of many lines in a row the time is the same. */
+/** Many lines in a row have the same time. */
 function isoTime (wallMs: number): string {
   if (wallMs !== lastMs) {
     lastMs = wallMs
@@ -127,7 +128,7 @@ function isoTime (wallMs: number): string {
   return lastTime
 }
 
-/** Stands in JSON as it is; almost every value of a line does. */
+/** JSON needs no escape for it. Almost every value is like that. */
 const PLAIN = /^[\w .:/+=@-]*$/
 
 function quoted (text: string): string {
@@ -138,13 +139,13 @@ function ascii (json: string): string {
   return json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** Bytes that are gathered into one write, and how long they wait for it: what `kill -9` can take from the log. */
+/** Bytes that one write collects, and the longest that they wait. `kill -9` loses them. */
 const WRITE_BYTES = 12 * 1024
 const SHARED_WRITE_BYTES = PIPE_BYTES * 3 / 4
 const WRITE_WITHIN_MS = 100
 
-/** Lines of requests on their way to the destination, which counts all that it holds anew for every piece that it is given. */
-class Lines {
+/** Collects lines of requests. For every write the destination counts all that it holds, so fewer writes are cheaper. */
+class LineBuffer {
   readonly #destination: DestinationStream
   readonly #bytesMax: number
   /** ASCII: a character is a byte. */
@@ -162,7 +163,7 @@ class Lines {
     this.#timer ??= setTimeout(() => { this.write() }, WRITE_WITHIN_MS).unref()
   }
 
-  /** `flush` false: the destination is flushed by whoever ends the process. */
+  /** `flush` false: the code that ends the process flushes the destination. */
   write (flush = true): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
@@ -180,8 +181,11 @@ function isBuffered (destination: DestinationStream): destination is Buffered {
   return 'flush' in destination
 }
 
-/** Events are few, and what is said before an end by force is most often why: they wait for nothing, lines of requests may. */
-function atOnce (destination: DestinationStream, lines: Lines): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
+/**
+ * Events are few, and the last ones before a crash often name its reason. So they are written at once. Lines of
+ * requests may wait.
+ */
+function writeAtOnce (destination: DestinationStream, lines: LineBuffer): NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']> {
   let flushing = false
   let again = false
   const flush = (buffered: Buffered): void => {
@@ -194,11 +198,11 @@ function atOnce (destination: DestinationStream, lines: Lines): NonNullable<NonN
     })
   }
   return function (this: Logger, args, method) {
-    // What came before stands before it.
+    // Earlier lines are written first.
     lines.write(false)
     method.apply(this, args)
     if (!isBuffered(destination)) return
-    // What is being written just now is perhaps only what came before: a line that comes meanwhile is not among it.
+    // The current flush may have begun before this line was added. So another flush follows.
     again = true
     if (!flushing) flush(destination)
   }
@@ -209,12 +213,12 @@ function stdout (shared: boolean): DestinationStream {
   return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, ...bytes })
 }
 
-/** What of a key may stand in a log: the start of its hash, as `records list --key` shows it too. */
+/** The part of a key that may be logged: the start of its hash, as in `records list --key`. */
 export function hashedKey (keyHash: Buffer): string {
   return keyHash.toString('base64url').slice(0, HASHED_KEY_CHARACTERS)
 }
 
-/** A request target without its query, which may hold tokens. */
+/** A request target without its query, which may contain tokens. */
 export function pathOnly (target: string): string {
   return target.split(/[?#]/, 1)[0] ?? ''
 }
@@ -229,7 +233,10 @@ function redactPaths (name: string): string[] {
   return member === null ? [`["${name}"]`, `*["${name}"]`, `*.*["${name}"]`] : [member, `*.${member}`, `*.*.${member}`]
 }
 
-/** Name, message, code and stack down the causes. No other members: drivers hang queries and connection settings on errors. */
+/**
+ * Name, message, code and stack of the error and of its causes. Other members are dropped, because drivers put queries
+ * and connection settings on errors.
+ */
 function errorFields (error: unknown): unknown {
   if (!(error instanceof Error)) return String(error)
   const { code } = error as { code?: unknown }

@@ -1,12 +1,12 @@
 /**
- * What counters begin with. A series that is not there before its first count has no increase that an alert could see, so each one
- * that is worth an alert stands at 0 from the start, for the label values that are known then (docs/guides/alerts.md).
+ * The initial values of counters. A series that appears with its first count shows an alert no increase. So each series
+ * that is worth an alert begins at 0, for the label values that are known at the start (docs/guides/alerts.md).
  */
 import type { Meter } from '../ports/telemetry.ts'
 
 type Shed = Parameters<Meter['shed']>
 
-/** Of the outcomes of a request those that an alert or a share of them is made of. */
+/** Outcomes of requests that alerts use, or a share of which they use. */
 export const OUTCOMES = [
   'executed', 'executed-unstored', 'replayed', 'in-flight', 'mismatch', 'outcome-unknown', 'overloaded',
   'store-unavailable', 'unsent'
@@ -30,19 +30,19 @@ export const SWEPT_STATES = ['completed', 'consumed', 'released', 'indeterminate
 
 export const DIRECTIONS = ['request', 'answer', 'upstream', 'tunnel'] as const satisfies ReadonlyArray<Parameters<Meter['idled']>[0]>
 
-const ANYBODY = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<Shed[1]>
+const ALL_REFUSALS = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<Shed[1]>
 
 export const SHED: Readonly<Record<Shed[0], ReadonlyArray<Shed[1]>>> = {
   eventLoopDelay: ['full'],
   connections: ['full', 'peer'],
-  executions: ANYBODY,
-  bufferedBytes: ANYBODY,
-  passThrough: ANYBODY,
-  upstreamConnections: ANYBODY,
+  executions: ALL_REFUSALS,
+  bufferedBytes: ALL_REFUSALS,
+  passThrough: ALL_REFUSALS,
+  upstreamConnections: ALL_REFUSALS,
   records: ['caller', 'peer']
 }
 
-/** Operations whose failures an alert is made of; any other one begins at 0 with its first success. */
+/** Operations whose failures alerts use. Any other one begins at 0 with its first success. */
 export const OPERATIONS: Readonly<Record<string, readonly string[]>> = {
   postgres: ['open', 'beat', 'claim_insert', 'claim_look', 'renew', 'settle'],
   redis: ['connect', 'lock', 'write', 'renew'],

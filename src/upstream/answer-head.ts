@@ -1,32 +1,33 @@
-/** The head of an upstream's answer, as undici tells it: which ones are passed on, and what became of those that are not. */
+/** The head of an upstream's answer, as undici reports it: which heads are passed on, and the fault codes of the others. */
 import type { Dispatcher } from 'undici'
 import { headerLines } from '../core/headers/lines.ts'
 import { mayHaveBody } from '../core/headers/headers.ts'
 import type { RawHeaders } from '../core/record/record.ts'
 
-/** Below it an answer is informational: another one follows (RFC 9110 15.2). */
+/** Below this, an answer is informational and another one follows (RFC 9110 15.2). */
 export const STATUS_MIN = 200
 const STATUS_MAX = 599
-/** RFC 9110 15: three digits, the first of which is 1 to 5. What is below is no answer of HTTP, as one that cannot be parsed is none. */
+/** RFC 9110 15: three digits, the first from 1 to 5. A lower status is no HTTP answer, just as one that cannot be parsed. */
 const INFORMATIONAL_MIN = 100
 const SWITCHING = 101
 const NO_ANSWER = 'BAD_ANSWER'
 
-/** Why this head is no answer that could be passed on as whole; null: it is one. */
+/** Why this head cannot be passed on as a complete answer. null: it can. */
 export function faultOf (status: number, headers: RawHeaders): string | null {
   if (status < INFORMATIONAL_MIN) return NO_ANSWER
   if (status > STATUS_MAX) return 'BAD_STATUS'
-  // Of one that switches undici tells otherwise: this one only says so.
+  // undici reports a real switch through onRequestUpgrade. This answer only claims one.
   if (status === SWITCHING) return 'BAD_UPGRADE'
   if (!headers.every(isFieldText)) return 'BAD_HEADER'
-  // All lines of it: undici takes off `chunked` and nothing else, and the rest would be kept under a framing that is gone.
+  // undici removes `chunked` and no other coding. The rest would be stored under a framing that is gone. So all lines
+  // are checked.
   const codings = headerLines(headers, 'transfer-encoding')
   return codings.length === 0 || CHUNKED.test(codings.join()) ? null : 'BAD_CODING'
 }
 
 /**
- * It ends at its empty line, whatever length or coding it declares (RFC 9112 6.3): undici would wait for a body. Its
- * connection cannot be used again, since nobody knows what comes on it.
+ * The answer ends at its empty line, whatever length or coding it declares (RFC 9112 6.3). undici would wait for a
+ * body. The connection is not used again, because its next bytes are unknown.
  */
 export function endsAtHead (status: number, headers: RawHeaders): boolean {
   if (status < STATUS_MIN || mayHaveBody(status)) return false
@@ -34,10 +35,10 @@ export function endsAtHead (status: number, headers: RawHeaders): boolean {
     headerLines(headers, 'content-length').some((length) => Number(length) !== 0)
 }
 
-/** Blanks of HTTP are no part of a value (RFC 9110 5.5); undici leaves them at its end. */
+/** HTTP whitespace is not part of a value (RFC 9110 5.5). undici leaves it at the end. */
 const CHUNKED = /^[ \t]*chunked[ \t]*$/i
 
-/** What may stand in a field of ours too (RFC 9110 5.5); an answer with anything else is not passed on as if whole. */
+/** Characters that a field may have (RFC 9110 5.5). An answer with any other character is not passed on as complete. */
 function isFieldText (text: string): boolean {
   return !NOT_FIELD_TEXT.test(text)
 }
@@ -46,13 +47,13 @@ function isFieldText (text: string): boolean {
 const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
 const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_UPGRADE', 'BAD_HEADER', 'BAD_CODING', 'SENT_ALREADY'])
 
-/** undici's types leave the raw list out; it is set before onResponseStart. */
+/** undici's types lack the raw list. It is set before onResponseStart. */
 export function rawHeadersOf (controller: Dispatcher.DispatchController): string[] {
   const { rawHeaders } = controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }
   return (rawHeaders ?? []).map((bytes) => bytes.toString('latin1'))
 }
 
-/** undici's own, about an answer that it did not think of: a status below 100. */
+/** undici's own code for an answer that it does not expect: a status below 100. */
 const ASSERTED = 'ERR_ASSERTION'
 
 /** Parser errors have no code (measured with undici 7.30.2). */

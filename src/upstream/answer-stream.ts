@@ -1,20 +1,20 @@
 /**
- * The body of an answer that is not buffered: chunks from undici to one reader, with back-pressure. A reader that leaves
- * does not end the exchange (E1): `destroy` lets the rest run to its end unread.
+ * The body of an answer that is not buffered. Chunks go from undici to one reader, with back-pressure. A reader that
+ * leaves does not end the exchange (E1): `destroy` lets the rest run to its end unread.
  */
 import type { Dispatcher } from 'undici'
 
-/** Unread bytes at which the upstream is asked to wait. */
+/** From this many unread bytes on, the upstream is paused. */
 const UNREAD_BYTES_MAX = 64 * 1024
-/** As much as one read of a socket: what was gathered is given away as what comes behind it is. */
+/** As much as one read of a socket. So the buffered part is read in the same pieces as the rest. */
 const PIECE_BYTES = 64 * 1024
 
 type Waiting = PromiseWithResolvers<IteratorResult<Buffer, undefined>>
 
 export class AnswerStream implements AsyncIterable<Buffer> {
   readonly #controller: Dispatcher.DispatchController
-  /** What came before it was known to be a stream; it is the first that is read. */
-  #gathered: Buffer
+  /** What came before it was known to be a stream. It is read first. */
+  #buffered: Buffer
   #unread: Buffer[] = []
   #unreadBytes = 0
   #ended = false
@@ -22,23 +22,23 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   #discarding = false
   #waiting: Waiting | null = null
   readonly #over = Promise.withResolvers<string | null>()
-  /** How the upstream ended it, whether anybody read it or not: null, whole, else the code of its break. */
+  /** How the upstream ended the body, read or not. null: complete. Else the code of the break. */
   readonly over = this.#over.promise
   readonly #taken = Promise.withResolvers<undefined>()
-  /** What was gathered is held no more: it was read, or nobody wants it. */
+  /** Resolves when the buffered part is released: it was read, or it is not wanted. */
   readonly taken = this.#taken.promise
 
-  constructor (controller: Dispatcher.DispatchController, gathered: Buffer) {
+  constructor (controller: Dispatcher.DispatchController, buffered: Buffer) {
     this.#controller = controller
-    this.#gathered = gathered
-    if (gathered.length === 0) this.#taken.resolve(undefined)
+    this.#buffered = buffered
+    if (buffered.length === 0) this.#taken.resolve(undefined)
   }
 
-  /** false: the reader is behind; pause until it has caught up. */
+  /** false: the reader is behind. Pause until it has caught up. */
   push (chunk: Buffer): boolean {
     if (this.#discarding) return true
     if (this.#waiting !== null) {
-      this.#hand(this.#waiting, chunk)
+      this.#deliver(this.#waiting, chunk)
       return true
     }
     this.#unread.push(chunk)
@@ -52,7 +52,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     this.#finish()
   }
 
-  /** `brokenBy`: null, where it was the gateway that broke it off. */
+  /** `brokenBy` null: the gateway broke it off. */
   fail (error: Error, brokenBy: string | null): void {
     this.#failure = error
     this.#over.resolve(brokenBy)
@@ -61,7 +61,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
 
   destroy (): void {
     this.#discarding = true
-    this.#gathered = Buffer.alloc(0)
+    this.#buffered = Buffer.alloc(0)
     this.#taken.resolve(undefined)
     this.#unread = []
     this.#unreadBytes = 0
@@ -80,7 +80,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
   }
 
   async #next (): Promise<IteratorResult<Buffer, undefined>> {
-    if (this.#gathered.length > 0) return { done: false, value: this.#takeGathered() }
+    if (this.#buffered.length > 0) return { done: false, value: this.#takeBuffered() }
     const chunk = this.#unread.shift()
     if (chunk !== undefined) {
       this.#unreadBytes -= chunk.length
@@ -93,18 +93,18 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     return this.#waiting.promise
   }
 
-  /** A copy: a piece that waits for its client would keep all of it in memory. */
-  #takeGathered (): Buffer {
-    const piece = Buffer.from(this.#gathered.subarray(0, PIECE_BYTES))
-    this.#gathered = this.#gathered.subarray(PIECE_BYTES)
-    if (this.#gathered.length === 0) {
-      this.#gathered = Buffer.alloc(0)
+  /** A copy. A view that waits for its client would keep the whole buffer in memory. */
+  #takeBuffered (): Buffer {
+    const piece = Buffer.from(this.#buffered.subarray(0, PIECE_BYTES))
+    this.#buffered = this.#buffered.subarray(PIECE_BYTES)
+    if (this.#buffered.length === 0) {
+      this.#buffered = Buffer.alloc(0)
       this.#taken.resolve(undefined)
     }
     return piece
   }
 
-  #hand (waiting: Waiting, chunk: Buffer): void {
+  #deliver (waiting: Waiting, chunk: Buffer): void {
     this.#waiting = null
     waiting.resolve({ done: false, value: chunk })
   }

@@ -1,6 +1,6 @@
 /**
- * The pass-through port on undici's `dispatch`: one request, streamed both ways, sent once. Its connections and its places
- * are not those of executions: what passes through never stands in the way of what is guarded.
+ * The pass-through port on undici's `dispatch`: one request, streamed both ways, sent once. It has its own connections
+ * and slots, so unguarded requests never delay executions.
  */
 import type { Dispatcher } from 'undici'
 import type { Duplex } from 'node:stream'
@@ -19,10 +19,10 @@ export class UndiciPassThrough implements PassThrough {
     this.#pools = new Pools(upstreams, share, ({ passThroughMax }) => passThroughMax)
   }
 
-  /** Requests and tunnels that are under way. */
+  /** Requests and tunnels in flight. */
   get size (): number { return this.#pools.taken }
 
-  /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
+  /** A reload. Requests in flight and requests let in before keep their earlier settings. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {
     this.#pools.reconfigure(upstreams, share)
   }
@@ -54,7 +54,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   #waiting: NodeJS.Timeout | undefined
   #started = false
   #switched = false
-  /** Nothing is told any more. */
+  /** The listener gets no further calls. */
   #silent = false
   #over = false
 
@@ -65,19 +65,19 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   }
 
   begin (): void {
-    const { places } = this.#use
+    const { slots } = this.#use
     const { holder, upstream } = this.#request
-    let placed = false
-    this.#stopWaiting = places.enter(holder, () => {
-      placed = true
+    let hasSlot = false
+    this.#stopWaiting = slots.enter(holder, () => {
+      hasSlot = true
       clearTimeout(this.#waiting)
       this.#dispatch()
     })
-    if (placed) return
-    // A place is a part of connecting, and has its time.
+    if (hasSlot) return
+    // To wait for a slot is part of connecting, and has its time limit.
     this.#waiting = setTimeout(() => {
-      const refusal = places.refusal(holder) ?? 'full'
-      if (this.#stopWaiting()) this.#unplaced(refusal)
+      const refusal = slots.refusal(holder) ?? 'full'
+      if (this.#stopWaiting()) this.#noSlot(refusal)
     }, upstream.connectTimeoutMs)
   }
 
@@ -99,7 +99,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    // undici reserves the right to call twice for one request; the first call was the only sending there is.
+    // undici may call this twice for one request. Only the first call may send.
     if (this.#started) return controller.abort(new Error('SENT_ALREADY'))
     if (this.#silent) return controller.abort(new Error('ABORTED'))
     this.#started = true
@@ -160,7 +160,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
         ...(upgrade !== null && { upgrade }),
         headersTimeout: idleMs,
         bodyTimeout: idleMs,
-        // HTTP/1.1 cannot tell an answer too many from the next request's own (docs/concepts/protocol.md, E4b).
+        // HTTP/1.1 cannot tell a surplus answer from the answer to the next request (docs/concepts/protocol.md, E4b).
         reset: upstream.keepAliveMs === 0
       }, this)
     } catch (error) {
@@ -168,7 +168,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
     }
   }
 
-  #unplaced (refusal: Refusal): void {
+  #noSlot (refusal: Refusal): void {
     this.#request.body?.destroy()
     this.#use.done()
     this.#over = true
@@ -184,10 +184,10 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   #end (): void {
     if (this.#over) return
     this.#over = true
-    this.#use.places.leave(this.#request.holder)
+    this.#use.slots.leave(this.#request.holder)
     this.#use.done()
   }
 }
 
-/** No connection came to be. */
+/** No connection was made. */
 const UNREACHABLE = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/

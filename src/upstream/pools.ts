@@ -1,24 +1,24 @@
 /**
- * The connections to the upstreams: for every upstream of the configuration a pool, and the places in it. A reload may name others: a pool
- * that it no longer names lives for as long as an exchange uses it, and a request that was let in before the reload still
- * gets one with the settings it came under. Never cuts an exchange off; that is `close`, at the end of the process.
+ * Connections to the upstreams: one pool and its slots per upstream of the configuration. After a reload, a pool that
+ * is no longer configured lives while an exchange uses it. A request that was let in before the reload still gets its
+ * earlier settings. No exchange is cut off before `close`, at the end of the process.
  */
 import { buildConnector, Pool } from 'undici'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
-import { Places } from './places.ts'
+import { SlotQueue } from './slot-queue.ts'
 
-interface Entry { readonly pool: Pool, readonly places: Places, readonly max: number, users: number }
+interface Entry { readonly pool: Pool, readonly slots: SlotQueue, readonly max: number, users: number }
 
 /** A pool in use. `done` is called once, when the exchange is over. */
-export interface PoolUse { readonly pool: Pool, readonly places: Places, readonly done: () => void }
+export interface PoolUse { readonly pool: Pool, readonly slots: SlotQueue, readonly done: () => void }
 
-/** How many connections an upstream may have. */
+/** The most connections to an upstream. */
 export type ConnectionsOf = (upstream: UpstreamPolicy) => number
 
 export class Pools {
   readonly #entries = new Map<string, Entry>()
   readonly #connectionsOf: ConnectionsOf
-  /** Asked with every request. */
+  /** Looked up for every request. */
   readonly #nameOfPolicy = new WeakMap<UpstreamPolicy, string>()
   #named: ReadonlySet<string>
   #share: number
@@ -30,20 +30,20 @@ export class Pools {
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
   }
 
-  /** How many there are; for tests. */
+  /** The number of pools, for tests. */
   get size (): number { return this.#entries.size }
-  /** Places that are taken, of all upstreams. */
-  get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { places }) => sum + places.taken, 0) }
+  /** Slots in use, of all upstreams. */
+  get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { slots }) => sum + slots.taken, 0) }
 
-  /** From now on these are the configuration's. */
+  /** A reload: only these upstreams are configured now. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share: number): void {
     this.#share = share
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
-    for (const { places, max } of this.#entries.values()) places.resize(max, share)
+    for (const { slots, max } of this.#entries.values()) slots.resize(max, share)
     for (const [name, entry] of Array.from(this.#entries)) this.#endIfUnused(name, entry)
   }
 
-  /** null: the process is ending. */
+  /** null: the process ends. */
   use (upstream: UpstreamPolicy): PoolUse | null {
     if (this.#closed) return null
     const name = this.#nameOf(upstream)
@@ -51,7 +51,7 @@ export class Pools {
     entry.users++
     return {
       pool: entry.pool,
-      places: entry.places,
+      slots: entry.slots,
       done: () => {
         entry.users--
         this.#endIfUnused(name, entry)
@@ -66,12 +66,12 @@ export class Pools {
 
   #open (name: string, upstream: UpstreamPolicy): Entry {
     const max = this.#connectionsOf(upstream)
-    const entry = { pool: poolOf(upstream, max), places: new Places(max, this.#share), max, users: 0 }
+    const entry = { pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
     this.#entries.set(name, entry)
     return entry
   }
 
-  /** Two upstreams may share an origin; and a reload may change what is settled when a pool is made. */
+  /** Two upstreams may share an origin. A reload may also change settings that a pool gets only when it is made. */
   #nameOf (upstream: UpstreamPolicy): string {
     const known = this.#nameOfPolicy.get(upstream)
     if (known !== undefined) return known
@@ -81,16 +81,17 @@ export class Pools {
     return made
   }
 
-  /** Every exchange ends by a time-out of its own, so nothing has to be bounded here; and a stream may last. */
+  /** A pool is not bounded here, because every exchange has its own timeout. A stream may last. */
   #endIfUnused (name: string, entry: Entry): void {
     if (this.#closed || entry.users > 0 || this.#named.has(name) || this.#entries.get(name) !== entry) return
     this.#entries.delete(name)
-    // Gracefully: the last exchange tells its end before undici has put it away. How its idle connections end concerns nobody.
+    // A graceful close: the last exchange reports its end before undici has finished with it. Errors of idle
+    // connections do not matter.
     entry.pool.close().catch(() => {})
   }
 }
 
-/** undici knows no zero; where nothing is kept alive the exchange closes its connection itself (sender.ts). */
+/** undici does not accept 0. Without keep-alive the exchange closes its connection itself (sender.ts). */
 const KEEP_ALIVE_MS_MIN = 1
 
 function poolOf (upstream: UpstreamPolicy, connections: number): Pool {
@@ -105,9 +106,9 @@ function poolOf (upstream: UpstreamPolicy, connections: number): Pool {
 }
 
 /**
- * undici takes a reset in the middle of a body that only the end of its connection delimits for that end, and reports
- * success (7.30, for a habit of macOS). A reset is never the end of an answer (RFC 9112 8): under another code it is the
- * error that it is. Our listener stands before undici's own.
+ * If the end of the connection delimits a body, undici takes a reset for that end and reports success (7.30, because of
+ * macOS). A reset is never the end of an answer (RFC 9112 8). Under another code undici reports it as an error. This
+ * listener runs before undici's own.
  */
 function connector ({ connectTimeoutMs, ca }: UpstreamPolicy): buildConnector.connector {
   const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: false, ...ca === null ? {} : { ca } })

@@ -1,10 +1,10 @@
 /**
- * The upstream port on undici's `dispatch`: one request, sent once, never again. It says whether the upstream may have
- * seen the request (E4), and asks the owner at the last point before the first byte (E0): `onRequestStart` is called in
- * the same synchronous step as the write, and an abort there keeps every byte back.
+ * The upstream port on undici's `dispatch`: one request, sent once, never again. It reports whether the upstream may
+ * have seen the request (E4). It asks the owner at the last point before the first byte (E0): undici calls
+ * `onRequestStart` in the same synchronous step as the write, and an abort there keeps every byte back.
  *
- * Never: RetryAgent, pipelining, `idempotent: true`, HTTP/2 — each would let undici send again or out of turn. Only npm
- * undici >= 7.28 drops an answer too many that an upstream writes onto an idle connection (E4b).
+ * Never use RetryAgent, pipelining, `idempotent: true` or HTTP/2. With each of them undici could send again or out of
+ * order. Only npm undici >= 7.28 drops a surplus answer on an idle connection (E4b).
  */
 import type { Dispatcher } from 'undici'
 import type { RawHeaders } from '../core/record/record.ts'
@@ -17,25 +17,25 @@ import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-
 import { AnswerStream } from './answer-stream.ts'
 import { Pools } from './pools.ts'
 
-/** Answers that are never buffered, whatever their size: they may never end. */
+/** Answers of these types are never buffered, whatever their size, because they may never end. */
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
-/** Between two looks at an answer that is just coming in: more than a round trip within a data centre. */
-const LOOK_EVERY_MS = 20
-/** A second: an answer that filled the socket while the process stood still is whole by then, and one that only trickles is late. */
-const LOOKS_MAX = 50
+/** Between two checks of an answer that is coming in: more than a round trip within a data centre. */
+const RECHECK_EVERY_MS = 20
+/** One second in all. An answer that filled the socket during a stall is complete by then. An answer that trickles is late. */
+const RECHECKS_MAX = 50
 
 export class UndiciUpstream implements Upstream {
   readonly #pools: Pools
 
-  /** `share`: of an upstream's connections, for one caller or peer while nobody else has any (core/limits/limit.ts). */
+  /** `share`: the part of an upstream's connections for one caller or peer while no other has any (core/limits/limit.ts). */
   constructor (upstreams: readonly UpstreamPolicy[], share = 1) {
     this.#pools = new Pools(upstreams, share, ({ connectionsMax }) => connectionsMax)
   }
 
-  /** How many pools there are; for tests. */
+  /** The number of pools, for tests. */
   get pools (): number { return this.#pools.size }
 
-  /** A reload. What is under way, and what was let in before, keeps the settings that it came under. */
+  /** A reload. Requests in flight and requests let in before keep their earlier settings. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {
     this.#pools.reconfigure(upstreams, share)
   }
@@ -45,10 +45,10 @@ export class UndiciUpstream implements Upstream {
     if (use === null) return { result: Promise.resolve({ kind: 'unsent', code: 'CLOSED' }), cancel: () => {} }
     const { holder = NOBODY } = request
     const exchange = new Exchange(request, maySend, () => {
-      use.places.leave(holder)
+      use.slots.leave(holder)
       use.done()
     })
-    const stopWaiting = use.places.enter(holder, () => {
+    const stopWaiting = use.slots.enter(holder, () => {
       request.placed?.()
       this.#dispatch(use.pool, request, exchange)
     })
@@ -57,7 +57,7 @@ export class UndiciUpstream implements Upstream {
       cancel: (code, timedOut) => {
         if (!stopWaiting()) return exchange.cancel(code, timedOut)
         use.done()
-        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.places.refusal(holder) ?? 'full' })
+        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.slots.refusal(holder) ?? 'full' })
         else exchange.cancel(code, timedOut)
       }
     }
@@ -70,10 +70,10 @@ export class UndiciUpstream implements Upstream {
         path: originForm(request.target),
         headers: request.headers as string[],
         body: request.body,
-        // The execution's own timer is the hard limit; these only catch what it cannot see.
+        // The timer of the execution is the hard limit. These two are a fallback.
         headersTimeout: (request.timeoutMs ?? request.upstream.timeoutMs) * 2,
         bodyTimeout: request.timeoutMs ?? request.upstream.timeoutMs,
-        // A connection for this exchange alone: HTTP/1.1 cannot tell an answer too many from the next request's own (E4b).
+        // One connection per exchange: HTTP/1.1 cannot tell a surplus answer from the answer to the next request (E4b).
         reset: request.upstream.keepAliveMs === 0
       }, exchange)
     } catch (error) {
@@ -86,7 +86,7 @@ export class UndiciUpstream implements Upstream {
   }
 }
 
-/** One sending, as undici's handler. */
+/** One request, as undici's handler. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly result = Promise.withResolvers<UpstreamResult>()
   readonly #request: UpstreamRequest
@@ -94,19 +94,19 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #whenOver: () => void
   #over = false
   #controller: Dispatcher.DispatchController | null = null
-  /** onRequestStart was passed: bytes may have left. */
+  /** onRequestStart has allowed it, so bytes may have left. */
   #started = false
   #cancelled: { readonly code: string, readonly timedOut: boolean } | null = null
-  /** Timed out, and looked at once more. */
-  #looking = false
-  /** How often something of the answer has come. */
-  #heard = 0
+  /** The timeout is over, and the answer is checked once more. */
+  #rechecking = false
+  /** How many parts of the answer have come. */
+  #received = 0
   #status: number | null = null
   #headers: RawHeaders = []
   readonly #body: BodyBuffer
   #stream: AnswerStream | null = null
 
-  /** `whenOver`: called once, when undici has let go of it; that may be long after `result`. */
+  /** `whenOver` is called once, when undici has finished with the request. That may be long after `result`. */
   constructor (request: UpstreamRequest, maySend: () => boolean, whenOver: () => void) {
     this.#request = request
     this.#maySend = maySend
@@ -117,35 +117,35 @@ class Exchange implements Dispatcher.DispatchHandler {
   cancel (code: string, timedOut: boolean): void {
     if (this.#cancelled !== null) return
     if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)
-    if (this.#looking) return
-    this.#looking = true
-    this.#look(code, LOOKS_MAX, this.#heard)
+    if (this.#rechecking) return
+    this.#rechecking = true
+    this.#recheck(code, RECHECKS_MAX, this.#received)
   }
 
   /**
-   * A timer that is late, since the process stood still, is called before the socket is read, and the answer may be there. So
-   * it ends nothing before the event loop has been through the socket, nor while more of the answer is found there each time.
+   * After a stall of the process, a late timer runs before the socket is read, and the answer may be there. So the
+   * event loop reads the socket first. While each check finds more of the answer, the request is not cancelled.
    */
-  #look (code: string, looksLeft: number, heardBefore: number): void {
+  #recheck (code: string, rechecksLeft: number, receivedBefore: number): void {
     setImmediate(() => {
       if (this.#over) return
-      const heard = this.#heard
-      if (heard === heardBefore || looksLeft === 0) return this.#cancelNow(code, true)
-      setTimeout(() => { this.#look(code, looksLeft - 1, heard) }, LOOK_EVERY_MS)
+      const received = this.#received
+      if (received === receivedBefore || rechecksLeft === 0) return this.#cancelNow(code, true)
+      setTimeout(() => { this.#recheck(code, rechecksLeft - 1, received) }, RECHECK_EVERY_MS)
     })
   }
 
   #cancelNow (code: string, timedOut: boolean): void {
     if (this.#cancelled !== null) return
     this.#cancelled = { code, timedOut }
-    // Not started: from now on the hook refuses, so that it never can be sent — however long undici keeps it queued.
+    // Not started: onRequestStart now refuses. So it is never sent, however long undici keeps it queued.
     if (!this.#started) this.result.resolve({ kind: 'unsent', code })
     else this.#controller?.abort(new Error(code))
   }
 
   onRequestStart (controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    // undici reserves the right to call twice for one request; the first call was the only sending there is.
+    // undici may call this twice for one request. Only the first call may send.
     if (this.#started) return controller.abort(new Error('SENT_ALREADY'))
     if (this.#cancelled === null && this.#maySend()) {
       this.#started = true
@@ -159,7 +159,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const headers = rawHeadersOf(controller)
     const fault = faultOf(status, headers)
     if (fault === null && status < STATUS_MIN) return this.#request.informed?.(status, headers)
-    this.#heard++
+    this.#received++
     this.#status = status
     this.#headers = headers
     if (fault !== null) {
@@ -175,7 +175,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#heard++
+    this.#received++
     if (this.#stream === null) {
       if (this.#body.add(chunk) === 'taken') return
       this.#beginStream(controller)
@@ -213,7 +213,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     return declared !== null && Number(declared) > this.#request.responseBytesMax
   }
 
-  /** The head is given away before the rest is read: whoever settles it first may then read on. */
+  /** The head is passed on before the rest is read. So it can be settled before the reader goes on. */
   #beginStream (controller: Dispatcher.DispatchController): void {
     const stream = new AnswerStream(controller, this.#body.detach())
     this.#stream = stream

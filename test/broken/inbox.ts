@@ -44,8 +44,8 @@ export const INBOX: readonly Break[] = [
     breaks: ['P6'],
     patches: [{
       file: 'background/deliverer.ts',
-      find: 'if (!wroteNothing(error)) this.#leases.retire(lease)',
-      replace: 'if (!wroteNothing(error)) lease.believed(this.#gateway.deps.clock)'
+      find: 'if (!tookNothing(error)) this.#leases.retire(lease)',
+      replace: 'if (!tookNothing(error)) lease.believed(this.#gateway.deps.clock)'
     }]
   },
   {

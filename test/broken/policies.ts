@@ -221,8 +221,8 @@ export const POLICY_BREAKS: readonly Break[] = [
     breaks: ['I1'],
     patches: [{
       file: 'background/registration.ts',
-      find: 'if (says && !told.has(line)) tell',
-      replace: 'if (!says && !told.has(line)) tell'
+      find: 'if (logs && !logged.has(line)) logDifference',
+      replace: 'if (!logs && !logged.has(line)) logDifference'
     }]
   },
   {

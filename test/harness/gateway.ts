@@ -10,7 +10,7 @@ import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/process/clock.ts'
 import type { CorsPolicy } from '../../src/core/headers/cors.ts'
 import type { GuardedRoute, IdempotencyPolicy, IssuedKeysPolicy, Route, UpstreamPolicy } from '../../src/core/policy/policy.ts'
 import type { Rules } from '../../src/core/record/rules.ts'
-import { counting } from '../../src/background/record-counts.ts'
+import { recordCountSync } from '../../src/background/record-counts.ts'
 import { Deliverer } from '../../src/background/deliverer.ts'
 import { heartbeat } from '../../src/background/heartbeat.ts'
 import { inboxDepths } from '../../src/background/inbox-depths.ts'
@@ -254,7 +254,7 @@ export async function startGateway (
         sweeper(gateway).start(),
         reconciler(gateway).start(),
         inboxDepths(gateway).start(),
-        counting(gateway).start(),
+        recordCountSync(gateway).start(),
         new Deliverer(gateway).start()
       ]
     : []

@@ -6,7 +6,7 @@ import { createAdmin } from '../../src/http/admin.ts'
 import type { AdminOptions, Readiness } from '../../src/http/admin.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
 
-const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, standing: null }
+const READY: Readiness = { phase: 'ready', degraded: [], blocked: null, durability: null }
 
 async function adminWith (t: TestContext, readiness: () => Readiness, options: Partial<AdminOptions> = {}): Promise<string> {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -54,7 +54,7 @@ test('it is not ready while starting, draining, or with a schema that cannot be 
 
 test('which promise holds stands beside the status, once it is known', async (t) => {
   const standing = { promise: 'weakened' as const, reasons: ['fsync-off' as const], remarks: ['redis-evicts' as const] }
-  const url = await adminWith(t, () => ({ ...READY, standing }))
+  const url = await adminWith(t, () => ({ ...READY, durability: standing }))
   assert.deepEqual(await ask(`${url}/readyz`), { status: 200, body: { status: 'ready', degraded: [], ...standing } })
 })
 

@@ -1,6 +1,6 @@
 /**
  * Two gateways on one store in memory, asked without sockets: real from the request's head to the answer's. What of a request
- * is looked at before `handle` is called is looked at here as src/http/guarded.ts does.
+ * is looked at before `handle` is called is looked at here as src/http/head.ts does.
  */
 import { readClocks } from '../../src/gateway/shared/clock-reading.ts'
 import { writeFileSync } from 'node:fs'
@@ -228,7 +228,7 @@ async function askOf (
   const reply = replyTo(outcome, {
     route,
     requestId: id,
-    asking: { origin: null, preflighted: false, cors: null },
+    corsRequest: { origin: null, preflighted: false, cors: null },
     problemBaseUri: 'urn:onceway:problem:'
   })
   if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')

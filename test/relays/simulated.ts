@@ -110,7 +110,7 @@ function throughGateways (
     const { status, headers, body } = replyTo(outcome, {
       route,
       requestId,
-      asking: { origin: null, preflighted: false, cors: null },
+      corsRequest: { origin: null, preflighted: false, cors: null },
       problemBaseUri: 'urn:onceway:problem:'
     })
     if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')

@@ -119,7 +119,7 @@ export class Faults {
     })
   }
 
-  /** app.ts: refuses, waits for what runs, cuts it off, goes. */
+  /** process/drain.ts: refuses, waits for what runs, cuts it off, goes. */
   async #drain ({ gateway: number, graceMs, restartMs }: Extract<Action, { kind: 'drain' }>): Promise<void> {
     const seat = this.#options.seats[number]
     if (seat?.process.alive !== true || seat.gateway.drain.refusing || !seat.serves) return

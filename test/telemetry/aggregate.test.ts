@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Gathered } from '../../src/telemetry/aggregate.ts'
+import { WorkerSnapshots } from '../../src/telemetry/aggregate.ts'
 import { createPrimaryMetrics, createWorkerMetrics } from '../../src/telemetry/metrics.ts'
 import type { WorkerMetrics } from '../../src/telemetry/metrics.ts'
 
 class World {
-  readonly gathered = new Gathered()
+  readonly gathered = new WorkerSnapshots()
   readonly primary = createPrimaryMetrics()
   readonly workers = new Map<number, WorkerMetrics>()
 
@@ -18,7 +18,7 @@ class World {
 
   /** As a scrape does it: these answer, through the channel. */
   async scrape (...answering: number[]): Promise<string> {
-    for (const id of answering) this.gathered.told(id, structuredClone(await (this.workers.get(id) as WorkerMetrics).snapshot()))
+    for (const id of answering) this.gathered.update(id, structuredClone(await (this.workers.get(id) as WorkerMetrics).snapshot()))
     return (await this.gathered.expose(await this.primary.snapshot(), new Set(answering))).text
   }
 }
@@ -107,7 +107,7 @@ test('what a worker counted stays when it has ended, and its successor adds to i
     worker.executions(1)
   }
   await world.scrape(1, 2)
-  world.gathered.ended(1)
+  world.gathered.remove(1)
   shows(await world.scrape(2), 'onceway_requests_total{route="charges",outcome="executed"} 2', 'onceway_executions 1')
   const successor = world.worker(3, 1)
   successor.request('charges', 'executed', 20)
@@ -116,8 +116,8 @@ test('what a worker counted stays when it has ended, and its successor adds to i
     'onceway_requests_total{route="charges",outcome="executed"} 3',
     'onceway_request_duration_seconds_count{route="charges"} 3'
   )
-  world.gathered.ended(3)
-  world.gathered.ended(2)
+  world.gathered.remove(3)
+  world.gathered.remove(2)
   const text = await world.scrape()
   shows(text, 'onceway_requests_total{route="charges",outcome="executed"} 3')
   assert.doesNotMatch(text, /^onceway_executions /m)
@@ -142,7 +142,7 @@ test('one that does not answer keeps its counts where they stood; its gauges and
 test('one that ends before anybody asked has told nothing, and another that asks never counts it', async () => {
   const world = new World()
   world.worker(1, 1).request('charges', 'executed', 20)
-  world.gathered.ended(1)
+  world.gathered.remove(1)
   assert.doesNotMatch(await world.scrape(), /route="charges"/)
 })
 

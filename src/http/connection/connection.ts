@@ -1,7 +1,7 @@
 /**
- * What happens on a connection beside its requests: which of several that were pipelined is handled (one after another,
- * RFC 9112 9.3.2), that nothing is handled behind an answer that ends the connection (9.6), what becomes of bytes that Node's parser
- * refuses, and of clients that ask before they upload (Expect: 100-continue). A connection never carries two answers to one request.
+ * Handles what happens on a connection beside its requests. Pipelined requests are handled one after another (RFC 9112
+ * 9.3.2). Nothing is handled after an answer that ends the connection (9.6). Bytes that Node's parser refuses get an
+ * answer, and so do clients that send Expect: 100-continue. A request never gets two answers.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -9,45 +9,45 @@ import type { Duplex } from 'node:stream'
 import { problem } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { addRequestId, requestIdOf } from '../shared/request-id.ts'
-import { endStalled, LINGER_MS } from '../respond/write.ts'
-import type { Patience } from '../respond/write.ts'
+import { startIdleTimer, LINGER_MS } from '../respond/write.ts'
+import type { IdleLimit } from '../respond/write.ts'
 
 /**
- * Requests that came whole behind one that is not answered yet. More is no client that pipelines; it gets the answers of those, and
- * of as many again none. Of still more Node would keep all, some thousands for each piece that it reads: the connection is cut.
+ * The most complete requests that wait for an earlier answer. A client with more gets the answers of these, and of as
+ * many more none. Beyond that Node would keep all of them, thousands for each read, so the connection is cut.
  */
 const PIPELINED_MAX = 64
 
 interface Exchange { readonly request: IncomingMessage, readonly response: ServerResponse, readonly handle: RequestListener }
 
 /** The requests of one connection, in their order. */
-class Line {
+class Pipeline {
   current: Exchange | null = null
   waiting: Exchange[] = []
-  /** Nothing is taken any more; when all is answered, the connection ends. */
+  /** No further request is accepted. After the last answer the connection ends. */
   last = false
-  /** Came since. */
-  untaken = 0
+  /** Requests since then. */
+  dropped = 0
 }
 
 export class Connections {
   readonly #problemBaseUri: () => string
-  readonly #patience: () => Patience
-  readonly #lines = new WeakMap<Socket, Line>()
+  readonly #patience: () => IdleLimit
+  readonly #pipelines = new WeakMap<Socket, Pipeline>()
   readonly #unswitched = new WeakSet<IncomingMessage>()
 
-  constructor (problemBaseUri: () => string, patience: () => Patience) {
+  constructor (problemBaseUri: () => string, patience: () => IdleLimit) {
     this.#problemBaseUri = problemBaseUri
     this.#patience = patience
   }
 
   watch (server: Server): void {
-    // Whoever takes the request says 100 (or a final answer) in its own time: see mayContinue.
+    // The reader of the request sends 100 or a final answer: see sendContinue.
     server.on('checkContinue', (request, response) => {
-      // Node finds it among others, too.
+      // Node also emits this event if the field has other expectations too.
       server.emit(isContinue(request) ? 'request' : 'checkExpectation', request, response)
     })
-    // There is nothing to connect to; Node would cut the connection, and with it the answers that it still owes.
+    // The gateway is no proxy for CONNECT. Node would cut the connection, together with answers that are still due.
     server.on('connect', (_request: IncomingMessage, socket: Duplex) => { this.#refuseConnect(socket as Socket) })
     // Only 100-continue is known (RFC 9110 10.1.1).
     server.on('checkExpectation', (request, response) => {
@@ -56,91 +56,91 @@ export class Connections {
   }
 
   /**
-   * It asks for another protocol, and is answered in this one. Node's parser stops behind it and drops what came in the same
-   * piece (measured with Node 24.21.0): so nothing is taken behind it.
+   * The request asks for another protocol and is answered in this one. Node's parser stops behind it and drops the rest
+   * of that read (measured with Node 24.21.0). So no later request of the connection is accepted.
    */
   notSwitched (request: IncomingMessage): void {
     this.#unswitched.add(request)
   }
 
-  /** `handle` is called when its turn has come; never, where the connection ends before. */
+  /** `handle` is called when all earlier requests are answered. It is never called if the connection ends before. */
   take (request: IncomingMessage, response: ServerResponse, handle: RequestListener): void {
     const { socket } = request
-    let line = this.#lines.get(socket)
-    if (line === undefined) this.#lines.set(socket, line = new Line())
+    let pipeline = this.#pipelines.get(socket)
+    if (pipeline === undefined) this.#pipelines.set(socket, pipeline = new Pipeline())
     const exchange = { request, response, handle }
     const isLast = this.#unswitched.has(request)
     if (isLast) response.shouldKeepAlive = false
-    if (line.current === null && !line.last) {
-      line.last = isLast
-      return this.#begin(socket, line, exchange)
+    if (pipeline.current === null && !pipeline.last) {
+      pipeline.last = isLast
+      return this.#begin(socket, pipeline, exchange)
     }
-    stopReading(socket, line)
-    if (line.last) {
-      if (++line.untaken > PIPELINED_MAX) socket.destroy()
+    stopReading(socket, pipeline)
+    if (pipeline.last) {
+      if (++pipeline.dropped > PIPELINED_MAX) socket.destroy()
       return
     }
-    line.waiting.push(exchange)
-    if (isLast || line.waiting.length >= PIPELINED_MAX) line.last = true
+    pipeline.waiting.push(exchange)
+    if (isLast || pipeline.waiting.length >= PIPELINED_MAX) pipeline.last = true
   }
 
   /**
-   * Of a request that takes its connection over: false, where it stands behind one that has no answer yet, or behind
-   * the last one that is taken. Its bytes would stand in the middle of that one's; so that one gets its answer, and the
-   * connection ends.
+   * For a request that takes its connection over. false: an earlier request has no answer yet, or no further request is
+   * accepted. The bytes of the takeover would land in the middle of that answer. The earlier request gets its answer,
+   * and the connection ends.
    */
   mayTakeOver (socket: Socket): boolean {
-    const line = this.#lines.get(socket)
-    if (line === undefined || (line.current === null && !line.last)) return true
-    heed(socket, () => line.current?.response ?? null)
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline === undefined || (pipeline.current === null && !pipeline.last)) return true
+    relaySocketEvents(socket, () => pipeline.current?.response ?? null)
     this.#endAfterAnswers(socket)
     return false
   }
 
-  /** What is being answered gets its answer, and nothing more is read behind it. */
+  /** The current request gets its answer. Nothing is read after it. */
   #endAfterAnswers (socket: Socket): void {
     socket.pause()
-    const line = this.#lines.get(socket)
-    if (line?.current == null) {
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline?.current == null) {
       socket.destroy()
       return
     }
-    line.last = true
-    // Of a request whose body is broken nothing more comes.
-    line.waiting = line.waiting.filter(({ request }) => request.complete)
+    pipeline.last = true
+    // A request with a broken body never becomes complete.
+    pipeline.waiting = pipeline.waiting.filter(({ request }) => request.complete)
   }
 
-  #begin (socket: Socket, line: Line, exchange: Exchange): void {
+  #begin (socket: Socket, pipeline: Pipeline, exchange: Exchange): void {
     const { request, response, handle } = exchange
-    line.current = exchange
-    response.on('close', () => { this.#next(socket, line) })
+    pipeline.current = exchange
+    response.on('close', () => { this.#next(socket, pipeline) })
     handle(request, response)
   }
 
-  #next (socket: Socket, line: Line): void {
-    line.current = null
-    // Its answer said that it was the last.
+  #next (socket: Socket, pipeline: Pipeline): void {
+    pipeline.current = null
+    // The answer said `Connection: close`.
     if (socket.destroyed || socket.writableEnded) {
-      line.last = true
-      line.waiting = []
+      pipeline.last = true
+      pipeline.waiting = []
       return
     }
-    const next = line.waiting.shift()
+    const next = pipeline.waiting.shift()
     if (next !== undefined) {
-      // The time that the one before had for being read is not this one's.
+      // The idle timer belonged to the previous answer.
       socket.setTimeout(0)
-      if (line.waiting.length === 0 && !line.last) socket.resume()
-      return this.#begin(socket, line, next)
+      if (pipeline.waiting.length === 0 && !pipeline.last) socket.resume()
+      return this.#begin(socket, pipeline, next)
     }
-    if (!line.last) return
+    if (!pipeline.last) return
     socket.end()
-    cutSoon(socket)
+    destroyAfterLinger(socket)
   }
 
   #refuseConnect (socket: Socket): void {
     socket.on('error', () => {})
     if (!this.mayTakeOver(socket)) return
-    endWith(socket, 'bad-request', {
+    endWithProblem(socket, 'bad-request', {
       status: 405,
       detail: 'The gateway is no proxy that clients connect through.',
       base: this.#problemBaseUri()
@@ -158,31 +158,34 @@ export class Connections {
     addRequestId(headers, requestId)
     response.writeHead(status, [...headers, 'Connection', 'close', 'Content-Length', String(body.length)])
     response.end(body)
-    endStalled(response, this.#patience())
+    startIdleTimer(response, this.#patience())
   }
 
-  /** What the parser refuses never becomes a request: answered on the socket, in our shape, and closed (RFC 9112 6.1). */
+  /**
+   * What the parser refuses never becomes a request. It gets a problem on the socket, and the connection is closed (RFC
+   * 9112 6.1).
+   */
   refuse (error: Error & { readonly code?: string }, socket: Socket): void {
-    // Ended already, and what its client still sends is dropped until it is cut: Node tells of each piece anew.
+    // The connection has been ended. Node reports an error for every later read.
     if (socket.writableEnded && error.code !== 'ECONNRESET') return
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return
     }
     if (this.#hasAnswers(socket)) return this.#endAfterAnswers(socket)
-    endWith(socket, codeOf(error), { base: this.#problemBaseUri() })
+    endWithProblem(socket, codeOf(error), { base: this.#problemBaseUri() })
   }
 
   /**
-   * An answer here would be taken for the answer to an earlier request that still runs, or stand behind one that has
-   * begun. A single request whose own body is broken may be answered.
+   * An answer here would look like the answer to an earlier request, or land inside one that has begun. A single
+   * request whose own body is broken may be answered.
    */
   #hasAnswers (socket: Socket): boolean {
-    const line = this.#lines.get(socket)
-    if (line?.current == null) return line?.last === true
-    const { request, response } = line.current
-    if (line.waiting.length > 0 || response.headersSent || request.complete) return true
-    line.last = true
+    const pipeline = this.#pipelines.get(socket)
+    if (pipeline?.current == null) return pipeline?.last === true
+    const { request, response } = pipeline.current
+    if (pipeline.waiting.length > 0 || response.headersSent || request.complete) return true
+    pipeline.last = true
     return false
   }
 }
@@ -192,18 +195,19 @@ function isContinue ({ headers: { expect = '' } }: IncomingMessage): boolean {
 }
 
 /**
- * What is behind these requests is in the kernel's hands until there is time for it. Behind this turn: Node reads on by itself as
- * soon as the request that it has just told of is whole.
+ * Leaves later bytes in the kernel until the requests are handled. It waits for the next tick, because Node resumes
+ * reading after a complete request.
  */
-function stopReading (socket: Socket, line: Line): void {
-  process.nextTick(() => { if (line.waiting.length > 0 || line.last) socket.pause() })
+function stopReading (socket: Socket, pipeline: Pipeline): void {
+  process.nextTick(() => { if (pipeline.waiting.length > 0 || pipeline.last) socket.pause() })
 }
 
 /**
- * Node lets go of a socket before it tells that a request would take it over (24.21: of `drain` and `timeout` too): an
- * answer that is written on it would never go on, nor be ended. Returns how to let go of it as well.
+ * Node removes its listeners from the socket before it emits `upgrade` or `connect` (in 24.21 also those for `drain`
+ * and `timeout`). Without them an answer on that socket would stop and never end. Returns the function that removes the
+ * new listeners.
  */
-export function heed (socket: Socket, answering: () => ServerResponse | null): () => void {
+export function relaySocketEvents (socket: Socket, answering: () => ServerResponse | null): () => void {
   const onDrain = (): void => { answering()?.emit('drain') }
   const onTimeout = (): void => { answering()?.emit('timeout') }
   socket.on('drain', onDrain)
@@ -214,8 +218,8 @@ export function heed (socket: Socket, answering: () => ServerResponse | null): (
   }
 }
 
-/** A problem on a bare socket, and the end of it. */
-export function endWith (
+/** Writes a problem on a bare socket and ends it. */
+export function endWithProblem (
   socket: Socket,
   code: ProblemCode,
   { base, requestId = 'none', detail, status }: {
@@ -225,19 +229,19 @@ export function endWith (
     readonly status?: number
   }
 ): void {
-  const told = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
-  let head = `HTTP/1.1 ${told.status} ${code}\r\n`
-  if (requestId !== 'none') addRequestId(told.headers, requestId)
-  for (let i = 0; i < told.headers.length; i += 2) head += `${told.headers[i]}: ${told.headers[i + 1]}\r\n`
-  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${told.body.length}\r\nConnection: close\r\n\r\n`), told.body]))
-  cutSoon(socket)
+  const answer = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
+  let head = `HTTP/1.1 ${answer.status} ${code}\r\n`
+  if (requestId !== 'none') addRequestId(answer.headers, requestId)
+  for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`
+  socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${answer.body.length}\r\nConnection: close\r\n\r\n`), answer.body]))
+  destroyAfterLinger(socket)
 }
 
 /**
- * It has been ended from here. What its client still sends is dropped, so that its own end is seen; and it is not waited for. Cut at
- * once it would be reset under a client that is still writing, which would never see the answer.
+ * The connection has been ended from this side. Reads and drops what the client still sends, so that its end is seen,
+ * up to LINGER_MS. An immediate cut would reset a client that is still writing, and it would never see the answer.
  */
-export function cutSoon (socket: Socket): void {
+export function destroyAfterLinger (socket: Socket): void {
   const timer = setTimeout(() => { socket.destroy() }, LINGER_MS)
   socket.once('close', () => { clearTimeout(timer) })
   socket.resume()
@@ -256,7 +260,7 @@ export function asksToContinue (request: IncomingMessage): boolean {
   return request.headers.expect !== undefined && request.httpVersion === '1.1'
 }
 
-/** Lets a client that asked send its body. */
-export function mayContinue (request: IncomingMessage, response: ServerResponse): void {
+/** Sends 100 to a client that waits for it. */
+export function sendContinue (request: IncomingMessage, response: ServerResponse): void {
   if (asksToContinue(request)) response.writeContinue()
 }

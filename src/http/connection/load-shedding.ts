@@ -1,7 +1,7 @@
 /**
- * Turning away what the process has no time or no place for, before it is looked at: requests while the event loop lags
- * behind itself, connections beyond their number or beyond their peer's share. Never after a claim: this stands in front of
- * the guarded way, and what is running knows nothing of it. The admin port has none of it.
+ * Sheds load before a request or connection is looked at. Requests are shed while the event loop is late. Connections
+ * are shed beyond their limit, or beyond the share of their peer. Nothing is shed after a claim. The admin port does
+ * not shed.
  */
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
@@ -10,19 +10,19 @@ import type { Refusal } from '../../core/limits/limit.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
 /**
- * The loop is asked so often how late it is. A request is shed by the last answer, so this is the longest that shedding
- * outlasts a stall: what has piled up behind it, not a second of traffic.
+ * How often the delay of the event loop is measured. The last value decides, so this is the longest that shedding lasts
+ * after a stall.
  */
 const TICK_MS = 50
-/** An overload sheds thousands in a second: the first is told at once, the others as a number. */
+/** An overload sheds thousands of requests a second. The first is logged at once, the others as a count. */
 const LOG_EVERY_MS = 10_000
 
-/** `options.limits` is looked at anew each time: a reload changes it. */
+/** `options.limits` is read anew each time, because a reload changes it. */
 export class LoadShedding {
   readonly #options: ServerOptions
   readonly #requests: ShedLog
   readonly #connections: ShedLog
-  readonly #places: Limit
+  readonly #slots: Limit
   #lastAt = performance.now()
   #lateMs = 0
   #timer: NodeJS.Timeout | null = null
@@ -38,20 +38,19 @@ export class LoadShedding {
         'there are too many connections, or too many of one peer; new ones are closed'
       )
     })
-    this.#places = new Limit(options.limits.connections, options.limits.share)
+    this.#slots = new Limit(options.limits.connections, options.limits.share)
   }
 
-  /** Clients' connections. */
-  get connections (): number { return this.#places.held }
+  get connections (): number { return this.#slots.held }
 
   watch (server: Server): void {
-    // The first thing that a turn does is its timers: its requests see this turn's.
+    // Node runs timers first in each turn. So requests see the value of their own turn.
     this.#timer = setInterval(() => { this.#tick() }, TICK_MS).unref()
     server.on('close', () => { if (this.#timer !== null) clearInterval(this.#timer) })
     server.on('connection', (socket) => { this.#accept(socket) })
   }
 
-  /** true: this request is to be turned away, and it is noted. */
+  /** true: the request must be shed. It is counted and logged here. */
   sheds (): boolean {
     const { eventLoopDelayMs } = this.#options.limits
     if (eventLoopDelayMs === 0 || this.#lateMs <= eventLoopDelayMs) return false
@@ -59,21 +58,20 @@ export class LoadShedding {
     return true
   }
 
-  /** How long after its time the tick came. */
   #tick (): void {
     const now = performance.now()
     this.#lateMs = Math.max(0, now - this.#lastAt - TICK_MS)
     this.#lastAt = now
   }
 
-  /** One that is refused is closed at once: who has too many learns nothing from an answer, and to write one takes time. */
+  /** A refused connection is closed without an answer. An answer would take time and would not help a client with too many. */
   #accept (socket: Socket): void {
     const { limits: { connections, share }, peers } = this.#options
     const holder = { caller: null, peer: peers.connectedFrom(socket) }
-    this.#places.resize(connections, share)
-    const refusal = this.#places.take(1, holder)
+    this.#slots.resize(connections, share)
+    const refusal = this.#slots.take(1, holder)
     if (refusal === null) {
-      socket.once('close', () => { this.#places.release(1, holder) })
+      socket.once('close', () => { this.#slots.release(1, holder) })
       return
     }
     this.#connections.note(refusal, { connectionsMax: connections })
@@ -86,7 +84,7 @@ class ShedLog {
   readonly #options: ServerOptions
   readonly #limit: 'eventLoopDelay' | 'connections'
   readonly #write: (fields: object) => void
-  #toldAt = -Infinity
+  #loggedAtMs = -Infinity
   #count = 0
 
   constructor (options: ServerOptions, limit: 'eventLoopDelay' | 'connections', write: (fields: object) => void) {
@@ -99,10 +97,10 @@ class ShedLog {
     this.#options.meter.shed(this.#limit, by)
     this.#count++
     const now = performance.now()
-    if (now - this.#toldAt < LOG_EVERY_MS) return
-    // `count`: with this one, since the last line.
+    if (now - this.#loggedAtMs < LOG_EVERY_MS) return
+    // `count` includes this one, since the last line.
     this.#write({ limit: this.#limit, by, count: this.#count, ...fields })
-    this.#toldAt = now
+    this.#loggedAtMs = now
     this.#count = 0
   }
 }

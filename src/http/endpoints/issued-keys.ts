@@ -1,4 +1,4 @@
-/** POST /.well-known/idempotency-keys: a key of the gateway's own, before any route is looked for. */
+/** POST /.well-known/idempotency-keys: issues a key. It is checked before any route. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { ISSUED_KEYS_PATH } from '../../core/key/issued-keys.ts'
@@ -8,22 +8,22 @@ import { issueKey } from '../../gateway/issued-keys/issue.ts'
 import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { parseTarget } from '../../routing/target.ts'
 import { readBody } from '../shared/body.ts'
-import { mayContinue } from '../connection/connection.ts'
+import { sendContinue } from '../connection/connection.ts'
 import { clientCertificateOf } from '../shared/peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** That path and no other spelling of it: what an upstream has there is hidden by nothing else. */
-export function asksForKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
+/** Only this exact path. So no other path of an upstream is hidden. */
+export function requestsIssuedKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
   const target = parseTarget(method, url)
   return target.kind === 'path' && target.path === ISSUED_KEYS_PATH
 }
 
-/** Any method: who asks otherwise than by POST is told so. */
-export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
+/** Any method. Other methods than POST get 405. */
+export function sendIssuedKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
   if (request.raw.method === 'POST') {
-    void give(request, reply, policy, options)
+    void issueAndAnswer(request, reply, policy, options)
     return
   }
   if (answersPreflight(request, reply, ['POST'], options)) return
@@ -31,11 +31,16 @@ export function giveKey (request: FastifyRequest, reply: FastifyReply, policy: I
 }
 
 /** Never rejects. */
-async function give (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): Promise<void> {
+async function issueAndAnswer (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  policy: IssuedKeysPolicy,
+  options: ServerOptions
+): Promise<void> {
   const startedAt = performance.now()
   const outcome = await outcomeOf(request, reply, policy, options)
   write(request, reply, outcome, options)
-  noteOwn(
+  noteOwnRequest(
     ISSUED_KEYS_PATH,
     request,
     reply.statusCode,
@@ -59,7 +64,7 @@ async function outcomeOf (
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { mayContinue(raw, reply.raw) }, {
+      readBody: async (bytesMax, { take }) => readBody(raw, () => { sendContinue(raw, reply.raw) }, {
         bytesMax,
         take,
         timeoutMs: requestBodyMs,
@@ -89,12 +94,15 @@ function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey
   sendRefusal(request, reply, outcome, options)
 }
 
-/** As a guarded request's, `path` in the place of its route's name: no route has one that begins with a slash. */
-export function noteOwn (
+/**
+ * Counts and logs a request to the gateway itself. `path` takes the place of the route's name. No route name begins
+ * with a slash.
+ */
+export function noteOwnRequest (
   path: string,
   { id, raw }: FastifyRequest,
   status: number,
-  came: Rejected | string,
+  result: Rejected | string,
   ms: number,
   { meter, requests }: ServerOptions
 ): void {
@@ -111,7 +119,9 @@ export function noteOwn (
     waitMs: undefined,
     requestBytes: undefined
   }
-  const { outcome, reason } = typeof came === 'string' ? { outcome: came, reason: undefined } : { outcome: came.code, reason: came.reason }
+  const { outcome, reason } = typeof result === 'string'
+    ? { outcome: result, reason: undefined }
+    : { outcome: result.code, reason: result.reason }
   meter.request(path, outcome, ms)
   requests.note({ ...unknown, requestId: id, route: path, method: raw.method ?? '', outcome, reason, status, ms, responseBytes: 0 })
 }

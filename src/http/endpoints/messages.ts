@@ -1,4 +1,4 @@
-/** GET /.well-known/onceway/messages/ID: how a message stands, before any route is looked for. */
+/** GET /.well-known/onceway/messages/ID: the state of a message. It is checked before any route. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
@@ -8,22 +8,22 @@ import type { FoundMessage } from '../../gateway/inbox/find-message.ts'
 import { rejected } from '../../gateway/shared/outcome.ts'
 import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { parseTarget } from '../../routing/target.ts'
-import { noteOwn } from './issued-keys.ts'
+import { noteOwnRequest } from './issued-keys.ts'
 import { clientCertificateOf } from '../shared/peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** The id in that path, and in no other spelling of it; null: it is another path. */
-export function messageAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+/** The id in this exact path. null: another path. */
+export function requestedMessage ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
   const target = parseTarget(method, url)
   return target.kind === 'path' && target.path.startsWith(`${MESSAGES_PATH}/`) ? target.path.slice(MESSAGES_PATH.length + 1) : null
 }
 
-/** Any method: who asks otherwise than by GET or HEAD is told so. */
-export function tellMessage (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
+/** Any method. Other methods than GET and HEAD get 405. */
+export function sendMessageState (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
   if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
-    void tell(request, reply, name, options)
+    void findAndAnswer(request, reply, name, options)
     return
   }
   if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
@@ -35,15 +35,16 @@ export function tellMessage (request: FastifyRequest, reply: FastifyReply, name:
 }
 
 /** Never rejects. */
-async function tell (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
+async function findAndAnswer (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
   const startedAt = performance.now()
-  const found = await lookedFor(request, name, options)
+  const found = await find(request, name, options)
   if (found.kind === 'rejected') sendRefusal(request, reply, found, options)
   else write(request, reply, found, options)
-  noteOwn(MESSAGES_PATH, request, reply.statusCode, found.kind === 'rejected' ? found : 'told', performance.now() - startedAt, options)
+  const result = found.kind === 'rejected' ? found : 'told'
+  noteOwnRequest(MESSAGES_PATH, request, reply.statusCode, result, performance.now() - startedAt, options)
 }
 
-async function lookedFor (
+async function find (
   { id, raw }: FastifyRequest,
   name: string,
   { gateway, log, peers }: ServerOptions

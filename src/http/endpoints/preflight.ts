@@ -1,10 +1,13 @@
-/** Preflights of what no upstream answers: the gateway's own resources, and paths that lead nowhere. All others are the upstream's. */
+/**
+ * Preflights that no upstream answers: for the gateway's own resources, and for paths without a route. The upstream
+ * answers all others.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { preflightAnswer, preflightMethod } from '../../core/headers/cors.ts'
 import { writeOwn } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** false: it is no preflight, or its origin is not allowed. Then it is a request like any other. */
+/** false: it is no preflight, or its origin is not allowed. Then it is handled like any other request. */
 export function answersPreflight (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -19,5 +22,5 @@ export function answersPreflight (
   return true
 }
 
-/** Of a path that leads nowhere: whatever a page asks for, it reads the 404. */
+/** For a path without a route. The page may then read the 404, whatever method it asked for. */
 export const ANY_METHOD = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

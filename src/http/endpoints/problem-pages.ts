@@ -1,16 +1,16 @@
-/** GET /.well-known/onceway/problems[/CODE]: what a code means, before any route is looked for. Asks no store. */
+/** GET /.well-known/onceway/problems[/CODE]: explains a code. It is checked before any route and reads no store. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { headerLines } from '../../core/headers/lines.ts'
 import { isProblemCode, problemPage } from '../../core/protocol/problem-page.ts'
 import { PROBLEMS_PATH } from '../../core/protocol/problems.ts'
 import { parseTarget } from '../../routing/target.ts'
-import { noteOwn } from './issued-keys.ts'
+import { noteOwnRequest } from './issued-keys.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** Nothing on the page is loaded from anywhere, and nobody frames it. */
+/** The page loads nothing and may not be framed. */
 const HEADERS = [
   'Cache-Control', 'public, max-age=3600',
   'Vary', 'Accept',
@@ -19,11 +19,8 @@ const HEADERS = [
   'Referrer-Policy', 'no-referrer'
 ] as const
 
-/**
- * What stands behind the path, '' for the list; null: it is another path, or another spelling of it. The first look is
- * all that other requests pay.
- */
-export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
+/** The code in the path, '' for the list. null: another path, or another spelling. Other requests pay only for the first check. */
+export function requestedProblem ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
   if (!url.includes(PROBLEMS_PATH)) return null
   const target = parseTarget(method, url)
   if (target.kind !== 'path') return null
@@ -31,8 +28,8 @@ export function problemAskedFor ({ method = 'GET', url = '/' }: IncomingMessage)
   return target.path.startsWith(`${PROBLEMS_PATH}/`) ? target.path.slice(PROBLEMS_PATH.length + 1) : null
 }
 
-/** Any method: who asks otherwise than by GET or HEAD is told so. */
-export function tellProblem (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
+/** Any method. Other methods than GET and HEAD get 405. */
+export function sendProblemPage (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
   if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
   if (method !== 'GET' && method !== 'HEAD') {
@@ -48,10 +45,10 @@ export function tellProblem (request: FastifyRequest, reply: FastifyReply, code:
   const startedAt = performance.now()
   const { type, text } = problemPage(code === '' ? null : code, formFor(headerLines(rawHeaders, 'accept')))
   sendOwn(request, reply, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
-  noteOwn(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
+  noteOwnRequest(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
 }
 
-/** HTML, unless plain text is asked for and HTML is not. */
+/** HTML, unless the client accepts plain text and not HTML. */
 function formFor (accept: readonly string[]): 'html' | 'text' {
   const types = accept.flatMap((line) => line.split(',')).map((range) => range.split(';')[0]?.trim().toLowerCase())
   return types.includes('text/plain') && !types.includes('text/html') ? 'text' : 'html'

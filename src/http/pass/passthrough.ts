@@ -1,6 +1,6 @@
 /**
- * Everything that no policy guards, streamed in both directions: method, target, fields and body as they came, the answer as it
- * comes. Sent once. What breaks is told as 502 and 504, and whoever stops on the way is not waited for.
+ * Passes an unguarded request through and streams it in both directions. Method, target, fields and body go on as they
+ * came, and so does the answer. It is sent once. Faults become 502 and 504. A client that stops is not waited for.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { exposedFields } from '../../core/headers/cors.ts'
@@ -16,30 +16,30 @@ import { explained } from '../../core/forward/upstream-fault.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { Passage, PassFault, PassListener, PassRequest } from '../../ports/pass-through.ts'
 import { hasBody, isRead } from '../shared/body.ts'
-import { mayContinue } from '../connection/connection.ts'
+import { sendContinue } from '../connection/connection.ts'
 import { corsOfOwn } from '../respond/cors.ts'
 import { informer } from '../respond/informational.ts'
 import { addRequestId } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
-import { patienceOf, unreadOf } from '../respond/unread.ts'
+import { idleLimitOf, sendBudgetOf } from '../respond/send-budget.ts'
 import { Upload } from './upload.ts'
-import { breakOff, endStalled, isWhole, leaveStalled, restUnread, writeSlowly, writeWhole } from '../respond/write.ts'
+import { breakOff, startIdleTimer, isWritableAtOnce, discardRest, writeInParts, writeAtOnce, writeChunk } from '../respond/write.ts'
 
 /**
- * A head waits so long for what comes behind it: an upstream that breaks off at once is told as that, and most answers
- * leave in one piece. A stream's first byte may be long in coming.
+ * The head of an answer waits this long for the first bytes of its body. If the upstream breaks off at once, the client
+ * still gets a problem. Most answers then leave in one piece. The limit is for streams whose first byte comes late.
  */
 const HEAD_WAITS_MS = 100
 
-/** What a request met that is not guarded. */
+/** An unguarded request and its route. */
 export interface Passed {
   readonly route: Route
-  /** It carried a key, and nobody looks at it. */
+  /** The request had a key, and the gateway ignores it. */
   readonly ignoredKey: boolean
   readonly rules: FieldRules
 }
 
-/** Takes the request to its end. Never throws. */
+/** Handles the request to its end. Never throws. */
 export function passThrough (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed): void {
   raw.on('error', ignored)
   response.on('error', ignored)
@@ -56,10 +56,10 @@ class Exchange implements PassListener {
   readonly informed: PassListener['informed']
   #upload: Upload | null = null
   #passage: Passage | null = null
-  /** Not sent yet. */
+  /** The head of the answer, not sent yet. */
   #head: { readonly status: number, readonly sent: string[] } | null = null
-  #sendsHead: Cancel | null = null
-  /** The upstream's answer is whole, or another one was given in its place. */
+  #cancelHeadTimer: Cancel | null = null
+  /** The upstream's answer is complete, or another answer took its place. */
   #over = false
 
   constructor (options: ServerOptions, raw: IncomingMessage, response: ServerResponse, id: string, passed: Passed) {
@@ -77,13 +77,13 @@ class Exchange implements PassListener {
       this.#upload = new Upload(this.#raw, {
         clock,
         idleMs: clientIdleMs,
-        begin: () => { if (!this.#response.headersSent) mayContinue(this.#raw, this.#response) },
-        stalled: () => { this.#stalled() }
+        begin: () => { if (!this.#response.headersSent) sendContinue(this.#raw, this.#response) },
+        stalled: () => { this.#onStalled() }
       })
-      // What it was destroyed for is told by whoever did.
+      // The code that destroys the upload also reports the reason.
       this.#upload.on('error', ignored)
     }
-    this.#response.once('close', () => { this.#gone() })
+    this.#response.once('close', () => { this.#onClosed() })
     this.#passage = this.#options.passing.pass(
       { ...passRequest(this.#options, this.#raw, this.#id, this.#passed), body: this.#upload, upgrade: null },
       this
@@ -95,18 +95,18 @@ class Exchange implements PassListener {
     if (this.#over || response.destroyed) return
     const sent = passedHeaders(status, headers)
     if (this.#passed.ignoredKey) sent.push('Idempotency-Status', 'ignored', ...exposedFields(this.#options.cors ?? null, sent))
-    // Whatever of the body is still to come is read for as long as the answer takes, and no longer.
+    // The rest of the request's body is read only while the answer is sent.
     if (this.#options.closing() || !isRead(this.#raw)) sent.push('Connection', 'close')
     this.#head = { status, sent }
-    this.#sendsHead = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#begun()) response.flushHeaders() })
+    this.#cancelHeadTimer = this.#options.gateway.deps.clock.after(HEAD_WAITS_MS, () => { if (this.#sendHead()) response.flushHeaders() })
   }
 
-  /** The head goes with what comes behind it. false: it cannot be sent. */
-  #begun (): boolean {
+  /** Sends the head together with the first bytes. false: Node refused the head. */
+  #sendHead (): boolean {
     if (this.#head === null) return true
     const { status, sent } = this.#head
     this.#head = null
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     try {
       this.#response.writeHead(status, sent)
       return true
@@ -119,30 +119,25 @@ class Exchange implements PassListener {
 
   data (chunk: Buffer): boolean {
     const response = this.#response
-    if (this.#over || response.destroyed || !this.#begun() || response.write(chunk)) return true
-    endStalled(response, patienceOf(this.#options))
-    response.once('drain', () => {
-      leaveStalled(response)
-      this.#passage?.resume()
-    })
-    return false
+    if (this.#over || response.destroyed || !this.#sendHead()) return true
+    return writeChunk(response, chunk, idleLimitOf(this.#options), () => { this.#passage?.resume() })
   }
 
   ended (): void {
     if (this.#over) return
     const response = this.#response
-    if (!response.destroyed && !this.#begun()) return
+    if (!response.destroyed && !this.#sendHead()) return
     this.#over = true
     if (response.destroyed) return
     const end = (): void => {
-      endStalled(response, patienceOf(this.#options))
+      startIdleTimer(response, idleLimitOf(this.#options))
       response.end()
     }
     if (isRead(this.#raw)) end()
-    else void restUnread(this.#raw).then(end)
+    else void discardRest(this.#raw).then(end)
   }
 
-  /** Nobody asked for it. */
+  /** The request did not ask for an upgrade. */
   switched (): void {
     this.failed({ kind: 'broken', code: 'BAD_UPGRADE' })
   }
@@ -151,12 +146,12 @@ class Exchange implements PassListener {
     if (this.#over) return
     this.#over = true
     if (this.#response.destroyed) return
-    tellFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
+    noteFault(this.#options, this.#id, this.#passed.route.upstream.name, fault)
     this.#refuse(codeOf(fault))
   }
 
-  /** The client does not go on with its request. */
-  #stalled (): void {
+  /** The client stopped sending its request. */
+  #onStalled (): void {
     if (this.#over) return
     this.#over = true
     this.#options.gateway.deps.meter.idled('request')
@@ -167,7 +162,10 @@ class Exchange implements PassListener {
     })
   }
 
-  /** In the place of an answer; where one has begun, the connection is cut, so that nobody takes the part for the whole. */
+  /**
+   * Sends a problem in place of the answer. If an answer has begun, the connection is cut, so that the client sees that
+   * the answer is incomplete.
+   */
   #refuse (code: ProblemCode, more: { readonly detail?: string, readonly close?: boolean } = {}): void {
     const response = this.#response
     if (response.headersSent) {
@@ -175,7 +173,7 @@ class Exchange implements PassListener {
       return
     }
     this.#upload?.destroy()
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     const { detail, close = false } = more
     const { status, headers, body } = problem(code, {
       requestId: this.#id,
@@ -186,22 +184,22 @@ class Exchange implements PassListener {
     addRequestId(headers, this.#id)
     if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
     headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
-    const told = { status, headers, body, close, outcome: code, problem: code }
-    const unread = unreadOf(this.#options, this.#raw)
-    if (isWhole(this.#raw, told)) writeWhole(response, told, this.#options.closing(), unread)
-    else void writeSlowly(this.#raw, response, told, this.#options.closing(), unread)
+    const answer = { status, headers, body, close, outcome: code, problem: code }
+    const budget = sendBudgetOf(this.#options, this.#raw)
+    if (isWritableAtOnce(this.#raw, answer)) writeAtOnce(response, answer, this.#options.closing(), budget)
+    else void writeInParts(this.#raw, response, answer, this.#options.closing(), budget)
   }
 
-  /** The client has its answer, or has gone before. */
-  #gone (): void {
+  /** The client has its answer, or it has gone. */
+  #onClosed (): void {
     if (!this.#over) this.#passage?.abort()
     this.#over = true
-    this.#sendsHead?.()
+    this.#cancelHeadTimer?.()
     this.#upload?.destroy()
   }
 }
 
-/** Without a body and a protocol to change to. */
+/** Without body and upgrade. */
 export function passRequest (
   options: ServerOptions,
   raw: IncomingMessage,
@@ -225,12 +223,12 @@ export function passRequest (
   }
 }
 
-/** Nobody has asked for whom it is: the client's address alone is known. */
+/** The caller is not known here. Only the client's address is. */
 function holderOf ({ peers }: ServerOptions, raw: IncomingMessage): Holder {
   return { caller: null, peer: peers.peerOf(raw) }
 }
 
-export function tellFault (
+export function noteFault (
   { log, gateway: { deps: { meter } } }: ServerOptions,
   requestId: string,
   upstream: string,

@@ -1,6 +1,6 @@
 /**
- * A request's body on its way through: read no faster than the upstream takes it, and no longer waited for than clients
- * have time. Destroying it ends the reading and leaves the connection: it still may get an answer.
+ * The body of a request that passes through. It is read no faster than the upstream takes it, and the client must not
+ * stop for too long. `destroy` ends the reading and keeps the connection, so that the client can still get an answer.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -8,11 +8,11 @@ import type { Cancel, Clock } from '../../ports/clock.ts'
 
 export interface UploadOptions {
   readonly clock: Clock
-  /** The longest that nothing more of it may come while the upstream waits for it. */
+  /** The longest pause of the client while the upstream waits for the body. */
   readonly idleMs: number
-  /** Called when it is wanted for the first time: a client that asked may send. */
+  /** Called at the first read. A client that sent Expect: 100-continue may then send. */
   readonly begin: () => void
-  /** Called when its client has not gone on in time. */
+  /** Called if the client pauses for too long. */
   readonly stalled: () => void
 }
 
@@ -20,7 +20,7 @@ export class Upload extends Readable {
   readonly #raw: IncomingMessage
   readonly #options: UploadOptions
   #begun = false
-  /** Monotonic: since when the next piece is waited for; null: it is not. */
+  /** Monotonic: since when the next piece is awaited. null: none is awaited. */
   #waitsSinceMs: number | null = null
   #cancel: Cancel | null = null
 
@@ -63,7 +63,7 @@ export class Upload extends Readable {
     this.push(null)
   }
 
-  /** The client has gone before it was whole. */
+  /** The client has gone before the body was complete. */
   readonly #onClose = (): void => {
     if (!this.#raw.complete) this.destroy(new Error('CLIENT_GONE'))
   }
@@ -74,7 +74,7 @@ export class Upload extends Readable {
     this.#cancel = null
   }
 
-  /** One timer, which looks: a body of a thousand pieces does not set it a thousand times. */
+  /** One timer checks again and again. So a body of a thousand pieces does not set a thousand timers. */
   #look (inMs: number): void {
     const { clock, idleMs, stalled } = this.#options
     this.#cancel = clock.after(inMs, () => {

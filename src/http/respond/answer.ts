@@ -1,6 +1,6 @@
 /**
- * An outcome as an HTTP answer: docs/reference/http.md, row by row. Pure: nothing is written here, and nothing is decided about
- * the record.
+ * Turns an outcome into an HTTP answer, row by row as in docs/reference/http.md. Pure: it writes nothing and decides
+ * nothing about the record.
  */
 import { acceptedAnswer, acceptedAnswers } from '../../core/inbox/acceptance.ts'
 import type { CorsRequest } from '../../core/headers/cors.ts'
@@ -25,20 +25,20 @@ export interface Reply {
   /** For the log line and the metric. */
   readonly outcome: string
   readonly problem: ProblemCode | null
-  /** For the log line, where the status does not say it. */
+  /** For the log line if the status does not say it. */
   readonly reason?: string
-  /** It is stored: whoever asks with the same key gets it again. */
+  /** The answer is stored, so a retry with the same key gets it again. */
   readonly kept?: boolean
 }
 
 export interface ReplyContext {
   readonly route: GuardedRoute
   readonly requestId: string
-  readonly asking: CorsRequest
+  readonly corsRequest: CorsRequest
   readonly problemBaseUri: string
 }
 
-/** Retry-After where nothing is known of how long: soon, without hammering. */
+/** Retry-After if the time is not known: soon, without hammering. */
 const RETRY_SOON_SECONDS = 1
 
 export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context: ReplyContext): Reply {
@@ -47,8 +47,8 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'replayed': return replayed(outcome, context)
     case 'streamed': return streamed(outcome, context)
     case 'released': return released(outcome.answer, context)
-    case 'hop': return asItCame(outcome.answer, 'indeterminate')
-    case 'unprotected': return asItCame(outcome.answer, 'unprotected')
+    case 'hop': return unchanged(outcome.answer, 'indeterminate')
+    case 'unprotected': return unchanged(outcome.answer, 'unprotected')
     case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
     case 'in-flight': return inFlight(outcome, context)
@@ -77,21 +77,21 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
   }
 }
 
-/** In the place of an answer that is kept, and that its client has no room for at the moment (unread.ts). */
-export function roomless (refusal: Refusal, context: ReplyContext): Reply {
+/** Replaces a kept answer if there is no room to send it now (send-budget.ts). */
+export function noRoomReply (refusal: Refusal, context: ReplyContext): Reply {
   return replyTo(
     rejected(codeOfRefusal(refusal), 'The request was executed, and its answer is kept. There is no room to send it now: too much of what was sent before has not been read. Retry with the same key.'),
     context
   )
 }
 
-/** OASIS Repeatable Requests: ours, whatever the upstream says of it. */
-export function withResult (reply: Reply, outcome: Outcome): Reply {
+/** The field of OASIS Repeatable Requests. The gateway sets it and drops that of the upstream. */
+export function withRepeatabilityResult (reply: Reply, outcome: Outcome): Reply {
   const headers = Array.from(pairs(reply.headers)).filter(([name]) => name.toLowerCase() !== 'repeatability-result').flat()
   return { ...reply, headers: [...headers, 'Repeatability-Result', wasRefused(outcome) ? 'rejected' : 'accepted'] }
 }
 
-/** Nothing of this request was or will be done, and no earlier one with its key stands behind the answer. */
+/** Nothing of this request was or will be done, and the answer is not that of an earlier request with its key. */
 function wasRefused (outcome: Outcome): boolean {
   const { kind } = outcome
   return kind === 'rejected' || kind === 'mismatch' || kind === 'unsent' || (kind === 'unavailable' && outcome.inDoubt !== true)
@@ -117,12 +117,12 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
 
 function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: ReplyContext): Reply {
   const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
-  const headers = replayedHeaders(kept, context.asking)
+  const headers = replayedHeaders(kept, context.corsRequest)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
   return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }
 
-/** The only time that this answer is shown; what retries get is the tombstone. */
+/** This answer is shown only once. Retries get the tombstone. */
 function streamed (outcome: Extract<Outcome, { kind: 'streamed' }>, context: ReplyContext): Reply {
   if (outcome.as === 'released') return asReleased(outcome, context, ['Idempotency-Stored', 'false'])
   const mark = outcome.as === 'consumed' ? 'executed' : outcome.as
@@ -141,28 +141,28 @@ function released (answer: Answer, context: ReplyContext): Reply {
   return asReleased(answer, context, [])
 }
 
-/** Fields and body as they came, whatever the status: a relay's log of deliveries shows what its consumer said. */
+/** Fields and body stay unchanged under any status. So the delivery log of a relay shows the consumer's answer. */
 function asReleased (
   { status, headers, body }: Pick<Reply, 'status' | 'body'> & { readonly headers: RawHeaders },
   context: ReplyContext,
   marks: readonly string[]
 ): Reply {
-  const told = releasedStatus({ status, headers }, context.route.idempotency.onRelease)
+  const shownStatus = releasedStatus({ status, headers }, context.route.idempotency.onRelease)
   const reply = {
-    status: told,
+    status: shownStatus,
     headers: [...headers, 'Idempotency-Status', 'released', ...marks],
     body,
     close: false,
     outcome: 'released',
     problem: null
   }
-  if (told === status) return reply
+  if (shownStatus === status) return reply
   reply.headers.push('Idempotency-Original-Status', String(status))
   if (headerValue(headers, 'retry-after') === null) reply.headers.push('Retry-After', String(RETRY_SOON_SECONDS))
   return { ...reply, reason: `HTTP_${status}` }
 }
 
-/** The same for every request of a message. No member is called status: Dapr would take it for its own. */
+/** The same answer for every request of a message. No member has the name "status", because Dapr would use it as its own. */
 function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
   const [first = ''] = names
   const { status, headers, body } = split ? acceptedAnswers(names) : acceptedAnswer(first)
@@ -170,7 +170,7 @@ function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 
   return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
 }
 
-function asItCame (answer: Answer, mark: string): Reply {
+function unchanged (answer: Answer, mark: string): Reply {
   return {
     status: answer.status,
     headers: [...answer.headers, 'Idempotency-Status', mark],
@@ -192,7 +192,7 @@ function passed ({ status, headers, body, as }: Extract<Outcome, { kind: 'passed
   }
 }
 
-/** api: a problem with the original status. relay: the original status itself, so that the message counts as what it became. */
+/** api: a problem that names the original status. relay: the original status, so that the message keeps its outcome. */
 function notKept (originalStatus: number, context: ReplyContext): Reply {
   if (context.route.idempotency.profile === 'relay') {
     return {
@@ -220,7 +220,7 @@ function inFlight (outcome: Extract<Outcome, { kind: 'in-flight' }>, context: Re
   })
 }
 
-/** Every retry under `hold` gets what the first one got; a 4xx would tell a client "not done, use a new key". */
+/** Every retry under `hold` gets the same answer as the first request. A 4xx would tell a client "not done, use a new key". */
 function unknown (timedOut: boolean, context: ReplyContext): Reply {
   const { profile } = context.route.idempotency
   if (profile === 'relay') {
@@ -244,7 +244,7 @@ function unsent ({ refusal, lost = false }: Extract<Outcome, { kind: 'unsent' }>
   })
 }
 
-/** As on a route that passes through: nobody holds this event, and nobody says that it is not sent again. `again`: it is. */
+/** As on a route that passes through: the gateway does not hold this event. `again`: a retry is forwarded again. */
 function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context: ReplyContext): Reply {
   const code = timedOut ? 'upstream-timeout' : 'upstream-failed'
   const relay = context.route.idempotency.profile === 'relay'
@@ -261,7 +261,7 @@ function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context:
 const RELAY_RETRIES = 503
 const LOST = 'No connection to the service could be made. Nothing was sent, and this route had marked the event before: a retry with the same key is not passed on.'
 
-/** A message that may have been taken is taken once, however often its request comes. */
+/** The message may have been stored. It is stored once, however often the request is retried. */
 function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
   const detail = inDoubt
     ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' }
@@ -318,7 +318,7 @@ function retryAfterSeconds (ms: number, route: GuardedRoute): number {
 let lastSecond = NaN
 let lastDate = ''
 
-/** Of many answers in a row the date is the same to the second. */
+/** Caches the last second: many answers in a row have the same date. */
 function imfFixdate (wallMs: number): string {
   const second = Math.floor(wallMs / MS_PER_SECOND)
   if (second !== lastSecond) {

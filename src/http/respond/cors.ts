@@ -1,4 +1,4 @@
-/** The fields of browsers' questions across origins, on answers of every kind; the rules are in core/headers/cors.ts. */
+/** CORS fields for answers of every kind. The rules are in core/headers/cors.ts. */
 import type { IncomingMessage } from 'node:http'
 import { exposedFields, isPreflighted, originOf, ownCors } from '../../core/headers/cors.ts'
 import type { CorsRequest } from '../../core/headers/cors.ts'
@@ -9,8 +9,8 @@ import type { Outcome } from '../../gateway/shared/outcome.ts'
 import type { Reply } from './answer.ts'
 import type { ServerOptions } from '../shared/options.ts'
 
-/** Who asks on a guarded route. */
-export function askingOf (
+/** What CORS needs to know of a request on a guarded route. */
+export function corsRequestOf (
   { cors = null }: ServerOptions,
   { method = 'POST', rawHeaders }: IncomingMessage,
   { sources: [first] }: KeyPolicy
@@ -20,15 +20,15 @@ export function askingOf (
   return { origin, preflighted: origin !== null && isPreflighted(method, rawHeaders, keyHeader), cors }
 }
 
-/** Of the gateway's own outcomes, those that are no problem. */
+/** Outcomes that the gateway answers itself, and that are no problem. */
 const OWN_ANSWERS: ReadonlySet<Outcome['kind']> = new Set(['accepted', 'duplicate', 'not-kept'])
 
-/** What is to be added to a guarded reply, its own fields complete. */
+/** The CORS fields of a guarded reply whose other fields are complete. */
 export function corsOfReply ({ problem, headers }: Reply, { kind }: Outcome, { cors, origin }: CorsRequest): string[] {
   return problem !== null || OWN_ANSWERS.has(kind) ? ownCors(cors, origin) : exposedFields(cors, headers)
 }
 
-/** Of an answer of the gateway's own on any other way. */
+/** The CORS fields of any other answer of the gateway itself. */
 export function corsOfOwn ({ cors = null }: ServerOptions, rawHeaders: RawHeaders): string[] {
   return cors === null ? [] : ownCors(cors, originOf(rawHeaders))
 }

@@ -1,6 +1,7 @@
 /**
- * Informational answers of an upstream (RFC 9110 15.2) on their way to the request's own client: as they came, without what
- * belongs to the upstream's connection. Never to HTTP/1.0, which does not know them, and never behind the answer's own head.
+ * Passes informational answers of an upstream (RFC 9110 15.2) to the client of the request. Fields of the upstream's
+ * connection are removed. HTTP/1.0 does not know these answers and gets none. None is sent after the head of the
+ * answer.
  */
 import { STATUS_CODES } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -8,12 +9,12 @@ import { passedHeaders } from '../../core/headers/headers.ts'
 import { pairs } from '../../core/headers/lines.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 
-/** Of one request: an upstream that never comes to its answer is no reason to write for ever. */
+/** The most for one request, so that an upstream without an answer cannot send them for ever. */
 const INFORMATION_MAX = 32
 
-/** Made for one request; what it is called with goes to its client, or nowhere. */
+/** Made for one request. It drops what cannot be sent to the client. */
 export function informer (request: IncomingMessage, response: ServerResponse): (status: number, headers: RawHeaders) => void {
-  let told = 0
+  let sent = 0
   return (status, headers) => {
     const { socket } = response
     if (
@@ -22,12 +23,12 @@ export function informer (request: IncomingMessage, response: ServerResponse): (
       socket === null ||
       !socket.writable ||
       socket.writableNeedDrain ||
-      told >= INFORMATION_MAX
+      sent >= INFORMATION_MAX
     ) {
       return
     }
-    told++
-    // Node has a method for 102 and one for 103, and takes no other field than Link for that.
+    sent++
+    // Node has methods for 102 and 103 only, and they take no field but Link.
     socket.write(informationOf(status, headers), 'latin1')
   }
 }

@@ -1,4 +1,7 @@
-/** Problems of requests that no policy has taken yet, written as guarded answers are: a body that is not read ends its connection. */
+/**
+ * Writes the gateway's own answers outside guarded routes, most of them problems. If the body of the request is not
+ * read, the connection ends.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem, retrySoon } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
@@ -6,21 +9,21 @@ import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { corsOfOwn } from './cors.ts'
 import { addRequestId } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
-import { unreadOf } from './unread.ts'
-import { isWhole, writeSlowly, writeWhole } from './write.ts'
-import type { WholeWritten } from './write.ts'
+import { sendBudgetOf } from './send-budget.ts'
+import { isWritableAtOnce, writeInParts, writeAtOnce } from './write.ts'
+import type { BufferedReply } from './write.ts'
 
-export interface More {
+export interface ProblemExtras {
   readonly status?: number
   readonly detail?: string
   readonly challenge?: string
-  /** Further fields, flat. */
+  /** More fields, flat. */
   readonly headers?: readonly string[]
-  /** The connection ends with it. */
+  /** The connection ends after it. */
   readonly close?: boolean
 }
 
-/** What the gateway has refused on a resource of its own. */
+/** For a refusal on a resource of the gateway itself. */
 export function sendRefusal (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -39,7 +42,7 @@ export function sendProblem (
   reply: FastifyReply,
   code: ProblemCode,
   options: ServerOptions,
-  { headers: further = [], close = false, ...more }: More = {}
+  { headers: further = [], close = false, ...more }: ProblemExtras = {}
 ): void {
   const { status, headers, body } = problem(code, {
     requestId: request.id,
@@ -50,22 +53,22 @@ export function sendProblem (
   sendOwn(request, reply, { status, headers: [...headers, ...further], body, close }, options)
 }
 
-/** What is the gateway's own. `headers` flat. */
-export function sendOwn (request: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
-  writeOwn(request, reply, { ...told, headers: [...told.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
+/** An answer of the gateway itself, with its CORS fields. `headers` is flat. */
+export function sendOwn (request: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
+  writeOwn(request, reply, { ...answer, headers: [...answer.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
 }
 
-/** The same, where it says itself who may read it. */
-export function writeOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, told: WholeWritten, options: ServerOptions): void {
+/** The same for an answer that has its CORS fields already. */
+export function writeOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
   reply.hijack()
   const { raw: response } = reply
-  // A socket that breaks must not end the process.
+  // A broken socket must not end the process.
   raw.on('error', ignored)
   response.on('error', ignored)
-  addRequestId(told.headers, id)
-  const unread = unreadOf(options, raw)
-  if (isWhole(raw, told)) writeWhole(response, told, options.closing(), unread)
-  else void writeSlowly(raw, response, told, options.closing(), unread)
+  addRequestId(answer.headers, id)
+  const budget = sendBudgetOf(options, raw)
+  if (isWritableAtOnce(raw, answer)) writeAtOnce(response, answer, options.closing(), budget)
+  else void writeInParts(raw, response, answer, options.closing(), budget)
 }
 
 function ignored (): void {}

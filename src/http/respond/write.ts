@@ -1,6 +1,6 @@
 /**
- * Writes a reply to a hijacked response: raw header lists, own framing. A client that is gone or does not read never
- * holds anything up but its own connection.
+ * Writes a reply to a hijacked response, with raw header lists and its own framing. A client that is gone or does not
+ * read delays only its own connection.
  */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -9,120 +9,140 @@ import type { Refusal } from '../../core/limits/limit.ts'
 import type { Reply } from './answer.ts'
 import { isRead } from '../shared/body.ts'
 
-/** Unread bytes of a refused upload that are still taken, so that the client can read why before the connection closes. */
+/** Bytes of a refused upload that are still read, so that the client can read the reason before the connection closes. */
 const LINGER_BYTES_MAX = 16 * 1024 * 1024
 export const LINGER_MS = 2_000
-export type Written = Pick<Reply, 'status' | 'headers' | 'body' | 'close'>
-export type WholeWritten = Written & { readonly body: Buffer }
+export type WritableReply = Pick<Reply, 'status' | 'headers' | 'body' | 'close'>
+export type BufferedReply = WritableReply & { readonly body: Buffer }
 
-/** Nothing is in its way: it can be written in one go, without waiting for anybody. */
-export function isWhole<Some extends Written> (raw: IncomingMessage, reply: Some): reply is Some & { readonly body: Buffer } {
+/** The request is read and the answer is complete, so it can be written without waiting. */
+export function isWritableAtOnce<Some extends WritableReply> (
+  raw: IncomingMessage,
+  reply: Some
+): reply is Some & { readonly body: Buffer } {
   return isRead(raw) && Buffer.isBuffer(reply.body)
 }
 
 /** How long a client may not read. */
-export interface Patience {
-  /** A client that does not read for so long has gone. (Node counts once more if its own queue has moved meanwhile.) */
+export interface IdleLimit {
+  /** A client that does not read for this long counts as gone. Node waits once more if its own queue has moved in that time. */
   readonly idleMs: number
-  /** Called when it is cut off for that. */
+  /** Called when the client is cut off for that reason. */
   stalled: () => void
 }
 
-/** What an answer may cost while its client does not read it. */
-export interface Unread extends Patience {
-  /** Before an answer of so many bytes is written that may be asked for again. null: its room is taken until the response is closed. */
-  ask: (response: ServerResponse, bytes: number) => Refusal | null
-  /** Told how many bytes wait for the client, whole answers only. null: there is no room for them; else how to give it back. */
-  hold: (bytes: number) => (() => void) | null
+/** The memory that an answer may use while its client does not read it. */
+export interface SendBudget extends IdleLimit {
+  /**
+   * Call it before writing an answer of this size that a retry can get again. null: the room is reserved until the
+   * response closes.
+   */
+  reserve: (response: ServerResponse, bytes: number) => Refusal | null
+  /** `bytes` wait for the client. Only for complete answers. null: there is no room. Else the function gives the room back. */
+  holdUnsent: (bytes: number) => (() => void) | null
 }
 
-/** Bytes of body written. Throws only for headers that Node refuses to write. */
-export function writeWhole (response: ServerResponse, reply: WholeWritten, closing: boolean, unread: Unread): number {
+/** Returns the bytes of body written. Throws only for headers that Node refuses. */
+export function writeAtOnce (response: ServerResponse, reply: BufferedReply, closing: boolean, budget: SendBudget): number {
   if (response.destroyed) return 0
   const { body } = reply
   const empty = !mayHaveBody(reply.status)
   writeHead(response, reply, empty ? null : body, reply.close || closing)
   if (empty) response.end()
-  // Head and body then leave as one string in one write; any byte is a latin1 character.
+  // Head and body then leave as one string in one write. Any byte is a latin1 character.
   else if (body.length <= ONE_WRITE_BYTES_MAX) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
-  // Most are with the kernel by now.
-  if (response.socket === null || response.socket.writableLength > 0) holdUnread(response, unread)
+  // Most answers are in the kernel by now.
+  if (response.socket === null || response.socket.writableLength > 0) limitUnsent(response, budget)
   return empty ? 0 : body.length
 }
 
-/** Longer ones would be copied for nothing. */
+/** A copy of a longer body would cost more than it saves. */
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
-/** The answer is a stream, or comes before the request is whole. Bytes of body written. Rejects as {@link writeWhole} throws. */
-export async function writeSlowly (
+/**
+ * For a stream, or an answer before the request is complete. Returns the bytes of body written. Rejects where {@link
+ * writeAtOnce} throws.
+ */
+export async function writeInParts (
   raw: IncomingMessage,
   response: ServerResponse,
-  reply: Written,
+  reply: WritableReply,
   closing: boolean,
-  unread: Unread
+  budget: SendBudget
 ): Promise<number> {
   const { body } = reply
   if (!Buffer.isBuffer(body)) {
     if (reply.close || closing || !isRead(raw)) reply.headers.push('Connection', 'close')
-    return writeStream(response, reply, body, unread)
+    return writeStream(response, reply, body, budget)
   }
   if (response.destroyed) return 0
   const empty = !mayHaveBody(reply.status)
   writeHead(response, reply, empty ? null : body, true)
-  // To HEAD nothing else would send them before the rest is read.
+  // For HEAD, nothing else would send the head before the rest of the request is read.
   response.flushHeaders()
   if (!empty) response.write(body)
-  holdUnread(response, unread)
-  await restUnread(raw)
+  limitUnsent(response, budget)
+  await discardRest(raw)
   response.end()
   return empty ? 0 : body.length
 }
 
-function writeHead (response: ServerResponse, { status, headers }: Written, body: Buffer | null, close: boolean): void {
+function writeHead (response: ServerResponse, { status, headers }: WritableReply, body: Buffer | null, close: boolean): void {
   if (close) headers.push('Connection', 'close')
   if (body !== null) headers.push('Content-Length', String(body.length))
   response.writeHead(status, headers)
 }
 
-/** An answer that nobody reads is neither held for ever nor beyond what there is room for. Progress starts the time anew. */
-function holdUnread (response: ServerResponse, unread: Unread): void {
-  endStalled(response, unread)
-  const give = unread.hold(response.socket?.writableLength ?? response.writableLength)
+/** An unread answer is held neither for ever nor beyond its room. Progress restarts the timer. */
+function limitUnsent (response: ServerResponse, budget: SendBudget): void {
+  startIdleTimer(response, budget)
+  const give = budget.holdUnsent(response.socket?.writableLength ?? response.writableLength)
   if (give === null) response.destroy()
   else response.once('close', give)
 }
 
 /**
- * The connection is cut rather than ended, so that nobody takes the part for the whole. To HTTP/1.0 an answer without a
- * length ends where its connection does: it is reset.
+ * The connection is cut instead of ended, so that the client sees that the answer is incomplete. In HTTP/1.0 an answer
+ * without length ends with its connection, so that is reset.
  */
 export function breakOff (response: ServerResponse): void {
   if (response.req.httpVersion === '1.0') response.socket?.resetAndDestroy()
   response.destroy()
 }
 
-/** From now on a client that does not read has so long. */
-export function endStalled (response: ServerResponse, patience: Patience): void {
+/** From now on a client that does not read has this much time. */
+export function startIdleTimer (response: ServerResponse, idleLimit: IdleLimit): void {
   if (response.listenerCount('timeout') === 0) {
     response.on('timeout', () => {
-      patience.stalled()
+      idleLimit.stalled()
       response.destroy()
     })
   }
-  response.setTimeout(patience.idleMs)
+  response.setTimeout(idleLimit.idleMs)
 }
 
-/** It has all the time: nothing waits for it. */
-export function leaveStalled (response: ServerResponse): void {
+/** Nothing waits for the client now, so it has no time limit. */
+export function stopIdleTimer (response: ServerResponse): void {
   response.setTimeout(0)
 }
 
+/** false: the client is behind. `resume` is called when it has caught up. Until then it may idle no longer than the limit. */
+export function writeChunk (response: ServerResponse, chunk: Buffer, idleLimit: IdleLimit, resume: () => void): boolean {
+  if (response.write(chunk)) return true
+  startIdleTimer(response, idleLimit)
+  response.once('drain', () => {
+    stopIdleTimer(response)
+    resume()
+  })
+  return false
+}
+
 /**
- * The request is answered before its body was read. Closing at once would reset the connection under a client that is
- * still writing, and it would never see the answer: so a bounded rest of the body is read and dropped first.
+ * The request is answered before its body is read. An immediate close would reset a client that is still writing, and
+ * it would never see the answer. So a bounded part of the rest is read and dropped first.
  */
-export async function restUnread (raw: IncomingMessage): Promise<void> {
+export async function discardRest (raw: IncomingMessage): Promise<void> {
   if (isRead(raw) || raw.destroyed) return
   await new Promise<void>((resolve) => {
     let bytes = 0
@@ -137,9 +157,9 @@ export async function restUnread (raw: IncomingMessage): Promise<void> {
 
 async function writeStream (
   response: ServerResponse,
-  reply: Written,
-  body: Exclude<Written['body'], Buffer>,
-  patience: Patience
+  reply: WritableReply,
+  body: Exclude<WritableReply['body'], Buffer>,
+  idleLimit: IdleLimit
 ): Promise<number> {
   let bytes = 0
   const abandoned = new AbortController()
@@ -148,9 +168,9 @@ async function writeStream (
     if (!response.destroyed) response.writeHead(reply.status, reply.headers)
     for await (const chunk of body) {
       bytes += chunk.length
-      // The client has gone: the exchange runs to its end unread (E1).
+      // The client has gone. The exchange runs to its end unread (E1).
       if (response.destroyed) continue
-      if (!response.write(chunk)) await drained(response, abandoned.signal, patience)
+      if (!response.write(chunk)) await drained(response, abandoned.signal, idleLimit)
     }
     response.end()
   } catch {
@@ -161,14 +181,14 @@ async function writeStream (
   return bytes
 }
 
-async function drained (response: ServerResponse, abandoned: AbortSignal, patience: Patience): Promise<void> {
-  // Node's own looks whether the client takes anything at all.
-  endStalled(response, patience)
+async function drained (response: ServerResponse, abandoned: AbortSignal, idleLimit: IdleLimit): Promise<void> {
+  // Node's timer checks whether the client takes anything at all.
+  startIdleTimer(response, idleLimit)
   try {
     await once(response, 'drain', { signal: abandoned })
   } catch {
-    // Gone, or stalled for too long: the loop above reads on without it.
+    // The client is gone or stalled. The loop above reads on without it.
   } finally {
-    leaveStalled(response)
+    stopIdleTimer(response)
   }
 }

@@ -1,32 +1,30 @@
-/**
- * Reads a guarded request's body in full before anything is claimed (E0), within a size, a budget and a time.
- */
+/** Reads the whole body of a guarded request before anything is claimed (E0). Size, memory and time are limited. */
 import type { IncomingMessage } from 'node:http'
 import { BodyBuffer } from '../../core/limits/body-buffer.ts'
 import type { BodyResult } from '../../gateway/body/read-whole.ts'
 import type { Clock } from '../../ports/clock.ts'
 
-/** RFC 9112 6.3: framed by either field; nothing follows a length of zero. */
+/** RFC 9112 6.3: either field frames a body. A length of zero means none. */
 export function hasBody ({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
-/** Nothing of it is still to come. (Of a request without a body Node says so only after it was handed over.) */
+/** Nothing of the body is outstanding. For a request without a body Node sets `complete` only after the handler was called. */
 export function isRead (raw: IncomingMessage): boolean {
   return raw.complete || !hasBody(raw)
 }
 
 export interface BodyBounds {
   readonly bytesMax: number
-  /** Asked before bytes are held; false: there is no room. */
+  /** Called before bytes are kept. false: there is no room. */
   readonly take: (bytes: number) => boolean
   readonly timeoutMs: number
-  /** The longest that nothing more of it may come. */
+  /** The longest pause of the client. */
   readonly idleMs: number
   readonly clock: Clock
 }
 
-/** `begin`: the declared size is no reason to refuse it; a client that asked may send. */
+/** `begin` is called once the declared size is accepted. A client that sent Expect: 100-continue may then send. */
 export async function readBody (
   raw: IncomingMessage,
   begin: () => void,
@@ -34,14 +32,14 @@ export async function readBody (
 ): Promise<BodyResult> {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bytesMax) return { kind: 'too-large' }
-  // Gone while its credential was looked at: 'close' does not come again.
+  // The client has gone while its credential was checked. 'close' is not emitted again.
   if (raw.destroyed && !raw.complete) return { kind: 'gone' }
   begin()
   const body = new BodyBuffer(bytesMax, take)
   let over = false
   const { promise, resolve } = Promise.withResolvers<BodyResult>()
   const fail = (kind: Exclude<BodyResult['kind'], 'body'>): void => {
-    // 'close' follows 'end' in the same tick, before whoever awaits the body: what is over cannot fail.
+    // 'close' follows 'end' in the same tick, before the caller gets the body. A complete body cannot fail.
     if (over) return
     over = true
     raw.off('data', onData)
@@ -60,7 +58,7 @@ export async function readBody (
   const onGone = (): void => fail('gone')
   const startedAtMs = clock.monotonicMs()
   let cameAtMs = startedAtMs
-  // One timer for both, and it looks: a body that comes in a thousand pieces does not set it a thousand times.
+  // One timer checks both limits. So a body of a thousand pieces does not set a thousand timers.
   const look = (): void => {
     const leftMs = Math.min(startedAtMs + timeoutMs, cameAtMs + idleMs) - clock.monotonicMs()
     if (leftMs <= 0) fail('too-slow')
@@ -72,7 +70,7 @@ export async function readBody (
   raw.on('error', onGone)
   raw.on('close', onGone)
   const result = await promise
-  // The listeners go with the request: what is over hears nothing, and taking them off one by one costs more than they do.
+  // The listeners are collected with the request. To remove them one by one would cost more than they do.
   cancelTimer()
   return result
 }

@@ -1,4 +1,4 @@
-/** What the guarded listener is given. */
+/** The options of the guarded listener. */
 import type { CorsPolicy } from '../../core/headers/cors.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import type { PipelineContext } from '../../gateway/pipeline.ts'
@@ -8,28 +8,31 @@ import type { compileRoutes } from '../../routing/match.ts'
 import type { PeerTrust } from './peer.ts'
 
 export interface ServerLimits {
-  /** Connections at once; the next ones are closed as they are accepted. */
+  /** The most connections. Further ones are closed as soon as they are accepted. */
   readonly connections: number
-  /** Of them, for one peer while no other has any (core/limits/limit.ts). */
+  /** The part of them for one peer while no other peer has any (core/limits/limit.ts). */
   readonly share: number
-  /** How late the event loop may be; 0: requests are never shed. */
+  /** The longest delay of the event loop before requests are shed. 0: requests are never shed. */
   readonly eventLoopDelayMs: number
-  /** A guarded body must be whole by then. */
+  /** The time limit of a guarded body. */
   readonly requestBodyMs: number
-  /** The longest that a client neither goes on with its request nor reads its answer. */
+  /** The longest that a client neither sends its request nor reads its answer. */
   readonly clientIdleMs: number
-  /** The longest that nothing moves in a tunnel. */
+  /** The longest that a tunnel is idle. */
   readonly tunnelIdleMs: number
 }
 
 export interface ServerOptions {
   readonly gateway: PipelineContext
   readonly passing: PassThrough
-  /** This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are looked at anew for every request: a reload changes them. */
+  /**
+   * This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are read anew for every request, because a
+   * reload changes them.
+   */
   readonly routes: ReturnType<typeof compileRoutes>
-  /** null or absent: no keys are given out. */
+  /** null or absent: no keys are issued. */
   readonly issuedKeys?: IssuedKeysPolicy | null
-  /** null or absent: nothing is said of other origins on the gateway's own answers. */
+  /** null or absent: the gateway's own answers have no CORS fields. */
   readonly cors?: CorsPolicy | null
   readonly problemBaseUri: string
   readonly peers: PeerTrust
@@ -37,6 +40,6 @@ export interface ServerOptions {
   readonly log: Log
   readonly requests: RequestLog
   readonly meter: Meter
-  /** true: this process is on its way out; every answer says `Connection: close`. */
+  /** true: this process ends. Every answer says `Connection: close`. */
   readonly closing: () => boolean
 }

@@ -1,4 +1,4 @@
-/** Who stands at the other end of the connection, and whether what it forwards is believed (`trustProxies`). */
+/** The address of a client, and whether its forwarded fields are believed (`trustProxies`). */
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { Socket } from 'node:net'
@@ -11,7 +11,7 @@ export class PeerTrust {
   readonly #trusted = new BlockList()
   readonly #any: boolean
 
-  /** Addresses and CIDR blocks, checked by the configuration. */
+  /** Addresses and CIDR blocks. The configuration has checked them. */
   constructor (proxies: readonly string[]) {
     this.#any = proxies.length > 0
     for (const proxy of proxies) {
@@ -33,22 +33,23 @@ export class PeerTrust {
   }
 
   /**
-   * In whose share a request counts: its client's address, of IPv6 the network that a client has to itself. Behind trusted proxies the
-   * last one in X-Forwarded-For that is none of them. null: they do not say, and a proxy has no share of its own.
+   * The address in whose share a request counts. For IPv6 it is the network of one customer. Behind trusted proxies it
+   * is the last address in X-Forwarded-For that is not a trusted proxy. null: there is none, and a proxy has no share
+   * of its own.
    */
   peerOf ({ socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>): string | null {
     const address = addressOf(socket.remoteAddress)
     if (!this.#trusts(address)) return networkOf(address)
     const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap((line) => line.split(','))
     for (const hop of hops.toReversed()) {
-      const said = plainAddress(withoutPort(hop.trim()))
-      if (isIP(said) === 0) return null
-      if (!this.#trusts(said)) return networkOf(said)
+      const hopAddress = plainAddress(withoutPort(hop.trim()))
+      if (isIP(hopAddress) === 0) return null
+      if (!this.#trusts(hopAddress)) return networkOf(hopAddress)
     }
     return null
   }
 
-  /** The same of a connection, before anything is said on it. */
+  /** The same for a connection before its first request. */
   connectedFrom ({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string | null {
     const address = addressOf(remoteAddress)
     return this.#trusts(address) ? null : networkOf(address)
@@ -59,13 +60,13 @@ export class PeerTrust {
   }
 }
 
-/** As some proxies write it, with the port that the client came from. */
+/** Some proxies add the client's port. */
 function withoutPort (text: string): string {
   return /^\[([^\]]+)\](?::[0-9]+)?$/.exec(text)?.[1] ?? /^([0-9.]+):[0-9]+$/.exec(text)?.[1] ?? text
 }
 
 const IPV6_GROUPS = 8
-/** A provider gives each of its customers no less than that: whoever has one address has 2^64. */
+/** Providers give each customer at least a /64. One customer then has 2^64 addresses. */
 const IPV6_NETWORK_GROUPS = 4
 
 function networkOf (address: string): string {
@@ -77,7 +78,7 @@ function networkOf (address: string): string {
   return `${groups.slice(0, IPV6_NETWORK_GROUPS).map((group) => parseInt(group, 16).toString(16)).join(':')}::/64`
 }
 
-/** SHA-256 of the certificate that the connection showed and that was verified, read once for all of its requests; null: none. */
+/** SHA-256 of the verified client certificate. It is read once per connection. null: none. */
 export function clientCertificateOf ({ socket }: IncomingMessage): string | null {
   if (!('encrypted' in socket)) return null
   const known = fingerprints.get(socket)
@@ -90,7 +91,7 @@ export function clientCertificateOf ({ socket }: IncomingMessage): string | null
 
 const fingerprints = new WeakMap<Socket, string | null>()
 
-/** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d; everything else has one spelling there. */
+/** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d. All other addresses have one spelling. */
 function addressOf (address = ''): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address
 }

@@ -1,8 +1,8 @@
 /**
- * The primary of a gateway with several workers: it binds the port and hands connections on, has the admin port, judges
- * new configurations, and is the one that signals go to. It opens no store, and no request comes through it.
+ * The primary of a gateway with several workers. It binds the port and hands connections to workers. It has the admin
+ * port, checks new configurations and receives signals. It opens no store and handles no request.
  */
-import type { UnderWay } from '../app.ts'
+import type { UnderWay } from '../serving.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
 import type { Config } from '../../config/config.ts'
@@ -12,45 +12,46 @@ import type { StartError } from '../../ports/errors.ts'
 import { createAdmin } from '../../http/admin.ts'
 import type { Readiness } from '../../http/admin.ts'
 import { listen } from '../../http/listen.ts'
-import { judge, taken } from '../reload.ts'
-import type { Judged, ReloadOptions } from '../reload.ts'
-import { Gathered } from '../../telemetry/aggregate.ts'
+import { checkReload, noteReloaded } from '../reload.ts'
+import type { CheckedReload, ReloadOptions } from '../reload.ts'
+import { WorkerSnapshots } from '../../telemetry/aggregate.ts'
 import type { Exposition } from '../../telemetry/aggregate.ts'
 import { createLogs } from '../../telemetry/log.ts'
 import type { Logs } from '../../telemetry/log.ts'
 import type { Log } from '../../ports/telemetry.ts'
-import { createPrimaryMetrics, WORKER_STATES } from '../../telemetry/metrics.ts'
+import { createPrimaryMetrics } from '../../telemetry/metrics.ts'
+import { WORKER_STATES } from '../../telemetry/process-metrics.ts'
 import { Supervisor } from './supervisor.ts'
 import type { About, Answers, Listening, Question, Start } from './worker-protocol.ts'
 import { readinessOfAll } from './readiness.ts'
 import { prepareCluster, WorkerProcess } from './worker-handle.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
-/** Kubernetes gives a probe a second by default. */
+/** Kubernetes gives a probe one second by default. */
 const READINESS_WITHIN_MS = 500
 /** Prometheus gives a scrape ten seconds by default. */
 const METRICS_WITHIN_MS = 2_000
-/** Taking a configuration is some milliseconds of work; a worker that stands still takes it when it goes on. */
-const TAKEN_WITHIN_MS = 5_000
-/** Beyond delay and time-out a drain cuts off, answers and closes its stores: 15 seconds, if all of them hang. */
-const DRAIN_MORE_MS = 20_000
+/** To take a configuration takes some milliseconds. A stalled worker takes it when it goes on. */
+const RECONFIGURE_WITHIN_MS = 5_000
+/** After delay and timeout, a drain cuts off, answers and closes its stores. If all of them hang, that takes 15 seconds. */
+const DRAIN_MARGIN_MS = 20_000
 
 export interface Primary {
-  /** The URL, when all workers listen for the first time. */
+  /** Resolves with the URL when all workers listen for the first time. */
   readonly complete: Promise<string>
-  /** Resolves when there is no sense in going on. */
+  /** Resolves if another try makes no sense. */
   readonly gaveUp: Promise<StartError>
-  /** As App's. */
+  /** See App. */
   readonly reload: (load: (() => Config) | null) => void
-  /** As App's, of all workers that answer. */
+  /** See App. The sum over all workers that answer. */
   readonly stopping: () => Promise<UnderWay & Config['drain']>
-  /** Drains all workers and ends after them. The exit code. */
+  /** Drains all workers and waits for their end. Resolves with the exit code. */
   readonly stop: () => Promise<number>
-  /** Ends all workers where they stand. */
+  /** Kills all workers at once. */
   readonly kill: () => void
 }
 
-/** `size`: how many workers. @throws StartError when the admin port cannot be had. */
+/** `size`: the number of workers. @throws StartError if the admin port cannot be bound. */
 export async function startPrimary (
   config: Config,
   { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }
@@ -60,7 +61,7 @@ export async function startPrimary (
   const gateway = new Workers(config, size, logs)
   const admin = createAdmin({
     readiness: gateway.readiness,
-    alive: () => gateway.crew.hands.length > 0,
+    alive: () => gateway.supervisor.handles.length > 0,
     metrics: { expose: gateway.expose },
     log,
     get mode () { return gateway.config.admin.readiness },
@@ -69,7 +70,7 @@ export async function startPrimary (
   const adminUrl = await listen(admin, config.admin, 'admin')
   for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
   prepareCluster()
-  gateway.crew.fill()
+  gateway.supervisor.fill()
   return {
     complete: gateway.complete.promise.then(({ url, where }) => {
       for (const line of banner(config, where, url, adminUrl, size)) announce(line)
@@ -83,13 +84,13 @@ export async function startPrimary (
       await admin.close()
       return clean ? 0 : 1
     },
-    kill: () => { gateway.crew.kill() }
+    kill: () => { gateway.supervisor.kill() }
   }
 }
 
 class Workers {
   config: Config
-  readonly crew: Supervisor
+  readonly supervisor: Supervisor
   readonly complete = Promise.withResolvers<Listening>()
   readonly gaveUp = Promise.withResolvers<StartError>()
   readonly readiness: () => Promise<Readiness>
@@ -97,12 +98,12 @@ class Workers {
   readonly #logs: Logs
   readonly #log: Log
   readonly #metrics = createPrimaryMetrics()
-  readonly #gathered = new Gathered()
+  readonly #workerSnapshots = new WorkerSnapshots()
   #leases: LeaseRange
   #draining = false
   #reloading = false
-  /** A signal came while the one before was being followed. */
-  #again: (() => void) | null = null
+  /** A reload for a signal that came during another reload. */
+  #pendingReload: (() => void) | null = null
 
   constructor (config: Config, size: number, logs: Logs) {
     const { log } = logs
@@ -112,21 +113,21 @@ class Workers {
     this.#log = log
     this.readiness = shared(async () => this.#readiness())
     this.expose = shared(async () => this.#expose())
-    this.crew = new Supervisor({
+    this.supervisor = new Supervisor({
       size,
       clock: SYSTEM_CLOCK,
       log,
       fork: (number, events) => new WorkerProcess(SYSTEM_CLOCK, () => this.#start(number), events),
       complete: this.complete.resolve,
-      ended: (hand) => {
-        this.#gathered.ended(hand.id)
+      ended: (handle) => {
+        this.#workerSnapshots.remove(handle.id)
         if (!this.#draining) this.#metrics.workerEnded()
       },
       gaveUp: this.gaveUp.resolve
     })
   }
 
-  /** Whoever starts later starts with what counts then, and not with what the file says by then. */
+  /** A later worker starts with the configuration in force, not with the current file. */
   #start (worker: number): Start {
     return { kind: 'start', worker, config: this.config, leases: this.#leases }
   }
@@ -134,34 +135,37 @@ class Workers {
   // -------------------------------------------------------------- the admin port
 
   async #readiness (): Promise<Readiness> {
-    if (this.#draining) return { phase: 'draining', degraded: [], blocked: null, standing: null }
+    if (this.#draining) return { phase: 'draining', degraded: [], blocked: null, durability: null }
     const answers = await this.#ask<'readiness'>({ about: 'readiness' }, READINESS_WITHIN_MS)
-    const absent = Array<null>(Math.max(0, this.crew.size - answers.size)).fill(null)
-    return readinessOfAll([...answers.values(), ...absent], this.crew.wasComplete)
+    const absent = Array<null>(Math.max(0, this.supervisor.size - answers.size)).fill(null)
+    return readinessOfAll([...answers.values(), ...absent], this.supervisor.wasComplete)
   }
 
   async #expose (): Promise<Exposition> {
-    const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (hand, snapshot) => {
-      this.#gathered.told(hand.id, snapshot)
+    const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (handle, snapshot) => {
+      this.#workerSnapshots.update(handle.id, snapshot)
     })
     const fresh = new Set(answers.keys())
-    const counts = this.crew.count(fresh)
+    const counts = this.supervisor.countStates(fresh)
     for (const state of WORKER_STATES) this.#metrics.workers(state, counts[state])
-    return this.#gathered.expose(await this.#metrics.snapshot(), fresh)
+    return this.#workerSnapshots.expose(await this.#metrics.snapshot(), fresh)
   }
 
-  /** Of all that listen, by their ids; without those that did not answer. `heard`: at the moment of the answer. */
+  /**
+   * Asks all workers that listen. The result has the answers by worker id, without workers that did not answer.
+   * `onAnswer` is called as each answer comes.
+   */
   async #ask<A extends About> (
     question: Question<A>,
     withinMs: number,
-    heard: (hand: WorkerHandle, answer: Answers[A]) => void = () => {}
+    onAnswer: (handle: WorkerHandle, answer: Answers[A]) => void = () => {}
   ): Promise<Map<number, Answers[A]>> {
     const answers = new Map<number, Answers[A]>()
-    await Promise.all(this.crew.serving.map(async (hand) => {
-      const answer = await hand.ask(question, withinMs)
+    await Promise.all(this.supervisor.serving.map(async (handle) => {
+      const answer = await handle.ask(question, withinMs)
       if (answer === null) return
-      heard(hand, answer)
-      answers.set(hand.id, answer)
+      onAnswer(handle, answer)
+      answers.set(handle.id, answer)
     }))
     return answers
   }
@@ -170,37 +174,37 @@ class Workers {
 
   reload (load: (() => Config) | null): void {
     if (this.#draining) return this.#log.warn({ event: 'reload-skipped' }, 'SIGHUP: this process is draining; nothing is reloaded')
-    this.#again = () => { this.reload(load) }
+    this.#pendingReload = () => { this.reload(load) }
     if (this.#reloading) return
-    this.#again = null
+    this.#pendingReload = null
     const options: ReloadOptions = { log: this.#log, reloaded: this.#metrics.reloaded, shortestLeaseMs: this.#leases.shortestMs }
-    const judged = judge(this.config, load, options)
+    const judged = checkReload(this.config, load, options)
     if (judged === null) return
     this.#reloading = true
-    void this.#take(judged).then(() => {
-      taken(judged, options)
+    void this.#reconfigure(judged).then(() => {
+      noteReloaded(judged, options)
       this.#reloading = false
-      this.#again?.()
+      this.#pendingReload?.()
     })
   }
 
-  /** Never rejects. Whoever did not take it is told of: it will, or another one takes its place. */
-  async #take ({ config }: Judged): Promise<void> {
+  /** Never rejects. A worker that did not take the configuration is logged and replaced. */
+  async #reconfigure ({ config }: CheckedReload): Promise<void> {
     const { shortestMs, longestMs } = this.#leases
     this.config = config
     this.#leases = { shortestMs, longestMs: Math.max(longestMs, leasesOf(config).longestMs) }
     this.#logs.setLevel(config.log.level)
-    await Promise.all(this.crew.hands.map(async (hand) => { await this.#give(hand, config) }))
+    await Promise.all(this.supervisor.handles.map(async (handle) => { await this.#sendConfig(handle, config) }))
   }
 
-  async #give (hand: WorkerHandle, config: Config): Promise<void> {
-    const refused = await hand.ask<'take'>({ about: 'take', config }, TAKEN_WITHIN_MS)
+  async #sendConfig (handle: WorkerHandle, config: Config): Promise<void> {
+    const refused = await handle.ask<'take'>({ about: 'take', config }, RECONFIGURE_WITHIN_MS)
     if (typeof refused !== 'string') return
     this.#log.error(
-      { event: 'worker-refused-config', pid: hand.pid, reason: refused },
+      { event: 'worker-refused-config', pid: handle.pid, reason: refused },
       'a worker did not take the configuration; it is replaced'
     )
-    hand.drain()
+    handle.drain()
   }
 
   // -------------------------------------------------------------- the end
@@ -214,16 +218,16 @@ class Workers {
   async drain (): Promise<boolean> {
     const { delayMs, timeoutMs } = this.config.drain
     this.#draining = true
-    this.#log.info({ event: 'drain-started', workers: this.crew.hands.length, delayMs, timeoutMs }, 'draining')
-    return this.crew.drain(delayMs + timeoutMs + DRAIN_MORE_MS)
+    this.#log.info({ event: 'drain-started', workers: this.supervisor.handles.length, delayMs, timeoutMs }, 'draining')
+    return this.supervisor.drain(delayMs + timeoutMs + DRAIN_MARGIN_MS)
   }
 }
 
-/** What many ask for at once is done once: whoever asks while it is under way gets the same result. */
+/** Callers that ask during a run share its result. */
 function shared<T> (work: () => Promise<T>): () => Promise<T> {
-  let under: Promise<T> | null = null
+  let inFlight: Promise<T> | null = null
   return () => {
-    under ??= work().finally(() => { under = null })
-    return under
+    inFlight ??= work().finally(() => { inFlight = null })
+    return inFlight
   }
 }

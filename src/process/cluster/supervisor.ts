@@ -1,20 +1,21 @@
 /**
- * The workers that should run and those that do. Who ends is replaced at once, who ends again and again after longer and
- * longer pauses; when nobody serves and that goes on, it is given up. Knows nothing of what is said to a worker.
+ * Keeps the wanted number of workers running. A worker that ends is replaced at once. If it ends again and again, the
+ * pauses get longer. If no worker serves and that goes on, the supervisor gives up. It knows nothing of the messages to
+ * a worker.
  */
 import { StartError } from '../../ports/errors.ts'
 import type { Cancel, Clock } from '../../ports/clock.ts'
 import type { Log } from '../../ports/telemetry.ts'
-import type { WorkerState } from '../../telemetry/metrics.ts'
+import type { WorkerState } from '../../telemetry/process-metrics.ts'
 import type { Listening } from './worker-protocol.ts'
-import type { Ended, WorkerHandle, WorkerEvents } from './worker-handle.ts'
+import type { WorkerEnd, WorkerHandle, WorkerEvents } from './worker-handle.ts'
 
-/** Whoever has served for so long did not die of its start. */
-const STOOD_MS = 10_000
-/** Before a second try in a row; each further pause is twice as long, up to the longest. */
+/** A worker that has served for this long did not fail at its start. */
+const STABLE_AFTER_MS = 10_000
+/** The pause before a second try in a row. Each further pause is twice as long, up to the longest. */
 const PAUSE_MS = 200
 const PAUSE_LONGEST_MS = 10_000
-/** Ends in a row at one place, none of them after it had stood: six starts and three seconds of pauses. */
+/** The most ends in a row in one slot, none of them after a stable time. That is six starts and three seconds of pauses. */
 const ENDS_MAX = 6
 
 export interface SupervisorOptions {
@@ -22,30 +23,30 @@ export interface SupervisorOptions {
   readonly fork: (number: number, events: WorkerEvents) => WorkerHandle
   readonly clock: Clock
   readonly log: Log
-  /** Every worker listens, for the first time. */
+  /** All workers listen for the first time. */
   readonly complete: (listening: Listening) => void
-  /** This process is gone; its successor is on its way, if there is to be one. */
-  readonly ended: (hand: WorkerHandle) => void
-  /** There will be no other one. Said once. */
+  /** This process has ended. Its successor is on its way, if there will be one. */
+  readonly ended: (handle: WorkerHandle) => void
+  /** No worker will be started again. Called once. */
   readonly gaveUp: (error: StartError) => void
 }
 
-interface Place {
+interface Slot {
   readonly number: number
-  hand: WorkerHandle | null
-  /** loading: its process has not said hello. loaded: it waits for its turn. */
+  handle: WorkerHandle | null
+  /** loading: the process has not said hello. loaded: it waits for its start. */
   stage: 'loading' | 'loaded' | 'started'
-  /** When it began to listen; null: it does not. */
+  /** When it began to listen. null: it does not listen. */
   servesSinceMs: number | null
-  /** In a row, none of them after it had stood. */
-  ends: number
-  /** Its successor is held back. */
+  /** Ends in a row, none of them after a stable time. */
+  endsInARow: number
+  /** Set while the successor waits for the end of its pause. */
   cancelPause: Cancel | null
 }
 
 export class Supervisor {
   readonly #options: SupervisorOptions
-  readonly #places: readonly Place[]
+  readonly #slots: readonly Slot[]
   #wasComplete = false
   #over = false
   #clean = true
@@ -53,137 +54,140 @@ export class Supervisor {
 
   constructor (options: SupervisorOptions) {
     this.#options = options
-    this.#places = Array.from({ length: options.size }, (_, index) => ({
+    this.#slots = Array.from({ length: options.size }, (_, index) => ({
       number: index + 1,
-      hand: null,
+      handle: null,
       stage: 'loading',
       servesSinceMs: null,
-      ends: 0,
+      endsInARow: 0,
       cancelPause: null
     }))
   }
 
-  get size (): number { return this.#places.length }
+  get size (): number { return this.#slots.length }
 
-  /** All have listened at once. */
+  /** All workers have listened at the same time. */
   get wasComplete (): boolean { return this.#wasComplete }
 
-  /** Those that listen. */
+  /** Workers that listen. */
   get serving (): WorkerHandle[] {
-    return this.#places.flatMap(({ hand, servesSinceMs }) => hand === null || servesSinceMs === null ? [] : [hand])
+    return this.#slots.flatMap(({ handle, servesSinceMs }) => handle === null || servesSinceMs === null ? [] : [handle])
   }
 
-  /** Those that are there. */
-  get hands (): WorkerHandle[] {
-    return this.#places.flatMap(({ hand }) => hand ?? [])
+  /** Workers that have a process. */
+  get handles (): WorkerHandle[] {
+    return this.#slots.flatMap(({ handle }) => handle ?? [])
   }
 
-  /** How many are in which state; `answering`: who has just answered. */
-  count (answering: ReadonlySet<number>): Record<WorkerState, number> {
+  /** Counts workers by state. `answering`: ids of workers that have just answered. */
+  countStates (answering: ReadonlySet<number>): Record<WorkerState, number> {
     const counts = { ready: 0, starting: 0, silent: 0, waiting: 0 }
-    for (const { hand, servesSinceMs } of this.#places) {
-      if (hand === null) counts.waiting++
+    for (const { handle, servesSinceMs } of this.#slots) {
+      if (handle === null) counts.waiting++
       else if (servesSinceMs === null) counts.starting++
-      else counts[answering.has(hand.id) ? 'ready' : 'silent']++
+      else counts[answering.has(handle.id) ? 'ready' : 'silent']++
     }
     return counts
   }
 
-  /** Makes a process for every place that has none, and is not held back. */
+  /** Forks a process for every slot that has none and is not in a pause. */
   fill (): void {
-    for (const place of this.#places) {
-      if (!this.#over && place.hand === null && place.cancelPause === null) this.#fork(place)
+    for (const slot of this.#slots) {
+      if (!this.#over && slot.handle === null && slot.cancelPause === null) this.#fork(slot)
     }
   }
 
   /**
-   * Lets those start that have loaded. While nobody serves one goes ahead: what keeps a worker from starting is then told
-   * once, the database is migrated by one, and the port is bound for one. (Node's primary dies of two that fail to bind
-   * at once: queryServer in its lib/internal/cluster/primary.js looks for a handle that the first has taken away.)
+   * Starts the loaded workers. While no worker serves, one goes first. So an error of the start is logged once, one
+   * worker migrates the database, and the port is bound for one. (If two workers fail to bind at once, Node's primary
+   * crashes: queryServer in lib/internal/cluster/primary.js looks for a handle that the first has removed.)
    */
-  #next (): void {
-    for (const place of this.#places) {
-      if (this.#over || place.stage !== 'loaded') continue
-      if (this.serving.length === 0 && this.#places.some(({ stage, servesSinceMs }) => stage === 'started' && servesSinceMs === null)) {
+  #startLoaded (): void {
+    for (const slot of this.#slots) {
+      if (this.#over || slot.stage !== 'loaded') continue
+      if (this.serving.length === 0 && this.#slots.some(({ stage, servesSinceMs }) => stage === 'started' && servesSinceMs === null)) {
         return
       }
-      place.stage = 'started'
-      place.hand?.start()
+      slot.stage = 'started'
+      slot.handle?.start()
     }
   }
 
-  /** Everybody drains and ends. true: by itself, with 0. Who takes longer than `withinMs` is ended. */
+  /**
+   * All workers drain and end. true: all ended by themselves with exit code 0. Workers that take longer than `withinMs`
+   * are killed.
+   */
   async drain (withinMs: number): Promise<boolean> {
-    this.#leave()
-    for (const hand of this.hands) hand.drain()
+    this.#stopReplacing()
+    for (const handle of this.handles) handle.drain()
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#allEnded = resolve
     const cancel = this.#options.clock.after(withinMs, () => {
       this.#options.log.error(
-        { event: 'workers-killed', workers: this.hands.length, withinMs },
+        { event: 'workers-killed', workers: this.handles.length, withinMs },
         'workers have not drained in time; they are ended'
       )
       this.kill()
     })
-    if (this.hands.length === 0) resolve()
+    if (this.handles.length === 0) resolve()
     await promise
     cancel()
     return this.#clean
   }
 
   kill (): void {
-    this.#leave()
-    for (const hand of this.hands) hand.kill()
+    this.#stopReplacing()
+    for (const handle of this.handles) handle.kill()
   }
 
-  /** Nobody is replaced any more. */
-  #leave (): void {
+  /** From now on no worker is replaced. */
+  #stopReplacing (): void {
     this.#over = true
-    for (const { cancelPause } of this.#places) cancelPause?.()
+    for (const { cancelPause } of this.#slots) cancelPause?.()
   }
 
-  #fork (place: Place): void {
+  #fork (slot: Slot): void {
     const { fork, log } = this.#options
-    place.hand = fork(place.number, {
+    slot.handle = fork(slot.number, {
       loaded: () => {
-        place.stage = 'loaded'
-        this.#next()
+        slot.stage = 'loaded'
+        this.#startLoaded()
       },
-      listening: (listening) => { this.#listens(place, listening) },
-      ended: (ended) => { this.#ended(place, ended) }
+      listening: (listening) => { this.#onListening(slot, listening) },
+      ended: (ended) => { this.#onEnded(slot, ended) }
     })
-    log.info({ event: 'worker-started', worker: place.number, pid: place.hand.pid }, 'worker starts')
+    log.info({ event: 'worker-started', worker: slot.number, pid: slot.handle.pid }, 'worker starts')
   }
 
-  #listens (place: Place, listening: Listening): void {
-    place.servesSinceMs = this.#options.clock.monotonicMs()
-    this.#options.log.info({ event: 'worker-ready', worker: place.number, pid: place.hand?.pid }, 'worker listens')
-    this.#next()
+  #onListening (slot: Slot, listening: Listening): void {
+    slot.servesSinceMs = this.#options.clock.monotonicMs()
+    this.#options.log.info({ event: 'worker-ready', worker: slot.number, pid: slot.handle?.pid }, 'worker listens')
+    this.#startLoaded()
     if (this.#wasComplete || this.#over || this.serving.length < this.size) return
     this.#wasComplete = true
     this.#options.complete(listening)
   }
 
-  #ended (place: Place, ended: Ended): void {
-    const { hand, servesSinceMs } = place
-    if (hand === null) return
+  #onEnded (slot: Slot, ended: WorkerEnd): void {
+    const { handle, servesSinceMs } = slot
+    if (handle === null) return
     const { clock } = this.#options
-    const stood = servesSinceMs !== null && clock.monotonicMs() - servesSinceMs >= STOOD_MS
-    Object.assign(place, { hand: null, stage: 'loading', servesSinceMs: null, ends: stood ? 1 : place.ends + 1 })
-    this.#tell(place, hand, ended)
-    this.#options.ended(hand)
+    const wasStable = servesSinceMs !== null && clock.monotonicMs() - servesSinceMs >= STABLE_AFTER_MS
+    Object.assign(slot, { handle: null, stage: 'loading', servesSinceMs: null, endsInARow: wasStable ? 1 : slot.endsInARow + 1 })
+    this.#logEnd(slot, handle, ended)
+    this.#options.ended(handle)
     if (this.#over) {
       if (ended.code !== 0) this.#clean = false
-      if (this.hands.length === 0) this.#allEnded?.()
+      if (this.handles.length === 0) this.#allEnded?.()
       return
     }
-    const hopeless = this.#hopeless(place, ended)
+    const hopeless = this.#reasonToGiveUp(slot, ended)
     if (hopeless !== null) return this.#giveUp(hopeless)
-    this.#replace(place)
-    this.#next()
+    this.#replace(slot)
+    this.#startLoaded()
   }
 
-  #tell ({ number, ends }: Place, { pid }: WorkerHandle, { code, signal, failed }: Ended): void {
+  #logEnd ({ number, endsInARow: ends }: Slot, { pid }: WorkerHandle, { code, signal, failed }: WorkerEnd): void {
     const { log } = this.#options
     if (this.#over && code === 0) {
       log.info({ event: 'worker-ended', worker: number, pid }, 'worker ended')
@@ -195,25 +199,25 @@ export class Supervisor {
     }
   }
 
-  /** Why there is no sense in another try; null: there is. */
-  #hopeless ({ ends }: Place, { code, signal, failed }: Ended): StartError | null {
-    // As one process alone: what keeps it from starting is its end, and nothing has been promised to anybody yet.
+  /** The reason why another try makes no sense. null: it does. */
+  #reasonToGiveUp ({ endsInARow }: Slot, { code, signal, failed }: WorkerEnd): StartError | null {
+    // As with a single process: an error of the first start ends it. No client has been served yet.
     if (!this.#wasComplete && failed !== null) return new StartError(failed.message, failed.exitCode)
-    if (ends < ENDS_MAX || this.serving.length > 0) return null
+    if (endsInARow < ENDS_MAX || this.serving.length > 0) return null
     const how = failed?.message ?? `the last one with ${signal ?? `exit code ${code}`}`
-    return new StartError(`workers end as soon as they have started, ${ends} times in a row: ${how}`, failed?.exitCode ?? 1)
+    return new StartError(`workers end as soon as they have started, ${endsInARow} times in a row: ${how}`, failed?.exitCode ?? 1)
   }
 
   #giveUp (error: StartError): void {
-    this.#leave()
+    this.#stopReplacing()
     this.#options.gaveUp(error)
   }
 
-  #replace (place: Place): void {
-    if (place.ends === 1) return this.fill()
-    const pauseMs = Math.min(PAUSE_MS * 2 ** (place.ends - 2), PAUSE_LONGEST_MS)
-    place.cancelPause = this.#options.clock.after(pauseMs, () => {
-      place.cancelPause = null
+  #replace (slot: Slot): void {
+    if (slot.endsInARow === 1) return this.fill()
+    const pauseMs = Math.min(PAUSE_MS * 2 ** (slot.endsInARow - 2), PAUSE_LONGEST_MS)
+    slot.cancelPause = this.#options.clock.after(pauseMs, () => {
+      slot.cancelPause = null
       this.fill()
     })
   }

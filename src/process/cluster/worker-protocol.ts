@@ -1,19 +1,19 @@
 /**
- * What the primary and its workers say to each other, by the channel that Node gives them. Plain values only: they go
- * through the structured clone, which keeps a Map a Map.
+ * Messages between the primary and its workers, over Node's channel. They are plain values, because they are structured
+ * clones. A Map stays a Map.
  */
-import type { UnderWay } from '../app.ts'
+import type { UnderWay } from '../serving.ts'
 import type { Config } from '../../config/config.ts'
 import type { LeaseRange } from '../../config/derived.ts'
 import type { Readiness } from '../../http/admin.ts'
 import type { Snapshot } from '../../telemetry/aggregate.ts'
 
-/** What a worker can be asked, and what it answers. */
+/** The questions to a worker, and the types of the answers. */
 export interface Answers {
   readonly readiness: Readiness
   readonly metrics: Snapshot
   readonly underWay: UnderWay
-  /** From now on this configuration counts. null: it does; else why it does not. */
+  /** The worker takes this configuration. null: it has taken it. Else the reason why not. */
   readonly take: string | null
 }
 
@@ -28,10 +28,10 @@ interface Questions {
 
 export type Question<A extends About = About> = Questions[A]
 
-/** The first word to a worker, after its own. `leases`: all that the gateway has known since its start. */
+/** The first message to a worker, after its hello. `leases`: all leases that the gateway has known since its start. */
 export interface Start {
   readonly kind: 'start'
-  /** From 1 on; a successor has the number of the one before. */
+  /** Counted from 1. A successor has the number of its predecessor. */
   readonly worker: number
   readonly config: Config
   readonly leases: LeaseRange
@@ -43,14 +43,14 @@ export type ToWorker =
   /** Drain and end (docs/guides/deploy-in-containers.md). */
   | { readonly kind: 'drain' }
 
-export interface Listening { readonly url: string, /** Where records live, for the banner. */ readonly where: readonly string[] }
+export interface Listening { readonly url: string, /** Where the records are. The banner shows it. */ readonly where: readonly string[] }
 
 export interface Failed { readonly message: string, readonly exitCode: 1 | 2 }
 
 export type FromWorker =
-  /** It listens to the channel. */
+  /** The worker listens to the channel. */
   | { readonly kind: 'hello' }
   | { readonly kind: 'listening' } & Listening
-  /** It cannot start, and ends. */
+  /** The worker cannot start, and ends. */
   | { readonly kind: 'failed' } & Failed
   | { readonly kind: 'answer', readonly id: number, readonly answer: Answers[About] }

@@ -1,10 +1,10 @@
 /**
- * The process of one worker: a gateway without an admin port, which does what the primary says and drains when there is
- * no primary any more. Signals are the primary's: a terminal sends them to the whole group, and they are one wish.
+ * The process of one worker: a gateway without an admin port. It follows the primary, and drains when the primary has
+ * gone. It ignores signals, because a terminal sends them to the whole process group. The primary handles them.
  */
 import cluster from 'node:cluster'
-import { instanceName, openGateway } from '../app.ts'
-import type { Serving } from '../app.ts'
+import { instanceName, openGateway } from '../serving.ts'
+import type { Serving } from '../serving.ts'
 import type { Config } from '../../config/config.ts'
 import { errorStack, StartError } from '../../ports/errors.ts'
 import { createLogs } from '../../telemetry/log.ts'
@@ -12,36 +12,36 @@ import { createWorkerMetrics } from '../../telemetry/metrics.ts'
 import type { WorkerMetrics } from '../../telemetry/metrics.ts'
 import type { About, Answers, Failed, FromWorker, Question, Start, ToWorker } from './worker-protocol.ts'
 
-/** What holds the process after its end is a leak, and must not hold up a roll-out (as in ../cli/main.ts). */
+/** If something keeps the process alive after its end, it is a leak. A leak must not delay a roll-out (as in ../cli/main.ts). */
 const LEAK_GRACE_MS = 2_000
 
-/** null: the start has not come yet. */
+/** null: not started yet. */
 let metrics: WorkerMetrics | null = null
 /** null: not listening yet. */
 let serving: Serving | null = null
-/** A configuration that came while this process was starting. */
-let early: Config | null = null
-let leaving = false
+/** A configuration that came during the start. */
+let pendingConfig: Config | null = null
+let ending = false
 
 const { worker } = cluster
 if (worker === undefined) throw new Error('this is the part of `onceway serve` that it starts by itself')
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
-// Node would end the process in the same turn; what is under way has not deserved that.
+// Node would end the process in the same turn, together with the requests in flight.
 worker.on('disconnect', () => {
   worker.exitedAfterDisconnect = true
-  void leave()
+  void drainAndEnd()
 })
-process.on('message', (message: ToWorker) => { hear(message) })
-say({ kind: 'hello' })
+process.on('message', (message: ToWorker) => { receive(message) })
+sendToPrimary({ kind: 'hello' })
 
-function hear (message: ToWorker): void {
+function receive (message: ToWorker): void {
   if (message.kind === 'start') void start(message)
-  else if (message.kind === 'drain') void leave()
-  else void answer(message.question).then((answer) => { say({ kind: 'answer', id: message.id, answer }) })
+  else if (message.kind === 'drain') void drainAndEnd()
+  else void answer(message.question).then((answer) => { sendToPrimary({ kind: 'answer', id: message.id, answer }) })
 }
 
-/** What is the same for all workers is logged by one. */
-const FIRST = 1
+/** Only this worker logs what is the same for all workers. */
+const LOGGING_WORKER = 1
 
 async function start ({ config, worker, leases }: Start): Promise<void> {
   const instance = instanceName()
@@ -49,19 +49,19 @@ async function start ({ config, worker, leases }: Start): Promise<void> {
   metrics = createWorkerMetrics(worker)
   let opened: Serving | null = null
   try {
-    opened = await openGateway(config, { logs, meter: metrics, instance, leases, saysStanding: worker === FIRST })
-    if (early !== null) opened.take(early)
+    opened = await openGateway(config, { logs, meter: metrics, instance, leases, logsForGateway: worker === LOGGING_WORKER })
+    if (pendingConfig !== null) opened.reconfigure(pendingConfig)
     const url = await opened.listen()
     serving = opened
-    if (early !== null) opened.take(early)
-    say({ kind: 'listening', url, where: opened.where })
+    if (pendingConfig !== null) opened.reconfigure(pendingConfig)
+    sendToPrimary({ kind: 'listening', url, where: opened.where })
   } catch (error) {
     await opened?.close()
-    say({ kind: 'failed', ...failureOf(error) }, () => { end(1) })
+    sendToPrimary({ kind: 'failed', ...failureOf(error) }, () => { end(1) })
   }
 }
 
-/** As run.ts tells it: what was foreseen is a sentence, anything else is a bug of ours and comes with its stack. */
+/** As run.ts prints it: a foreseen error is a sentence. Any other error is a bug and comes with its stack. */
 function failureOf (error: unknown): Failed {
   if (error instanceof StartError) return { message: error.message, exitCode: error.exitCode }
   return { message: errorStack(error), exitCode: 1 }
@@ -69,40 +69,40 @@ function failureOf (error: unknown): Failed {
 
 async function answer (question: Question): Promise<Answers[About]> {
   switch (question.about) {
-    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, standing: null }
+    case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, durability: null }
     case 'metrics': return metrics?.snapshot() ?? { ours: [], process: [] }
     case 'underWay': return serving?.underWay() ?? { executions: 0, deliveries: 0 }
-    case 'take': return take(question.config)
+    case 'take': return reconfigure(question.config)
   }
 }
 
-function take (config: Config): string | null {
+function reconfigure (config: Config): string | null {
   try {
-    if (serving === null) early = config
-    else serving.take(config)
+    if (serving === null) pendingConfig = config
+    else serving.reconfigure(config)
     return null
   } catch (error) {
     return errorStack(error)
   }
 }
 
-async function leave (): Promise<void> {
-  if (leaving) return
-  leaving = true
-  // Who does not listen yet has promised nothing to anybody.
+async function drainAndEnd (): Promise<void> {
+  if (ending) return
+  ending = true
+  // A worker that does not listen yet has no request in flight.
   if (serving === null) process.exit(0)
   await serving.drain()
   await serving.close()
   end(0)
 }
 
-/** Who cannot be told any more is gone, and that has been noticed. */
-function say (message: FromWorker, said: () => void = () => {}): void {
+/** A send fails if the primary has gone. The 'disconnect' event reports that. */
+function sendToPrimary (message: FromWorker, said: () => void = () => {}): void {
   process.send?.(message, () => { said() })
 }
 
 function end (exitCode: number): void {
-  leaving = true
+  ending = true
   process.exitCode = exitCode
   if (worker !== undefined) worker.exitedAfterDisconnect = true
   if (process.connected) process.disconnect()

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test'
 import { aspectsOf } from '../../../src/core/protocol/aspects.ts'
 import type { RouteMatch } from '../../../src/core/policy/policy.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
-import { registering } from '../../../src/background/registration.ts'
+import { registrar } from '../../../src/background/registration.ts'
 import type { DifferingRoute, Registering, Registry } from '../../../src/ports/registry.ts'
 import { MemoryStore } from '../../../src/store/memory/records.ts'
 import { NO_LOCKS } from '../../../src/store/shared/no-locks.ts'
@@ -151,7 +151,7 @@ test('a difference is told once: as a warning where a key may be executed twice 
     { gateway: 'fd', instance: 'other-3', route: 'things', policy: { ...mine, lease: '1 ms', unknown: 'retry' } },
     { gateway: 'fc', instance: 'other-4', route: 'renamed', policy: mine }
   ]
-  const service = registering(gateway).start()
+  const service = registrar(gateway).start()
   for (let round = 0; round < 3; round++) await clock.advance(15_000)
   await service.stop()
   assert.deepEqual(log.lines

@@ -328,7 +328,7 @@ test('nor does it save a client that does not read from its end', async (t) => {
   )
 })
 
-// It has been ended from here, and is still read for a while: see cutSoon.
+// It has been ended from here, and is still read for a while: see destroyAfterLinger.
 test('an upgrade behind the last answer of its connection is not sent', async (t) => {
   const world = await start(t, (_request, socket) => { socket.write(SWITCHED) })
   const socket = connect({ port: Number(new URL(world.url).port), host: '127.0.0.1', allowHalfOpen: true })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { StandingWatch } from '../../src/background/durability.ts'
+import { DurabilityWatch } from '../../src/background/durability.ts'
 import { STRICT } from '../../src/core/protocol/durability.ts'
 import type { Remark, Durability, ReportedDurability } from '../../src/core/protocol/durability.ts'
 import { recordingLog } from '../harness/gateway.ts'
@@ -12,8 +12,8 @@ function start () {
   const [clock, log] = [new ManualClock(), recordingLog()]
   const metered: ReportedDurability[] = []
   const world: { answers: Durability | null, remarks: readonly Remark[], asked: number } = { answers: STRICT, remarks: [], asked: 0 }
-  const watch = new StandingWatch({
-    standing: async () => {
+  const watch = new DurabilityWatch({
+    durability: async () => {
       world.asked++
       if (world.answers === null) throw new Error('not there')
       return world.answers
@@ -22,7 +22,7 @@ function start () {
     meter: { standing: (told) => { metered.push(told) } },
     clock,
     log,
-    says: true
+    logsChanges: true
   }).start()
   return { clock, log, metered, world, watch }
 }

@@ -4,13 +4,13 @@ import type { TestContext } from 'node:test'
 import fc from 'fast-check'
 import { Limit } from '../../src/core/limits/limit.ts'
 import type { Holder } from '../../src/core/limits/limit.ts'
-import { Places } from '../../src/upstream/places.ts'
+import { SlotQueue } from '../../src/upstream/slot-queue.ts'
 
 const from = (caller: string | null, peer: string | null = null): Holder => ({ caller, peer })
 
 /** Enters so many of one holder, and notes who is called. */
 function enter (
-  places: Places,
+  places: SlotQueue,
   called: string[],
   holder: Holder,
   count: number,
@@ -20,7 +20,7 @@ function enter (
 }
 
 test('one caller\'s calls leave places to others, and who comes finds one', () => {
-  const places = new Places(8, 0.75)
+  const places = new SlotQueue(8, 0.75)
   const called: string[] = []
   enter(places, called, from('a'), 20)
   assert.equal(called.length, 6)
@@ -29,7 +29,7 @@ test('one caller\'s calls leave places to others, and who comes finds one', () =
 })
 
 test('who waits takes turns: peers, of each its callers, and a caller\'s own in their order', () => {
-  const places = new Places(1, 1)
+  const places = new SlotQueue(1, 1)
   const called: string[] = []
   enter(places, called, from('runs', 'elsewhere'), 1)
   const mine = Array.from({ length: 3 }, (_, number) => places.enter(from('a', 'one'), () => { called.push(`a${number}`) }))
@@ -49,7 +49,7 @@ test('who waits takes turns: peers, of each its callers, and a caller\'s own in 
 })
 
 test('who does not wait any more is not called, and nobody behind waits for it', () => {
-  const places = new Places(2, 0.5)
+  const places = new SlotQueue(2, 0.5)
   const called: string[] = []
   enter(places, called, from('a', 'one'), 1)
   const [stop] = enter(places, called, from('a', 'one'), 1, 'gone')
@@ -60,7 +60,7 @@ test('who does not wait any more is not called, and nobody behind waits for it',
 })
 
 test('more places, and larger shares, are given at once to those who wait', () => {
-  const places = new Places(1, 1)
+  const places = new SlotQueue(1, 1)
   const called: string[] = []
   enter(places, called, from('a'), 4)
   places.resize(3, 1)
@@ -72,7 +72,7 @@ test('more places, and larger shares, are given at once to those who wait', () =
 })
 
 test('twenty thousand who leave as soon as they are called are all called', () => {
-  const places = new Places(2, 1)
+  const places = new SlotQueue(2, 1)
   let called = 0
   const holders = Array.from({ length: 20_000 }, (_, number) => from(`caller ${number % 7}`, `peer ${number % 5}`))
   enter(places, [], from('first'), 2)
@@ -102,7 +102,7 @@ function countingLooks (t: TestContext): () => number {
 
 test('one address with thousands of credentials is passed over as one', (t) => {
   const looks = countingLooks(t)
-  const places = new Places(100, 0.5)
+  const places = new SlotQueue(100, 0.5)
   const called: string[] = []
   for (let number = 0; number < 5_000; number++) enter(places, called, from(`invented ${number}`, 'one'), 1)
   assert.equal(called.length, 50)
@@ -127,7 +127,7 @@ test('places are never more than there are, and whoever waits is called before t
     }),
     { maxLength: 40 }
   ), (max, share, steps) => {
-    const places = new Places(max, share)
+    const places = new SlotQueue(max, share)
     const inside: Holder[] = []
     const waiting = new Set<() => boolean>()
     for (const { caller, peer, leaves, stops } of steps) {

@@ -1,25 +1,25 @@
-/** Answers that wait for their clients to read them: what they may cost, and in whose share that counts. */
+/** Limits the memory of answers that wait for their clients to read them. It counts in the share of the caller and the peer. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Holder, Refusal } from '../../core/limits/limit.ts'
 import type { ServerOptions } from '../shared/options.ts'
-import type { Patience, Unread } from './write.ts'
+import type { IdleLimit, SendBudget } from './write.ts'
 
-export function patienceOf ({ limits, meter }: ServerOptions): Patience {
+export function idleLimitOf ({ limits, meter }: ServerOptions): IdleLimit {
   return { idleMs: limits.clientIdleMs, stalled: () => { meter.idled('answer') } }
 }
 
-/** `holder`: absent: the client's address alone is known. */
-export function unreadOf (options: ServerOptions, raw: IncomingMessage, holder?: Holder): Unread {
-  return new UnreadAnswer(options, raw, holder)
+/** `holder` absent: only the client's address is known. */
+export function sendBudgetOf (options: ServerOptions, raw: IncomingMessage, holder?: Holder): SendBudget {
+  return new AnswerSendBudget(options, raw, holder)
 }
 
-/** Made for every answer, and asked of few: most are with the kernel as soon as they are written. */
-class UnreadAnswer implements Unread {
+/** Made for every answer and rarely used. Most answers are in the kernel as soon as they are written. */
+class AnswerSendBudget implements SendBudget {
   readonly #options: ServerOptions
   readonly #raw: IncomingMessage
   readonly #holder: Holder | undefined
-  /** There is room for all of it. */
-  #asked = false
+  /** Room for the whole answer is reserved. */
+  #reserved = false
 
   constructor (options: ServerOptions, raw: IncomingMessage, holder: Holder | undefined) {
     this.#options = options
@@ -33,7 +33,7 @@ class UnreadAnswer implements Unread {
     this.#options.meter.idled('answer')
   }
 
-  ask (response: ServerResponse, bytes: number): Refusal | null {
+  reserve (response: ServerResponse, bytes: number): Refusal | null {
     const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
@@ -41,13 +41,13 @@ class UnreadAnswer implements Unread {
       meter.shed('bufferedBytes', refusal)
       return refusal
     }
-    this.#asked = true
+    this.#reserved = true
     response.once('close', () => { buffered.release('answers', bytes, by) })
     return null
   }
 
-  hold (bytes: number): (() => void) | null {
-    if (this.#asked) return nothing
+  holdUnsent (bytes: number): (() => void) | null {
+    if (this.#reserved) return nothing
     const { gateway: { limits: { buffered } }, meter } = this.#options
     const by = this.#by()
     const refusal = buffered.take('answers', bytes, by)
@@ -66,5 +66,8 @@ class UnreadAnswer implements Unread {
 
 function nothing (): void {}
 
-/** Any problem of the gateway's own: it says why there was no room. So much for each connection comes to 40 MB at most. */
+/**
+ * Any problem of the gateway itself fits, so a client learns why there was no room. For all connections together that
+ * is at most 40 MB.
+ */
 const NEVER_CUT_BYTES = 4 * 1024

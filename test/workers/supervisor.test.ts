@@ -3,16 +3,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StartError } from '../../src/ports/errors.ts'
 import { Supervisor } from '../../src/process/cluster/supervisor.ts'
-import type { Ended, WorkerHandle, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
+import type { WorkerEnd, WorkerHandle, WorkerEvents } from '../../src/process/cluster/worker-handle.ts'
 import { ManualClock } from '../harness/manual-clock.ts'
 
 const LISTENING = { url: 'http://127.0.0.1:1', where: [] }
-const KILLED: Ended = { code: null, signal: 'SIGKILL', failed: null }
-const LEFT: Ended = { code: 0, signal: null, failed: null }
+const KILLED: WorkerEnd = { code: null, signal: 'SIGKILL', failed: null }
+const LEFT: WorkerEnd = { code: 0, signal: null, failed: null }
 /** Longer than a worker has to stand, and than any pause. */
 const LONG_MS = 60_000
 
-class FakeHand implements WorkerHandle {
+class FakeHandle implements WorkerHandle {
   readonly id: number
   readonly pid: number
   readonly number: number
@@ -32,26 +32,26 @@ class FakeHand implements WorkerHandle {
   kill (): void { this.told.push('kill') }
   loads (): void { this.events.loaded() }
   listens (): void { this.events.listening(LISTENING) }
-  ends (ended: Ended = KILLED): void { this.events.ended(ended) }
+  ends (ended: WorkerEnd = KILLED): void { this.events.ended(ended) }
 }
 
 class World {
   readonly clock = new ManualClock()
   /** All that were ever forked. */
-  readonly forked: FakeHand[] = []
+  readonly forked: FakeHandle[] = []
   readonly ended: number[] = []
   completed = 0
   gaveUp: StartError | null = null
-  readonly crew: Supervisor
+  readonly supervisor: Supervisor
 
   constructor (size: number) {
     const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    this.crew = new Supervisor({
+    this.supervisor = new Supervisor({
       size,
       clock: this.clock,
       log: silent,
       fork: (number, events) => {
-        const hand = new FakeHand(this.forked.length + 1, number, events)
+        const hand = new FakeHandle(this.forked.length + 1, number, events)
         this.forked.push(hand)
         return hand
       },
@@ -59,10 +59,10 @@ class World {
       ended: (hand) => { this.ended.push(hand.id) },
       gaveUp: (error) => { this.gaveUp = error }
     })
-    this.crew.fill()
+    this.supervisor.fill()
   }
 
-  get last (): FakeHand { return this.forked.at(-1) as FakeHand }
+  get last (): FakeHandle { return this.forked.at(-1) as FakeHandle }
 
   /** All of them listen, for as long as it takes to be taken for sound. */
   async stand (): Promise<void> {
@@ -87,7 +87,7 @@ test('all of them load, one goes ahead, the others follow when it listens, and i
   assert.deepEqual(started(), [1, 2, 3], 'at once, behind others that serve')
   world.forked[2]?.listens()
   assert.equal(world.completed, 1)
-  assert.deepEqual(world.crew.count(new Set([1, 3])), { ready: 2, starting: 0, silent: 1, waiting: 0 })
+  assert.deepEqual(world.supervisor.countStates(new Set([1, 3])), { ready: 2, starting: 0, silent: 1, waiting: 0 })
 })
 
 test('who has stood for a while is replaced at once, under its number, and again and again', async () => {
@@ -131,8 +131,8 @@ test('who went ahead and ended makes room for the next one', () => {
 test('a crash loop while nobody serves is given up, with exit code 1', async () => {
   const world = new World(2)
   for (let time = 0; time < 20 && world.gaveUp === null; time++) {
-    for (const hand of world.crew.hands as FakeHand[]) hand.loads()
-    ;(world.crew.hands as FakeHand[]).find(({ told }) => told.includes('start'))?.ends({ code: 7, signal: null, failed: null })
+    for (const hand of world.supervisor.handles as FakeHandle[]) hand.loads()
+    ;(world.supervisor.handles as FakeHandle[]).find(({ told }) => told.includes('start'))?.ends({ code: 7, signal: null, failed: null })
     await world.clock.advance(LONG_MS)
   }
   assert.ok(world.forked.length <= 2 * 6, String(world.forked.length))
@@ -143,7 +143,7 @@ test('a crash loop while nobody serves is given up, with exit code 1', async () 
 test('workers that listen and die before they have stood are given up when none is left', async () => {
   const world = new World(2)
   for (let time = 0; time < 40 && world.gaveUp === null; time++) {
-    const hands = world.crew.hands as FakeHand[]
+    const hands = world.supervisor.handles as FakeHandle[]
     for (const hand of hands) hand.loads()
     for (const hand of hands) hand.listens()
     for (const hand of hands) hand.ends()
@@ -169,13 +169,13 @@ test('what keeps a successor from starting later is tried again while another on
     await world.clock.advance(LONG_MS)
   }
   assert.equal(world.gaveUp, null)
-  assert.equal(world.crew.hands.length, 2)
+  assert.equal(world.supervisor.handles.length, 2)
 })
 
 test('a drain tells everybody, replaces nobody, and is over when the last one is gone', async () => {
   const world = new World(2)
   await world.stand()
-  const drained = world.crew.drain(LONG_MS)
+  const drained = world.supervisor.drain(LONG_MS)
   assert.deepEqual(world.forked.map(({ told }) => told), [['start', 'drain'], ['start', 'drain']])
   world.forked[0]?.ends(LEFT)
   world.forked[1]?.ends(LEFT)
@@ -187,8 +187,8 @@ test('a drain that finds nobody, because the next one was held back, is over at 
   const world = new World(1)
   world.last.ends()
   world.last.ends()
-  assert.equal(world.crew.hands.length, 0)
-  assert.equal(await world.crew.drain(LONG_MS), true)
+  assert.equal(world.supervisor.handles.length, 0)
+  assert.equal(await world.supervisor.drain(LONG_MS), true)
   await world.clock.advance(LONG_MS)
   assert.equal(world.forked.length, 2)
 })
@@ -196,7 +196,7 @@ test('a drain that finds nobody, because the next one was held back, is over at 
 test('who does not end in time is ended, and that is no clean end', async () => {
   const world = new World(2)
   await world.stand()
-  const drained = world.crew.drain(1_000)
+  const drained = world.supervisor.drain(1_000)
   world.forked[0]?.ends(LEFT)
   await world.clock.advance(1_000)
   assert.deepEqual(world.forked[1]?.told, ['start', 'drain', 'kill'])
