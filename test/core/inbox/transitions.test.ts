@@ -428,6 +428,5 @@ test('any history of a group: one at a time, in order, each delivery numbered an
     }
     deliveries += group.deliveries.length
   }), { numRuns: 500 })
-  console.log('DELIV', deliveries)
   assert.ok(deliveries > 100, `the histories deliver: ${deliveries} times`)
 })
