@@ -233,7 +233,7 @@ test('batch: split needs a key that is in the body', (t) => {
   for (const from of ['github', '"header:X-Id"', '["query:id", "template:{header:X-A}-{path:id}"]']) {
     assert.match(
       world.complaints(file(from)).join(),
-      /^routes\[0\]\.idempotency\.inbox\.batch: cannot be split: no source of key\.from is in the body/
+      /^routes\[0\]\.idempotency\.inbox\.batch: cannot be split: key\.from has no source in the body, where each event has its key$/
     )
   }
   for (const from of ['cloudevents', 'eventgrid', '"hash:body"', '["header:X-Id", "json:/id"]', '"template:{header:X-A}-{json:/id}"']) {
@@ -247,7 +247,7 @@ test('batch: split needs an inbox that has room for two', (t) => {
     policy: `{ profile: relay, mode: inbox, inbox: { batch: split, maxDepth: ${depth} }, key: { from: "json:/id" }, scope: shared }`
   })
   assert.deepEqual(world.complaints(file(1)), [
-    'routes[0].idempotency.inbox.maxDepth: must be at least 2 with batch: split: no two events would ever be taken together'
+    'routes[0].idempotency.inbox.maxDepth: must be at least 2 with batch: split: a batch of two events would never be accepted'
   ])
   world.load(file(2))
 })
