@@ -54,10 +54,11 @@ Use this page to find the lines of code that keep a rule of the [protocol](../co
 Each line here has a *break*: a change of the source text that takes the line out or replaces it. Run a test on a build with a break, and it fails:
 
 \`\`\`sh
-ONCEWAY_BREAK=ignore-lease node --disable-proto=delete --import ./test/broken/register.ts --test \\
+ONCEWAY_BREAK=ignore-lease npx node --disable-proto=delete --import ./test/broken/register.ts --test \\
   --test-name-pattern='nothing is sent when the process was paused' test/gateway/forward/busy-pool.test.ts
 \`\`\`
 
+- Look for the ✖ of that test. Any other error proves nothing. Without \`ONCEWAY_BREAK\` the same test passes.
 - The breaks are in [\`test/broken\`](../../test/broken). \`npm run test:long\` runs each named test on its broken build and demands that it fails
   ([\`broken/rows.test.ts\`](../../test/broken/rows.test.ts)). The simulation, the pairs and the crash test do the same with their own.
 - *Chaos hunt*: \`npm run chaos:hunts\` finds the break in real processes. \`npm run test:long\` runs only those of
@@ -100,11 +101,21 @@ export function rulesOf (page: string): Rule[] {
     const more = after.slice(0, after.findIndex((each) => !/^ +\S/.test(each)))
     return [{
       id: itemId,
-      sentence: fromReference([itemText, ...more.length === 0 ? [] : ['', ...more.map((each) => each.slice(2))]].join('\n')),
+      sentence: fromReference(unwrapped(itemText, more.map((each) => each.slice(2)))),
       heldBy: [],
       detailed: false
     }]
   })
+}
+
+/** A line without a bullet goes on with the line before it. A list stands by itself. */
+function unwrapped (first: string, more: readonly string[]): string {
+  const lines = [first]
+  for (const line of more) {
+    if (/^\s*\*/.test(line)) lines.push(...lines.length === 1 ? ['', line] : [line])
+    else lines.push(`${lines.pop() ?? ''} ${line}`)
+  }
+  return lines.join('\n')
 }
 
 /** A link of a page in docs/concepts, as one of docs/reference. */

@@ -63,6 +63,12 @@ export const LEASE_BREAKS: readonly Break[] = [
     }]
   },
   {
+    name: 'no-margin',
+    does: 'sends with less of the lease left than the way from the check to the wire may take',
+    breaks: ['E0'],
+    patches: [{ file: 'gateway/forward/forward.ts', find: 'now + leaseMs * MARGIN_SHARE < execution', replace: 'now < execution' }]
+  },
+  {
     name: 'lost-leases-send',
     does: 'sends although it was told that somebody else has its record',
     breaks: ['E0', 'I2'],
@@ -118,6 +124,15 @@ export const LEASE_ROWS: readonly FaultRow[] = [
     client: '503 + `Retry-After`; a retry executes',
     test: ['gateway/forward/busy-pool.test.ts', 'nothing is sent when the machine was suspended'],
     breaks: 'sleepers-send'
+  },
+  {
+    fault: 'process paused',
+    moment: 'between the claim and the send, until a sliver of the lease is left',
+    seen: '0',
+    record: 'released',
+    client: '503 + `Retry-After`; a retry executes',
+    test: ['gateway/forward/busy-pool.test.ts', 'nothing is sent when only a sliver of the lease is left'],
+    breaks: 'no-margin'
   },
   {
     fault: 'lease taken by somebody else',

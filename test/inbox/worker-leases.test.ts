@@ -58,6 +58,7 @@ test('a message that is held because its worker died is told of and counted as a
   const told = living.log.lines.filter(({ level }) => level === 'error')
   const record = message('held').id.toString('base64url')
   assert.deepEqual(told.map(({ level, message: text, ...members }) => members), [{
+    event: 'message-held',
     record,
     route: 'things',
     requestId: 'r-held',

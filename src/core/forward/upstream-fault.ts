@@ -22,6 +22,8 @@ function helpWith (code: string, upstream: string): string | null {
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
     case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
       return `upstream ${upstream} does not speak TLS at this port. Write http:// in upstreams.${upstream}.url, or the port that does`
+    case 'LEASE':
+      return 'the lease was over, lost or in doubt at the last check, so nothing was sent'
     default: return null
   }
 }

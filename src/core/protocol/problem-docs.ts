@@ -126,7 +126,7 @@ export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
   'store-unavailable': {
     api: '503',
     relay: '503',
-    when: 'The database does not answer.',
+    when: 'The database does not answer. Or the gateway\'s lease ran out before it could send, because its process or machine stood still.',
     sent: 'no. An inbox may have accepted it: then the detail says so.',
     retry: 'yes'
   },

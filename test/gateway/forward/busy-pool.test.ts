@@ -1,4 +1,4 @@
-/** Between dispatch and the first byte: a request in undici's queue, and the last check of the lease (E0, C2). */
+/** Between dispatch and the first byte: a request in undici's queue, and the last check of the lease (E0). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
