@@ -94,12 +94,21 @@ const AUDIT_TEXT_MAX = 512
 
 /** Name and reason for an audit row. */
 export function whoAndWhy (options: Options): { readonly who: string, readonly why: string } {
-  const who = textOption(options, 'who') === undefined ? userInfo().username : requiredOption(options, 'who')
+  const who = textOption(options, 'who') === undefined ? userName() : requiredOption(options, 'who')
   const why = requiredOption(options, 'why')
   if (who.length > AUDIT_TEXT_MAX || why.length > AUDIT_TEXT_MAX) {
     throw new StartError(`--who and --why have at most ${AUDIT_TEXT_MAX} characters.`, 2)
   }
   return { who, why }
+}
+
+/** A container's user may have no entry in the passwd file. */
+function userName (): string {
+  try {
+    return userInfo().username
+  } catch (error) {
+    throw new StartError('--who NAME is needed: the user of this process has no name.', 2, error)
+  }
 }
 
 export function integerOption (options: Options, name: string, { min, max }: { min: number, max: number }): number | undefined {

@@ -251,7 +251,7 @@ describe('ids in Postgres', needs('postgres'), () => {
     await gateway('one', schemeNames([Buffer.from(OLD)]))
     assert.equal(
       (await shown({ ONCEWAY_SECRET: NEW }))[2],
-      `                 not ${oldName}: its secret is missing here (secret, previousSecret; beside the embedded store its file secret)`
+      `                 not ${oldName}: its secret is missing here (secret, previousSecret, or the embedded store's file secret)`
     )
     const refused = await upgrade(['--yes', '--secret-lost', '--without', 'other'], { ONCEWAY_SECRET: NEW })
     assert.deepEqual(

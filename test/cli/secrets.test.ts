@@ -81,7 +81,7 @@ routes: [{ match: { path: "/*" }, upstream: a }]
 })
 
 test('who sets admin.token is told that it guards nothing yet: at the start, at a reload and by check', async (t) => {
-  const told = /^admin\.token guards nothing in this version/
+  const told = /^admin\.token protects nothing in this version/
   const gateway = await startReloadable(t, file('info'))
   await gateway.logged(({ level, msg }) => level === 'warn' && told.test(msg ?? ''))
   await gateway.reload(file('debug'))

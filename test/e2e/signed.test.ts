@@ -125,10 +125,10 @@ test('whoever signs is served in every mode, whoever does not is told nothing, a
     const nameless = await send('open', 'l', stripes())
     assert.deepEqual([nameless.status, nameless.json.code], [400, 'scope-missing'])
     assert.match(nameless.json.detail, /only by Stripe-Signature \(signature\), in which the gateway can read no key id\. /)
-    const told = await gateway.logged(({ msg }) => /by-key-id on route open: whoever knows/.test(msg ?? ''))
+    const told = await gateway.logged(({ msg }) => /by-key-id on route open: anyone who knows/.test(msg ?? ''))
     assert.match(
       String(told.msg),
-      /whoever knows a caller's key id and an Idempotency-Key gets the stored answer; signatures are not verified here/
+      /anyone who knows a caller's key id and an Idempotency-Key gets the stored answer\. Signatures are not verified here/
     )
     assert.ok(gateway.logLines().some(({ msg }) => /inbox\.verify on route old-name is now verify/.test(msg ?? '')))
     assert.match(gateway.output(), /own: .*, signatures verified/)
