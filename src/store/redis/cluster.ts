@@ -37,7 +37,7 @@ export class Cluster implements Topology {
   #all: readonly Server[] = []
   #slots: Array<Server | undefined> = []
   readonly #finder: Redis
-  /** Who is asked for the map just now, and who tells of wake-ups. */
+  /** The node that is asked for the map, and the connection that gets wake-ups. */
   #finderAt: Address | null = null
   #subscriber: { readonly client: Redis, readonly at: () => Address | null } | null = null
   #seed = 0

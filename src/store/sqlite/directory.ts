@@ -78,7 +78,7 @@ export function holderOf (dataDir: string): number | null {
     const { dev, ino } = statSync(join(dataDir, LOCK))
     const hex = (value: number): string => value.toString(16).padStart(2, '0')
     const file = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}:${ino}`
-    // "1: POSIX ADVISORY WRITE 4711 08:01:1234567 1073741824 1073742335". A waiting one has "->" behind its number.
+    // "1: POSIX  ADVISORY  WRITE 4711 08:01:1234567 1073741824 1073742335". A waiting one has "->" behind its number.
     const lines = readFileSync('/proc/locks', 'utf8').split('\n').map((line) => line.trim().split(/\s+/))
     const pid = Number(lines.find(([, kind, , access, , place]) => kind === 'POSIX' && access === 'WRITE' && place === file)?.[4])
     return pid > 0 ? pid : null

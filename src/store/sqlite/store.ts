@@ -78,7 +78,7 @@ const BATCH_MAX = 128
 const BATCHES_MAX = 1
 /** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
 const QUEUE_MAX = 20_000
-/** Answers in one transaction; a larger one travels alone. Keeps a batch of settles within a few milliseconds. */
+/** Bytes of answers in one transaction. A larger answer travels alone. Keeps a batch of settles within a few milliseconds. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024
 /** Calls that are not combined: renewals, the sweeper's, operators'. There are a handful at a time, unless a caller loops. */
 const SINGLE_MAX = 256
@@ -257,7 +257,7 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'beat', sign })
   }
 
-  /** New calls fail at once; those under way are finished first. */
+  /** New calls fail at once. Calls in flight are finished first. */
   close (): Promise<void> {
     this.#closing ??= this.#finish()
     return this.#closing
