@@ -11,8 +11,7 @@ const NOT_FORWARDED = /^(content-length|transfer-encoding|connection|keep-alive|
 
 /**
  * The upstream does not get this field as the client sent it, so a key, a scope or a fingerprint must not use it. `name` is
- * in lower case. Other spellings of `Host` and of forwarding fields (`X_Forwarded_For`) are dropped from every
- * sender.
+ * in lower case. Other spellings of `Host` and of forwarding fields (`X_Forwarded_For`) are dropped from every sender.
  */
 export function isNotForwarded (name: string): boolean {
   const plain = plainName(name)

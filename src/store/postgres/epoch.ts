@@ -97,7 +97,7 @@ async function outdate (client: ClientBase, schema: string, state: OutdatedState
   }
 }
 
-/** Messages that a worker of the backup had wait again or are held as soon as a gateway recovers the messages of dead workers. */
+/** Messages of the backup's workers wait again, or are held, as soon as a gateway recovers the messages of dead workers. */
 async function reopenMessages (client: ClientBase, schema: string, dryRun: boolean): Promise<RestoredMessages> {
   const { rows: [open] } = await client.query<RestoredMessages>(
     `select (count(*) filter (where holds))::float8 as held, (count(*) filter (where not holds))::float8 as again

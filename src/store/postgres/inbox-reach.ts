@@ -15,7 +15,7 @@ const BEFORE_MS = 2_000
  * as a worker polls.
  */
 const ALL_EVERY_MS = 1_000
-/** But such looks take no more than this share of the time. They run at least every {@link ALL_LONGEST_MS}. */
+/** Such looks take no more than this share of the time. They run at least every {@link ALL_LONGEST_MS}. */
 const ALL_SHARE = 1 / 20
 const ALL_LONGEST_MS = 30_000
 /** No message is older than the epoch. */

@@ -6,7 +6,7 @@
  * at the beats of others *before* it asks the database for them. A gateway of the same database is never shown ahead of that
  * database. If a gateway is shown ahead, it is a stranger: its database is another one.
  *
- * - `waiting`, the first state: nothing is asked of Redis but this. If a gateway sees a stranger, it stays out and shows
+ * - `waiting`, the first state: Redis is used for nothing but this. If a gateway sees a stranger, it stays out and shows
  *   nothing, so it disturbs no other. Else it shows its beat and looks *once more*. It begins only if its own beat stood
  *   there and no stranger's. If two begin at once, the one that showed itself later sees the other. A gateway that has stood
  *   still for longer than its beat is shown begins anew. So does one whose beat has vanished (Redis was emptied, or came back
@@ -31,7 +31,7 @@ export interface MirrorOptions {
   readonly log: Log
   /** true: a stranger has been found. */
   readonly onChange: (stranger: boolean) => void
-  /** How long a beat is shown. For tests; else {@link SHOWN_MS}. */
+  /** How long a beat is shown. For tests. Default: {@link SHOWN_MS}. */
   readonly shownMs?: number
 }
 

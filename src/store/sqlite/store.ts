@@ -1,6 +1,6 @@
 /**
  * The embedded arbiter: SQLite in one file under the data directory, for one gateway process. Passes the same suite as
- * Postgres. This side combines calls into batches and waits; the worker (worker.ts) does the transactions.
+ * Postgres. This side combines calls into batches and waits. The worker (worker.ts) does the transactions.
  *
  * Why a worker: node:sqlite is synchronous, and a commit with synchronous = FULL lasts as long as the disk likes.
  * Measured 2026-11-21, Node 24.21.0, two cores, claim + settle of 500-byte answers, worker against the same batches on
