@@ -1,4 +1,4 @@
-/** The version of this build, as package.json says; one level up from both src/ and dist/. */
+/** The version of this build, as package.json says. The file is one level up from both src/ and dist/. */
 import { readFileSync } from 'node:fs'
 
 export const VERSION: string = versionOf(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')))

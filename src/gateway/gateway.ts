@@ -98,8 +98,8 @@ export class Gateway implements PipelineContext {
   get executionsInFlight (): number { return this.executions.size + this.drop.size }
 
   /**
-   * A reload. Executions keep the route that they started with; limits change at once. Leases of the old length may
-   * still run, here and elsewhere, so the longest lease only grows.
+   * A reload. Executions keep the route that they started with. Limits change at once. Leases of the old length may still
+   * run, here and elsewhere, so the longest lease only grows.
    */
   reconfigure (
     { limits, longestLeaseMs, longestKeepMs = 0, probed, inboxes, ...keyed }: Pick<

@@ -33,7 +33,7 @@ export interface IdentifyContext extends CallerContext {
   readonly isInMemory: (name: string) => boolean
 }
 
-/** `parts`: the events of a batch; each becomes one message. */
+/** `parts`: the events of a batch. Each becomes one message. */
 export interface IdentifiedRequest {
   readonly kind: 'keyed'
   readonly keyed: KeyedRequest

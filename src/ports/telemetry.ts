@@ -1,4 +1,4 @@
-/** The ports of metrics and log lines. Types only; telemetry/ is the one driver. */
+/** The ports of metrics and log lines. Types only. telemetry/ is the one driver. */
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'

@@ -10,8 +10,8 @@ export function isToken (text: string): boolean {
 const NOT_FORWARDED = /^(content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|http2-settings|proxy-connection|proxy-authenticate|expect|accept-encoding|onceway-.*|idempotency-attempt)$/
 
 /**
- * The upstream does not get this field as the client sent it, so a key, a scope or a fingerprint must not use it. `name` is in lower
- * case. Other spellings of `Host` and of forwarding fields (`X_Forwarded_For`) are dropped, whoever sends them.
+ * The upstream does not get this field as the client sent it, so a key, a scope or a fingerprint must not use it. `name` is
+ * in lower case. Other spellings of `Host` and of forwarding fields (`X_Forwarded_For`) are dropped from every sender.
  */
 export function isNotForwarded (name: string): boolean {
   const plain = plainName(name)

@@ -12,7 +12,7 @@ export type Mode = typeof MODES[number]
 
 export interface Reading { readonly mode: Mode, readonly parts: ReadonlyArray<Buffer | string> }
 
-/** Which members of a JSON document are compared; null: all of them. */
+/** Which members of a JSON document are compared. null: all of them. */
 export type Members =
   | { readonly kind: 'ignore', readonly tree: PointerTree }
   | { readonly kind: 'only', readonly pointers: readonly Pointer[] }

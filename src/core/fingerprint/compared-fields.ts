@@ -95,7 +95,7 @@ export interface ComparedLine {
 }
 
 export interface ComparedHead {
-  /** The first line; null: none. */
+  /** The first line. null: none. */
   readonly contentType: string | null
   /** The authority that the client requested, as it came: `:authority` (HTTP/2), else Host. */
   readonly host: string | null

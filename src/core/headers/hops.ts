@@ -63,7 +63,7 @@ const CODES: ReadonlyMap<number, { readonly hop: Hop, readonly means: Means }> =
   // No route to it.
   [523, { hop: 'cloudflare', means: 'unreached' }],
   [524, { hop: 'cloudflare', means: 'perhaps' }],
-  // Its TLS handshake failed; its certificate is not valid.
+  // Its TLS handshake failed (525), or its certificate is not valid (526).
   [525, { hop: 'cloudflare', means: 'unreached' }],
   [526, { hop: 'cloudflare', means: 'unreached' }],
   // Railgun, which no longer exists: its connection to the origin failed or broke.

@@ -29,7 +29,7 @@ interface SignedContent {
   readonly before: Buffer
   readonly algorithm: 'sha256' | 'sha512' | 'sha1'
   readonly signatures: readonly Buffer[]
-  /** Seconds since the Unix epoch; null: the scheme has none. */
+  /** Seconds since the Unix epoch. null: the scheme has none. */
   readonly time: number | null
 }
 

@@ -120,7 +120,7 @@ export const MESSAGE_TRANSITIONS: Readonly<Record<MessageEventName, MessageLine>
 }
 /* eslint-enable @stylistic/no-multi-spaces, @stylistic/key-spacing */
 
-/** What `event` does to `row`; null: no message has this id. */
+/** What `event` does to `row`. null: no message has this id. */
 export function messageTransition (row: MessageRow | null, event: MessageEvent, moment: Moment): MessageChange {
   const cell = cellAt(MESSAGE_TRANSITIONS[nameOf(row, event)], columnOf(row, moment))
   if (cell === '·') return { kind: 'refused', why: 'state' }

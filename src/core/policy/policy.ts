@@ -264,9 +264,9 @@ export interface UpstreamPolicy {
 export interface RouteMatch {
   /** Exact, with `:param` segments, or with a trailing `/*`. */
   readonly path: string
-  /** Upper case; empty: every method. */
+  /** Upper case. Empty: every method. */
   readonly methods: readonly string[]
-  /** Lower-case host without port; null: any. */
+  /** Lower-case host without port. null: any. */
   readonly host: string | null
   /** Compare the path byte for byte instead of in all its readings. */
   readonly exact: boolean

@@ -18,7 +18,7 @@ export function authorizationScope (line: string): ScopeResult {
 
 interface Authorization { /** Lower case. */ readonly scheme: string, readonly credentials: string }
 
-/** Scheme names have no case and may be followed by several spaces (RFC 9110 11.4); the credentials are exact. */
+/** Scheme names have no case and may be followed by several spaces (RFC 9110 11.4). The credentials are exact. */
 export function parseAuthorization (line: string): Authorization {
   const value = line.trim()
   const space = value.search(/[ \t]/)

@@ -59,7 +59,7 @@ interface SigningScheme {
 }
 
 const SIGNING: readonly SigningScheme[] = [
-  // Credential=<access key id>/<date>/<region>/…; the date changes at midnight.
+  // Credential=<access key id>/<date>/<region>/…, and the date changes at midnight.
   { named: /^aws4-/, label: 'AWS4', id: params(['credential'], firstSegment) },
   { named: /^goog4-/, label: 'GOOG4', id: params(['credential'], firstSegment) },
   { named: /^(?:oss4|acs3|tc3)-/, label: 'HMAC', id: params(['credential'], firstSegment) },

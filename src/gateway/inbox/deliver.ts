@@ -188,7 +188,7 @@ function isStored ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetai
   return message?.attempt === attempt && message.state === state && message.error === (fate.kind === 'delivered' ? null : fate.error)
 }
 
-// ---------------------------------------------------------------- what is told
+// ---------------------------------------------------------------- what is reported
 
 const HELD = 'it is not known whether the consumer has this message: it is held until somebody says so'
 

@@ -1,6 +1,6 @@
 /**
  * Splits a batch into messages. Each event has its own identity, found in its own body, or the whole batch is refused. This
- * file reads and decides; accept.ts writes all of them in one transaction.
+ * file reads and decides. accept.ts writes all messages in one transaction.
  */
 import { itemHeaders, splitBatch } from '../../core/inbox/batch.ts'
 import type { Batch, BatchItem } from '../../core/inbox/batch.ts'

@@ -1,9 +1,9 @@
 /**
- * Arrays as binary parameters: a Buffer that pg sends as it is. The text form of a bytea array is twice as long and is
- * parsed character by character on both sides.
+ * Arrays as binary parameters: a Buffer that pg sends as it is. The text form of a bytea array is twice as long, and both
+ * sides parse it character by character.
  */
 
-/** `bytes`: how many an element takes; `write`: puts it at a place of a buffer that has room for it. */
+/** `bytes`: the size of an element. `write`: puts it at a place of a buffer that has room for it. */
 interface ElementType<Value> {
   readonly oid: number
   readonly bytes: (value: Value) => number
@@ -32,10 +32,13 @@ const DIMENSIONS = 1
 const LOWER_BOUND = 1
 const NULL_LENGTH = -1
 const WORD_BYTES = 4
-/** Dimensions, has nulls, element type; length and lower bound of the one dimension. */
+/** Dimensions, has nulls, element type, length of the one dimension, lower bound of the one dimension. */
 const HEAD_BYTES = 5 * WORD_BYTES
 
-/** array_recv: the head, then each element behind its length. One buffer for all: a batch has hundreds of elements. */
+/**
+ * The format of array_recv: the head, then each element behind its length. All elements share one buffer, because a batch has
+ * hundreds.
+ */
 function arrayOf<Value> (type: ElementType<Value>): (values: ReadonlyArray<Value | null>) => Buffer {
   return (values) => {
     if (values.length === 0) return words(0, 0, type.oid)

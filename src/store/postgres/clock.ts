@@ -1,9 +1,9 @@
-/** What stands in the database of its clock (sign-of-life.ts), and an operator's word that its time is right. */
+/** What the database holds about its clock (sign-of-life.ts), and an operator's confirmation that its time is right. */
 import { escapeIdentifier, type ClientBase } from 'pg'
 import type { ClockReport } from '../../core/protocol/arbiter-time.ts'
 import { StartError } from '../../ports/errors.ts'
 
-/** Of gateways: those that have been heard of lately, and not all of a year's rolling restarts. */
+/** Gateways to show: those that were seen lately, and not all of a year's rolling restarts. */
 const SHOWN_MAX = 50
 
 interface ClockColumns {
@@ -44,7 +44,7 @@ export async function readClockOf (client: ClientBase, schemaName: string): Prom
   }
 }
 
-/** Gateways that run take the time as it is from their next sign of life on; no later one was ever seen. */
+/** From their next sign of life on, running gateways take the time as it is. Every later `seen_at` is set back to this time. */
 export async function confirmClockOf (
   client: ClientBase,
   schemaName: string,

@@ -1,6 +1,6 @@
 /**
- * A new epoch in Postgres (core/record/epoch.ts): one transaction, in which nobody else writes. The rows go in batches, so
- * that no statement is as long as the table is large.
+ * A new epoch in Postgres (core/record/epoch.ts). It is one transaction, and no other session writes meanwhile. The rows
+ * change in batches, so that no statement is as long as the table is large.
  */
 import { escapeIdentifier, type ClientBase } from 'pg'
 import {
@@ -14,9 +14,9 @@ import {
 import { StartError } from '../../ports/errors.ts'
 import { NEXT_GENERATION } from './binding.ts'
 
-/** A second or two a statement, on a table whose rows are a kibibyte each. */
+/** A statement takes a second or two on a table whose rows are a kibibyte each. */
 const BATCH_MAX = 10_000
-/** Whoever writes for longer than this is a gateway, or an operator with a transaction left open. */
+/** A writer that keeps its lock for longer than this is a gateway, or an operator with a transaction left open. */
 const LOCK_WAIT = '5s'
 const LOCK_NOT_AVAILABLE = '55P03'
 
@@ -42,7 +42,7 @@ export async function bumpEpochOf (client: ClientBase, schemaName: string, order
 
 async function bump (client: ClientBase, schema: string, order: EpochOrder): Promise<EpochResult> {
   await client.query('select set_config(\'lock_timeout\', $1, true), set_config(\'synchronous_commit\', \'on\', true)', [LOCK_WAIT])
-  // Readers go on; a gateway that starts meanwhile waits with its first claim.
+  // Readers go on. If a gateway starts meanwhile, its first claim waits.
   await client.query(`lock table ${schema}.records, ${schema}.messages in share row exclusive mode`)
   const live = await liveLeases(client, schema)
   if (live.leases > 0 && !order.force) return { kind: 'live', ...live }
@@ -73,7 +73,7 @@ async function liveLeases (client: ClientBase, schema: string): Promise<{ leases
   return { leases: live?.leases ?? 0, endInMs: live?.end_in_ms ?? 0 }
 }
 
-/** A late answer of the owner still settles it, as after a lapse: owner and attempt stay. */
+/** Owner and attempt stay. So a late answer of the owner still settles the record, as after a lapse. */
 async function outdate (client: ClientBase, schema: string, state: OutdatedState, dryRun: boolean): Promise<number> {
   if (dryRun) {
     const { rows: [found] } = await client.query<{ count: number }>(
@@ -97,7 +97,7 @@ async function outdate (client: ClientBase, schema: string, state: OutdatedState
   }
 }
 
-/** What a worker of the backup had waits again, or is held, as soon as a gateway looks for what dead workers had. */
+/** Messages of the backup's workers wait again, or are held, as soon as a gateway recovers the messages of dead workers. */
 async function reopenMessages (client: ClientBase, schema: string, dryRun: boolean): Promise<RestoredMessages> {
   const { rows: [open] } = await client.query<RestoredMessages>(
     `select (count(*) filter (where holds))::float8 as held, (count(*) filter (where not holds))::float8 as again
@@ -124,5 +124,5 @@ select id from chosen order by id desc limit 1`, [from, EPOCH_ATTEMPTS])
   return counted
 }
 
-/** Before every id. */
+/** Sorts before every id. */
 const FIRST_ID: Buffer = Buffer.alloc(0)

@@ -68,8 +68,8 @@ export function faultOfWarning (operation: string, warning: string): StoreUnavai
 }
 
 /**
- * May the connection be used again after this error? A prepared statement that is gone or stale comes back with a new one;
- * where this one leads to a replica, a new one may find the primary.
+ * Whether the connection may be used again after this error. A prepared statement that is gone or stale comes back with a new
+ * connection. If this connection leads to a replica, a new one may find the primary.
  */
 export function leavesConnectionUsable (error: unknown): boolean {
   return error instanceof DatabaseError &&
@@ -113,7 +113,7 @@ export function faultOfOpening (error: unknown, address: DatabaseAddress): Start
   return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
 }
 
-/** For messages; never a password. */
+/** For messages. Never contains a password. */
 export interface DatabaseAddress {
   readonly user: string
   readonly host: string

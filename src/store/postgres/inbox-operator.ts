@@ -1,4 +1,7 @@
-/** What people, the sweeper and the bound of an inbox ask of messages. Every change by hand writes its audit row in the same statement. */
+/**
+ * Queries on messages for operators, for the sweeper and for the bound of an inbox. Every change by hand writes its audit row
+ * in the same statement.
+ */
 import { GIVEN_UP } from '../../core/inbox/row.ts'
 import type { Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
@@ -8,7 +11,7 @@ import { BELIEVED, type Session, type Statement, type Values } from './connectio
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 
-/** $1 id $2 key hashes $3 route $4 state $5 milliseconds, null: any; $6 limit. */
+/** $1 id, $2 key hashes, $3 route, $4 state, $5 milliseconds (null: any), $6 limit. */
 const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea[] is null or m.key_hash = any ($2)) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
      and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
      and not ${isPastMessage('m')}
@@ -28,8 +31,9 @@ export async function listMessages (session: Session, filter: MessageFilter): Pr
 }
 
 /**
- * What is open, by hand: picked oldest first, locked in the order of the ids as settles and acceptances do, and tested
- * again as it is then. What is being delivered is not picked, but may be met locked.
+ * Open messages, for a change by hand. They are picked oldest first, and locked in the order of the ids as settles and
+ * acceptances do. Once locked, they are tested again as they are then. A message in delivery is not picked, but may be found
+ * locked.
  */
 const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized (
   select m.id from ${schema}.messages m
@@ -44,7 +48,7 @@ const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized
   select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8 from chosen c
 )`
 
-/** One of a group waits for its turn, which is called afterwards. */
+/** A message of a group waits for its turn, which is called afterwards. */
 const MESSAGE_RETRY: Statement = {
   name: 'message_retry',
   writes: true,
@@ -110,7 +114,7 @@ function valuesOf ({ id, keyHashes, route, state, olderMs, limit }: MessageFilte
   ]
 }
 
-/** Out of an index that knows nothing of what was delivered. */
+/** Reads an index that leaves delivered messages out. */
 const MESSAGE_DEPTHS: Statement = {
   name: 'message_depths',
   writes: false,
@@ -129,8 +133,9 @@ export async function messageDepths (session: Session): Promise<Depth[]> {
 }
 
 /**
- * From $2 on, as records are swept (background.ts). One that stops its group is not past, though its row says a time: it is put
- * off by another retention, and at least an hour, so that not every sweep reads all of them before it comes to others.
+ * Begins at $2, as the sweep of records does (background.ts). A message that stops its group is not past, even if its row has
+ * an expiry. Its expiry is put off by another retention, and by at least an hour. So not every sweep reads all such messages
+ * before it reaches others.
  */
 const MESSAGE_SWEEP: Statement = {
   name: 'message_sweep',
@@ -155,7 +160,7 @@ delete from ${schema}.messages m using gone g where m.id = g.id
 returning case when m.blocks then m.group_id end as behind, floor(extract(epoch from m.expires_at) * 1000)::float8 as expires_at_ms`
 }
 
-/** A worker that died long ago owns nothing: what it had was recovered, or is recovered without it as well. */
+/** A worker that died long ago owns nothing. Its messages were recovered, or are recovered without its row as well. */
 const WORKER_SWEEP: Statement = {
   name: 'worker_sweep',
   writes: true,
@@ -167,7 +172,7 @@ const WORKER_SWEEP: Statement = {
 delete from ${schema}.workers w using dead d where w.owner = d.owner`
 }
 
-/** `latestMs`: the expiry of the last one; where the next batch of a backlog may begin. */
+/** `latestMs`: the expiry of the last one. The next batch of a backlog may begin there. */
 export async function sweepMessages (
   session: Session,
   limit: number,

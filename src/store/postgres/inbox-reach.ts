@@ -1,20 +1,21 @@
 /**
- * From where on a look at what is due begins. What was delivered stands in the index before everything that waits, as dead
- * entries, and while any transaction of the server is older than their end (a backup takes hours) every look would read all of
- * them again. So a look begins a little before where the last one found something, and now and then with the first.
+ * Where a look for due messages begins. Delivered messages stay in the index as dead entries, before everything that waits.
+ * They stay while any transaction of the server is older than their end (a backup takes hours). Every look would then read
+ * all of them again. So a look begins a little before the place where the last one found something. Now and then a look
+ * begins with the first entry.
  */
 
 /**
- * Of the database's time, before the oldest message of the last take: acceptances that began before its own and were
- * committed after it, takes of others that were undone. As long as an acceptance may take.
+ * Time before the oldest message of the last take, by the database's clock. It covers acceptances that began earlier and
+ * committed later. It also covers takes of others that were rolled back. As long as an acceptance may take.
  */
 const BEFORE_MS = 2_000
 /**
- * Looks at everything find what is older all the same: a clock that was put back, one that had to wait for its group.
- * As often as anybody polls.
+ * A look at everything also finds older messages: after the clock was set back, or if one had to wait for its group. As often
+ * as a worker polls.
  */
 const ALL_EVERY_MS = 1_000
-/** But they may have no more than this share of the time, and no less than this often. */
+/** Such looks take no more than this share of the time. They run at least every {@link ALL_LONGEST_MS}. */
 const ALL_SHARE = 1 / 20
 const ALL_LONGEST_MS = 30_000
 /** No message is older than the epoch. */
@@ -23,7 +24,7 @@ const EVERYTHING_MS = 0
 export interface Look {
   /** Milliseconds since the epoch, by the database's clock. */
   readonly fromMs: (route: string) => number
-  /** `firsts`: when the longest due message of each route was due that it has handed out. */
+  /** `firsts`: for each route, the due time of the longest due message that the look has handed out. */
   readonly end: (firsts: ReadonlyMap<string, number>) => void
 }
 

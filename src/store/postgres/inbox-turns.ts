@@ -41,8 +41,8 @@ returning m.group_id, m.due_at is not null as is_first`
 const CALLS_MAX = 3
 
 /**
- * Returns how many messages have their turn now. A call that takes a turn back calls once more, after its own commit. Otherwise
- * whoever ended the earlier message meanwhile would rely on a turn that is gone.
+ * Returns how many messages have their turn now. A call that takes a turn back calls once more, after its own commit.
+ * Otherwise the worker that ended the earlier message meanwhile would rely on a turn that is gone.
  */
 export async function callGroups (session: Session, groups: readonly Buffer[]): Promise<number> {
   let called = 0

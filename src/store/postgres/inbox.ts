@@ -281,7 +281,7 @@ export class PostgresInbox implements InboxStore {
     this.#isCalling = false
   }
 
-  /** Resolves when the groups have been called: whoever ended a message may take the next one. */
+  /** Resolves when the groups have been called, so that the worker that ended a message may take the next one. */
   async #callingNow<Result> (work: (groups: Groups) => Promise<Result>): Promise<Result> {
     const groups: Groups = new Set()
     try {

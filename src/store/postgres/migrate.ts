@@ -1,6 +1,6 @@
 /**
- * The numbered files of migrations/postgres, applied forward only, each in a transaction of its own under a lock that
- * all processes share. Never undoes one, never edits one that is applied.
+ * Applies the numbered files of migrations/postgres, forward only. Each runs in its own transaction, under a lock that all
+ * processes share. An applied migration is never undone and never edited.
  */
 import { createHash } from 'node:crypto'
 import { escapeIdentifier, type ClientBase } from 'pg'
@@ -13,26 +13,30 @@ import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
 
 export interface MigrateOptions {
   readonly schema: string
-  /** auto: apply what is missing. check: refuse to start when something is. */
+  /** auto: apply what is missing. check: refuse to start if something is missing. */
   readonly mode: 'auto' | 'check'
-  /** Another set than the package's, for tests. */
+  /** For tests: another set than the package's. */
   readonly migrations?: readonly Migration[]
 }
 
 export interface Migrated { readonly applied: readonly string[] }
 
 /**
- * A migration that waits for somebody's lock on a table for longer than this gives way, for whatever comes behind it waits too. Those
- * who hold one table and ask for another, in another order than it, are let go on before Postgres looks for a deadlock
- * (deadlock_timeout, one second) and undoes a client's statement: it may wait for five tables, one behind the other.
+ * If a migration waits longer than this for a table lock, it gives way, because every later statement on the table waits
+ * behind it. Other transactions may hold one table and ask for another, in another order than the migration. They must go on
+ * before Postgres looks for a deadlock (deadlock_timeout, one second) and undoes a client's statement. The migration may wait
+ * for five tables, one after the other.
  */
 const LOCK_WAIT = '150ms'
 const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK = '40P01'
-/** With a pause in which everybody else has his turn: a minute. A transaction that is open for longer keeps a migration out. */
+/**
+ * With a pause after each try, in which all others have their turn: a minute. A transaction that is open for longer keeps a
+ * migration out.
+ */
 const TRIES_MAX = 60
 const PAUSE_MS = 1_000
-/** Others may be migrating a large table; they hold the lock as long as that takes. */
+/** Another process may be migrating a large table. It holds the lock as long as that takes. */
 const TURN_WAIT = '10min'
 
 /** Throws StartError with a sentence, or pg's own error. */
@@ -51,12 +55,12 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
     }
     if (await applyBetween(client, options.schema, next)) applied.push(next.name)
   }
-  // A table that was never analysed is planned for as if it had ten pages; see also connections.ts about plans that are kept.
+  // Postgres plans for a table that was never analysed as if it had ten pages. See also connections.ts about plans that are kept.
   if (applied.length > 0) await client.query(`analyze ${schema}.records`)
   return { applied }
 }
 
-/** number → compatible_from. Empty where nothing is applied, or not even the schema is there. */
+/** number → compatible_from. Empty if nothing is applied, or if the schema does not exist. */
 async function readApplied (client: ClientBase, schema: string): Promise<Map<number, number>> {
   const there = await client.query<{ there: boolean }>(
     `${UNBALANCED} select exists (select from pg_catalog.pg_tables where schemaname = $1 and tablename = 'migrations') as there`, [schema])
@@ -72,7 +76,7 @@ function refuseNewer (done: ReadonlyMap<number, number>, newest: number, schema:
   throw new StartError(`The schema "${schema}" was migrated by a newer release and needs a build that knows migration ${needed}; this one ends at ${newest}: install the newer release, or point this one to another schema.`)
 }
 
-/** Between two others who hold what it needs. Resolves and throws as `apply` does. */
+/** Tries again while other transactions hold what it needs. Resolves and throws as `apply` does. */
 async function applyBetween (client: ClientBase, schema: string, migration: Migration): Promise<boolean> {
   for (let round = 1; ; round++) {
     try {
@@ -126,7 +130,7 @@ async function takeTurn (client: ClientBase, schema: string): Promise<void> {
   }
 }
 
-/** `create schema if not exists` asks for the privilege even where the schema exists: so look first. */
+/** `create schema if not exists` needs the privilege even if the schema exists. So look first. */
 async function prepareSchema (client: ClientBase, schema: string): Promise<void> {
   const quoted = escapeIdentifier(schema)
   const { rowCount } = await client.query(`${UNBALANCED} select from pg_catalog.pg_namespace where nspname = $1`, [schema])
@@ -145,7 +149,10 @@ async function run (client: ClientBase, schema: string, { number, name, compatib
   await client.query(`insert into ${quoted}.migrations (number, name, compatible_from) values ($1, $2, $3)`, [number, name, compatibleFrom])
 }
 
-/** A number for pg_advisory_xact_lock: ours, per schema. 63 bits of a hash, so that nobody else's is met by accident. */
+/**
+ * The key for pg_advisory_xact_lock: our own, one per schema. 63 bits of a hash, so that no other application has the same
+ * key by accident.
+ */
 function lockKey (schema: string): string {
   return (createHash('sha256').update(`onceway migrations of ${schema}`).digest().readBigInt64BE() >> 1n).toString()
 }

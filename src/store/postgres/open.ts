@@ -53,13 +53,13 @@ export interface PostgresOptions {
 export type PostgresRecordStore = PostgresRecords
 
 export interface PostgresConnection {
-  /** `postgres at HOST:PORT, database D, schema S`: for banners and errors; never a password. */
+  /** `postgres at HOST:PORT, database D, schema S`, for banners and errors. Never contains a password. */
   readonly address: string
   /** If it serves and has been opened: a sentence, while its role lacks a right. null: it lacks none, as far as is known. */
   readonly lacking: string | null
   /**
-   * One try. StoreUnavailable: not reachable, or a replica; try again. StartError: no waiting mends it, but LacksRights, which
-   * a grant does. May be called again after each; once it has succeeded it answers the same store.
+   * One try. StoreUnavailable: not reachable, or a replica, so try again. StartError: waiting does not help. The exception is
+   * LacksRights, which a grant ends. May be called again after each error. Once it has succeeded, it returns the same store.
    */
   open: () => Promise<PostgresRecordStore>
   close: () => Promise<void>
@@ -73,7 +73,7 @@ const RENEW_MS_MAX = 2_500
  * second.
  */
 const BEAT_MS_MIN = 1_000
-/** A settle is tried again by the gateway; one try may outlast a slow commit of a large answer. */
+/** The gateway tries a settle again. One try may outlast a slow commit of a large answer. */
 const SETTLE_MS_MAX = 5_000
 /** A sweep of thousands of rows, a list without an index, a resolve: no request waits for them. */
 const BACKGROUND_MS_MAX = 30_000
@@ -90,14 +90,14 @@ const LOCK_SHARE = 1 / 4
 const RENEWALS_IN_LINE = 2
 /** What only waits for a lock spends nearly all of its time on it. */
 const LINE_LOCK_SHARE = 4 / 5
-/** Operators, sweeper and lapse; the loops of background/ take one at a time. */
+/** Operators, sweeper and lapse. The loops of background/ take one at a time. */
 const BACKGROUND_CONNECTIONS = 3
 /** gen_random_uuid() without an extension. */
 const SERVER_VERSION_MIN = 130_000
 
 const SILENT: Log = { debug () {}, info () {}, warn () {}, error () {} }
 
-/** Connects at once; see {@link PostgresConnection.open} for the errors. */
+/** Connects at once. See {@link PostgresConnection.open} for the errors. */
 export async function openPostgres (options: PostgresOptions): Promise<PostgresRecordStore> {
   return connectPostgres(options).open()
 }

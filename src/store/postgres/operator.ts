@@ -8,7 +8,7 @@ import { BELIEVED, type Session, type Statement } from './connections.ts'
 import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 
-/** $1 id $2 key hashes $3 route $4 state, null: any; $5 limit. */
+/** $1 id, $2 key hashes, $3 route, $4 state (null: any), $5 limit. */
 const LIST: Statement = {
   name: 'list',
   writes: false,

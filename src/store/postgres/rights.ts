@@ -47,7 +47,7 @@ interface Looked { readonly role: string, readonly uses: boolean, /** `relation 
 
 export type AskRights = (values: Array<string | Buffer>) => Promise<readonly object[]>
 
-/** The SQL that gives the role what it lacks; null: it lacks nothing, or there is no schema yet. */
+/** The SQL that gives the role what it lacks. null: it lacks nothing, or there is no schema yet. */
 export async function missingRights (ask: AskRights, schema: string): Promise<string | null> {
   const wanted = Object.entries(RIGHTS).flatMap(([relation, privileges]) => privileges.map((privilege) => [relation, privilege] as const))
   const [looked] = await ask([
@@ -99,7 +99,7 @@ export class RightsWatch {
     this.#options = options
   }
 
-  /** A sentence for /readyz; null: nothing is missing. */
+  /** A sentence for /readyz. null: nothing is missing. */
   get missing (): string | null { return this.#missing }
 
   /** There is a reason to look: the server has refused a statement, or another one may have answered. */

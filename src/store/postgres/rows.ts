@@ -115,7 +115,7 @@ export function toDetail (columns: DetailColumns): RecordDetail {
   }
 }
 
-/** A newer release may know more states; a hand or a broken disk may have written anything. */
+/** A newer release may know more states. A change by hand or a broken disk may have written anything. */
 function stateOf (columns: RowColumns): Row['state'] {
   const known = RECORD_STATES.some((state) => state === columns.state)
   if (!known || columns.owner.length !== OWNER_BYTES) return 'undecodable'

@@ -1,7 +1,7 @@
 /**
- * The sign of life: every gateway writes a row of its own, so that none waits for another's. A standby refuses it. A server
- * that answers as if it were the arbiter, out of the past, is no contact (E2b). These rows hold what each gateway finds of the
- * database's time. The table clock, written when the clock has stepped, holds what all of them must use.
+ * The sign of life. Every gateway writes a row of its own, so that none waits for another's. A standby refuses it. A server
+ * that answers as if it were the arbiter, but out of the past, is no contact (E2b). These rows hold what each gateway finds
+ * about the database's time. The table clock holds what all of them must use. It is written when the clock has stepped.
  */
 import type { Beaten, SignOfLife } from '../../ports/records.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'
@@ -10,8 +10,9 @@ import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './connections.ts'
 
 /**
- * Of another gateway: trusted the time before the doubt ($8) began, and has judged one behind it ($9) and found nothing. Whoever
- * died behind a step has a time of the future once the clock is set back, and is not heard.
+ * `contradicted`: another gateway trusted the time before the doubt ($8) began. It has judged a time behind the doubt ($9)
+ * and found nothing. `suspected_ms` leaves out a gateway that died behind a step: once the clock is set back, its time is in
+ * the future.
  */
 const BEAT: Statement = {
   name: 'beat',
@@ -33,7 +34,7 @@ select (extract(epoch from b.seen_at) * 1000)::float8 as now_ms, i.generation::f
   from beaten b cross join others o cross join ${schema}.installation i cross join ${schema}.clock c`
 }
 
-/** Not over a confirmation that the finder had not heard of ($5), and not again while it holds. */
+/** Not written over a confirmation that the finder had not seen ($5), and not again while it holds. */
 const CLOCK_AHEAD: Statement = {
   name: 'clock_ahead',
   writes: true,
@@ -43,7 +44,7 @@ const CLOCK_AHEAD: Statement = {
  where confirmations = $5::int and (ahead_until > clock_timestamp()) is not true`
 }
 
-/** Somebody who trusted the time before it finds nothing behind it ($2), or the clock was set back. */
+/** A gateway that trusted the time before the step finds nothing behind it ($2), or the clock was set back. */
 const CLOCK_RIGHT: Statement = {
   name: 'clock_right',
   writes: true,
@@ -61,7 +62,10 @@ const TIME_SEEN: Statement = {
        (select (extract(epoch from max(seen_at)) * 1000)::float8 from ${schema}.gateways where ahead_ms = 0) as seen_ms`
 }
 
-/** What has long been silent; never the newest of those that found the time right: it is the time that this database has seen. */
+/**
+ * Rows of gateways that have long been silent. The newest of those that found the time right stays: it is the time that this
+ * database has seen.
+ */
 const GATEWAY_SWEEP: Statement = {
   name: 'gateway_sweep',
   writes: true,
@@ -114,7 +118,7 @@ async function share (session: Session, { aheadMs, time }: SignOfLife, { contrad
   await session.run(CLOCK_AHEAD, [Math.round(aheadMs), time.doubt.afterMs, time.doubt.foundMs, time.shareForMs, time.confirmations])
 }
 
-/** By what this gateway has judged before this sign of life. */
+/** Decides by what this gateway has judged before this sign of life. */
 async function isRight (session: Session, { aheadMs, time }: SignOfLife): Promise<boolean> {
   if (aheadMs > 0 || time === undefined || time.trusted === null) return false
   return (await session.run(CLOCK_RIGHT, [time.trusted.sinceMs, time.trusted.judgedMs])).length > 0
@@ -126,7 +130,10 @@ export async function readTimeSeen (session: Session): Promise<TimeSeen> {
   return { nowMs: row.now_ms, seenMs: row.seen_ms }
 }
 
-/** Of a few that stand in Redis (store/redis/mirror.ts). A statement behind the other: it sees what is committed by now. */
+/**
+ * The beats of a few gateways that are shown in Redis (store/redis/mirror.ts). It runs as a statement of its own behind the
+ * other, so that it sees what is committed by then.
+ */
 const OTHERS: Statement = {
   name: 'beats',
   writes: false,

@@ -19,20 +19,20 @@ export interface PostgresSubscriptionsOptions {
   readonly meter: Pick<Meter, 'store'>
 }
 
-/** Of connecting, and of each statement: as long as a delivery's statements may take. */
+/** Timeout of connecting and of each statement: as long as a delivery's statements may take. */
 const STATEMENT_MS_MAX = 5_000
-/** Between two looks whether the connection still stands, and is still the same session: a silent one may be long gone. */
+/** Time between two checks that the connection is up and is still the same session. A silent one may be long gone. */
 const CHECK_EVERY_MS = 30_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 /**
- * Between two tries to connect: a restart is over soon, and a database that is away for long is not asked in vain by
- * every process each second.
+ * Pause between two tries to connect. A restart is over soon. If a database is away for long, not every process asks it each
+ * second.
  */
 const RETRY_FIRST_MS = 250
 const RETRY_LONGEST_MS = 15_000
-/** A pooler stays where it is; but for what is rebuilt under a running gateway. */
+/** A pooler stays where it is. This retry is for a deployment that is rebuilt under a running gateway. */
 const POOLED_RETRY_MS = 600_000
-/** Tells our own words from the others'. */
+/** Size of the name that tells our own notifications from the others'. */
 const NAME_BYTES = 8
 
 const BACKEND = `${UNBALANCED} select pg_catalog.pg_backend_pid() as pid`
@@ -46,14 +46,14 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   readonly #channel: string
   readonly #name = randomBytes(NAME_BYTES).toString('hex')
   readonly #watchers = new Set<{ readonly onWake: () => void }>()
-  /** The one connection, from when it is made. */
+  /** The one connection, as soon as it is being made. */
   #client: Client | null = null
-  /** It listens. */
+  /** LISTEN has succeeded on this connection. */
   #listening = false
   #timer: NodeJS.Timeout | null = null
   #failures = 0
   #loggedShared = false
-  /** Others are to be told; and are being told just now. */
+  /** `#wanted`: a notification must be sent. `#notifying`: one is in flight. */
   #wanted = false
   #notifying = false
 
@@ -107,7 +107,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
       await this.#timed('message_listen', async () => {
         await client.connect()
         await mustBeOwn(client)
-        // A word that a crash loses costs a polling pause: no disk and no standby is waited for.
+        // A notification that a crash loses costs one polling pause. So its commit waits for no disk and no standby.
         await client.query(`set synchronous_commit = off; listen ${escapeIdentifier(this.#channel)}`)
       })
     } catch (error) {
@@ -147,7 +147,7 @@ export class PostgresSubscriptions implements InboxSubscriptions {
     }
   }
 
-  /** Once for each connection, whatever it fails of. */
+  /** Acts once for each connection, whatever the error. */
   #lost (client: Client, error: unknown): void {
     if (this.#client !== client) return
     void this.#end()
@@ -213,10 +213,10 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   }
 }
 
-/** Beyond the longest pause, below what a number can say. */
+/** Enough doublings to pass the longest pause, few enough for a number. */
 const DOUBLINGS_MAX = 10
 
-/** A pooler makes up the number that it gives its clients: with one connection of theirs the server knows none of it. */
+/** A pooler makes up the process id that it gives its clients. The server does not know this id. */
 async function mustBeOwn (client: Client): Promise<void> {
   const { processID } = client as Client & { readonly processID: number | null }
   const { rows: [backend] } = await client.query<{ pid: number }>(BACKEND)

@@ -1,6 +1,7 @@
 /**
- * How a connection is secured: by files that the configuration names, or by the URL's sslmode. Reads the files once; says in
- * one sentence which cannot be read. Both ways check the certificate and its name, or say aloud that they do not.
+ * How a connection is secured: by files that the configuration names, or by the URL's sslmode. The files are read once. If
+ * one cannot be read, the error names it in one sentence. Both ways check the certificate and its name, or say aloud that
+ * they do not.
  */
 import { readFileSync } from 'node:fs'
 import type { PoolConfig } from 'pg'
@@ -8,14 +9,14 @@ import { StartError } from '../../ports/errors.ts'
 
 /** Paths of PEM files. */
 export interface TlsFiles {
-  /** Whose signature the server's certificate must have; null: one that Node knows. */
+  /** The CA that must have signed the server's certificate. null: one that Node knows. */
   readonly caFile: string | null
-  /** Our own, for a server that asks who we are. */
+  /** The gateway's own certificate, for a server that asks for one. */
   readonly certFile: string | null
   readonly keyFile: string | null
 }
 
-/** What pg is given to connect with. */
+/** The part of pg's configuration that says where to connect and how. */
 export type Transport = Pick<PoolConfig, 'connectionString' | 'ssl'>
 
 /** @throws StartError (exit 2) for a file that cannot be read. */
@@ -35,8 +36,8 @@ export function transportOf (url: string, tls: TlsFiles | null): Transport {
 }
 
 /**
- * pg takes require and verify-ca for verify-full, and its next major version will not: an update of a library must not
- * make a deployment accept anybody's certificate. Who wants libpq's meaning says `uselibpqcompat=true`.
+ * pg treats require and verify-ca as verify-full, and its next major version will not. An update of a library must not make a
+ * deployment accept any certificate. For libpq's meaning the URL says `uselibpqcompat=true`.
  */
 function pinned (url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url

@@ -35,7 +35,7 @@ export interface Calling extends Keyed {
 /** A wake-up has no record. */
 export type Write = RecordWrite | { readonly kind: 'wake', readonly channel: string }
 
-/** What was there. null: nothing, and the lock is the caller's. undefined: no Redis. */
+/** The value that was there. null: none, and the lock is the caller's. undefined: no Redis. */
 export type Found = Buffer | null | undefined | Elsewhere
 
 export interface Batches {
@@ -58,7 +58,8 @@ function valuesOf (
   nowMs: number,
   wallMs: number
 ): [Buffer, Buffer | string, number] {
-  // A value that waited here, or slept with the machine, lives no longer for it (P10). A value that is over leaves no lock behind.
+  // Time in which a value waited here, or the machine slept, does not prolong its life (P10). A value that is over leaves no
+  // lock behind.
   const livesMs = Math.min(endsAtMs - nowMs, endsAtWallMs - wallMs)
   return livesMs < 1 ? [owner, '', 0] : [owner, value ?? '', whole(livesMs)]
 }

@@ -1,6 +1,6 @@
 /**
  * One connection to Redis: no queue while it is down, nothing sent twice, no long waits. It reconnects by itself, to the same
- * server or to whichever is right by then. Also says once what is wrong with a server that answers.
+ * server or to the one that is right by then. It also says once what is wrong with a server that answers.
  */
 import { connect as connectPlain, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,12 +26,12 @@ export const SUBSCRIBER_NAME = 'onceway-wakes'
 const CONNECT_MS_MAX = 2_000
 /** A connection that owes a reply this long is dead (a firewall that forgot it). Timeouts alone would never reconnect. */
 const SILENCE_MS_MAX = 5_000
-/** How long a connection that is given up may take to say goodbye. */
+/** How long a connection that is given up may take to close. */
 const GOODBYE_MS_MAX = 100
 /** The pause before `find` is called again after it found nothing. */
 const FIND_AGAIN_MS = 250
 
-/** Throws StartError (exit 2) for a URL that is none; never for a server that is not there. */
+/** Throws StartError (exit 2) if the URL cannot be read, never because the server is away. */
 export function connectUrl (url: string, options: ClientOptions): Redis {
   return new Redis(checkedUrl(url), optionsOf(options))
 }
@@ -40,7 +40,7 @@ export function connectTo (address: Address, options: ClientOptions): Redis {
   return new Redis({ ...address, ...optionsOf(options) })
 }
 
-/** To whichever server `find` names, anew at every connection. */
+/** Connects to the server that `find` names, anew at every connection. */
 export function connectFound (find: Find, options: ClientOptions): Redis {
   return new Redis({ ...optionsOf(options), Connector: connectorTo(find, tlsOf(options)) })
 }
@@ -62,16 +62,16 @@ function optionsOf ({ name, commandTimeoutMs, username, password, database, ...r
     disconnectTimeout: GOODBYE_MS_MAX,
     commandTimeout: commandTimeoutMs,
     socketTimeout: SILENCE_MS_MAX,
-    // The probe asks more (server.ts), and a server that loads its data would be waited for in silence.
+    // The probe asks more (server.ts). The ready check would also wait in silence for a server that loads its data.
     enableReadyCheck: false,
     maxRetriesPerRequest: 0,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // subscriptions.ts subscribes anew by itself: it also knows what could not be subscribed before.
+    // subscriptions.ts subscribes anew by itself, because it also knows what could not be subscribed before.
     autoResubscribe: false,
     // The batchers already combine what one tick sends.
     enableAutoPipelining: false,
-    // After a failover the old primary is a replica: go and look for the new one.
+    // After a failover the old primary is a replica. Reconnect to find the new one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     retryStrategy: (times) => retryInMs(times, Math.random())
   }
@@ -82,7 +82,7 @@ function tlsOf ({ tls }: Credentials): ConnectionOptions | undefined {
   return Object.fromEntries(Object.entries(tls satisfies TlsMaterial).filter(([, value]) => value !== null))
 }
 
-/** Looks until it finds an address: ioredis gives up for ever on a client whose connector fails. */
+/** Looks until it finds an address, because ioredis gives up for ever on a client whose connector fails. */
 function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullable<RedisOptions['Connector']> {
   return class extends AbstractConnector {
     constructor () { super(GOODBYE_MS_MAX) }
@@ -105,7 +105,7 @@ function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullab
   }
 }
 
-/** EVAL with replies as bytes; ioredis has it and its types (6.0) do not. */
+/** EVAL with replies as bytes. ioredis has it, but its types (6.0) do not. */
 export function evalBuffer (
   client: Redis,
   script: string,
@@ -115,7 +115,7 @@ export function evalBuffer (
   return (client as Redis & { evalBuffer: (...args: unknown[]) => Promise<unknown> }).evalBuffer(script, keys.length, ...keys, ...values)
 }
 
-/** The user may not. Whatever else went wrong is no question of rights. */
+/** The user lacks the right. Every other error is no question of rights. */
 export function isForbidden (error: unknown): error is Error {
   return error instanceof Error && error.message.startsWith('NOPERM')
 }
@@ -132,8 +132,8 @@ export interface ServerSays { readonly evicts: boolean }
 const VERSION_MIN = 7
 
 /**
- * A sentence: why this server cannot be used. null: it can. Warns about settings that cost something. `onServer` gets what the
- * server says of itself.
+ * Why this server cannot be used, in one sentence. null: it can be used. Warns about settings that cost something. `onServer`
+ * gets what the server says of itself.
  */
 export async function wrongWith (
   client: Redis,

@@ -16,33 +16,33 @@ import type { Topology, TopologyOptions } from './topology.ts'
 import { addressText } from './topology-options.ts'
 import type { Address } from './topology-options.ts'
 
-/** MOVED by an old map, and ASK in the middle of a move; a third one says that nobody knows. */
+/** MOVED by an old map, and ASK in the middle of a move. A third reply of this kind means that no node knows. */
 const HOPS_MAX = 2
-/** How old the map may get while all is well; a move of slots tells by itself. */
+/** How old the map may get while all is well. A move of slots shows by itself. */
 const LOOK_EVERY_MS = 10_000
-/** While a master is away, or a slot nobody's: another may take its place any moment. */
+/** While a master is away or a slot has none. Another may take its place any moment. */
 const LOOK_AGAIN_MS = 1_000
-/** After a surprise. More of them within that time are one. */
+/** After an unexpected change. Several of them within that time count as one. */
 const LOOK_SOON_MS = 50
-/** As many as Redis Cluster is made for. What has no place here is done without. */
+/** As many as Redis Cluster is made for. Nodes beyond this number are not used. */
 const NODES_MAX = 1_000
-/** Names to try for a probe: a node with a single slot is met once in 16384. */
+/** Names to try for a probe key. If a node has a single slot, one name in 16384 is in it. */
 const PROBE_NAMES_MAX = 8 * SLOTS
 
 export class Cluster implements Topology {
   readonly #seeds: readonly Address[]
   readonly #options: TopologyOptions
   readonly #servers = new Map<string, { readonly server: Server, readonly address: Address, probe: string | null, evicts: boolean }>()
-  /** The same, for those who ask with every request. */
+  /** The same as a list, because every request asks for it. */
   #all: readonly Server[] = []
   #slots: Array<Server | undefined> = []
   readonly #finder: Redis
-  /** Who is asked for the map just now, and who tells of wake-ups. */
+  /** The node that is asked for the map, and the connection that gets wake-ups. */
   #finderAt: Address | null = null
   #subscriber: { readonly client: Redis, readonly at: () => Address | null } | null = null
   #seed = 0
   #epoch = 0
-  /** Maps in a row that were older than one that was seen. */
+  /** Maps in a row that were older than one that was seen before. */
   #outdated = 0
   #looking = false
   #timer: NodeJS.Timeout | null = null
@@ -66,7 +66,7 @@ export class Cluster implements Topology {
 
   async write (write: Write): Promise<boolean> {
     if (write.kind === 'record') return this.#follow(write.key, false, (server, asking) => server.write({ ...write, asking }))
-    // Every node hands a wake-up on to all others.
+    // Every node passes a wake-up on to all others.
     const server = this.#available(this.#slots[slotOf(write.channel)]) ?? this.#all.find((any) => any.available())
     return server !== undefined && await server.write(write) === true
   }
@@ -91,7 +91,7 @@ export class Cluster implements Topology {
     return this.#follow<unknown>(calling.key, undefined, (server, asking) => server.call({ ...calling, asking }))
   }
 
-  /** At first not before every master of the map has been tried, so that whoever waits for Redis finds all of it. */
+  /** At first not before every master of the map has been tried. So a caller that waits for Redis finds all of it. */
   available (): boolean {
     if (this.#closed) return false
     const servers = this.#all
@@ -132,7 +132,7 @@ export class Cluster implements Topology {
     hops: number
   ): Promise<Reply> {
     const server = this.#serverAt(place, from)
-    // A move of slots is told of one key at a time; the map then says the rest.
+    // A node reports a move of slots for one key at a time. The map then says the rest.
     if (!place.asking && server !== undefined) {
       this.#slots[place.slot] = server
       this.#lookWithin(LOOK_SOON_MS)
@@ -202,7 +202,7 @@ export class Cluster implements Topology {
     }
   }
 
-  /** A node that is cut off has an old map. All of them have one: then the cluster is another one. */
+  /** A node that is cut off has an old map. If all of them have an old one, the cluster is another one. */
   #believes (epoch: number): boolean {
     this.#outdated = epoch < this.#epoch ? this.#outdated + 1 : 0
     const believes = this.#outdated === 0 || this.#outdated > this.#servers.size
@@ -240,7 +240,7 @@ export class Cluster implements Topology {
       this.#timer = null
       if (this.#whole()) void this.#look()
       else {
-        // What is wrong may be wrong with the map: another node is asked, as soon as it is reached.
+        // The map itself may be wrong. So another node is asked, as soon as it is reached.
         reconnect(this.#finder)
         this.#lookWithin(LOOK_AGAIN_MS)
       }
@@ -254,7 +254,7 @@ export class Cluster implements Topology {
     if (!open) return
     this.#lookWithin(LOOK_SOON_MS)
     const at = this.#subscriber?.at() ?? null
-    // A node that stands still, or is cut off, would keep the subscriptions and tell nothing.
+    // A node that hangs or is cut off would keep the subscriptions and send nothing.
     if (this.#subscriber !== null && at?.host === host && at.port === port) reconnect(this.#subscriber.client)
   }
 
@@ -279,13 +279,16 @@ export class Cluster implements Topology {
   }
 
   #noMap (error: string): void {
-    // While others serve, each node that does not says so itself.
+    // While some nodes serve, each node that does not serve logs it itself.
     if (this.#loggedMap || this.available()) return
     this.#loggedMap = true
     this.#options.log.warn({ event: 'redis-unreachable', error }, 'Redis cannot be reached: going on with the database alone')
   }
 
-  /** A node to talk to about the whole, another one than `last` if there is one: masters that serve, else any that was named. */
+  /**
+   * The node to ask about the whole cluster, if possible another one than `last`. Masters that serve come first, then any
+   * node that was named.
+   */
   #another (last: Address | null): Address {
     const serving = Array.from(this.#servers.values()).filter(({ server }) => server.available()).map(({ address }) => address)
     const nodes = serving.length > 0 ? serving : [...this.#seeds, ...Array.from(this.#servers.values(), ({ address }) => address)]

@@ -29,13 +29,13 @@ export interface RedisOptions extends RedisAt {
   /** A gateway: nothing is used before its mirror says that this Redis is this database's alone. */
   readonly mirrored?: boolean
   readonly commandTimeoutMs?: number
-  /** Hears what a server that answers says of itself; of the nodes of a cluster, what any of them says. */
+  /** Gets what a server that answers says of itself. In a cluster, it gets what any of the nodes says. */
   readonly onServer?: (server: ServerSays) => void
   readonly log?: Log
   readonly meter?: Pick<Meter, 'store' | 'breaker'>
 }
 
-/** Ten times what a slow round trip within one region takes; a database round trip is the alternative. */
+/** Ten times what a slow round trip within one region takes. The alternative is a database round trip. */
 const COMMAND_MS_MAX = 150
 /** A watch that is not subscribed by then has cost its waiter one polling interval. */
 const SUBSCRIBED_WITHIN_MS = 250
@@ -61,7 +61,10 @@ export class RedisLocks implements LockStore {
   #loggedDeaf = false
   #closed = false
 
-  /** Returns at once and connects behind the call; until then `available()` is false. Throws StartError for a URL that is none. */
+  /**
+   * Returns at once and connects in the background. Until then `available()` is false. Throws StartError for a URL that is
+   * none.
+   */
   constructor (options: RedisOptions) {
     const { prefix, installation, log = SILENT, commandTimeoutMs = COMMAND_MS_MAX, meter } = options
     const report = () => { meter?.breaker(this.#broken || this.#stranger) }

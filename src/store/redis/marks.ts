@@ -2,11 +2,12 @@
  * Marks of mode drop in Redis, one round trip each: a key for each event, or bitmaps of a fixed size. What Redis loses (a
  * failover, an eviction, a flush) goes through once more. No lock of a record is ever one of these keys.
  *
- * Redis does not know which scheme claims, and the two keys that an event has while schemes change are in two slots of a cluster.
- * So the key under the earlier id decides, which gateways of both schemes write: who marks by the greater leaves a note there
- * first, which goes only where no mark stands that lives, and then marks under its own id. Who marks by the lesser finds the
- * note, and is told that it has moved. A crash in between leaves a note that ends by itself, and that a retry finds in its way
- * no more than others by the same scheme do. It stands as long as the mark for which it was left.
+ * Redis does not know which scheme claims. While schemes change, an event has two keys, and they are in two slots of a
+ * cluster. So the key under the earlier id decides, and gateways of both schemes write it. A gateway of the greater scheme
+ * first leaves a note there. The note is set only if no live mark stands there. Then the gateway marks under its own id. A
+ * gateway of the lesser scheme finds the note, and the reply is "moved". A crash in between leaves a note that ends by
+ * itself. It is in the way of a retry no more than notes of others by the same scheme. A note stands as long as the mark for
+ * which it was left.
  */
 import { geometryOf, bitPositions } from '../../core/drop/bloom.ts'
 import type { Geometry } from '../../core/drop/bloom.ts'
@@ -22,8 +23,8 @@ export type MarkTopology = Pick<Topology, 'call' | 'available'>
 
 /**
  * KEYS[1] the mark. ARGV: its kind (R running, D done), token, milliseconds to live, the number of its scheme, and `look` if
- * nothing may be begun here. 0: mine; 1: somebody's, running; 2: done; 3: moved, by a note (M, and the number of the scheme that
- * left it) or because nothing was begun. A note of the mark's own scheme, or of one before it, is about others.
+ * nothing may be begun here. 0: mine. 1: another's, running. 2: done. 3: moved, by a note (M, and the number of the scheme
+ * that left it) or because nothing was begun. A note of the mark's own scheme, or of one before it, is about others.
  */
 const MARK = `
 local value
@@ -67,7 +68,7 @@ redis.call('SET', KEYS[1], 'D' .. ARGV[1], 'PX', ARGV[2])
 return 1
 `
 
-/** Only its own token takes a mark back; absent is not mine. */
+/** A mark is taken back only with its own token. An absent mark is not mine. */
 const REMOVE = `
 local value = redis.call('GET', KEYS[1])
 if value and string.sub(value, 2) == ARGV[1] then redis.call('DEL', KEYS[1]) end
@@ -75,11 +76,11 @@ return 1
 `
 
 /**
- * KEYS two bitmaps: of this window and the one before, in turn. ARGV[1] the window in milliseconds, [2] look, claim (set what is
- * new) or add, [3] how many places the id has, then these, then those of the earlier id, if there is one. Time is this server's,
- * one for the whole script. A bitmap ends a millisecond before the window that would take it up again begins, so that it begins
- * empty. 1: all of the id's were set, in one of the two; 2: not these, but the earlier id's. What is set is set for both: a
- * gateway that knows the earlier one alone finds it done.
+ * KEYS two bitmaps: of this window and the one before, in turn. ARGV[1] the window in milliseconds, [2] look, claim (set what
+ * is new) or add, [3] how many places the id has, then these, then those of the earlier id, if there is one. Time is this
+ * server's, one for the whole script. A bitmap ends a millisecond before the window that would take it up again begins. So it
+ * begins empty. 1: all of the id's were set, in one of the two. 2: not these, but the earlier id's. What is set is set for
+ * both. So a gateway that knows the earlier id alone finds it done.
  */
 const FILTER = `
 local time = redis.call('TIME')

@@ -1,24 +1,24 @@
 /**
- * Whether this Redis is this database's alone. A copy of a whole database server (a snapshot of its disk, a restored base backup)
- * has the same installation id, name and system identifier: its gateways would find production's locks, answers and marks in a
- * Redis that both can reach, and production theirs. What the copy does not have is what the living wrote after it was made. So
- * every gateway shows its beats in Redis, each after the database has acknowledged it, and looks at what others show *before* it
- * asks the database for their beats: one that is beaten from the same database is never shown ahead of it. A stranger is: its
- * database is another one.
+ * Whether this Redis belongs to this database alone. A copy of a whole database server (a snapshot of its disk, a restored
+ * base backup) has the same installation id, name and system identifier. If both can reach one Redis, the copy's gateways
+ * find production's locks, answers and marks there, and production finds theirs. The copy lacks what the live database wrote
+ * after the copy was made. So every gateway shows its beats in Redis, each after the database has acknowledged it. It looks
+ * at the beats of others *before* it asks the database for them. A gateway of the same database is never shown ahead of that
+ * database. If a gateway is shown ahead, it is a stranger: its database is another one.
  *
- * - At first (`waiting`) nothing is asked of Redis but this. A gateway that sees a stranger stays out and shows nothing, so it
- *   disturbs nobody. Else it shows its beat, looks *once more*, and begins only when its own beat stood there and no stranger:
- *   of two that begin at once the one that showed itself later sees the other. One that has stood still for longer than its beat
- *   is shown begins anew; so does one whose beat has vanished (a Redis that was emptied, or came back from a snapshot) if it sees
- *   a stranger before it has looked once more.
- * - While it is in use (`open`) one stranger's beat proves nothing: an asynchronous failover of the database forgets beats that
- *   it has acknowledged, and just then the locks in Redis are worth most (P2). But the living write anew: who shows a later beat
- *   and is still ahead has another database. Then this gateway stops (`shut`) and says so.
- * - It waits again when no stranger has been seen for twice as long as a beat is shown.
+ * - `waiting`, the first state: Redis is used for nothing but this. If a gateway sees a stranger, it stays out and shows
+ *   nothing, so it disturbs no other. Else it shows its beat and looks *once more*. It begins only if its own beat stood
+ *   there and no stranger's. If two begin at once, the one that showed itself later sees the other. A gateway that has stood
+ *   still for longer than its beat is shown begins anew. So does one whose beat has vanished (Redis was emptied, or came back
+ *   from a snapshot), if it sees a stranger before it has looked once more.
+ * - `open`, in use: one stranger's beat proves nothing. An asynchronous failover of the database forgets beats that it has
+ *   acknowledged, and just then the locks in Redis are worth most (P2). But live gateways write anew. If one shows a later
+ *   beat and is still ahead, it has another database. Then this gateway stops (`shut`) and says so.
+ * - `shut`: it waits again when no stranger has been seen for twice as long as a beat is shown.
  *
- * What this leaves: two databases whose Redis loses their beats in the same moment may both be in use until each has looked,
- * which is a heartbeat; and a copy that is served from before production's next beat takes two. The answers that they leave
- * there are of different generations, unless the copy is younger than a minute (binding.ts).
+ * What this leaves: Redis may lose the beats of two databases in the same moment. Then both may be in use until each has
+ * looked, which takes a heartbeat. If a copy is served from before production's next beat, it takes two. The answers that
+ * they leave there are of different generations, unless the copy is younger than a minute (binding.ts).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Beat, Mirror } from '../../ports/locks.ts'
@@ -31,32 +31,32 @@ export interface MirrorOptions {
   readonly log: Log
   /** true: a stranger has been found. */
   readonly onChange: (stranger: boolean) => void
-  /** How long a beat is shown. For tests; else {@link SHOWN_MS}. */
+  /** How long a beat is shown. For tests. Default: {@link SHOWN_MS}. */
   readonly shownMs?: number
 }
 
-/** Six heartbeats of the longest pause between two (gateway.ts). */
+/** Six heartbeats at the longest pause between two (gateway.ts). */
 const SHOWN_MS = 15_000
-/** Of that time: a beat is shown again so often, also while the database takes no new one. */
+/** Share of that time after which a beat is shown again, also while the database takes no new one. */
 const AGAIN_SHARE = 1 / 4
-/** No stranger for so many of those times: they are gone. */
+/** If no stranger is seen for this many of those times, they are gone. */
 const GONE_AFTER = 2
-/** Those who find no seat are content to see that all of them are taken by their own. */
+/** If a gateway finds no free seat, it is enough that every seat is taken and none is a stranger's. */
 const SEATS = 32
 /** A name, a colon, a number of at most 16 digits. */
 const VALUE_BYTES_MAX = 64
-/** A first connection on this machine or in this region; without one, the heartbeat has waited once for nothing. */
+/** Time for a first connection on this machine or in this region. Without one, the heartbeat has waited once for nothing. */
 const CONNECTED_WITHIN_MS = 500
 const CONNECTED_LOOK_MS = 10
 
-/** KEYS the seats. What stands on each. */
+/** KEYS the seats. Returns the value of each. */
 const LOOK = `
 local found = {}
 for i, key in ipairs(KEYS) do found[i] = redis.call('GETRANGE', key, 0, ${VALUE_BYTES_MAX - 1}) end
 return found
 `
 
-/** KEYS the seats. ARGV: name, beat, milliseconds to live. Takes its own seat, else one that is free; 0: there is none. */
+/** KEYS the seats. ARGV: name, beat, milliseconds to live. Takes its own seat, else a free one. 0: there is none. */
 const SHOW = `
 local seat = nil
 for _, key in ipairs(KEYS) do
@@ -69,29 +69,29 @@ redis.call('SET', seat, ARGV[1] .. ARGV[2], 'PX', ARGV[3])
 return 1
 `
 
-/** A beat that stands in Redis; `text`: the name as it is written there. */
+/** A beat that is shown in Redis. `text`: the name as it is written there. */
 interface Shown extends Beat { readonly text: string }
 
 interface Seen {
   readonly others: readonly Shown[]
-  /** My own beat stands there, or there is no seat for it. */
+  /** This gateway's own beat is shown, or there is no seat for it. */
   readonly represented: boolean
 }
 
 export class RedisMirror implements Mirror {
   readonly #options: MirrorOptions
   readonly #shownMs: number
-  /** In one slot of a cluster, for the braces. */
+  /** The braces put all of them into one slot of a cluster. */
   readonly #seats: readonly string[]
   #state: 'waiting' | 'open' | 'shut' = 'waiting'
   #mine: Beat | null = null
-  /** What the last look has found; null: there was no answer. */
+  /** What the last look has found. null: there was no answer. */
   #seen: Seen | null = null
-  /** Of every stranger the beat at which it was first seen ahead. */
+  /** For every stranger, the beat at which it was first seen ahead. */
   #ahead = new Map<string, number>()
-  /** While shut: since when no stranger stands there. */
+  /** While shut: since when no stranger is shown. */
   #clearSinceMs: number | null = null
-  /** My beat has stood there ever since a look that found no stranger. */
+  /** This gateway's beat has been shown ever since a look that found no stranger. */
   #sure = false
   #connected = false
   #lookedAgain = false
@@ -143,7 +143,7 @@ export class RedisMirror implements Mirror {
     this.#timer ??= setInterval(() => { this.#again() }, this.#shownMs * AGAIN_SHARE).unref()
   }
 
-  /** The beat that was acknowledged last, for those who ask while this database is slow to take another. */
+  /** Shows the beat that was acknowledged last, for others that look while this database is slow to take another. */
   #again (): void {
     if (this.#stoodStill()) this.#state = 'waiting'
     this.#aliveAtMs = nowMs()
@@ -170,7 +170,10 @@ export class RedisMirror implements Mirror {
     return true
   }
 
-  /** `anew`: it did not stand there before. true: look again at once; not twice in a row, where what is shown never stands there. */
+  /**
+   * `anew`: the beat was not shown before. true: look again at once. This happens not twice in a row, in case what is shown
+   * never stays there.
+   */
   async #announce (anew: boolean): Promise<boolean> {
     if (this.#mine === null) return false
     const { gateway, beat } = this.#mine
@@ -184,14 +187,14 @@ export class RedisMirror implements Mirror {
     return this.#options.topology.call({ operation, key, keys: this.#seats, script, values })
   }
 
-  /** The connection is made behind the start: without this the first look would always come too early. */
+  /** The connection is made in the background of the start. Without this wait the first look would always come too early. */
   async #connect (): Promise<void> {
     const endsAtMs = nowMs() + (this.#connected ? 0 : CONNECTED_WITHIN_MS)
     this.#connected = true
     while (!this.#options.topology.available() && nowMs() < endsAtMs) await sleep(CONNECTED_LOOK_MS)
   }
 
-  /** Its beat is shown no more: others may have begun meanwhile. */
+  /** This gateway's beat is shown no more. Others may have begun meanwhile. */
   #stoodStill (): boolean { return Math.abs(nowMs() - this.#aliveAtMs) >= this.#shownMs }
 
   #still (): void {
@@ -200,7 +203,7 @@ export class RedisMirror implements Mirror {
   }
 }
 
-/** The wall clock: the monotonic one stands still while the machine is suspended. Set back or forth, it costs another look. */
+/** The wall clock, because the monotonic one stands still while the machine is suspended. A step of it costs another look. */
 function nowMs (): number { return Date.now() }
 
 function nameOf (gateway: Buffer): string { return `${gateway.toString('base64url')}:` }
@@ -211,7 +214,7 @@ function seenBy (self: Buffer, values: readonly unknown[]): Seen {
   return { others, represented: others.length < shown.length || shown.length === SEATS }
 }
 
-/** What this build cannot read is nobody. */
+/** A value that this build cannot read counts as no gateway. */
 function shownIn (value: unknown): Shown | null {
   const [, text, beat] = /^([\w-]{22}):([0-9]{1,16})$/.exec(String(value)) ?? []
   return text === undefined ? null : { text, gateway: Buffer.from(text, 'base64url'), beat: Number(beat) }

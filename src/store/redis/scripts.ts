@@ -1,14 +1,14 @@
 /**
- * The writes that compare first. A value is the caller's only if its kind is one that has an owner (L lock,
- * U unsettled copy) and the sixteen bytes behind it are the caller's owner; absent is nobody's (P10).
- * Sent as text, not by hash: Redis keeps what it has compiled, and one that has just been restarted needs no second try.
+ * Writes that compare first. A value is the caller's only if its kind has an owner (L lock, U unsettled copy) and the sixteen
+ * bytes behind the kind are the caller's owner. An absent value is nobody's (P10). Scripts are sent as text, not by hash.
+ * Redis caches what it has compiled, and after a restart it needs no second try.
  */
 
 /**
- * KEYS the records. ARGV[1] milliseconds to live of the first lock, [2] its bytes, and so on. Puts every lock where nothing
- * stands. Returns for each record what stood there before; nil: nothing, and the lock is the caller's.
+ * KEYS the records. ARGV[1] milliseconds to live of the first lock, [2] its bytes, and so on. Sets every lock whose key has
+ * no value. Returns for each record the value that it had before. nil: none, and the lock is the caller's.
  *
- * One script for a batch, not one command for each: what Redis does is the same, and this process handles one reply.
+ * One script for a batch, not one command for each. Redis does the same work, and this process handles one reply.
  */
 export const LOCK = `
 local found = {}
@@ -19,14 +19,14 @@ return found
 `
 
 /**
- * What stands at the end of claims and executions, many at once: of each record the caller's own value is replaced, or
- * deleted; then whoever waits for some of them is woken. One script for a batch costs Redis and this process a tenth of
- * one for each record.
+ * Writes at the end of claims and executions, many at once. For each record the caller's own value is replaced or deleted.
+ * Then the watchers of some of the records are woken. One script for a batch costs Redis and this process a tenth of one for
+ * each record.
  *
  * KEYS the records. ARGV[1] how many channels to wake, then the channels, then for each record its owner, the new value
- * (empty: delete) and milliseconds to live. Returns for each record 1 if it was done, 0 if the value that stands there is
- * not the caller's, or Redis has no room for the new one (then the lock goes: others would wait for it in vain). A user who
- * may not publish wakes nobody, and is told nothing: what was written stands.
+ * (empty: delete) and milliseconds to live. Returns for each record 1 if it was done. 0: the value is not the caller's, or
+ * Redis has no room for the new one. If there is no room, the lock is deleted, because others would wait for it in vain. If
+ * the user may not publish, no watcher is woken and no error is returned. What was written stays.
  */
 export const WRITE = `
 local wakes = tonumber(ARGV[1])
@@ -52,7 +52,7 @@ return done
 
 /**
  * KEYS the records. ARGV[1] milliseconds to live, [i + 1] the owner of KEYS[i].
- * Prolongs the locks that are still the caller's; never a copy. Returns how many.
+ * Prolongs the locks that are still the caller's, never a copy. Returns how many.
  */
 export const RENEW = `
 local renewed = 0
@@ -64,7 +64,7 @@ end
 return renewed
 `
 
-/** KEYS[1] the record. ARGV[1] how every copy of a generation begins: such a one is deleted, and nothing else. */
+/** KEYS[1] the record. ARGV[1] the beginning of every copy of a generation. Deletes a value that begins so, and nothing else. */
 export const CLEAR = `
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])

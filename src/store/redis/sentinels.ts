@@ -1,6 +1,6 @@
 /**
  * The sentinels of one master: which server it is now, and whether it has changed. All of them are asked, and the majority
- * counts: a sentinel that is cut off together with the old master goes on naming it.
+ * counts. A sentinel that is cut off together with the old master goes on naming it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
@@ -8,9 +8,9 @@ import { connectTo } from './client.ts'
 import { addressText } from './topology-options.ts'
 import type { Address, SentinelAt } from './topology-options.ts'
 
-/** A sentinel has nothing to do but to answer; one that is late is done without. */
+/** A sentinel has nothing to do but to answer. If one is late, its answer does not count. */
 const ANSWER_MS_MAX = 500
-/** After the start, or when all have been away: until those that can be reached have been. */
+/** After the start, or when all have been away: how long to wait for the sentinels that can be reached. */
 const GATHERING_MS_MAX = 1_000
 const GATHERING_LOOK_MS = 10
 const SWITCHED = '+switch-master'
@@ -18,7 +18,7 @@ const SWITCHED = '+switch-master'
 export class Sentinels {
   readonly #name: string
   readonly #clients: readonly Redis[]
-  /** Who was said to be master when somebody last asked. */
+  /** The master that the sentinels named last. */
   #named: string | null = null
 
   /** `onSwitch`: a sentinel says that there is another master now. */
@@ -34,7 +34,7 @@ export class Sentinels {
     })
   }
 
-  /** Rejects when nobody can say. */
+  /** Rejects if no sentinel can say. */
   async master (): Promise<Address> {
     const ready = await this.#gathered()
     if (ready.length === 0) throw new Error('no sentinel answers')
@@ -52,7 +52,7 @@ export class Sentinels {
     )
   }
 
-  /** What was said while nobody listened. */
+  /** Finds a switch that was announced while this client was not subscribed. */
   async #catchUp (client: Redis, onSwitch: () => void): Promise<void> {
     const before = this.#named
     await client.subscribe(SWITCHED).catch(() => {})
@@ -64,7 +64,7 @@ export class Sentinels {
     for (const client of this.#clients) client.disconnect()
   }
 
-  /** Most of them, or as many as there are within a second. */
+  /** A majority of the sentinels, or as many as are ready within a second. */
   async #gathered (): Promise<Redis[]> {
     const until = performance.now() + GATHERING_MS_MAX
     for (;;) {

@@ -18,31 +18,31 @@ export interface ServerOptions {
   readonly connect: () => Redis
   readonly batches: Batches
   readonly commandTimeoutMs: number
-  /** A key of this server that is nobody's record; null: no key can be its own. */
+  /** A key of this server that is no record's. null: no key can be its own. */
   readonly probeKey: () => string | null
   /** For the log, where there are several. */
   readonly node?: string
   readonly log: Log
   readonly meter?: Pick<Meter, 'store'> | undefined
   readonly onChange?: (open: boolean) => void
-  /** What it says of itself, on every new connection. */
+  /** Gets what the server says of itself, on every new connection. */
   readonly onServer?: ((server: ServerSays) => void) | undefined
-  /** It answers, or stands connected, and does not serve: after every probe that failed like that. */
+  /** The server is connected or answers, but does not serve. Called after every probe that failed like that. */
   readonly onRefusal?: () => void
 }
 
-/** One lost packet is no outage, five time-outs in a row are. */
+/** One lost packet is no outage. Five timeouts in a row are. */
 const FAILURES_MAX = 5
 const PROBE_EVERY_MS = 500
 const PROBE_LIVES_MS = 1_000
-/** Locks renewed at once: Redis serves nobody else while it does that, here a fraction of a millisecond. */
+/** Locks renewed at once. Redis serves no other client meanwhile, here for a fraction of a millisecond. */
 const RENEWALS_MAX = 200
-/** The same for locks, copies and unlocks, which are more work each; and for their bytes. */
+/** The same for locks, copies and unlocks, which are more work each, and for their bytes. */
 const WRITES_MAX = 64
 const WRITES_BYTES_MAX = 1024 * 1024
 /**
- * One batch at a time where Redis answers at once: the larger the batches, the fewer. Where it is far away or busy, as many
- * side by side as its answers take: ten thousand locks a second at 100 ms.
+ * If Redis answers at once, one batch is in flight at a time: the larger the batches, the fewer. If it is far away or busy,
+ * as many run in parallel as its answers take: ten thousand locks a second at 100 ms.
  */
 const BATCHES_MAX = 16
 const MS_PER_PARALLEL_BATCH = 2
@@ -108,10 +108,10 @@ export class Server {
 
   get client (): Redis { return this.#client }
 
-  /** It is known whether it can be had at all. */
+  /** It is known whether this server can be used at all. */
   get decided (): boolean { return this.#decided }
 
-  /** Nothing is on its way to it. */
+  /** No write is on its way to it. */
   get idle (): boolean { return this.#writes.idle }
 
   available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }
@@ -125,7 +125,7 @@ export class Server {
     return this.available() ? this.#writes.push(write).catch(() => false) : Promise.resolve(false)
   }
 
-  /** For each where it is, if it is not here. */
+  /** For each lock, where it is if it is not here. */
   async renew (held: readonly Held[], ttlMs: number): Promise<Array<Elsewhere | null>> {
     const places: Array<Elsewhere | null> = []
     for (let at = 0; at < held.length; at += RENEWALS_MAX) {
@@ -139,7 +139,7 @@ export class Server {
     return await this.#ask('forget', () => this.#options.batches.forget(this.#client, { key, asking })) ?? false
   }
 
-  /** undefined: no Redis, or no reply. What it refuses for this call's own sake is no outage of the others. */
+  /** undefined: no Redis, or no reply. If Redis refuses a call for the call's own content, that is no outage for others. */
   async call (calling: Calling): Promise<unknown> {
     return this.#ask(calling.operation, () => this.#options.batches.call(this.#client, calling), 1, (error) => error instanceof ReplyError)
   }
@@ -165,7 +165,7 @@ export class Server {
       writes.map(({ kind }) => kind === 'wake')
   }
 
-  /** undefined: no Redis. `asked`: how many wait for the answer; so many have failed if there is none. */
+  /** undefined: no Redis. `asked`: how many wait for the answer. If there is none, so many have failed. */
   async #ask<Reply> (
     operation: string,
     command: () => Promise<Reply>,
@@ -191,7 +191,7 @@ export class Server {
     }
   }
 
-  /** A new connection may be to another server: look at it again before it is used. */
+  /** A new connection may lead to another server. So the server is checked again before it is used. */
   async #probe (): Promise<void> {
     const { batches, log, onServer = () => {}, onRefusal } = this.#options
     try {
@@ -201,7 +201,7 @@ export class Server {
       this.#usable = true
       this.#decided = true
     } catch (error) {
-      // Without a connection its own error has said so.
+      // If there is no connection, its own error was logged.
       if (this.#client.status === 'ready') {
         this.#refused(messageOf(error))
         onRefusal?.()
@@ -211,8 +211,8 @@ export class Server {
   }
 
   /**
-   * Does everything that a request will need. A server that is read-only or full answers every PING, and so does one whose user
-   * lacks a right.
+   * Does everything that a request will need. A PING proves little: a read-only or full server answers it, and so does one
+   * whose user lacks a right.
    */
   async #rehearse (): Promise<void> {
     const { batches, probeKey } = this.#options
@@ -230,7 +230,7 @@ export class Server {
       batches.renew(this.#client, [{ key, owner }], PROBE_LIVES_MS),
       batches.write(this.#client, [unlock])
     ])
-    // Without it only polling remains (ports.ts): worth a word, no outage.
+    // Without it only polling remains (ports.ts). That is worth a log line, but it is no outage.
     await this.#client.publish(key, '').catch((error: unknown) => { if (isForbidden(error)) this.#mute(error.message) })
   }
 
@@ -259,7 +259,7 @@ export class Server {
     this.#lastError = undefined
   }
 
-  /** Said once per outage, and now and then while it lasts, also when it began before the start. */
+  /** Logged once per outage, and now and then while it lasts, also if it began before the start. */
   #missing (error: Error): void {
     const why = error.message === '' ? causeOf(error) : error.message
     if (this.#outage.isNews(why, performance.now())) {
@@ -283,7 +283,7 @@ export class Server {
 /** As long as an owner, so that the scripts find it. */
 const OWNER_LIKE_BYTES = 16
 
-/** Redis does not say which command it was that a script's user may not use. */
+/** Redis does not say which command of a script the user may not use. */
 function messageOf (error: unknown): string {
   const message = errorText(error)
   return /^NOPERM|user executing the script/.test(message)

@@ -10,7 +10,7 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc
 })
 
-/** Of an ASCII key. Only what stands between the first braces counts, if anything does. */
+/** The slot of an ASCII key. If there is text between the first braces, only that text counts. */
 export function slotOf (key: string): number {
   const open = key.indexOf('{')
   const close = open < 0 ? -1 : key.indexOf('}', open)
@@ -20,10 +20,10 @@ export function slotOf (key: string): number {
   return crc % SLOTS
 }
 
-/** What a node says about a key that is not its own (any more): nothing was done there. `asking`: only for this once. */
+/** A node's reply about a key that is not its own (any more). Nothing was done there. `asking`: holds for this one command. */
 export class Elsewhere {
   readonly slot: number
-  /** Its host may be empty: the one that said so. */
+  /** If the host is empty, it is the node that replied. */
   readonly address: Address
   readonly asking: boolean
 
@@ -34,7 +34,7 @@ export class Elsewhere {
   }
 }
 
-/** `MOVED 3999 127.0.0.1:6381`, `ASK 3999 [::1]:6381`; null: another error. */
+/** `MOVED 3999 127.0.0.1:6381`, `ASK 3999 [::1]:6381`. null: another error. */
 export function elsewhereOf ({ message }: Error): Elsewhere | null {
   const found = /^(MOVED|ASK) ([0-9]+) (.*):([0-9]+)$/.exec(message)
   if (found === null) return null
@@ -45,7 +45,7 @@ export function elsewhereOf ({ message }: Error): Elsewhere | null {
 /** The master of a run of slots. */
 export interface Range extends Address { readonly from: number, readonly to: number }
 
-/** From the reply to CLUSTER SLOTS; `host`: who was asked, for nodes that do not know their own address. */
+/** From the reply to CLUSTER SLOTS. `host`: the node that was asked, for nodes that do not know their own address. */
 export function rangesOf (reply: unknown, host: string): Range[] {
   if (!Array.isArray(reply)) return []
   return reply.flatMap((entry: unknown): Range[] => {

@@ -10,13 +10,13 @@ import { isForbidden } from './client.ts'
 export interface SubscriptionsOptions {
   /** Makes the connection for subscriptions. */
   readonly connect: () => Redis
-  /** How long a watch waits for its subscription; then only polling remains. */
+  /** How long a watch waits for its subscription. After that only polling remains. */
   readonly subscribedWithinMs: number
   /** This user may not subscribe: only polling remains. */
   readonly onForbidden: (error: Error) => void
 }
 
-/** `waits`: its watch has been answered. Until then there is nothing to tell: whoever watches looks when the watch stands. */
+/** `waits`: its watch has been answered. Before that no wake-up is needed, because the caller looks once the watch stands. */
 interface Watcher { readonly onWake: () => void, waits: boolean }
 
 /**
@@ -38,7 +38,7 @@ export class Subscriptions {
     this.#options = options
   }
 
-  /** Resolves when the subscription stands, or cannot be had in time; at once if Redis is known to be away. */
+  /** Resolves when the subscription stands, or cannot be had in time. If Redis is known to be away, it resolves at once. */
   async watch (name: string, onWake: () => void, away: boolean): Promise<Cancel> {
     const watcher: Watcher = { onWake, waits: false }
     const channel = this.#channelOf(name)

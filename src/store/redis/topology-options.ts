@@ -31,7 +31,7 @@ export interface SentinelAt extends Credentials {
 export interface RedisAt extends Credentials {
   readonly url?: string | null
   readonly sentinel?: SentinelAt | null
-  /** Some of the nodes; they know the others. */
+  /** Some of the nodes. They know the others. */
   readonly cluster?: readonly Address[] | null
 }
 

@@ -10,7 +10,7 @@ import type { RedisAt } from './topology-options.ts'
 
 /** No method rejects. */
 export interface Topology {
-  /** The value that the key has; null: none, and the caller has the lock now; undefined: no Redis for this record. */
+  /** The value that the key has. null: none, and the caller has the lock now. undefined: no Redis for this record. */
   lock: (locking: Locking) => Promise<Buffer | null | undefined>
   /** false: not done. */
   write: (write: Write) => Promise<boolean>

@@ -1,6 +1,6 @@
 /**
- * What stands under a record's key: a byte for the kind, for the two kinds that somebody owns then the owner, then the
- * rest. The scripts read nothing but that beginning. What cannot be decoded is null and counts as "no Redis".
+ * The value of a record's key: a byte for the kind, then the owner for the two kinds that have one, then the rest. The
+ * scripts read nothing but that beginning. A value that cannot be decoded is null and counts as "no Redis".
  */
 import { decodeAnswer, encodeAnswer } from '../../core/protocol/codec.ts'
 import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record/record.ts'
@@ -8,21 +8,24 @@ import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports/locks.ts'
 
 const LOCK = 0x4c // L
 const COPY = 0x47 // G: of a generation
-/** As releases wrote them that knew of no generation, and whose gateways may still serve beside this one: read, never written. */
+/**
+ * A copy as older releases wrote it, which knew of no generation. Their gateways may still serve beside this one. Read, never
+ * written.
+ */
 const COPY_BEFORE = 0x43 // C
 const UNSETTLED = 0x55 // U
 
-/** Behind kind and owner: a lock's moment. */
+/** Kind, owner, time of the lock. */
 const LOCK_PREFIX_BYTES = 1 + OWNER_BYTES + 8
-/** Behind all else: the attempt, where the claim is known to have been acknowledged. */
+/** At the end: the attempt, if the claim is known to have been acknowledged. */
 const ATTEMPT_BYTES = 4
-/** Kind, generation: what the script that clears looks at. */
+/** Kind, generation: what the script that clears compares. */
 const COPY_BEGINNING_BYTES = 1 + 8
 /** Then state, attempt, end, the row's lease. */
 const COPY_PREFIX_BYTES = COPY_BEGINNING_BYTES + 1 + 4 + 8 + 8
 /** Kind, state, attempt, end. */
 const COPY_BEFORE_PREFIX_BYTES = 1 + 1 + 4 + 8
-/** Of a copy that names none: before every other. */
+/** The generation of a copy that names none: before every other. */
 const NO_GENERATION = 0
 /** Kind, owner, attempt, retention. */
 const UNSETTLED_PREFIX_BYTES = 1 + OWNER_BYTES + 4 + 8

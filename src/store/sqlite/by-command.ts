@@ -31,7 +31,7 @@ export function withDatabaseAlone<Result> (dataDir: string, nowMs: number, work:
   }
 }
 
-/** One transaction of its own; kept if `keeps` its result. */
+/** Runs in a transaction of its own. It is committed if `keeps` accepts the result. */
 export function inTransaction<Result> (connection: DatabaseSync, work: () => Result, keeps: (result: Result) => boolean): Result {
   connection.exec('begin immediate')
   try {

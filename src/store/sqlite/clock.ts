@@ -31,7 +31,7 @@ export function readClockIn (dataDir: string, nowMs = Date.now()): ClockReport {
   })
 }
 
-/** A gateway that runs takes the time as it is from its next sign of life on; no later one was ever seen. @throws StartError */
+/** From its next sign of life on, a running gateway takes the time as it is. No later time counts as seen. @throws StartError */
 export function confirmClockIn (dataDir: string, { who, why }: { readonly who: string, readonly why: string }, nowMs = Date.now()): void {
   withDatabase(dataDir, nowMs, (connection) => {
     connection.prepare(

@@ -21,7 +21,7 @@ import type { Token } from '../../core/record/record.ts'
 import type { AuditEntry, Lapsed, OperatorResult } from '../../ports/records.ts'
 import type { Recovered } from '../../ports/inbox.ts'
 
-/** The command line writes a row or two at a time. Another program holds the file for longer than this. */
+/** The command line writes a row or two at a time. If the file is held for longer than this, another program holds it. */
 const BUSY_TIMEOUT_MS = 2_000
 /** A checkpoint leaves the log at most this large, so that one burst does not keep the disk for ever. */
 const WAL_BYTES_MAX = 64 * 1024 * 1024
@@ -33,9 +33,9 @@ const READS: ReadonlySet<Call['op']> = new Set([
 
 export class Database {
   readonly installation: string
-  /** What a dead process had claimed: indeterminate since this start. */
+  /** Records that a dead process had claimed. They are indeterminate since this start. */
   readonly lapsedAtStart: Lapsed[]
-  /** What it was delivering: waits again, or is held. */
+  /** Messages that it was delivering. They wait again, or are held. */
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
   readonly #table: SqliteTable

@@ -1,6 +1,6 @@
 /**
- * The data directory: made if need be, and held for the life of the process, so that a second gateway never serves the
- * same records. Holds a lock on a small file of its own, never on the database: the command line may look in meanwhile.
+ * The data directory. It is made if it is missing, and held for the life of the process. So a second gateway never serves the
+ * same records. The lock is on a small file of its own, never on the database, so that the command line may read meanwhile.
  */
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -12,13 +12,13 @@ import { DATABASE, DIRECTORY_MODE, LOCK, makeProtected, protectDirectory, protec
 export interface Directory {
   /** The database's path. */
   readonly file: string
-  /** A sentence for the log: who else may get at it. */
+  /** A sentence for the log: who else may reach the files. */
   readonly remark: string | null
-  /** Lets go of the lock. Harmless when there is none. */
+  /** Releases the lock. Harmless if there is none. */
   readonly release: () => void
 }
 
-/** `exclusive`: make the directory and hold it, as a gateway does. Else it must be there already. Throws StartError. */
+/** `exclusive`: make the directory and hold it, as a gateway does. Else it must exist already. Throws StartError. */
 export function openDirectory (dataDir: string, exclusive: boolean): Directory {
   const file = databaseFile(dataDir)
   if (exclusive) {
@@ -45,14 +45,14 @@ function makeDirectory (dataDir: string): void {
   }
 }
 
-/** One by one from the top: Node's `recursive` never returns where a file system answers ENOENT for good (/proc). */
+/** Made one by one from the top. Node's `recursive` never returns if a file system answers ENOENT for good (/proc). */
 function makeAll (directory: string): void {
   if (existsSync(directory)) return
   makeAll(dirname(directory))
   mkdirSync(directory, { mode: DIRECTORY_MODE })
 }
 
-/** Another process serves from there. It may be on its way out. */
+/** Another process serves from this directory. It may be on its way out. */
 export class DirectoryHeld extends StartError {
   constructor (dataDir: string, cause: unknown) {
     const pid = holderOf(dataDir)
@@ -60,7 +60,7 @@ export class DirectoryHeld extends StartError {
   }
 }
 
-/** Whether some process serves from there at the moment. @throws StartError */
+/** Whether a process serves from this directory at the moment. @throws StartError */
 export function isHeld (dataDir: string): boolean {
   if (!existsSync(join(dataDir, LOCK))) return false
   try {
@@ -72,13 +72,13 @@ export function isHeld (dataDir: string): boolean {
   }
 }
 
-/** Which process serves from there, where the system tells: Linux does. */
+/** The process that serves from this directory, if the system says so. Linux does. */
 export function holderOf (dataDir: string): number | null {
   try {
     const { dev, ino } = statSync(join(dataDir, LOCK))
     const hex = (value: number): string => value.toString(16).padStart(2, '0')
     const file = `${hex((dev >> 8) & 0xfff)}:${hex((dev & 0xff) | ((dev >> 12) & 0xfff00))}:${ino}`
-    // "1: POSIX  ADVISORY  WRITE 4711 08:01:1234567 1073741824 1073742335"; a waiting one has "->" behind its number.
+    // "1: POSIX  ADVISORY  WRITE 4711 08:01:1234567 1073741824 1073742335". A waiting one has "->" behind its number.
     const lines = readFileSync('/proc/locks', 'utf8').split('\n').map((line) => line.trim().split(/\s+/))
     const pid = Number(lines.find(([, kind, , access, , place]) => kind === 'POSIX' && access === 'WRITE' && place === file)?.[4])
     return pid > 0 ? pid : null
@@ -87,7 +87,7 @@ export function holderOf (dataDir: string): number | null {
   }
 }
 
-/** SQLite's own lock: it ends with the process, however that ends, and leaves nothing stale behind. */
+/** SQLite's own lock. It ends with the process, however that ends, and leaves nothing stale behind. */
 function hold (dataDir: string): () => void {
   let lock: DatabaseSync | null = null
   try {

@@ -1,7 +1,7 @@
 /**
- * What SQLite's result codes mean to a caller: refused for its content, cannot serve, or cannot start. Errors as they
- * cross from the worker's thread, where a class is lost on the way. Never guesses: whether a write may have been applied
- * is said by the place that failed (database.ts), not by the code.
+ * What SQLite's result codes mean to a caller: refused for its content, cannot serve, or cannot start. Errors have the form
+ * in which they cross from the worker's thread, because a class is lost on the way. Nothing here guesses whether a write may
+ * have been applied. The place that failed says it (database.ts), not the code.
  */
 import { errorText, StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 

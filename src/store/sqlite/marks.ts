@@ -71,7 +71,7 @@ export class MarkTable {
     this.#put.run(id, token, done ? 1 : 0, nowMs + Math.round(keepMs), scheme)
   }
 
-  /** No other gateway lives here: whoever forwarded these is dead, and their senders' retries go through. */
+  /** No other gateway lives here, so the gateways that forwarded these are dead. The retries of their senders go through. */
   freeTheDead (): void {
     this.#free.run()
   }

@@ -1,12 +1,12 @@
 /**
- * Who may read the embedded store: its owner alone. SQLite's own files beside the database (-wal, -shm) get the database's mode
- * from SQLite. Windows has no modes; there the directory's access list counts, which is the administrator's.
+ * Who may read the embedded store: its owner alone. SQLite gives its own files beside the database (-wal, -shm) the
+ * database's mode. Windows has no modes. There the directory's access list counts, which is the administrator's.
  */
 import { chmodSync, closeSync, existsSync, lstatSync, openSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { StartError } from '../../ports/errors.ts'
 
-/** Keys, paths and answers of other people lie in them. */
+/** The files hold keys, paths and answers of other people. */
 export const DIRECTORY_MODE = 0o700
 const FILE_MODE = 0o600
 const OF_OTHERS = 0o077
@@ -22,7 +22,7 @@ const OWN_FILES: ReadonlySet<string> = new Set([
 
 const HAS_MODES = process.platform !== 'win32'
 
-/** Files of before, and of who copied them here, become their owner's alone. @throws StartError where they cannot */
+/** Existing files, and files that were copied here, become their owner's alone. @throws StartError if they cannot */
 export function protectFiles (dataDir: string): void {
   for (const name of HAS_MODES ? OWN_FILES : []) {
     const file = join(dataDir, name)
@@ -46,14 +46,14 @@ export function protectFiles (dataDir: string): void {
   }
 }
 
-/** A file that is not there yet is made as its owner's alone before SQLite opens it. */
+/** Makes a missing file as its owner's alone, before SQLite opens it. */
 export function makeProtected (file: string): void {
   closeSync(openSync(file, 'a', FILE_MODE))
 }
 
 /**
- * A directory that is this user's, and holds nothing else, is closed to others. A sentence about one whose files somebody else may
- * replace all the same: everybody, or their owner. null: there is nothing to say.
+ * If a directory is this user's and holds nothing else, it is closed to others. Returns a sentence if others may replace its
+ * files all the same: all users, or the files' owner. null: there is nothing to say.
  */
 export function protectDirectory (dataDir: string): string | null {
   if (!HAS_MODES) return null

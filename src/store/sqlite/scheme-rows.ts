@@ -4,11 +4,11 @@ import { FIRST_NAME } from '../../core/record/schemes.ts'
 import type { Schemes } from '../../core/record/schemes.ts'
 import type { LostQuestion } from '../../ports/records.ts'
 
-/** It made the tables; a build that does not know it makes ids by the first scheme, whichever claims. */
+/** The migration that made the tables. A build that does not know it makes ids by the first scheme, whichever scheme claims. */
 export const SCHEMES_MIGRATION = 9
 /**
- * A look reads the whole table where nothing is left, and nobody else is served meanwhile. What is left now is swept no
- * sooner than it is past.
+ * If nothing is left, a look reads the whole table, and no other call is served meanwhile. What is left now is not swept
+ * before it is past.
  */
 const LOOK_EVERY_MS = 300_000
 
@@ -43,12 +43,12 @@ export function schemesIn (connection: DatabaseSync, nowMs: number): Schemes {
   }
 }
 
-/** Of a database that is being made: who serves from it first chooses. */
+/** For a new database: the first process that serves from it chooses. */
 export function leaveOpen (connection: DatabaseSync): void {
   connection.exec('update schemes set name = null')
 }
 
-/** By the only process, before it claims anything. Where it was chosen before, it stays. */
+/** Called by the only process, before it claims anything. A scheme that was chosen before stays. */
 export function chooseScheme (connection: DatabaseSync, name: string, nowMs: number): void {
   if (readSchemes(connection).name !== null) return
   connection.exec('begin immediate')
@@ -65,7 +65,7 @@ export function choose (
   if (name !== FIRST_NAME) refuseOlder(connection)
 }
 
-/** Builds that know nothing of schemes start here no more (migrate.ts). */
+/** Builds that know nothing of schemes can no longer start here (migrate.ts). */
 export function refuseOlder (connection: DatabaseSync): void {
   connection.prepare('update migrations set compatible_from = ? where number = ?').run(SCHEMES_MIGRATION, SCHEMES_MIGRATION)
 }
@@ -88,7 +88,7 @@ export function endEarlierSchemeIn (connection: DatabaseSync, nowMs: number): nu
   return null
 }
 
-/** What is past and not swept yet counts as well: it is soon gone. */
+/** Rows that are past and not swept yet count as well. They are soon gone. */
 export function lostAlgorithmsIn (connection: DatabaseSync, lost: number, route: string): number[] {
   return connection
     .prepare(

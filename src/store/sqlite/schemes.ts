@@ -1,11 +1,14 @@
-/** From one scheme (core/record/schemes.ts) to the next in the embedded store: one transaction, by the only process that has it. */
+/**
+ * The switch from one scheme (core/record/schemes.ts) to the next in the embedded store. One transaction, by the only process
+ * that holds it.
+ */
 import type { DatabaseSync } from 'node:sqlite'
 import { isNone } from '../../core/record/scheme-switch.ts'
 import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../core/record/scheme-switch.ts'
 import { inTransaction, withDatabase, withDatabaseAlone } from './by-command.ts'
 import { choose, endScheme, readSchemes, refuseOlder, TABLES } from './scheme-rows.ts'
 
-/** A gateway that runs holds the directory: none makes ids by the scheme before while another begins. @throws StartError */
+/** A running gateway holds the directory. So none makes ids by the earlier scheme while another begins. @throws StartError */
 export function switchSchemeIn (dataDir: string, order: SwitchOrder, nowMs = Date.now()): SwitchResult {
   return withDatabaseAlone(dataDir, nowMs, (connection) => switchIn(connection, order, nowMs))
 }
@@ -20,7 +23,7 @@ export function reportSchemesIn (dataDir: string, nowMs = Date.now()): SchemeRep
   })
 }
 
-/** One transaction of its own. */
+/** Runs in a transaction of its own. */
 export function switchIn (connection: DatabaseSync, order: SwitchOrder, nowMs: number): SwitchResult {
   return inTransaction(
     connection,
@@ -51,14 +54,14 @@ function switched (connection: DatabaseSync, { name, who, why, isLost }: SwitchO
   return { kind: 'switched', number: number + 1, from, to: name, rows }
 }
 
-/** The secret of the one before, after the switch. */
+/** The secret of the earlier scheme is reported lost after the switch. */
 function loseEarlier (connection: DatabaseSync, earlier: number, nowMs: number): SchemeRows {
   indexLost(connection, true)
   connection.prepare('update schemes set is_lost = 1 where number = ?').run(earlier)
   return countLiving(connection, earlier, nowMs)
 }
 
-/** What every request asks for while the secret is lost (scheme-rows.ts). */
+/** Indexes what every request asks for while the secret is lost (scheme-rows.ts). */
 function indexLost (connection: DatabaseSync, isLost: boolean): void {
   for (const table of ['records', 'messages']) {
     connection.exec(isLost ? `create index if not exists ${table}_lost on ${table} (fingerprint)` : `drop index if exists ${table}_lost`)
@@ -75,7 +78,7 @@ function countOf (connection: DatabaseSync, condition: string, ...values: number
   return { records: count('records'), messages: count('messages'), marks: count('marks') }
 }
 
-/** Until then something of what stands is left. null: nothing has an end yet. */
+/** Until then some of today's rows are left. null: no row has an end yet. */
 function lastExpiry (connection: DatabaseSync): number | null {
   const ends = TABLES.map((table) =>
     connection.prepare(`select max(expires_at) as last from ${table} where expires_at is not null`).get()?.last as number | null)

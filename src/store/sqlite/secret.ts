@@ -1,6 +1,6 @@
 /**
- * The secret that keys the ids of an embedded store (core/record/schemes.ts), in a file beside it: whoever is given a copy of the database
- * alone cannot search it. Made once; whoever loses it reads docs/concepts/identity.md.
+ * The secret that keys the ids of an embedded store (core/record/schemes.ts), in a file beside it. Without it, a copy of the
+ * database cannot be searched. It is made once. If it is lost, docs/concepts/identity.md says what to do.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { databaseFile, openDirectory } from './directory.ts'
 import { SECRET } from './protection.ts'
 
 const SECRET_BYTES = 32
-/** Read and written by its owner alone. */
+/** Only its owner may read and write it. */
 const SECRET_MODE = 0o600
 
 export function secretFile (dataDir: string): string {
@@ -34,12 +34,12 @@ export function readSecret (dataDir: string): Buffer | null {
   )
 }
 
-/** As {@link readSecret}; one is made where there is no store yet. */
+/** As {@link readSecret}, but makes a secret if there is no store yet. */
 export function secretToServe (dataDir: string): Buffer | null {
   return existsSync(databaseFile(dataDir)) ? readSecret(dataDir) : makeSecret(dataDir)
 }
 
-/** What is there stays. Nobody serves from the directory meanwhile, nor makes another. @throws StartError */
+/** An existing secret stays. Meanwhile no process serves from the directory, and none makes another secret. @throws StartError */
 export function makeSecret (dataDir: string): Buffer {
   const { release } = openDirectory(dataDir, true)
   try {
@@ -49,11 +49,11 @@ export function makeSecret (dataDir: string): Buffer {
   }
 }
 
-/** It is there for good, and whole, before any id is made with it. @throws StartError */
+/** The secret is durable and complete before any id is made with it. @throws StartError */
 function writeSecret (dataDir: string, secret: Buffer): Buffer {
   const [file, early] = [secretFile(dataDir), `${secretFile(dataDir)}.new`]
   try {
-    // Left by one who came to no end.
+    // Left by a process that did not finish.
     rmSync(early, { force: true })
     synced(openSync(early, 'wx', SECRET_MODE), (descriptor) => { writeSync(descriptor, `${secret.toString('base64url')}\n`) })
     renameSync(early, file)

@@ -1,6 +1,6 @@
 /**
  * The embedded arbiter: SQLite in one file under the data directory, for one gateway process. Passes the same suite as
- * Postgres. This side combines calls into batches and waits; the worker (worker.ts) does the transactions.
+ * Postgres. This side combines calls into batches and waits. The worker (worker.ts) does the transactions.
  *
  * Why a worker: node:sqlite is synchronous, and a commit with synchronous = FULL lasts as long as the disk likes.
  * Measured 2026-11-21, Node 24.21.0, two cores, claim + settle of 500-byte answers, worker against the same batches on
@@ -78,7 +78,7 @@ const BATCH_MAX = 128
 const BATCHES_MAX = 1
 /** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
 const QUEUE_MAX = 20_000
-/** Answers in one transaction; a larger one travels alone. Keeps a batch of settles within a few milliseconds. */
+/** Bytes of answers in one transaction. A larger answer travels alone. Keeps a batch of settles within a few milliseconds. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024
 /** Calls that are not combined: renewals, the sweeper's, operators'. There are a handful at a time, unless a caller loops. */
 const SINGLE_MAX = 256
@@ -257,7 +257,7 @@ export class SqliteStore implements RecordStore {
     return this.#single({ op: 'beat', sign })
   }
 
-  /** New calls fail at once; those under way are finished first. */
+  /** New calls fail at once. Calls in flight are finished first. */
   close (): Promise<void> {
     this.#closing ??= this.#finish()
     return this.#closing

@@ -1,6 +1,6 @@
 /**
- * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that
- * the worker holds; every statement is prepared once. Never begins or ends a transaction.
+ * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that the
+ * worker holds. Every statement is prepared once. Never begins or ends a transaction.
  */
 import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record/record.ts'
 import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
@@ -19,7 +19,7 @@ const COLUMNS = [
 
 const find = 'select * from records where id = ?'
 
-/** What a settle writes of a row, and a take of what is settled; everything else is the claim's. */
+/** What a settle writes of a row, and a take of what is settled. Everything else is the claim's. */
 const OUTCOME = [
   'state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code',
   'headers', 'body', 'question'
@@ -71,7 +71,7 @@ const lostScheme = 'select 1 from schemes where number = ? and is_lost = 1'
 const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit 1'
 
 export class SqliteTable implements Table {
-  /** At most sixteen statements differ by filter; the others are constants. */
+  /** At most sixteen statements differ by filter. The others are constants. */
   readonly #prepare: (text: string) => StatementSync
 
   constructor (database: DatabaseSync) {
@@ -154,7 +154,7 @@ export class SqliteTable implements Table {
   }
 }
 
-/** Everything that is not its outcome is as it was; a renewal changes the lease, a new claim the owner. */
+/** Everything that is not its outcome is as it was. A renewal changes the lease, and a new claim changes the owner. */
 function isSameClaim (row: RecordRow, before: RecordRow): boolean {
   return row.owner === before.owner &&
     row.attempt === before.attempt &&
@@ -205,7 +205,7 @@ function outcomeOf (row: RecordRow): SQLInputValue[] {
   ]
 }
 
-/** The columns' types are the schema's own (STRICT); only a state that a newer release wrote is not known here. */
+/** The columns' types are the schema's own (STRICT). Only a state that a newer release wrote is unknown here. */
 function storedOf (columns: Columns): RecordRow {
   return {
     id: bytesOf(columns.id),

@@ -70,7 +70,10 @@ export class WorkerClient {
   /** Why the thread is gone, or null while it is there. */
   get ended (): Error | null { return this.#ended }
 
-  /** One batch, one transaction; one result per call. Bounded by who sends: the store's lanes. */
+  /**
+   * Sends one batch, which is one transaction. Resolves with one result per call. The store's batchers bound how much is
+   * sent.
+   */
   send (calls: readonly Call[], nowMs: number, believedMs: number | null = null): Promise<unknown[]> {
     const operation = calls[0]?.op ?? 'nothing'
     if (this.#ended !== null) return Promise.reject(new StoreUnavailable('sqlite', operation, false, this.#ended))

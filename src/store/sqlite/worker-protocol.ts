@@ -1,6 +1,6 @@
 /**
- * What goes between the main thread and the worker: one message, one batch, one transaction. Structured clone turns a
- * Buffer into a Uint8Array and takes the whole pool behind a small one along; both are mended here.
+ * What goes between the main thread and the worker: one message, one batch, one transaction. Structured clone turns a Buffer
+ * into a Uint8Array, and copies the whole pool behind a small one. This file mends both.
  */
 import type { Fault } from './faults.ts'
 import type { DeliveryToken, NewMessage } from '../../core/inbox/message.ts'
@@ -83,7 +83,7 @@ export interface Batch {
   readonly number: number
   /** The store's clock for the whole batch. */
   readonly nowMs: number
-  /** By more of it than this nothing is over; null: as the clock says. */
+  /** Nothing later than this by the clock is over. null: as the clock says. */
   readonly believedMs: number | null
   readonly calls: readonly Call[]
 }
@@ -100,13 +100,13 @@ export type FromWorker =
 export interface WorkerStart {
   readonly file: string
   readonly nowMs: number
-  /** The only process: whoever claimed before is dead. */
+  /** This is the only process, so every process that claimed before is dead. */
   readonly exclusive: boolean
-  /** The name of the scheme that the only process chooses where nobody has chosen one yet. Absent: that of older databases. */
+  /** The name of the scheme that the only process chooses if none has been chosen yet. Absent: that of older databases. */
   readonly scheme?: string
 }
 
-/** A copy in which every small Buffer owns its memory; what to transfer is added to `transfer`. Never takes a caller's memory. */
+/** A copy in which every small Buffer owns its memory. What to transfer is added to `transfer`. Never takes a caller's memory. */
 export function packed<Value> (value: Value, transfer: ArrayBuffer[]): Value {
   return pack(value, transfer) as Value
 }
