@@ -70,7 +70,7 @@ export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
   'in-flight': {
     api: '409',
     relay: '503',
-    when: 'The first request is still running after `inFlight.wait` (3 s). `inFlight.status` changes the status. The first requester gets 504 (`relay`: 503) when `answerWithin` is over.',
+    when: 'The first request is not settled after `inFlight.wait` (3 s), or at once if there is no slot to wait (`limits.waiters`). After its gateway died, until its lease is over (15 s, longer after a restart or loss of the database). `inFlight.status` changes the status. The first requester gets 504 (`relay`: 503) when `answerWithin` is over.',
     sent: 'yes, by the first request',
     retry: 'yes, after `Retry-After`'
   },
@@ -84,7 +84,7 @@ export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
   'answer-not-kept': {
     api: '409',
     relay: 'the original status, empty',
-    when: 'The request was executed, and its answer was not kept. Member `originalStatus` has the status.',
+    when: 'The request was executed, and its answer was not kept. Member `originalStatus` has the status. Why.',
     sent: 'yes',
     retry: 'no'
   },
