@@ -181,7 +181,7 @@ const SUBJECTS: readonly Subject[] = [
       onceway_indeterminate_total: alert('OncewayOutcomeUnknown'),
       onceway_indeterminate_unresolved:
         '[Resolve them](../guides/resolve-an-unknown-outcome.md). `onceway records list --state indeterminate` lists them.',
-      onceway_indeterminate_oldest_seconds: 'Resolve the record well before `unknownRetention` is over. After that its key can run again.',
+      onceway_indeterminate_oldest_seconds: alert('OncewayUnknownUnresolved'),
       onceway_probes_total: 'If `given-up` or `unaskable` grows, [resolve these records](../guides/resolve-an-unknown-outcome.md). If `nothing` grows, look at the upstream\'s answers to probes.'
     },
     values: [
