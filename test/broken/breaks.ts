@@ -96,7 +96,7 @@ export const BREAKS: readonly Break[] = [
   void keyed.gone().then(() => {
     if (execution.sentAtMs === null || execution.sending === null || context.executions.get(keyed.name) !== execution) return
     execution.sending.cancel('CLIENT_GONE', false)
-    context.executions.leave(execution)
+    context.executions.remove(execution)
     return context.deps.records.settle({ token: execution.token, outcome: 'released', keepMs: keyed.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
       .then(() => context.deps.locks.unlock(keyed.id, execution.owner))
   }).catch(() => {})

@@ -50,7 +50,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     patches: [{
       file: 'core/forward/deciding.ts',
       find: 'return reserved.has(plain) && !kept.has(lower)',
-      replace: 'return taken.has(lower) && !kept.has(lower)'
+      replace: 'return reserved.has(lower) && !kept.has(lower)'
     }]
   },
   {
@@ -60,7 +60,7 @@ export const FIELD_BREAKS: readonly Break[] = [
     patches: [{
       file: 'gateway/authorise/authorise.ts',
       find: "return verified.kind === 'good' ? null :",
-      replace: 'return verified.kind !== null ? null :'
+      replace: "return verified.kind === 'good' || verified.detail !== '' ? null :"
     }]
   }
 ]

@@ -243,7 +243,7 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     patches: [{
       file: 'core/scope/scope.ts',
       find: '|| !countsSelected(policy.parts)\n        ? found',
-      replace: '|| countsSelected(policy.parts) || true ? found'
+      replace: '|| policy.parts.length >= 0\n        ? found'
     }]
   },
   {

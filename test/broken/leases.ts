@@ -49,7 +49,7 @@ export const LEASE_BREAKS: readonly Break[] = [
     patches: [{
       file: 'gateway/execution/executions.ts',
       find: 'return this.all().map((execution) => execution.owner)',
-      replace: 'return this.all().slice(this.executions.size).map(execution => execution.owner)'
+      replace: 'return this.all().slice(this.size).map((execution) => execution.owner)'
     }]
   },
   {

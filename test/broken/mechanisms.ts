@@ -67,7 +67,11 @@ export const MECHANISMS: readonly Break[] = [
     name: 'first-master-forever',
     does: 'goes back to the master that the sentinels named first',
     breaks: ['P2'],
-    patches: [{ file: 'store/redis/sentinels.ts', find: '      return address\n', replace: '      return (this.first ??= address)\n' }]
+    patches: [{
+      file: 'store/redis/sentinels.ts',
+      find: '      return address\n',
+      replace: '      return ((this as unknown as { first?: typeof address }).first ??= address)\n'
+    }]
   },
   {
     name: 'one-master-is-all',

@@ -19,6 +19,9 @@ export const NOTICED_WITHIN_MS = 60_000
 const LEASE = '30s'
 const PATIENCE = '90s'
 
+/** A preset has functions, which no message between processes can have. */
+const HOOKS = '  - { name: hooks, match: { path: /hooks }, upstream: witness, idempotency: { profile: relay, key: { from: github } } }\n'
+
 export interface WorkersOptions {
   readonly upstream: string
   readonly workers?: number
@@ -37,6 +40,7 @@ export async function fileFor (servers: Servers): Promise<(options: WorkersOptio
       .replace(/^drain: .*$/m, `drain: ${drain}`)
       .replace('lease: 2s, answerWithin: 15s', `lease: ${lease}, answerWithin: ${PATIENCE}`)
       .replace('timeout: 20s', `timeout: ${PATIENCE}`)
+      .replace('routes:\n', `routes:\n${HOOKS}`)
 }
 
 /** All of them listen, and have found their stores. */

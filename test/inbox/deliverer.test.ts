@@ -193,7 +193,7 @@ test('an answer that never ends is judged by its head, keeps its place, and is b
     open++
     const { promise, resolve } = Promise.withResolvers<IteratorResult<Buffer>>()
     const cut = (): void => { open--; resolve({ done: true, value: undefined }) }
-    void after(store.clock, 10_000).then(cut)
+    consumer.onCancel = cut
     return {
       kind: 'stream',
       status: 200,

@@ -73,6 +73,8 @@ export class Consumer implements Upstream {
   mostUnderWay = 0
   /** The time in the connection's queue before the first byte. */
   queued: Promise<void> = Promise.resolve()
+  /** What a stream does when the gateway cancels its sending. */
+  onCancel: () => void = () => {}
   readonly #clock: ManualClock
   readonly #behave: (asked: Asked) => Says | Promise<Says>
 
@@ -106,6 +108,7 @@ export class Consumer implements Upstream {
     void start()
     const cancel = (code: string, timedOut: boolean): void => {
       cancelled ??= code
+      this.onCancel()
       resolve(started ? { kind: 'lost', code, timedOut, status: null } : { kind: 'unsent', code })
     }
     return { result: promise, cancel }

@@ -42,7 +42,7 @@ export async function forward (
 ): Promise<UpstreamResult> {
   const { keyed } = execution
   const { route, asked } = keyed
-  const { sending, ended, release } = sendOnce(context, {
+  const { sending, endTimeout, release } = sendOnce(context, {
     upstream: route.upstream,
     method: asked.method,
     target: asked.target,
@@ -66,10 +66,14 @@ export async function forward (
   }, maySend, placed)
   execution.sending = sending
   execution.releaseAnswer = release
-  const result = await ended
-  if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
-  if (result.kind === 'stream') releaseWhenTaken(execution, result)
-  return result
+  try {
+    const result = await sending.result
+    if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
+    if (result.kind === 'stream') releaseWhenTaken(execution, result)
+    return result
+  } finally {
+    endTimeout()
+  }
 }
 
 /** The client may read the buffered bytes for longer than the execution lasts. */

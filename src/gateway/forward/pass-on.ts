@@ -21,7 +21,7 @@ export async function passOn (
   const { clock } = context.deps
   const { upstream: to, idempotency } = route
   const sentAt = clock.monotonicMs()
-  const { ended, release } = sendOnce(context, {
+  const { sending, endTimeout, release } = sendOnce(context, {
     upstream: to,
     method,
     target,
@@ -42,11 +42,12 @@ export async function passOn (
     responseBytesMax: idempotency.keep.responseBytesMax
   }, () => true)
   try {
-    const result = await ended
+    const result = await sending.result
     if (result.kind === 'stream') void result.taken.then(release)
     else release()
     return outcomeOf(result)
   } finally {
+    endTimeout()
     steps.upstreamMs = clock.monotonicMs() - sentAt
   }
 }

@@ -1,6 +1,6 @@
 /** One sending to an upstream: within the upstream's timeout, with the answer's bytes counted in the buffers. */
 import type { Holder } from '../../core/limits/limit.ts'
-import type { Sending, UpstreamRequest, UpstreamResult } from '../../ports/upstream.ts'
+import type { Sending, UpstreamRequest } from '../../ports/upstream.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { Deps } from '../shared/deps.ts'
 import { UpstreamTime } from './upstream-time.ts'
@@ -12,8 +12,8 @@ export interface SendContext {
 
 export interface OneSending {
   readonly sending: Sending
-  /** Resolves as `sending.result` does, with the timeout over. */
-  readonly ended: Promise<UpstreamResult>
+  /** Ends the timeout. Until then it also cuts off a stream that is still being read. */
+  readonly endTimeout: () => void
   /** Gives back the answer's bytes. */
   readonly release: () => void
 }
@@ -43,7 +43,7 @@ export function sendOnce (
   time.limit(sending)
   return {
     sending,
-    ended: sending.result.finally(() => { time.end() }),
+    endTimeout: () => { time.end() },
     release: () => {
       limits.buffered.release('answers', bytes, holder)
       bytes = 0

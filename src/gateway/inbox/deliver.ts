@@ -60,11 +60,11 @@ export async function deliver (
   }
   const { clock } = context.deps
   const beganAtMs = clock.monotonicMs()
-  const { sending, ended, release } = send(context, lease, route, delivery)
+  const { sending, endTimeout, release } = send(context, lease, route, delivery)
   const cut = (): void => { sending.cancel('DRAIN', false) }
   context.drain.deliveries.add(cut)
   try {
-    const result = await ended
+    const result = await sending.result
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
@@ -79,6 +79,7 @@ export async function deliver (
     })
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
+    endTimeout()
     release()
     context.drain.deliveries.delete(cut)
   }

@@ -22,6 +22,7 @@ import type { Log } from '../../ports/telemetry.ts'
 import { createPrimaryMetrics } from '../../telemetry/metrics.ts'
 import { WORKER_STATES } from '../../telemetry/process-metrics.ts'
 import { Supervisor } from './supervisor.ts'
+import { sentConfig } from './worker-protocol.ts'
 import type { About, Answers, Listening, Question, Start } from './worker-protocol.ts'
 import { readinessOfAll } from './readiness.ts'
 import { prepareCluster, WorkerProcess } from './worker-handle.ts'
@@ -129,7 +130,7 @@ class Workers {
 
   /** A later worker starts with the configuration in force, not with the current file. */
   #start (worker: number): Start {
-    return { kind: 'start', worker, config: this.config, leases: this.#leases }
+    return { kind: 'start', worker, config: sentConfig(this.config), leases: this.#leases }
   }
 
   // -------------------------------------------------------------- the admin port
@@ -198,7 +199,7 @@ class Workers {
   }
 
   async #sendConfig (handle: WorkerHandle, config: Config): Promise<void> {
-    const refused = await handle.ask<'take'>({ about: 'take', config }, RECONFIGURE_WITHIN_MS)
+    const refused = await handle.ask<'take'>({ about: 'take', config: sentConfig(config) }, RECONFIGURE_WITHIN_MS)
     if (typeof refused !== 'string') return
     this.#log.error(
       { event: 'worker-refused-config', pid: handle.pid, reason: refused },

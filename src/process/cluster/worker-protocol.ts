@@ -5,6 +5,8 @@
 import type { UnderWay } from '../serving.ts'
 import type { Config } from '../../config/config.ts'
 import type { LeaseRange } from '../../config/derived.ts'
+import { PRESETS } from '../../core/key/presets.ts'
+import type { KeySource } from '../../core/policy/key-source.ts'
 import type { Readiness } from '../../http/admin.ts'
 import type { Snapshot } from '../../telemetry/aggregate.ts'
 
@@ -54,3 +56,28 @@ export type FromWorker =
   /** The worker cannot start, and ends. */
   | { readonly kind: 'failed' } & Failed
   | { readonly kind: 'answer', readonly id: number, readonly answer: Answers[About] }
+
+/** As it is sent. Presets have functions, which cannot be cloned. So a preset goes by its name. */
+export function sentConfig (config: Config): Config {
+  return withSources(config, (source) => source.kind === 'preset'
+    ? { kind: 'preset', preset: { name: source.preset.name, keys: [], scope: source.preset.scope, fingerprint: source.preset.fingerprint } }
+    : source)
+}
+
+/** The config of {@link sentConfig}, with its presets whole. */
+export function receivedConfig (config: Config): Config {
+  return withSources(config, (source) => source.kind === 'preset'
+    ? { kind: 'preset', preset: PRESETS.get(source.preset.name) ?? source.preset }
+    : source)
+}
+
+function withSources (config: Config, each: (source: KeySource) => KeySource): Config {
+  return {
+    ...config,
+    routes: config.routes.map((route) => {
+      const { idempotency } = route
+      if (idempotency === null) return route
+      return { ...route, idempotency: { ...idempotency, key: { ...idempotency.key, sources: idempotency.key.sources.map(each) } } }
+    })
+  }
+}

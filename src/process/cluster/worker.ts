@@ -10,6 +10,7 @@ import { errorStack, StartError } from '../../ports/errors.ts'
 import { createLogs } from '../../telemetry/log.ts'
 import { createWorkerMetrics } from '../../telemetry/metrics.ts'
 import type { WorkerMetrics } from '../../telemetry/metrics.ts'
+import { receivedConfig } from './worker-protocol.ts'
 import type { About, Answers, Failed, FromWorker, Question, Start, ToWorker } from './worker-protocol.ts'
 
 /** If something keeps the process alive after its end, it is a leak. A leak must not delay a roll-out (as in ../cli/main.ts). */
@@ -43,7 +44,8 @@ function receive (message: ToWorker): void {
 /** Only this worker logs what is the same for all workers. */
 const LOGGING_WORKER = 1
 
-async function start ({ config, worker, leases }: Start): Promise<void> {
+async function start ({ config: sent, worker, leases }: Start): Promise<void> {
+  const config = receivedConfig(sent)
   const instance = instanceName()
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   metrics = createWorkerMetrics(worker)
@@ -72,7 +74,7 @@ async function answer (question: Question): Promise<Answers[About]> {
     case 'readiness': return serving?.readiness() ?? { phase: 'starting', degraded: [], blocked: null, durability: null }
     case 'metrics': return metrics?.snapshot() ?? { ours: [], process: [] }
     case 'underWay': return serving?.underWay() ?? { executions: 0, deliveries: 0 }
-    case 'take': return reconfigure(question.config)
+    case 'take': return reconfigure(receivedConfig(question.config))
   }
 }
 
