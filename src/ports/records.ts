@@ -151,6 +151,27 @@ export interface Beaten {
   readonly others?: ReadonlyArray<number | null>
 }
 
+/** Gets the result of {@link RecordLanes.insert}. One method is called, once, after the call has returned. */
+export interface ClaimReply {
+  claimed: (result: ClaimResult) => void
+  claimFailed: (error: unknown) => void
+}
+
+/** The same for {@link RecordLanes.settle}. */
+export interface SettleReply {
+  settled: (result: SettleResult) => void
+  settleFailed: (error: unknown) => void
+}
+
+/**
+ * `insert` and `settle` for the way of every first request. They mean the same and make no promise: the result is handed to the reply
+ * (docs/internals/performance.md).
+ */
+export interface RecordLanes {
+  insert: (claim: Claim, reply: ClaimReply) => void
+  settle: (settlement: Settlement, reply: SettleReply) => void
+}
+
 /**
  * The arbiter: one durable row per record. Every write is one short transaction of its own. No transaction stays open around
  * calls.
@@ -168,6 +189,8 @@ export interface RecordStore {
   readonly name: 'memory' | 'sqlite' | 'postgres'
   /** The random id that the first migration wrote into this database. */
   readonly installation: string
+  /** Absent: `insert` and `settle` are called in their place (lanes.ts). */
+  readonly lanes?: RecordLanes | undefined
 
   /**
    * Inserts the row. If a row exists, returns it. Never takes. The caller's own token, if found, counts as `seen`.

@@ -21,7 +21,11 @@ export interface Lazy<Port> {
 type Name = RecordStore['name']
 
 export function lazyRecords (name: Name): Lazy<RecordStore> {
-  return lazily<RecordStore>(name, ['close'], (opened) => ({ name, get installation () { return opened('installation').installation } }))
+  return lazily<RecordStore>(name, ['close'], (opened, isOpen) => ({
+    name,
+    get installation () { return opened('installation').installation },
+    get lanes () { return isOpen() ? opened('lanes').lanes : undefined }
+  }))
 }
 
 export function lazyInbox (name: Name): Lazy<InboxStore> {
@@ -47,7 +51,7 @@ export function lazyLocks (): Lazy<LockStore> {
 function lazily<Port extends object> (
   store: Name,
   idle: ReadonlyArray<MethodOf<Port>>,
-  propertiesOf: (opened: (operation: string) => Port) => PropertiesOf<Port>
+  propertiesOf: (opened: (operation: string) => Port, isOpen: () => boolean) => PropertiesOf<Port>
 ): Lazy<Port> {
   let opened: Port | null = null
   const get = (operation: string): Port => {
@@ -55,7 +59,7 @@ function lazily<Port extends object> (
     return opened
   }
   const port = proxied<Port>(
-    propertiesOf(get),
+    propertiesOf(get, () => opened !== null),
     async (method, on) => opened === null && idle.includes(method) ? undefined : on(get(String(method)))
   )
   return { port, open: (it) => { opened = it } }
