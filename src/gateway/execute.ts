@@ -1,133 +1,209 @@
 /**
- * One execution: `claim`, `forward`, `settle`. It belongs to this process and to no client (E1). The request that started it
- * waits for `decision` and `result` like every duplicate.
+ * One execution: it begins, is won or decided otherwise, is sent, and ends. It belongs to this process and to no client (E1). The request
+ * that started it gets its result like every duplicate.
  */
+import type { Event } from '../core/protocol/way.ts'
 import { answerHeaders, keptHeaders } from '../core/headers/headers.ts'
 import { OWNER_BYTES } from '../core/record/record.ts'
 import type { UpstreamResult } from '../ports/upstream.ts'
-import { claimRecord } from './claim/claim.ts'
+import { acknowledgeLock } from './claim/claim.ts'
 import type { ClaimContext } from './claim/claim.ts'
-import { Execution } from './execution/execution.ts'
-import type { ClaimDecision, ExecutionResult } from './execution/execution.ts'
-import type { KeyedRequest } from './fingerprint/keyed-request.ts'
-import { forward, maySend } from './forward/forward.ts'
+import { WON } from './execution/execution.ts'
+import type { Executed, ExecutionResult } from './execution/execution.ts'
+import type { GuardedRequest } from './execution/guarded-request.ts'
+import type { InboxMode } from './execution/modes.ts'
+import { forward, maySend, noteShed, sentRequest } from './forward/forward.ts'
 import { sizeOf } from './limits/inbox-depths.ts'
 import type { InboxDepths } from './limits/inbox-depths.ts'
-import type { Ids } from './shared/ids.ts'
-import type { InboxMode } from './execution/modes.ts'
-import { TIMED_OUT, withTimeout } from './shared/timeout.ts'
 import type { ScopeSplits } from './scope/scope-splits.ts'
-import { settleSending } from './settle/settle.ts'
 import type { SettleContext } from './settle/settle.ts'
+import type { Deadlines } from './shared/deadlines.ts'
+import type { Ids } from './shared/ids.ts'
 
 export interface ExecuteContext extends ClaimContext, SettleContext {
   readonly ids: Ids
   readonly inbox: InboxMode
   readonly depths: InboxDepths
   readonly scopeSplits: ScopeSplits
+  readonly deadlines: Deadlines
 }
 
-/** Starts the one execution of this record in this process. Duplicates join it from this moment on. */
-export function startExecution (context: ExecuteContext, keyed: KeyedRequest): Execution {
-  const { deps: { clock, random, meter }, limits, ids, scopeSplits } = context
+/** Begins the one execution of this record in this process. Duplicates join it from this moment on. The claim has `claimWithin`. */
+export function beginExecution (context: ExecuteContext, request: GuardedRequest): void {
+  const { deps: { clock, claimWithinMs, random, meter }, limits, ids, scopeSplits } = context
+  const { keyed } = request
   const { route, identified: { scope }, claim: { fingerprint } } = keyed
-  const execution = new Execution(keyed, random.bytes(OWNER_BYTES), clock)
-  if (scopeSplits.notice(route.name, execution.about.keyHash, fingerprint, { scope, rules: ids.rules })) meter.scopeSplit(route.name)
-  context.executions.add(execution)
+  request.begin(random.bytes(OWNER_BYTES), clock)
+  if (scopeSplits.notice(route.name, request.about.keyHash, fingerprint, { scope, rules: ids.rules })) meter.scopeSplit(route.name)
+  context.executions.add(request)
   meter.executions(1)
   keyed.reservation.retain()
   limits.executing.force(1, keyed.reservation.holder)
   if (keyed.deferred) context.depths.reserve(route.name, sizeOf([keyed]))
-  context.background(execute(context, execution).finally(() => { finish(context, execution) }))
-  return execution
+  request.stateDueMs = request.startedAtMs + claimWithinMs
+  context.deadlines.watch(request)
 }
 
-function finish (context: ExecuteContext, execution: Execution): void {
+/** Its process owes nothing more for it. May be called again. */
+export function endExecution (context: ExecuteContext, request: GuardedRequest): void {
+  if (!request.isExecuting) return
+  request.isExecuting = false
   const { limits } = context
-  const { keyed } = execution
-  context.leases.drop(execution)
-  context.executions.remove(execution)
+  const { keyed } = request
+  context.deadlines.remove(request)
+  context.leases.drop(request)
+  context.executions.remove(request)
   if (keyed.deferred) context.depths.release(keyed.route.name, sizeOf([keyed]))
   keyed.reservation.release()
   limits.executing.release(1, keyed.reservation.holder)
-  execution.releaseAnswer()
-  limits.releaseUnsettled(execution.unsettledBytes)
-  // Whatever failed above, every waiter gets a result. "Nothing was sent" is said only if nothing was sent (I8).
-  execution.decision.resolve({ kind: 'unavailable', nothingKnows: false })
-  execution.result.resolve(execution.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
+  releaseAnswer(context, request)
+  limits.releaseUnsettled(request.unsettledBytes)
   context.deps.meter.executions(-1)
+  // Whatever failed above, every waiter gets a decision, and a result if one follows. "Nothing was sent" is said only if nothing was (I8).
+  request.decide({ kind: 'unavailable', nothingKnows: false })
+  if (request.decision === null || !request.sendsAfter(request.decision)) return
+  request.end(request.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
 }
 
-/** Resolves when the record needs this process no more. Waiters use `decision` and `result`. */
-async function execute (context: ExecuteContext, execution: Execution): Promise<void> {
-  const { clock } = context.deps
-  const { keyed } = execution
-  const { steps } = keyed
-  const decision = await claimInTime(context, execution)
-  steps.claimMs = clock.monotonicMs() - execution.startedAtMs
-  const sends = execution.sendsAfter(decision)
-  // Later duplicates make their own claim. Those that have joined get this claim's decision.
-  if (!sends) context.executions.remove(execution)
-  execution.decision.resolve(decision)
-  if (!sends) return
-  if (decision.kind !== 'won') return sendUnprotected(context, execution)
-  steps.attempt = execution.attempt
-  if (execution.countsAnew) context.recordCounts.count(keyed)
-  execution.sendsFromMs = clock.monotonicMs()
-  context.leases.hold(execution)
-  const kept = keyed.route.idempotency.inbox === null
+function releaseAnswer ({ limits }: ExecuteContext, request: GuardedRequest): void {
+  if (request.answerBytes === 0) return
+  limits.buffered.release('answers', request.answerBytes, request.keyed.reservation.holder)
+  request.answerBytes = 0
+}
+
+// ---------------------------------------------------------------- claimed
+
+/** The claim is won: sends it, or puts it into the inbox. `executed`: told how that went, if it was not sent. */
+export function forwardClaimed (context: ExecuteContext, request: GuardedRequest, executed: (result: Executed) => void): void {
+  const { deps: { clock }, rowsMayVanish } = context
+  const { keyed } = request
+  const { inbox, answerWithinMs } = keyed.route.idempotency
+  request.won = true
+  const nowMs = clock.monotonicMs()
+  keyed.steps.claimMs = nowMs - request.startedAtMs
+  keyed.steps.attempt = request.attempt
+  request.decide(WON)
+  if (request.countsAnew) context.recordCounts.count(keyed)
+  request.sendsFromMs = nowMs
+  context.leases.hold(request)
+  request.stateDueMs = Infinity
+  request.answerDueMs = keyed.arrivedAtMs + answerWithinMs
+  context.deadlines.watch(request)
+  if (inbox === null && !rowsMayVanish) send(context, request)
+  else context.background(prepare(context, request, executed))
+}
+
+/** With the claim won, other stores are asked before it is sent. */
+async function prepare (context: ExecuteContext, request: GuardedRequest, executed: (result: Executed) => void): Promise<void> {
+  if (context.rowsMayVanish) await acknowledgeLock(context, request)
+  const kept = request.keyed.route.idempotency.inbox === null
     ? null
-    : await context.inbox.acceptClaimed(execution, () => maySend(context, execution))
-  if (kept !== null) return settleSending(context, execution, kept)
-  const sentAt = clock.monotonicMs()
-  execution.sendsFromMs = sentAt
-  const result = await forward(context, execution, () => maySend(context, execution), () => { execution.sendsFromMs = clock.monotonicMs() })
-  steps.upstreamMs = clock.monotonicMs() - sentAt
-  context.deps.meter.upstream(
-    keyed.route.name,
-    result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind,
-    steps.upstreamMs
-  )
-  await settleSending(context, execution, result)
+    : await context.inbox.acceptClaimed(request, () => maySend(context, request))
+  if (kept === null) send(context, request)
+  else executed(kept)
+}
+
+function send (context: ExecuteContext, request: GuardedRequest): void {
+  const { clock, upstream } = context.deps
+  const nowMs = clock.monotonicMs()
+  request.sendsFromMs = nowMs
+  request.forwardedAtMs = nowMs
+  limitTime(context, request, nowMs)
+  request.sending = upstream.start(sentRequest(request), request)
 }
 
 /**
- * A claim has `claimWithin`. A claim that succeeds later is released unsent (P6): the client has got 503 by then, so the request
- * must not be sent.
+ * The hard limit of a sending is `upstream.timeout`: once for a connection's slot, and once more from there. A request that has waited
+ * for its slot keeps the whole time at the upstream. With less time it would be sent and cut off, and its outcome would be unknown.
  */
-async function claimInTime (context: ExecuteContext, execution: Execution): Promise<ClaimDecision> {
-  const { clock, claimWithinMs, log } = context.deps
-  const claiming = claimRecord(context, execution)
-  const decision = await withTimeout(clock, claimWithinMs, claiming)
-  if (decision !== TIMED_OUT) return decision
-  execution.cancelled = true
-  context.background(claiming.then(async (late) => {
-    if (late.kind === 'won') await context.writes.releaseUnsent(execution.token, execution.keyed.route.idempotency)
-  }))
-  log.warn(
-    { event: 'claim-timeout', record: execution.keyed.name, route: execution.keyed.route.name },
-    'claim not decided in time; nothing was sent'
-  )
-  return { kind: 'unavailable', nothingKnows: false }
+function limitTime (context: ExecuteContext, request: GuardedRequest, nowMs: number): void {
+  request.stateDueMs = nowMs + request.keyed.route.upstream.timeoutMs
+  context.deadlines.watch(request)
 }
 
-async function sendUnprotected (context: ExecuteContext, execution: Execution): Promise<void> {
+/** It has its connection's slot. */
+export function notePlaced (context: ExecuteContext, request: GuardedRequest): void {
+  const nowMs = context.deps.clock.monotonicMs()
+  request.sendsFromMs = nowMs
+  limitTime(context, request, nowMs)
+}
+
+/** Counts bytes of its answer before they are buffered. */
+export function reserveAnswer ({ limits }: ExecuteContext, request: GuardedRequest, bytes: number): boolean {
+  if (limits.buffered.take('answers', bytes, request.keyed.reservation.holder) !== null) return false
+  request.answerBytes += bytes
+  return true
+}
+
+/** The sending is over. A client may read the buffered beginning of a stream for longer than the execution lasts. */
+export function noteForwarded (context: ExecuteContext, request: GuardedRequest, result: UpstreamResult): void {
+  const { clock, meter } = context.deps
+  const { keyed: { steps, route, reservation } } = request
+  request.stateDueMs = Infinity
+  const ms = clock.monotonicMs() - request.forwardedAtMs
+  steps.upstreamMs = ms
+  meter.upstream(route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, ms)
+  noteShed(context, result)
+  if (result.kind !== 'stream' || request.answerBytes === 0) return
+  const { answerBytes } = request
+  request.answerBytes = 0
+  void result.taken.then(() => { context.limits.buffered.release('answers', answerBytes, reservation.holder) })
+}
+
+// ---------------------------------------------------------------- not claimed
+
+/** A claim that is not decided in time. A claim that succeeds later is released unsent (P6): the client has got 503 by then. */
+export function giveUpClaim (context: ExecuteContext, request: GuardedRequest): void {
+  const { keyed: { name, route } } = request
+  request.cancelled = true
+  context.executions.remove(request)
+  request.decide({ kind: 'unavailable', nothingKnows: false })
+  noteClaimed(context, request)
+  context.deps.log.warn({ event: 'claim-timeout', record: name, route: route.name }, 'claim not decided in time; nothing was sent')
+}
+
+export function noteClaimed ({ deps: { clock } }: ExecuteContext, { keyed: { steps }, startedAtMs }: GuardedRequest): void {
+  steps.claimMs = clock.monotonicMs() - startedAtMs
+}
+
+/** The stores are down, and the route wants it sent all the same. */
+export async function sendUnprotected (context: ExecuteContext, request: GuardedRequest): Promise<void> {
   context.deps.log.warn(
-    { event: 'sent-unprotected', record: execution.keyed.name, route: execution.keyed.route.name },
+    { event: 'sent-unprotected', record: request.keyed.name, route: request.keyed.route.name },
     'stores are down and the route says onStoreDown: forward; sent without protection'
   )
-  const result = await forward(context, execution, () => maySend(context, execution))
-  execution.result.resolve(unprotectedResult(execution, result))
+  const unprotected = new Unprotected(request)
+  try {
+    const result = await forward(context, unprotected, () => maySend(context, request))
+    request.end(unprotectedResult(request, result))
+  } finally {
+    unprotected.releaseAnswer()
+  }
 }
 
-function unprotectedResult (execution: Execution, result: UpstreamResult): ExecutionResult {
+/** Its sending is that of the request, so that the end of a drain cuts it off. */
+class Unprotected {
+  readonly #request: GuardedRequest
+  releaseAnswer = (): void => {}
+
+  constructor (request: GuardedRequest) {
+    this.#request = request
+  }
+
+  get keyed (): GuardedRequest['keyed'] { return this.#request.keyed }
+  get attempt (): number { return this.#request.attempt }
+  get sending (): GuardedRequest['sending'] { return this.#request.sending }
+  set sending (sending) { this.#request.sending = sending }
+}
+
+function unprotectedResult (request: GuardedRequest, result: UpstreamResult): ExecutionResult {
   switch (result.kind) {
     case 'answer': {
       const answer = { ...result.answer, headers: answerHeaders(result.answer.headers) }
       return {
         kind: 'unprotected',
         answer,
-        kept: { ...answer, headers: keptHeaders(answer.headers, execution.keyed.route.idempotency.keep) }
+        kept: { ...answer, headers: keptHeaders(answer.headers, request.keyed.route.idempotency.keep) }
       }
     }
     case 'stream':
@@ -142,4 +218,15 @@ function unprotectedResult (execution: Execution, result: UpstreamResult): Execu
     case 'lost': return { kind: 'unknown', timedOut: result.timedOut }
     case 'unsent': return result
   }
+}
+
+/** What was granted to a claim that was given up is given back. */
+export function giveBack (context: ExecuteContext, request: GuardedRequest): void {
+  context.background(context.writes.releaseUnsent(request.token, request.keyed.route.idempotency))
+}
+
+/** For a lock that came too late. */
+export function unlockLate (context: ExecuteContext, { keyed: { id }, owner }: GuardedRequest): Event | null {
+  context.background(context.deps.locks.unlock(id, owner))
+  return null
 }

@@ -1,6 +1,6 @@
 /**
  * The state of one gateway process: executions, leases, caches, limits. Phases take narrow contexts and never this class
- * (pipeline.ts, execute.ts). process/app.ts makes it.
+ * (way.ts, execute.ts). process/app.ts makes it.
  */
 import { errorStack } from '../ports/errors.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -16,7 +16,16 @@ import { Leases } from './execution/lease-renewal.ts'
 import { Limits } from './limits/limits.ts'
 import type { DropMode, InboxMode, Modes } from './execution/modes.ts'
 import { trackContact, trackWorkerContact } from './shared/contact-tracking.ts'
-import type { PipelineContext } from './pipeline.ts'
+import { Way } from './way.ts'
+import type { WayContext } from './way.ts'
+import { laneOver, lanesOver } from '../ports/lanes.ts'
+import type { LockLane } from '../ports/locks.ts'
+import type { RecordLanes } from '../ports/records.ts'
+import { Deadlines } from './shared/deadlines.ts'
+import { breaksContact } from './shared/contact-tracking.ts'
+import type { GuardedRequest } from './execution/guarded-request.ts'
+import type { IncomingRequest } from './key/incoming-request.ts'
+import type { Outcome } from './shared/outcome.ts'
 import { ReplayCache } from './execution/replay-cache.ts'
 import { RecordCounts } from './authorise/record-counts.ts'
 import { RecordWrites } from './execution/record-writes.ts'
@@ -33,11 +42,15 @@ const HEARTBEATS_MISSED = 2.5
 /** How long a step of the arbiter's clock counts if the configuration does not say how long records are kept. */
 const KEEP_MS_MAX = 365 * 86_400_000
 
-export class Gateway implements PipelineContext {
+export class Gateway implements WayContext {
   deps: Deps
   readonly drain = new Drain(() => this.deps.clock)
   readonly limits: Limits
   readonly executions = new Executions()
+  readonly deadlines = new Deadlines(() => this.deps.clock)
+  readonly recordLanes: RecordLanes
+  readonly lockLane: LockLane
+  readonly #way: Way
   readonly replayCache: ReplayCache
   readonly leases: Leases
   readonly arbiterClock: ArbiterClock
@@ -81,6 +94,17 @@ export class Gateway implements PipelineContext {
       records: trackContact(deps.records, this.lapseGuard, this.workerLapseGuard),
       inbox: trackWorkerContact(deps.inbox, this.workerLapseGuard)
     }
+    const { records, locks } = deps
+    const [recordLanes, lockLane] = [lanesOver(records), laneOver(locks)]
+    // A store may have its lanes only once it is opened.
+    this.recordLanes = {
+      insert: (claim, reply) => { (records.lanes ?? recordLanes).insert(claim, reply) },
+      settle: (settlement, reply) => { (records.lanes ?? recordLanes).settle(settlement, reply) }
+    }
+    this.lockLane = {
+      lock: (id, lock, ttlMs, reply) => { (locks.lane ?? lockLane).lock(id, lock, ttlMs, reply) },
+      swap: (id, owner, value, ttlMs) => { (locks.lane ?? lockLane).swap(id, owner, value, ttlMs) }
+    }
     this.limits = new Limits(() => this.deps)
     this.replayCache = new ReplayCache(deps.clock, deps.limits.recentBytes)
     this.leases = new Leases(this, shortestLeaseMs)
@@ -93,6 +117,25 @@ export class Gateway implements PipelineContext {
     this.subscriptions = new RecordSubscriptions(deps)
     this.drop = modes.drop(this)
     this.inbox = modes.inbox(this)
+    this.#way = new Way(this)
+  }
+
+  /** A guarded request comes in. Its answer goes to `incoming`. */
+  begin (incoming: IncomingRequest): void {
+    this.#way.begin(incoming)
+  }
+
+  readonly attempt = (request: GuardedRequest, counted = false): Promise<Outcome> => this.#way.attempt(request, counted)
+
+  readonly confirmContact = (): void => {
+    this.lapseGuard.confirmContact()
+    this.workerLapseGuard.confirmContact()
+  }
+
+  readonly noteFault = (error: unknown): void => {
+    if (!breaksContact(error)) return
+    this.lapseGuard.breakContact()
+    this.workerLapseGuard.breakContact()
   }
 
   get executionsInFlight (): number { return this.executions.size + this.drop.size }
@@ -140,7 +183,8 @@ export class Gateway implements PipelineContext {
 
   /** Ends the drain: unsent requests are released, sent ones are settled as indeterminate, and their waiters get that answer. */
   cutOff (): void {
-    for (const execution of [...this.executions.all(), ...this.drop.all()]) {
+    for (const request of this.executions.all()) this.#way.on(request, 'drained')
+    for (const execution of this.drop.all()) {
       execution.cancelled = true
       execution.sending?.cancel('DRAIN', true)
     }

@@ -1,13 +1,14 @@
 /**
  * From a request's head to its identity: `scope`, `body`, `key` (if it is in the body), `fingerprint`. A refusal here costs nothing
- * and leaves nothing behind. Authorisation and the limits of executions come later (pipeline.ts).
+ * and leaves nothing behind. Authorisation and the limits of executions come later.
  */
+import type { Event } from '../core/protocol/way.ts'
 import { keySourceText } from '../core/key/sources.ts'
 import type { FoundKey } from '../core/key/sources.ts'
 import { BodyReservation } from './body/body-reservation.ts'
 import { BodyBudget, holderOf } from './body/body-budget.ts'
-import { readWhole } from './body/read-whole.ts'
-import type { ReadBody } from './body/read-whole.ts'
+import { bodyRefusal } from './body/read-whole.ts'
+import type { GuardedRequest } from './execution/guarded-request.ts'
 import { ONE } from './execution/modes.ts'
 import type { InboxMode, SplitMessage } from './execution/modes.ts'
 import { keyedRequest } from './fingerprint/keyed-request.ts'
@@ -16,12 +17,12 @@ import { passOn } from './forward/pass-on.ts'
 import { issuedKeyRefusal } from './issued-keys/judge.ts'
 import { resolveKey } from './key/body-key.ts'
 import type { UsableHeadKey } from './key/body-key.ts'
-import type { GuardedRequest } from './key/guarded-request.ts'
+import { warnMistypedKey } from './key/mistyped-key.ts'
 import type { Limits } from './limits/limits.ts'
-import { callerScope } from './scope/scope.ts'
+import { callerScope, scopeOfHead } from './scope/scope.ts'
 import type { CallerContext } from './scope/scope.ts'
 import type { Drain } from './shared/drain.ts'
-import type { Identified, ScopeByRules } from './shared/ids.ts'
+import type { Identified } from './shared/ids.ts'
 import { rejected } from './shared/outcome.ts'
 import type { Outcome } from './shared/outcome.ts'
 
@@ -33,96 +34,100 @@ export interface IdentifyContext extends CallerContext {
   readonly isInMemory: (name: string) => boolean
 }
 
-/** `parts`: the events of a batch. Each becomes one message. */
-export interface IdentifiedRequest {
-  readonly kind: 'keyed'
-  readonly keyed: KeyedRequest
-  readonly parts: readonly Part[] | null
-  /** The same request, identified again. null: not possible now. @throws as the store does */
-  readonly again: () => Promise<Omit<IdentifiedRequest, 'kind' | 'again'> | null>
-}
+/** Hands a request over to code that takes its time. */
+export type Aside = (request: GuardedRequest, work: Promise<Outcome>) => Event
 
-export type Identification = IdentifiedRequest | { readonly kind: 'refused' | 'passed', readonly outcome: Outcome }
-
-export async function identify (context: IdentifyContext, request: GuardedRequest, key: UsableHeadKey): Promise<Identification> {
-  const { route } = request
-  if (context.drain.refusing) return refused({ kind: 'rejected', code: 'draining', close: true })
-  const startedAt = context.deps.clock.monotonicMs()
-  const scope = await callerScope(context, request, route.idempotency, route.name, route.upstream.host)
-  request.steps.scopeMs = context.deps.clock.monotonicMs() - startedAt
-  if (scope.kind === 'refused') return scope
-  if (context.ids.blocked !== null) return refused({ kind: 'unavailable' })
-  const foreign = key.kind === 'keyless' ? null : issuedKeyRefusal(context, request, key, scope)
-  if (foreign !== null) return refused(foreign)
-  const leave = context.limits.takeCallerSlot(scope.caller)
-  if (leave === null) return refused(rejected('too-many-in-flight'))
-  const holder = holderOf(scope.caller, request.peer)
-  request.steps.holder = holder
-  const room = new BodyBudget(context.limits, holder, route.idempotency.keep.requestBytesMax)
-  let identification: Identification | null = null
-  try {
-    const scopeByRules: ScopeByRules = (rules) => scope.byRules(rules)?.scope ?? null
-    identification = await identifyBody(context, request, key, { scopeByRules, room, leave })
-    return identification
-  } finally {
-    // An identified request gives its slot back together with its body (body/body-reservation.ts).
-    if (identification?.kind !== 'keyed') {
-      room.release()
-      leave()
-    }
+/** `scoped` follows, at once or when its token is verified. */
+export function findScope (context: IdentifyContext, request: GuardedRequest, whenKnown: (work: Promise<void>) => void): Event | null {
+  const { incoming } = request
+  const { key, route } = incoming
+  if (key.kind === 'refused') {
+    if (key.isAbsent) warnMistypedKey(context.notices, route.name, route.idempotency.key, incoming.rawHeaders, 'refused')
+    return refused(request, key.outcome)
   }
+  if (context.drain.refusing) return refused(request, { kind: 'rejected', code: 'draining', close: true })
+  request.scopeAskedAtMs = context.deps.clock.monotonicMs()
+  request.scope = scopeOfHead(context, incoming, route.idempotency, route.name, route.upstream.host)
+  if (request.scope !== null) return 'scoped'
+  whenKnown(callerScope(context, incoming, route.idempotency, route.name, route.upstream.host).then((scope) => { request.scope = scope }))
+  return null
 }
 
-async function identifyBody (
-  context: IdentifyContext,
-  request: GuardedRequest,
-  key: UsableHeadKey,
-  caller: Caller
-): Promise<Identification> {
-  const { route, steps } = request
-  const read = await readWhole(context.deps, request, route.idempotency.keep.requestBytesMax, caller.room)
-  if (read.kind === 'refused') return read
-  const split = key.kind === 'body' ? context.inbox.split(request, read.body, context.deps.clock.wallMs, context.ids.rules) : ONE
-  if (split.kind === 'refused') return refused(split.outcome)
-  if (split.kind === 'several') return severalOf(context, request, split.messages, { ...caller, read })
-  const found = resolveKey(context.deps, request, key, read.body)
-  if (found.kind === 'refused') return found
-  if (found.kind === 'passes') return passed(context, request, found, { body: read.body, room: caller.room })
+/** Its caller is known. Takes the caller's slot, and reads the body into the caller's share of the buffers. */
+export function readBody (context: IdentifyContext, request: GuardedRequest): Event | null {
+  const { incoming, scope } = request
+  const { route, key, steps } = incoming
+  steps.scopeMs = context.deps.clock.monotonicMs() - request.scopeAskedAtMs
+  if (scope === null) throw new TypeError('no scope is known')
+  if (scope.kind === 'refused') return refused(request, scope.outcome)
+  if (context.ids.blocked !== null) return refused(request, { kind: 'unavailable' })
+  const foreign = key.kind === 'keyless' || key.kind === 'refused' ? null : issuedKeyRefusal(context, incoming, key, scope)
+  if (foreign !== null) return refused(request, foreign)
+  const slot = context.limits.takeCallerSlot(scope.caller)
+  if (slot === null) return refused(request, rejected('too-many-in-flight'))
+  const { requestBytesMax } = route.idempotency.keep
+  const budget = new BodyBudget(context.limits, holderOf(scope.caller, incoming.peer), requestBytesMax)
+  request.reservation = new BodyReservation(budget, context.limits.callerSlots, slot)
+  steps.holder = budget.holder
+  request.bodyAskedAtMs = context.deps.clock.monotonicMs()
+  incoming.readBody(requestBytesMax, budget, request)
+  return null
+}
+
+/** Its body is whole: finds its key and makes its id and fingerprint, by the scheme of ids that this process knows of. */
+export function identify (context: IdentifyContext, request: GuardedRequest, aside: Aside): Event {
+  const { incoming, bodyResult, reservation } = request
+  const { route, key, steps } = incoming
+  if (bodyResult === null || reservation === null || key.kind === 'refused') throw new TypeError('a body that nobody reads')
+  if (bodyResult.kind !== 'body') return refused(request, bodyRefusal(bodyResult.kind, reservation.budget))
+  const { body } = bodyResult
+  const arrivedAtMs = context.deps.clock.monotonicMs()
+  steps.bodyMs = arrivedAtMs - request.bodyAskedAtMs
+  steps.requestBytes = body.length
+  const split = key.kind === 'body' ? context.inbox.split(incoming, body, context.deps.clock.wallMs, context.ids.rules) : ONE
+  if (split.kind === 'refused') return refused(request, split.outcome)
+  if (split.kind === 'several') return severalOf(context, request, split.messages, { body, arrivedAtMs })
+  const found = resolveKey(context.deps, incoming, key satisfies UsableHeadKey, body)
+  if (found.kind === 'refused') return refused(request, found.outcome)
+  if (found.kind === 'passes') return passed(context, request, found, body, aside)
   if (found.source !== undefined && route.idempotency.key.sources.length > 1) steps.keyFrom = keySourceText(found.source)
-  return identified(context, request, { ...caller, found, read }, null)
+  return identified(context, request, { found, body, arrivedAtMs })
 }
 
-/** By the scheme of ids that this process knows of. The store may know a newer one. */
-function identified (
-  context: IdentifyContext,
-  request: GuardedRequest,
-  { scopeByRules, room, leave, found, read }: Keyed,
-  messages: readonly SplitMessage[] | null
-): Identification {
-  const { route } = request
-  const reservation = new BodyReservation(room, leave)
-  const { isInMemory } = context
-  const keyed = (identity: Identified): KeyedRequest => keyedRequest(context.deps, request, { ...found, ...read }, identity, reservation)
-  const first = context.ids.identify(route, scopeByRules, found.key, isInMemory)
-  if (first === null) return refused({ kind: 'unavailable' })
-  const made = keyed(first)
-  return {
-    kind: 'keyed',
-    keyed: made,
-    parts: messages?.map((message) =>
-      context.inbox.partOf(made, message, context.ids.identify(route, scopeByRules, message.key, isInMemory) ?? first)) ?? null,
-    again: async () => {
-      await context.ids.refresh()
-      const identity = await context.ids.identifyAnew(route, scopeByRules, found.key)
-      if (identity === null) return null
-      const anew = keyed(identity)
-      const parts = messages === null
-        ? null
-        : await Promise.all(messages.map(async (message) =>
-          context.inbox.partOf(anew, message, await context.ids.identifyAnew(route, scopeByRules, message.key) ?? identity)))
-      return { keyed: anew, parts }
-    }
+interface Read { readonly body: Buffer, readonly arrivedAtMs: number }
+interface Keyed extends Read { readonly found: Extract<FoundKey, { kind: 'key' }> }
+
+function identified (context: IdentifyContext, request: GuardedRequest, read: Keyed, messages: readonly SplitMessage[] | null = null): Event {
+  const { incoming: { route }, scope } = request
+  const first = scope === null ? null : context.ids.identify(route, scope, read.found.key, context.isInMemory)
+  if (scope === null || first === null) return refused(request, { kind: 'unavailable' })
+  const keyed = keyedAs(context, request, read, first)
+  request.found = read.found
+  request.messages = messages
+  request.identifiedAs(keyed, messages?.map((message) =>
+    context.inbox.partOf(keyed, message, context.ids.identify(route, scope, message.key, context.isInMemory) ?? first)) ?? null)
+  return 'permitted'
+}
+
+/** The same request, identified again, because the store may know a newer scheme of ids. false: not possible now. @throws as the store does */
+export async function identifyAgain (context: IdentifyContext, request: GuardedRequest): Promise<boolean> {
+  const { incoming: { route }, scope, found, messages, keyed: { asked: { body }, arrivedAtMs } } = request
+  await context.ids.refresh()
+  const identity = scope === null || found === null ? null : await context.ids.identifyAnew(route, scope, found.key)
+  if (scope === null || found === null || identity === null) return false
+  const keyed = keyedAs(context, request, { found, body, arrivedAtMs }, identity)
+  const parts: Part[] = []
+  for (const message of messages ?? []) {
+    parts.push(context.inbox.partOf(keyed, message, await context.ids.identifyAnew(route, scope, message.key) ?? identity))
   }
+  request.identifiedAs(keyed, messages === null ? null : parts)
+  return true
+}
+
+function keyedAs (context: IdentifyContext, request: GuardedRequest, { found, body, arrivedAtMs }: Keyed, identity: Identified): KeyedRequest {
+  const { incoming, reservation } = request
+  if (reservation === null) throw new TypeError('no body is held')
+  return keyedRequest(context.deps, incoming, { ...found, body, arrivedAtMs }, identity, reservation)
 }
 
 /** Named after its first event. The buffers hold its body twice: whole, and in parts. */
@@ -130,38 +135,29 @@ function severalOf (
   context: IdentifyContext,
   request: GuardedRequest,
   messages: readonly [SplitMessage, ...SplitMessage[]],
-  read: Omit<Keyed, 'found'>
-): Identification {
+  read: Read
+): Event {
   const [{ key, source }] = messages
-  if (!read.room.take(read.read.body.length)) return refused(read.room.refused())
-  const found = { kind: 'key', key, ...(source !== null && { source }) } as const
-  return identified(context, request, { ...read, found }, messages)
+  const budget = request.reservation?.budget
+  if (budget?.reserve(read.body.length) === false) return refused(request, budget.refused())
+  return identified(context, request, { ...read, found: { kind: 'key', key, ...(source !== null && { source }) } }, messages)
 }
 
-async function passed (
+/** The route's preset lets it through without a record. */
+function passed (
   context: IdentifyContext,
   request: GuardedRequest,
   { preset, why }: Extract<FoundKey, { kind: 'passes' }>,
-  { body, room }: { readonly body: Buffer, readonly room: BodyBudget }
-): Promise<Identification> {
-  context.deps.meter.passed(request.route.name, preset, why)
-  request.steps.keyFrom = preset
-  return { kind: 'passed', outcome: await passOn(context, request, body, room.holder) }
+  body: Buffer,
+  aside: Aside
+): Event {
+  const { incoming, holder } = request
+  context.deps.meter.passed(incoming.route.name, preset, why)
+  incoming.steps.keyFrom = preset
+  return aside(request, passOn(context, incoming, body, holder))
 }
 
-interface Caller {
-  readonly scopeByRules: ScopeByRules
-  /** Counts the bytes of its body. */
-  readonly room: BodyBudget
-  /** Gives the caller's slot back. */
-  readonly leave: () => void
-}
-
-interface Keyed extends Caller {
-  readonly found: Extract<FoundKey, { kind: 'key' }>
-  readonly read: Extract<ReadBody, { kind: 'body' }>
-}
-
-function refused (outcome: Outcome): Identification {
-  return { kind: 'refused', outcome }
+function refused (request: GuardedRequest, outcome: Outcome): Event {
+  request.outcome = outcome
+  return 'refused'
 }

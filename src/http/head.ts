@@ -13,12 +13,12 @@ import type { RawHeaders } from '../core/record/record.ts'
 import { headKeyOf } from '../gateway/key/head-key.ts'
 import type { HeadKey } from '../gateway/key/head-key.ts'
 import { warnMistypedKey } from '../gateway/key/mistyped-key.ts'
-import type { GuardedRequest } from '../gateway/key/guarded-request.ts'
+import type { IncomingRequest } from '../gateway/key/incoming-request.ts'
 import type { Passed } from './pass/passthrough.ts'
 import type { ServerOptions } from './shared/options.ts'
 
 export type HeadDecision =
-  | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly key: GuardedRequest['key'], readonly alike: boolean }
+  | { readonly kind: 'guarded', readonly route: GuardedRoute, readonly key: IncomingRequest['key'], readonly alike: boolean }
   | { readonly kind: 'passed', readonly passed: Passed }
   /** Nothing after this head is read, and the connection ends. */
   | { readonly kind: 'malformed', readonly detail: string, readonly status?: number }

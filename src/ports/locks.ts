@@ -63,6 +63,16 @@ export interface Mirror {
   show: (mine: Beat, known: ReadonlyArray<number | null>) => Promise<boolean>
 }
 
+/** Gets the result of {@link LockLane.lock}. Called once, after the call has returned. */
+export interface LockReply { locked: (result: LockResult) => void }
+
+/** `lock` and `swap` for the way of every first request. They mean the same and make no promise. */
+export interface LockLane {
+  lock: (id: Buffer, lock: Lock, ttlMs: number, reply: LockReply) => void
+  /** Nobody learns whether it was done. */
+  swap: (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number) => void
+}
+
 /**
  * Redis, or nothing. Losing it costs speed and never safety.
  *
@@ -75,6 +85,8 @@ export interface LockStore {
   readonly name: 'none' | 'memory' | 'redis'
   /** Absent: no copy of the database can use this store. */
   readonly mirror?: Mirror | undefined
+  /** Absent: `lock` and `swap` are called in its place (lanes.ts). */
+  readonly lane?: LockLane | undefined
   lock: (id: Buffer, lock: Lock, ttlMs: number) => Promise<LockResult>
   renew: (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number) => Promise<void>
   /** Replaces the caller's lock (or its unsettled copy). false: the caller had no value there. */

@@ -6,7 +6,8 @@ import type { Holder, Refusal } from '../core/limits/limit.ts'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../core/record/record.ts'
 
-export interface UpstreamRequest {
+/** A request as it is sent. */
+export interface SentRequest {
   /** The policy that the request came under. A reload may have changed the route's since. */
   readonly upstream: UpstreamPolicy
   readonly method: string
@@ -19,18 +20,29 @@ export interface UpstreamRequest {
   readonly timeoutMs?: number
   /** The holder in whose share of the upstream's connections it counts. Absent: none. */
   readonly holder?: Holder
+}
+
+/** Gets what happens to a sending. */
+export interface SendingListener {
+  /**
+   * Called synchronously at the last point before the first byte (undici's onRequestStart). false: nothing is sent, and the result is unsent
+   * with code `LEASE`.
+   */
+  maySend: () => boolean
   /**
    * Called once, when the request has a place at the upstream: before the first byte, and at once if a place is free. The time
    * at the upstream begins here.
    */
-  readonly placed?: () => void
+  placed: () => void
   /** Informational answers, but never 100 or 101. */
-  readonly informed?: (status: number, headers: RawHeaders) => void
+  informed: (status: number, headers: RawHeaders) => void
   /**
    * Called before bytes of the answer are buffered. false: the gateway's own bound is reached, and the answer counts as larger
    * than `responseBytesMax`.
    */
-  readonly reserve: (bytes: number) => boolean
+  reserve: (bytes: number) => boolean
+  /** Called once, after `start` has returned. */
+  ended: (result: UpstreamResult) => void
 }
 
 /** The outcome of one sending. */
@@ -64,7 +76,6 @@ export interface StreamedResult {
 }
 
 export interface Sending {
-  readonly result: Promise<UpstreamResult>
   /**
    * Ends the sending. The result is unsent if the last point before sending was not passed (then nothing ever will be sent),
    * else lost. `timedOut`: bytes that have already come from the upstream are read first, and a whole answer is the result.
@@ -74,11 +85,8 @@ export interface Sending {
 
 export interface Upstream {
   /**
-   * Never rejects, and `result` does not either. An answer with a status outside 200–599, or one that breaks off, is lost.
-   *
-   * Sends once and never again. `maySend` is called synchronously at the last point before the first byte (undici's
-   * onRequestStart). If it returns false, the result is unsent with code `LEASE`.
+   * Sends once and never again. It never throws. An answer with a status outside 200–599, or one that breaks off, is lost.
    */
-  send: (request: UpstreamRequest, maySend: () => boolean) => Sending
+  start: (request: SentRequest, listener: SendingListener) => Sending
   close: () => Promise<void>
 }

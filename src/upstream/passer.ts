@@ -10,7 +10,7 @@ import type { Passage, PassFault, PassListener, PassRequest, PassThrough } from 
 import type { Refusal } from '../core/limits/limit.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { Pools } from './pools.ts'
-import type { PoolUse } from './pools.ts'
+import type { PoolInUse } from './pools.ts'
 
 export class UndiciPassThrough implements PassThrough {
   readonly #pools: Pools
@@ -33,7 +33,7 @@ export class UndiciPassThrough implements PassThrough {
       listener.failed({ kind: 'unreachable', code: 'CLOSED' })
       return NO_PASSAGE
     }
-    const passing = new Passing(request, listener, use)
+    const passing = new Passing(request, listener, this.#pools, use)
     passing.begin()
     return passing
   }
@@ -48,7 +48,8 @@ const NO_PASSAGE: Passage = { resume: () => {}, abort: () => {} }
 class Passing implements Passage, Dispatcher.DispatchHandler {
   readonly #request: PassRequest
   readonly #listener: PassListener
-  readonly #use: PoolUse
+  readonly #pools: Pools
+  readonly #use: PoolInUse
   #controller: Dispatcher.DispatchController | null = null
   #stopWaiting: () => boolean = () => false
   #waiting: NodeJS.Timeout | undefined
@@ -58,9 +59,10 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
   #silent = false
   #over = false
 
-  constructor (request: PassRequest, listener: PassListener, use: PoolUse) {
+  constructor (request: PassRequest, listener: PassListener, pools: Pools, use: PoolInUse) {
     this.#request = request
     this.#listener = listener
+    this.#pools = pools
     this.#use = use
   }
 
@@ -91,7 +93,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
     if (this.#stopWaiting()) {
       clearTimeout(this.#waiting)
       this.#request.body?.destroy()
-      this.#use.done()
+      this.#pools.done(this.#use)
       return
     }
     this.#controller?.abort(new Error('ABORTED'))
@@ -170,7 +172,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
 
   #noSlot (refusal: Refusal): void {
     this.#request.body?.destroy()
-    this.#use.done()
+    this.#pools.done(this.#use)
     this.#over = true
     this.#fail({ kind: 'no-place', refusal, code: 'NO_PLACE' })
   }
@@ -185,7 +187,7 @@ class Passing implements Passage, Dispatcher.DispatchHandler {
     if (this.#over) return
     this.#over = true
     this.#use.slots.leave(this.#request.holder)
-    this.#use.done()
+    this.#pools.done(this.#use)
   }
 }
 

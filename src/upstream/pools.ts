@@ -7,16 +7,20 @@ import { buildConnector, Pool } from 'undici'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
 import { SlotQueue } from './slot-queue.ts'
 
-interface Entry { readonly pool: Pool, readonly slots: SlotQueue, readonly max: number, users: number }
-
-/** A pool in use. `done` is called once, when the exchange is over. */
-export interface PoolUse { readonly pool: Pool, readonly slots: SlotQueue, readonly done: () => void }
+/** A pool, and how many exchanges use it. Each gives it back with {@link Pools.done}. */
+export interface PoolInUse {
+  readonly name: string
+  readonly pool: Pool
+  readonly slots: SlotQueue
+  readonly max: number
+  users: number
+}
 
 /** The most connections to an upstream. */
 export type ConnectionsOf = (upstream: UpstreamPolicy) => number
 
 export class Pools {
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, PoolInUse>()
   readonly #connectionsOf: ConnectionsOf
   /** Looked up for every request. */
   readonly #nameOfPolicy = new WeakMap<UpstreamPolicy, string>()
@@ -40,23 +44,21 @@ export class Pools {
     this.#share = share
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
     for (const { slots, max } of this.#entries.values()) slots.resize(max, share)
-    for (const [name, entry] of Array.from(this.#entries)) this.#endIfUnused(name, entry)
+    for (const entry of Array.from(this.#entries.values())) this.#endIfUnused(entry)
   }
 
-  /** null: the process ends. */
-  use (upstream: UpstreamPolicy): PoolUse | null {
+  /** null: the process ends. Otherwise the caller calls {@link done} once, when its exchange is over. */
+  use (upstream: UpstreamPolicy): PoolInUse | null {
     if (this.#closed) return null
     const name = this.#nameOf(upstream)
     const entry = this.#entries.get(name) ?? this.#open(name, upstream)
     entry.users++
-    return {
-      pool: entry.pool,
-      slots: entry.slots,
-      done: () => {
-        entry.users--
-        this.#endIfUnused(name, entry)
-      }
-    }
+    return entry
+  }
+
+  done (entry: PoolInUse): void {
+    entry.users--
+    this.#endIfUnused(entry)
   }
 
   async close (): Promise<void> {
@@ -64,9 +66,9 @@ export class Pools {
     await Promise.all(Array.from(this.#entries.values(), async ({ pool }) => { await pool.destroy() }))
   }
 
-  #open (name: string, upstream: UpstreamPolicy): Entry {
+  #open (name: string, upstream: UpstreamPolicy): PoolInUse {
     const max = this.#connectionsOf(upstream)
-    const entry = { pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
+    const entry = { name, pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
     this.#entries.set(name, entry)
     return entry
   }
@@ -82,7 +84,8 @@ export class Pools {
   }
 
   /** A pool is not bounded here, because every exchange has its own timeout. A stream may last. */
-  #endIfUnused (name: string, entry: Entry): void {
+  #endIfUnused (entry: PoolInUse): void {
+    const { name } = entry
     if (this.#closed || entry.users > 0 || this.#named.has(name) || this.#entries.get(name) !== entry) return
     this.#entries.delete(name)
     // A graceful close: the last exchange reports its end before undici has finished with it. Errors of idle

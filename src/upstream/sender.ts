@@ -11,11 +11,12 @@ import type { RawHeaders } from '../core/record/record.ts'
 import { headerValue, originForm } from '../core/headers/lines.ts'
 import { NOBODY } from '../core/limits/limit.ts'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../ports/upstream.ts'
+import type { Sending, SendingListener, SentRequest, Upstream, UpstreamResult } from '../ports/upstream.ts'
 import { BodyBuffer } from '../core/limits/body-buffer.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { AnswerStream } from './answer-stream.ts'
 import { Pools } from './pools.ts'
+import type { PoolInUse } from './pools.ts'
 
 /** Answers of these types are never buffered, whatever their size, because they may never end. */
 const STREAMING_TYPES = ['text/event-stream', 'application/x-ndjson', 'application/grpc', 'multipart/x-mixed-replace']
@@ -40,45 +41,11 @@ export class UndiciUpstream implements Upstream {
     this.#pools.reconfigure(upstreams, share)
   }
 
-  send (request: UpstreamRequest, maySend: () => boolean): Sending {
+  start (request: SentRequest, listener: SendingListener): Sending {
     const use = this.#pools.use(request.upstream)
-    if (use === null) return { result: Promise.resolve({ kind: 'unsent', code: 'CLOSED' }), cancel: () => {} }
-    const { holder = NOBODY } = request
-    const exchange = new Exchange(request, maySend, () => {
-      use.slots.leave(holder)
-      use.done()
-    })
-    const stopWaiting = use.slots.enter(holder, () => {
-      request.placed?.()
-      this.#dispatch(use.pool, request, exchange)
-    })
-    return {
-      result: exchange.result.promise,
-      cancel: (code, timedOut) => {
-        if (!stopWaiting()) return exchange.cancel(code, timedOut)
-        use.done()
-        if (timedOut) exchange.result.resolve({ kind: 'unsent', code: 'NO_PLACE', refusal: use.slots.refusal(holder) ?? 'full' })
-        else exchange.cancel(code, timedOut)
-      }
-    }
-  }
-
-  #dispatch (pool: Dispatcher, request: UpstreamRequest, exchange: Exchange): void {
-    try {
-      pool.dispatch({
-        method: request.method as Dispatcher.HttpMethod,
-        path: originForm(request.target),
-        headers: request.headers as string[],
-        body: request.body,
-        // The timer of the execution is the hard limit. These two are a fallback.
-        headersTimeout: (request.timeoutMs ?? request.upstream.timeoutMs) * 2,
-        bodyTimeout: request.timeoutMs ?? request.upstream.timeoutMs,
-        // One connection per exchange: HTTP/1.1 cannot tell a surplus answer from the answer to the next request (E4b).
-        reset: request.upstream.keepAliveMs === 0
-      }, exchange)
-    } catch (error) {
-      exchange.onResponseError(null, error as Error)
-    }
+    const exchange = new Exchange(request, listener, this.#pools, use)
+    exchange.begin()
+    return exchange
   }
 
   async close (): Promise<void> {
@@ -86,40 +53,92 @@ export class UndiciUpstream implements Upstream {
   }
 }
 
-/** One request, as undici's handler. */
-class Exchange implements Dispatcher.DispatchHandler {
-  readonly result = Promise.withResolvers<UpstreamResult>()
-  readonly #request: UpstreamRequest
-  readonly #maySend: () => boolean
-  readonly #whenOver: () => void
+/** One request: undici's handler, and what its sender can cancel. */
+class Exchange implements Dispatcher.DispatchHandler, Sending {
+  readonly #request: SentRequest
+  readonly #listener: SendingListener
+  readonly #pools: Pools
+  /** null: the process ends. */
+  readonly #use: PoolInUse | null
+  /** Ends the wait for a slot. false: there is none to end. */
+  #stopWaiting: () => boolean = noWait
+  /** The listener hears of the end only after {@link begin} has returned. undici may refuse a request at once. */
+  #begun = false
+  #ended = false
   #over = false
   #controller: Dispatcher.DispatchController | null = null
   /** onRequestStart has allowed it, so bytes may have left. */
   #started = false
-  #cancelled: { readonly code: string, readonly timedOut: boolean } | null = null
+  #cancelCode: string | null = null
+  #timedOut = false
   /** The timeout is over, and the answer is checked once more. */
   #rechecking = false
   /** How many parts of the answer have come. */
   #received = 0
   #status: number | null = null
   #headers: RawHeaders = []
-  readonly #body: BodyBuffer
+  /** null: nothing of the body has come. */
+  #body: BodyBuffer | null = null
   #stream: AnswerStream | null = null
 
-  /** `whenOver` is called once, when undici has finished with the request. That may be long after `result`. */
-  constructor (request: UpstreamRequest, maySend: () => boolean, whenOver: () => void) {
+  constructor (request: SentRequest, listener: SendingListener, pools: Pools, use: PoolInUse | null) {
     this.#request = request
-    this.#maySend = maySend
-    this.#whenOver = whenOver
-    this.#body = new BodyBuffer(request.responseBytesMax, request.reserve)
+    this.#listener = listener
+    this.#pools = pools
+    this.#use = use
+  }
+
+  begin (): void {
+    const { holder = NOBODY } = this.#request
+    if (this.#use === null) this.#end({ kind: 'unsent', code: 'CLOSED' })
+    else if (this.#use.slots.enterNow(holder)) this.#dispatch()
+    else this.#stopWaiting = this.#use.slots.enter(holder, () => { this.#dispatch() })
+    this.#begun = true
   }
 
   cancel (code: string, timedOut: boolean): void {
-    if (this.#cancelled !== null) return
+    if (this.#stopWaiting()) return this.#cancelWaiting(code, timedOut)
+    if (this.#cancelCode !== null) return
     if (!timedOut || !this.#started) return this.#cancelNow(code, timedOut)
     if (this.#rechecking) return
     this.#rechecking = true
     this.#recheck(code, RECHECKS_MAX, this.#received)
+  }
+
+  #dispatch (): void {
+    const { upstream, method, target, headers, body, timeoutMs = upstream.timeoutMs } = this.#request
+    this.#stopWaiting = noWait
+    this.#listener.placed()
+    try {
+      this.#use?.pool.dispatch({
+        method: method as Dispatcher.HttpMethod,
+        path: originForm(target),
+        headers: headers as string[],
+        body,
+        // The timer of the execution is the hard limit. These two are a fallback.
+        headersTimeout: timeoutMs * 2,
+        bodyTimeout: timeoutMs,
+        // One connection per exchange: HTTP/1.1 cannot tell a surplus answer from the answer to the next request (E4b).
+        reset: upstream.keepAliveMs === 0
+      }, this)
+    } catch (error) {
+      this.onResponseError(null, error as Error)
+    }
+  }
+
+  #cancelWaiting (code: string, timedOut: boolean): void {
+    const { holder = NOBODY } = this.#request
+    const refusal = this.#use?.slots.refusal(holder) ?? 'full'
+    if (this.#use !== null) this.#pools.done(this.#use)
+    this.#cancelCode = code
+    this.#end(timedOut ? { kind: 'unsent', code: 'NO_PLACE', refusal } : { kind: 'unsent', code })
+  }
+
+  #end (result: UpstreamResult): void {
+    if (this.#ended) return
+    this.#ended = true
+    if (this.#begun) this.#listener.ended(result)
+    else process.nextTick(() => { this.#listener.ended(result) })
   }
 
   /**
@@ -136,10 +155,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #cancelNow (code: string, timedOut: boolean): void {
-    if (this.#cancelled !== null) return
-    this.#cancelled = { code, timedOut }
+    if (this.#cancelCode !== null) return
+    this.#cancelCode = code
+    this.#timedOut = timedOut
     // Not started: onRequestStart now refuses. So it is never sent, however long undici keeps it queued.
-    if (!this.#started) this.result.resolve({ kind: 'unsent', code })
+    if (!this.#started) this.#end({ kind: 'unsent', code })
     else this.#controller?.abort(new Error(code))
   }
 
@@ -147,18 +167,18 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#controller = controller
     // undici may call this twice for one request. Only the first call may send.
     if (this.#started) return controller.abort(new Error('SENT_ALREADY'))
-    if (this.#cancelled === null && this.#maySend()) {
+    if (this.#cancelCode === null && this.#listener.maySend()) {
       this.#started = true
       return
     }
-    this.#cancelled ??= { code: 'LEASE', timedOut: false }
-    controller.abort(new Error(this.#cancelled.code))
+    this.#cancelCode ??= 'LEASE'
+    controller.abort(new Error(this.#cancelCode))
   }
 
   onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
     const headers = rawHeadersOf(controller)
     const fault = faultOf(status, headers)
-    if (fault === null && status < STATUS_MIN) return this.#request.informed?.(status, headers)
+    if (fault === null && status < STATUS_MIN) return this.#listener.informed(status, headers)
     this.#received++
     this.#status = status
     this.#headers = headers
@@ -177,6 +197,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseData (controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#received++
     if (this.#stream === null) {
+      this.#body ??= new BodyBuffer(this.#request.responseBytesMax, this.#listener)
       if (this.#body.add(chunk) === 'taken') return
       this.#beginStream(controller)
     }
@@ -184,28 +205,31 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd (): void {
-    this.#end()
+    this.#leave()
     if (this.#stream !== null) return this.#stream.end()
     if (this.#status === null) return this.#lose('NO_ANSWER')
-    this.result.resolve({ kind: 'answer', answer: { status: this.#status, headers: this.#headers, body: this.#body.whole() } })
+    this.#end({ kind: 'answer', answer: { status: this.#status, headers: this.#headers, body: this.#body?.whole() ?? NOTHING } })
   }
 
   onResponseError (_controller: unknown, error: Error): void {
-    this.#end()
-    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelled === null ? codeOf(error) : null)
-    if (this.#started) return this.#lose(this.#cancelled?.code ?? codeOf(error))
-    this.result.resolve({ kind: 'unsent', code: this.#cancelled?.code ?? codeOf(error) })
+    this.#leave()
+    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelCode === null ? codeOf(error) : null)
+    if (this.#started) return this.#lose(this.#cancelCode ?? codeOf(error))
+    this.#end({ kind: 'unsent', code: this.#cancelCode ?? codeOf(error) })
   }
 
-  #end (): void {
+  /** undici has finished with the request. That may be long after its end for the listener. */
+  #leave (): void {
     if (this.#over) return
     this.#over = true
-    this.#whenOver()
+    if (this.#use === null) return
+    this.#use.slots.leave(this.#request.holder ?? NOBODY)
+    this.#pools.done(this.#use)
   }
 
   #lose (code: string): void {
-    const timedOut = this.#cancelled?.timedOut ?? /TIMEOUT/.test(code)
-    this.result.resolve({ kind: 'lost', code, timedOut, status: this.#status })
+    const timedOut = this.#cancelCode === null ? /TIMEOUT/.test(code) : this.#timedOut
+    this.#end({ kind: 'lost', code, timedOut, status: this.#status })
   }
 
   #declaredTooLarge (): boolean {
@@ -215,9 +239,9 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** The head is passed on before the rest is read. So it can be settled before the reader goes on. */
   #beginStream (controller: Dispatcher.DispatchController): void {
-    const stream = new AnswerStream(controller, this.#body.detach())
+    const stream = new AnswerStream(controller, this.#body?.detach() ?? NOTHING)
     this.#stream = stream
-    this.result.resolve({
+    this.#end({
       kind: 'stream',
       status: this.#status ?? 0,
       headers: this.#headers,
@@ -232,3 +256,7 @@ function streams (headers: RawHeaders): boolean {
   const type = headerValue(headers, 'content-type')?.toLowerCase() ?? ''
   return STREAMING_TYPES.some((streaming) => type.startsWith(streaming))
 }
+
+const NOTHING = Buffer.alloc(0)
+
+function noWait (): boolean { return false }

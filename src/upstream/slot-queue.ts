@@ -39,17 +39,23 @@ export class SlotQueue {
     this.#callNext()
   }
 
+  /** true: a slot was free and nobody of this caller waits for one, so the holder has it. It gives it back with {@link leave}. */
+  enterNow (holder: Holder): boolean {
+    const [peer, caller] = namesOf(holder)
+    return this.#peers.get(peer)?.get(caller) === undefined && this.#limit.take(1, holder) === null
+  }
+
   /**
    * Calls `call` when there is a slot, at once if one is free. The holder gives the slot back with {@link leave}.
    * Returns a function that stops waiting. It returns false if `call` was called already.
    */
   enter (holder: Holder, call: () => void): () => boolean {
-    const [peer, caller] = namesOf(holder)
-    const queue = this.#peers.get(peer)?.get(caller)
-    if (queue === undefined && this.#limit.take(1, holder) === null) {
+    if (this.enterNow(holder)) {
       call()
       return stoppedTooLate
     }
+    const [peer, caller] = namesOf(holder)
+    const queue = this.#peers.get(peer)?.get(caller)
     const waiting: Waiter = { holder, call, over: false }
     if (queue !== undefined) queue.push(waiting)
     else this.#peers.set(peer, (this.#peers.get(peer) ?? new Map<string, Waiter[]>()).set(caller, [waiting]))

@@ -8,9 +8,12 @@ import type { Disposition, GuardedRoute } from '../../src/core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../src/core/record/record.ts'
 import { headKeyOf } from '../../src/gateway/key/head-key.ts'
 import type { RequestHead } from '../../src/gateway/key/head-key.ts'
-import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
+import type { HandedRequest } from '../harness/handled.ts'
 import type { Outcome } from '../../src/gateway/shared/outcome.ts'
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
+import { Steps } from '../../src/gateway/shared/steps.ts'
+import type { UpstreamResult } from '../../src/ports/upstream.ts'
+import { PromisedUpstream } from '../harness/promised-upstream.ts'
+import type { PromisedSending, UpstreamRequest } from '../harness/promised-upstream.ts'
 import { printOf } from '../harness/history.ts'
 import type { HistoryEvent, Told } from '../harness/history.ts'
 import type { Timeline } from '../harness/timeline.ts'
@@ -52,7 +55,7 @@ export interface Bookkeeper {
 /** From dispatch to the first byte. */
 const CONNECT_MS = 1
 
-export class SimulatedUpstream implements Upstream {
+export class SimulatedUpstream extends PromisedUpstream {
   readonly #timeline: Timeline
   readonly #note: (event: HistoryEvent) => void
   readonly #script: (turn: number) => Behaviour
@@ -68,15 +71,15 @@ export class SimulatedUpstream implements Upstream {
     script: (turn: number) => Behaviour,
     books: Bookkeeper | null = null
   ) {
+    super()
     this.#timeline = timeline
     this.#note = note
     this.#script = script
     this.#books = books
   }
 
-  async close (): Promise<void> {}
 
-  send (request: UpstreamRequest, maySend: () => boolean): Sending {
+  send (request: UpstreamRequest, maySend: () => boolean): PromisedSending {
     const result = Promise.withResolvers<UpstreamResult>()
     let started = false
     let cancelled = false
@@ -223,7 +226,7 @@ export function requestOf (
   route: GuardedRoute,
   call: string,
   gone: Promise<void> = new Promise(() => {})
-): GuardedRequest {
+): HandedRequest {
   const body = Buffer.from(client.body)
   const rawHeaders = headersOf(client)
   return {
@@ -237,14 +240,14 @@ export function requestOf (
     peer: null,
     informed: () => {},
     requestId: call,
-    steps: {},
-    readBody: async (bytesMax, { take }) => body.length <= bytesMax && take(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
+    steps: new Steps(),
+    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
     gone: async () => gone
   }
 }
 
 /** Of a request that is guarded. */
-export function keyOf (request: RequestHead): GuardedRequest['key'] {
+export function keyOf (request: RequestHead): HandedRequest['key'] {
   const key = headKeyOf(request, Date.now)
   if (key.kind === 'unguarded') throw new Error(`no key is seen in ${request.rawHeaders.join(' ')}`)
   return key

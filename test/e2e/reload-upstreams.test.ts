@@ -8,10 +8,12 @@ import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { UpstreamPolicy } from '../../src/core/policy/policy.ts'
-import type { Sending, UpstreamResult } from '../../src/ports/upstream.ts'
+import type { UpstreamResult } from '../../src/ports/upstream.ts'
 import { UndiciUpstream } from '../../src/upstream/sender.ts'
 import { eventually } from '../harness/eventually.ts'
 import { upstreamPolicy } from '../harness/gateway.ts'
+import { sendBy } from '../harness/promised-upstream.ts'
+import type { PromisedSending } from '../harness/promised-upstream.ts'
 
 interface Server { readonly url: string, readonly sockets: ReadonlySet<Socket>, readonly responses: ServerResponse[] }
 
@@ -30,16 +32,16 @@ async function startServer (t: TestContext): Promise<Server> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sockets, responses }
 }
 
-function send (upstream: UndiciUpstream, policy: UpstreamPolicy, maySend = true): Sending {
-  return upstream.send(
+function send (upstream: UndiciUpstream, policy: UpstreamPolicy, maySend = true): PromisedSending {
+  return sendBy(
+    upstream,
     {
       upstream: policy,
       method: 'POST',
       target: '/',
       headers: ['Host', 'upstream'],
       body: Buffer.from('x'),
-      responseBytesMax: 1024,
-      reserve: () => true
+      responseBytesMax: 1024
     },
     () => maySend
   )

@@ -9,7 +9,9 @@ import type { Clock, Random } from '../../src/ports/clock.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
 import type { LockStore } from '../../src/ports/locks.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
+import type { Upstream, UpstreamResult } from '../../src/ports/upstream.ts'
+import { upstreamOf } from './promised-upstream.ts'
+import type { PromisedSending, PromisedUpstream, UpstreamRequest } from './promised-upstream.ts'
 import type { Timeline } from './timeline.ts'
 
 /**
@@ -41,7 +43,7 @@ export interface ProcessOptions {
   readonly locks: LockStore
   /** Absent: unused. */
   readonly inbox?: InboxStore
-  readonly upstream: Upstream
+  readonly upstream: PromisedUpstream
   readonly plan: Plan
   /** The start of this process's monotonic clock. */
   readonly originMs: number
@@ -73,7 +75,7 @@ export class CrashingProcess {
     this.records = this.#wired('records', options.records)
     this.locks = this.#wired('locks', options.locks)
     this.inbox = options.inbox === undefined ? null : this.#wired('inbox', options.inbox)
-    this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
+    this.upstream = upstreamOf((request, maySend) => this.#send(request, maySend))
     this.clock = {
       monotonicMs: () => timeline.nowMs + originMs,
       wallMs: () => timeline.wallMs,
@@ -107,6 +109,8 @@ export class CrashingProcess {
   #wired<Store extends RecordStore | LockStore | InboxStore> (port: StorePort, store: Store): Store {
     return new Proxy(store, {
       get: (target, property) => {
+        // Its methods are wired, so it has no other way in.
+        if (property === 'lanes' || property === 'lane') return undefined
         const member: unknown = Reflect.get(target, property, target)
         if (typeof member !== 'function') return member
         const operation = String(property)
@@ -161,13 +165,13 @@ export class CrashingProcess {
 
   // -------------------------------------------------------------- the upstream
 
-  #send (request: UpstreamRequest, maySend: () => boolean): Sending {
+  #send (request: UpstreamRequest, maySend: () => boolean): PromisedSending {
     const fault = this.#alive ? this.#next('upstream', 'send') : 'before'
     const { timeline, upstream } = this.#options
     const told = Promise.withResolvers<UpstreamResult>()
     const tell = (result: UpstreamResult): void => { if (this.#alive) told.resolve(result) }
     let cancelled: string | null = null
-    let sending: Sending | null = null
+    let sending: PromisedSending | null = null
     const asked = (): boolean => {
       const may = this.#alive && cancelled === null && maySend()
       if (may && fault === 'after') queueMicrotask(() => { this.die() })

@@ -16,11 +16,13 @@ import { schemeName } from '../../src/core/record/schemes.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { keyOf } from '../crash/outside.ts'
 import { MODES } from '../../src/process/modes.ts'
-import { handle } from '../../src/gateway/pipeline.ts'
+import { Steps } from '../../src/gateway/shared/steps.ts'
+import { handle } from '../harness/handled.ts'
 import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
 import { replyTo } from '../../src/http/respond/answer.ts'
 import type { ClaimsResult, TokenVerifier } from '../../src/ports/tokens.ts'
-import type { Sending, Upstream, UpstreamRequest } from '../../src/ports/upstream.ts'
+import { PromisedUpstream } from '../harness/promised-upstream.ts'
+import type { PromisedSending, UpstreamRequest } from '../harness/promised-upstream.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from '../../src/process/clock.ts'
 import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
@@ -56,14 +58,13 @@ export interface Stage {
 // ---------------------------------------------------------------- what stands at the ports
 
 /** Counts, and says with each answer which execution it is. */
-class Counting implements Upstream {
+class Counting extends PromisedUpstream {
   readonly executed = new Map<string, number[]>()
   readonly #held = new Map<string, { readonly there: () => void, readonly until: Promise<void> }>()
   #serial = 0
 
-  async close (): Promise<void> {}
 
-  send ({ headers }: UpstreamRequest, maySend: () => boolean): Sending {
+  send ({ headers }: UpstreamRequest, maySend: () => boolean): PromisedSending {
     if (!maySend()) return { result: Promise.resolve({ kind: 'unsent', code: 'LEASE' }), cancel: () => {} }
     const id = headerValue(headers, 'x-request-id') ?? ''
     const serial = ++this.#serial
@@ -221,8 +222,8 @@ async function askOf (
     peer: null,
     informed: () => {},
     requestId: id,
-    steps: {},
-    readBody: async (_bytesMax, { take }) => take(body.length) ? { kind: 'body', body } : { kind: 'no-room' },
+    steps: new Steps(),
+    readBody: async (_bytesMax, budget) => budget.reserve(body.length) ? { kind: 'body', body } : { kind: 'no-room' },
     gone: async () => new Promise(() => {})
   })
   const reply = replyTo(outcome, {

@@ -14,7 +14,9 @@ import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
+import type { UpstreamResult } from '../../src/ports/upstream.ts'
+import { PromisedUpstream } from '../harness/promised-upstream.ts'
+import type { PromisedSending, UpstreamRequest } from '../harness/promised-upstream.ts'
 import { subscriptionsThrough } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
 import { MemoryInbox } from '../../src/store/memory/inbox.ts'
@@ -67,7 +69,7 @@ export const says = (status: number, headers: readonly string[] = [], body = '')
 export const REFUSED: UpstreamResult = { kind: 'unsent', code: 'ECONNREFUSED' }
 export const RESET: UpstreamResult = { kind: 'lost', code: 'ECONNRESET', timedOut: false, status: null }
 
-export class Consumer implements Upstream {
+export class Consumer extends PromisedUpstream {
   readonly asked: Asked[] = []
   underWay = 0
   mostUnderWay = 0
@@ -79,13 +81,14 @@ export class Consumer implements Upstream {
   readonly #behave: (asked: Asked) => Says | Promise<Says>
 
   constructor (clock: ManualClock, behave: (asked: Asked) => Says | Promise<Says> = () => says(204)) {
+    super()
     this.#clock = clock
     this.#behave = behave
   }
 
   get texts (): string[] { return this.asked.map(({ text }) => text) }
 
-  send (request: UpstreamRequest, maySend: () => boolean): Sending {
+  send (request: UpstreamRequest, maySend: () => boolean): PromisedSending {
     const { promise, resolve } = Promise.withResolvers<UpstreamResult>()
     let started = false
     let cancelled: string | null = null
@@ -114,7 +117,6 @@ export class Consumer implements Upstream {
     return { result: promise, cancel }
   }
 
-  async close (): Promise<void> {}
 }
 
 export function fieldOf ({ headers }: UpstreamRequest, name: string): string | undefined {
@@ -158,7 +160,7 @@ export interface WorkerOptions {
 export function startWorker (
   t: TestContext,
   { clock, inbox, locks }: Shared,
-  upstream: Upstream,
+  upstream: PromisedUpstream,
   { routes = [inboxRoute()], world = {}, between = (each) => each }: WorkerOptions = {}
 ): Worker {
   const log = recordingLog()

@@ -21,7 +21,7 @@ const pieces = fc.array(fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.f
 test('pieces of any sizes come together to the same bytes, and none of them is written to', () => {
   fc.assert(fc.property(pieces, (list) => {
     const copies = list.map((piece) => Buffer.from(piece))
-    const body = new BodyBuffer(10_000, () => true)
+    const body = new BodyBuffer(10_000, { reserve: () => true })
     for (const piece of list) assert.equal(body.add(piece), 'taken')
     assert.deepEqual(body.whole(), Buffer.concat(copies))
     assert.equal(body.length, body.whole().length)
@@ -32,7 +32,7 @@ test('pieces of any sizes come together to the same bytes, and none of them is w
 test('what is held is at least the length, at most twice it, and never above the bound', () => {
   fc.assert(fc.property(pieces, fc.integer({ min: 1, max: 400 }), (list, bytesMax) => {
     let reserved = 0
-    const body = new BodyBuffer(bytesMax, (bytes) => { reserved += bytes; return true })
+    const body = new BodyBuffer(bytesMax, { reserve: (bytes) => { reserved += bytes; return true } })
     for (const piece of list) {
       body.add(piece)
       assert.equal(body.held, reserved)
@@ -47,7 +47,7 @@ test('what is held is at least the length, at most twice it, and never above the
 test('a piece that is refused leaves everything as it was', () => {
   fc.assert(fc.property(pieces, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 200 }), (list, bytesMax, room) => {
     let left = room
-    const body = new BodyBuffer(bytesMax, (bytes) => { if (bytes > left) return false; left -= bytes; return true })
+    const body = new BodyBuffer(bytesMax, { reserve: (bytes) => { if (bytes > left) return false; left -= bytes; return true } })
     for (const piece of list) {
       const before = { held: body.held, left, whole: Buffer.from(body.whole()) }
       const added = body.add(piece)
@@ -62,7 +62,7 @@ const HELD_BESIDE_MAX = 1024 * 1024
 
 test('two hundred thousand pieces of one byte hold little more than their bytes', () => {
   const source = Buffer.alloc(200_000, 'x')
-  const body = new BodyBuffer(source.length, () => true)
+  const body = new BodyBuffer(source.length, { reserve: () => true })
   const before = memoryBytes()
   for (let at = 0; at < source.length; at++) body.add(source.subarray(at, at + 1))
   const grown = memoryBytes() - before

@@ -3,7 +3,9 @@
  * connections while it is down, answers 400 until it is mended, and dies in the middle of what it executes. It counts what
  * it did to success, and what it had under way at once.
  */
-import type { Sending, Upstream, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
+import type { UpstreamResult } from '../../src/ports/upstream.ts'
+import { PromisedUpstream } from '../harness/promised-upstream.ts'
+import type { PromisedSending, UpstreamRequest } from '../harness/promised-upstream.ts'
 import type { Timeline } from '../harness/timeline.ts'
 
 export interface Plan {
@@ -19,7 +21,7 @@ export interface Plan {
 const CONNECT_MS = 1
 const TOLD = ['Content-Type', 'application/json']
 
-export class Consumer implements Upstream {
+export class Consumer extends PromisedUpstream {
   readonly #timeline: Timeline
   readonly #plan: Plan
   readonly #running = new Map<string, Set<(result: UpstreamResult) => void>>()
@@ -28,14 +30,14 @@ export class Consumer implements Upstream {
   readonly together = new Map<string, number>()
 
   constructor (timeline: Timeline, plan: Plan) {
+    super()
     this.#timeline = timeline
     this.#plan = plan
     if (plan.killed === true && plan.down !== undefined) timeline.after(plan.down.fromMs, () => { this.#die() })
   }
 
-  async close (): Promise<void> {}
 
-  send ({ body }: Pick<UpstreamRequest, 'body'>, maySend: () => boolean): Sending {
+  send ({ body }: Pick<UpstreamRequest, 'body'>, maySend: () => boolean): PromisedSending {
     const { promise, resolve } = Promise.withResolvers<UpstreamResult>()
     let [started, cancelled] = [false, false]
     this.#timeline.after(CONNECT_MS, () => {

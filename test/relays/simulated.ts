@@ -7,10 +7,11 @@ import { createHash } from 'node:crypto'
 import { headerValue } from '../../src/core/headers/lines.ts'
 import { keyOf } from '../crash/outside.ts'
 import type { GuardedRoute } from '../../src/core/policy/policy.ts'
-import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
+import type { HandedRequest } from '../harness/handled.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/process/modes.ts'
-import { handle } from '../../src/gateway/pipeline.ts'
+import { Steps } from '../../src/gateway/shared/steps.ts'
+import { handle } from '../harness/handled.ts'
 import { replyTo } from '../../src/http/respond/answer.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
@@ -168,7 +169,7 @@ function gatewayOf (
   return gateway
 }
 
-function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Promise<void>): GuardedRequest {
+function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Promise<void>): HandedRequest {
   const body = Buffer.from(sent.body)
   // The test's own: a body without its message would count for none.
   messageIn(body)
@@ -182,8 +183,8 @@ function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Pr
     peer: null,
     informed: () => {},
     requestId,
-    steps: {},
-    readBody: async (bytesMax, { take }) => body.length <= bytesMax && take(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
+    steps: new Steps(),
+    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
     gone: async () => left
   }
 }

@@ -2,11 +2,11 @@
  * The clients of a simulated world. They send, retry with the same key until they have a final answer or give up, hang up, and try another
  * gateway. Everything that they see goes into the history.
  */
-import type { GuardedRequest } from '../../src/gateway/key/guarded-request.ts'
+import type { HandedRequest } from '../harness/handled.ts'
 import type { GuardedRoute } from '../../src/core/policy/policy.ts'
-import type { Steps } from '../../src/gateway/shared/steps.ts'
+import { Steps } from '../../src/gateway/shared/steps.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
-import { handle } from '../../src/gateway/pipeline.ts'
+import { handle } from '../harness/handled.ts'
 import { requestOf, toldBy } from '../crash/outside.ts'
 import type { Told } from '../harness/history.ts'
 import type { Timeline } from '../harness/timeline.ts'
@@ -101,7 +101,7 @@ export class Clients {
       gone.resolve()
       told.resolve(answer)
     }
-    const steps: Steps = {}
+    const steps = new Steps()
     this.#asked.set(call, { client, steps })
     keeper.note({ kind: 'asked', atMs: timeline.nowMs, call, record: '', scope: '', asked: client.body })
     void seat.process.death.then(() => { end(null) })
@@ -110,7 +110,7 @@ export class Clients {
     return told.promise
   }
 
-  #handle ({ process, gateway }: Seat, request: GuardedRequest, end: (told: Told) => void): void {
+  #handle ({ process, gateway }: Seat, request: HandedRequest, end: (told: Told) => void): void {
     const { routes, reach, trouble, reachesArbiter } = this.#options
     const { route, requestId: call } = request
     routes.set(call, route)

@@ -47,7 +47,7 @@ export class Living {
       .filter(({ process }) => process.alive && !process.stopped && (this.#untilMs[process.gateway] ?? 0) <= this.#timeline.nowMs)
       .filter(({ gateway, process }) => gateway.executions.all().some((execution) =>
         execution.won &&
-        execution.lease !== null &&
+        execution.leasePlace !== -1 &&
         execution.attempt === attempt &&
         execution.keyed.id.equals(id) &&
         process.clock.monotonicMs() < execution.hardEndMs()))

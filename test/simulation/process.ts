@@ -7,7 +7,9 @@ import type { Cancel, Clock, Random } from '../../src/ports/clock.ts'
 import type { InboxStore } from '../../src/ports/inbox.ts'
 import type { LockStore } from '../../src/ports/locks.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
-import type { Sending, UpstreamRequest, UpstreamResult } from '../../src/ports/upstream.ts'
+import type { Upstream, UpstreamResult } from '../../src/ports/upstream.ts'
+import { upstreamOf } from '../harness/promised-upstream.ts'
+import type { PromisedSending, UpstreamRequest } from '../harness/promised-upstream.ts'
 import type { SimulatedUpstream } from '../crash/outside.ts'
 import { failure } from '../harness/crashing.ts'
 import type { Port } from '../harness/crashing.ts'
@@ -82,7 +84,7 @@ export class SimulatedProcess {
   readonly records: RecordStore
   readonly locks: LockStore
   readonly inbox: InboxStore
-  readonly upstream: { send: (request: UpstreamRequest, maySend: () => boolean) => Sending, close: () => Promise<void> }
+  readonly upstream: Upstream
   readonly clock: Clock
   readonly random: Random
   /** Resolves when it dies. */
@@ -110,7 +112,7 @@ export class SimulatedProcess {
     this.records = this.#wiredRecords(options.records)
     this.locks = this.#wiredLocks(options.locks)
     this.inbox = this.#wiredInbox(options.inbox)
-    this.upstream = { send: (request, maySend) => this.#send(request, maySend), close: async () => {} }
+    this.upstream = upstreamOf((request, maySend) => this.#send(request, maySend))
     this.clock = {
       monotonicMs: () => originMs + this.#monotonicMs(),
       bootMs: () => timeline.nowMs * (1 + (machine.rate - 1) * BOOT_DRIFT_SHARE),
@@ -358,7 +360,7 @@ export class SimulatedProcess {
 
   // -------------------------------------------------------------- the upstream
 
-  #send (request: UpstreamRequest, maySend: () => boolean): Sending {
+  #send (request: UpstreamRequest, maySend: () => boolean): PromisedSending {
     const { timeline, network, upstream, poolMs, watcher } = this.#options
     const told = Promise.withResolvers<UpstreamResult>()
     const met = this.#alive ? this.#meets('send', 'call') : null

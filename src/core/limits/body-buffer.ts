@@ -4,18 +4,18 @@
  */
 
 /** Reserves memory before it is used. false: there is none, or none for this body, and nothing was reserved. */
-export type Reserve = (bytes: number) => boolean
+export interface Reserving { reserve: (bytes: number) => boolean }
 
 export class BodyBuffer {
   readonly #bytesMax: number
-  readonly #reserve: Reserve
-  #buffer: Buffer = Buffer.alloc(0)
+  readonly #memory: Reserving
+  #buffer: Buffer = NOTHING
   #length = 0
   #held = 0
 
-  constructor (bytesMax: number, reserve: Reserve) {
+  constructor (bytesMax: number, memory: Reserving) {
     this.#bytesMax = bytesMax
-    this.#reserve = reserve
+    this.#memory = memory
   }
 
   /** Bytes reserved for it: between its length and twice its length. */
@@ -45,7 +45,7 @@ export class BodyBuffer {
   /** Hands over the whole body and forgets it. The receiver releases what was reserved. */
   detach (): Buffer {
     const detached = this.whole()
-    this.#buffer = Buffer.alloc(0)
+    this.#buffer = NOTHING
     this.#length = 0
     this.#held = 0
     return detached
@@ -60,8 +60,10 @@ export class BodyBuffer {
   }
 
   #take (bytes: number): boolean {
-    if (!this.#reserve(bytes)) return false
+    if (!this.#memory.reserve(bytes)) return false
     this.#held += bytes
     return true
   }
 }
+
+const NOTHING = Buffer.alloc(0)

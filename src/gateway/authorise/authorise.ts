@@ -6,17 +6,17 @@ import type { IdempotencyPolicy } from '../../core/policy/policy.ts'
 import { prefersAsync } from '../../core/headers/prefer.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import { verifierOf, verifySignature } from '../../core/headers/signature.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import type { Deps } from '../shared/deps.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
-/** null: authorised. Never rejects, because the body is held meanwhile. */
-export async function authorisationRefusal (
+/** null: authorised. */
+export function authorisationRefusal (
   { clock, meter }: Pick<Deps, 'clock' | 'meter'>,
-  { route, rawHeaders }: GuardedRequest,
+  { route, rawHeaders }: Pick<IncomingRequest, 'route' | 'rawHeaders'>,
   body: Buffer
-): Promise<Rejected | null> {
+): Rejected | null {
   const verify = verifierOf(route.idempotency)
   if (verify === null) return null
   const verified = verifySignature(verify, rawHeaders, body, clock.wallMs())

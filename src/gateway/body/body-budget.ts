@@ -29,7 +29,7 @@ export class BodyBudget {
   }
 
   /** false: refused, and nothing was taken. */
-  readonly take = (bytes: number): boolean => {
+  reserve (bytes: number): boolean {
     const refusal = this.#limits.buffered.take('requests', bytes, this.holder, this.#least)
     if (refusal === null) this.#held += bytes
     else this.#refusal = refusal

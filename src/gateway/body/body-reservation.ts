@@ -1,17 +1,22 @@
 /** What one request holds of the limits: the bytes of its body and a caller slot. Counted by references: the last release frees both. */
 import type { Holder } from '../../core/limits/limit.ts'
+import type { CallerSlots } from '../limits/caller-slots.ts'
 import type { BodyBudget } from './body-budget.ts'
 
 export class BodyReservation {
   readonly #budget: BodyBudget
-  readonly #releaseSlot: () => void
+  readonly #slots: CallerSlots
+  readonly #slot: string
   #references = 1
 
-  /** The bytes and the slot are taken already. `releaseSlot` frees the slot. */
-  constructor (budget: BodyBudget, releaseSlot: () => void) {
+  /** The bytes and the slot are taken already. `slot`: as {@link CallerSlots.take} returned it. */
+  constructor (budget: BodyBudget, slots: CallerSlots, slot: string) {
     this.#budget = budget
-    this.#releaseSlot = releaseSlot
+    this.#slots = slots
+    this.#slot = slot
   }
+
+  get budget (): BodyBudget { return this.#budget }
 
   /** Whose share it counts in, as does everything that the request takes later. */
   get holder (): Holder { return this.#budget.holder }
@@ -23,6 +28,6 @@ export class BodyReservation {
   release (): void {
     if (--this.#references !== 0) return
     this.#budget.release()
-    this.#releaseSlot()
+    this.#slots.release(this.#slot)
   }
 }

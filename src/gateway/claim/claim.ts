@@ -1,18 +1,19 @@
 /**
  * `claim` (protocol §5): Redis first, then the arbiter, whose row decides. It sends nothing, and settles only an unsettled copy.
- * The ClaimDecision says what the execution may do.
+ * On the usual way the claim is won by the first statement, or answered from Redis. Everything else takes further statements.
  */
+import type { Event } from '../../core/protocol/way.ts'
 import type { Row, Seen } from '../../core/record/record.ts'
 import type { Step } from '../../core/protocol/transitions.ts'
 import { errorText, StoreUnavailable } from '../../ports/errors.ts'
-import type { Lock } from '../../ports/locks.ts'
-import type { ClaimResult, TakeResult } from '../../ports/records.ts'
+import type { Lock, LockLane, LockReply, LockResult } from '../../ports/locks.ts'
+import type { ClaimReply, ClaimResult, RecordLanes, TakeResult } from '../../ports/records.ts'
 import type { ClaimDecision, Execution } from '../execution/execution.ts'
 import type { Executions } from '../execution/executions.ts'
 import { readClocks } from '../shared/clock-reading.ts'
 import type { Registration } from '../shared/registration.ts'
 import { pastOutdated } from './redis-copies.ts'
-import { decisionOfRedis } from './redis-decision.ts'
+import { decisionOfCopy, decisionOfRedis } from './redis-decision.ts'
 import type { RedisContext } from './redis-decision.ts'
 import { decisionOfMessage, decisionOfRow, RETRY_SOON_MS, stepOf, storedAnswer } from './row-decision.ts'
 import type { RowContext, RowDecision } from './row-decision.ts'
@@ -20,44 +21,91 @@ import type { RowContext, RowDecision } from './row-decision.ts'
 export interface ClaimContext extends RedisContext, RowContext {
   readonly executions: Executions
   readonly registration: Registration
+  readonly recordLanes: RecordLanes
+  readonly lockLane: LockLane
   /** The database may lose acknowledged commits, so locks say that their claims were acknowledged. Costs a round trip to Redis. */
   readonly rowsMayVanish: boolean
 }
 
+/** What a claim touches of a request. */
+export interface Claiming extends Execution, ClaimReply, LockReply {
+  lock: Lock | null
+  lockResult: LockResult | null
+  /** The reply to its first statement. null: none was sent. */
+  readonly claimReply: { readonly result: ClaimResult } | { readonly error: unknown } | null
+  decide: (decision: ClaimDecision) => void
+}
+
 /** Rounds of insert, look and take before the claim is given up. In each lost round, somebody else has moved the row. */
 const ROUNDS_MAX = 8
+const NO_REDIS: LockResult = { kind: 'unavailable' }
 
-export async function claimRecord (context: ClaimContext, execution: Execution): Promise<ClaimDecision> {
-  const { locks, clock } = context.deps
-  const { keyed } = execution
-  const lock: Lock = { owner: execution.owner, fingerprint: keyed.claim.fingerprint, lockedAtMs: clock.wallMs() }
-  const { monotonicMs: askedAtMs, offsetMs } = readClocks(context.deps.clock)
-  execution.askedAtMs = askedAtMs
+/** Asks Redis for the lock. `locked`: there is no Redis to ask. */
+export function lockRecord ({ deps: { clock, locks }, lockLane }: ClaimContext, execution: Claiming): Event | null {
+  const { keyed: { id, claim: { fingerprint, leaseMs } } } = execution
+  const { monotonicMs, offsetMs } = readClocks(clock)
+  execution.lock = { owner: execution.owner, fingerprint, lockedAtMs: monotonicMs + offsetMs }
+  execution.askedAtMs = monotonicMs
   execution.clockOffsetMs = offsetMs
-  const found = await pastOutdated(context, keyed, lock, await locks.lock(keyed.id, lock, keyed.claim.leaseMs))
-  const early = await decisionOfRedis(context, execution, found, askedAtMs, lock.lockedAtMs)
-  if (early !== null) return early
+  if (locks.name === 'none') {
+    execution.lockResult = NO_REDIS
+    return 'locked'
+  }
+  lockLane.lock(id, execution.lock, leaseMs, execution)
+  return null
+}
+
+/** Redis has replied. Asks the arbiter, or decides by a copy. `lost`: further statements are needed before either. */
+export function claimRecord (context: ClaimContext, execution: Claiming): Event | null {
+  const { lockResult, keyed } = execution
+  switch (lockResult?.kind) {
+    case 'lock':
+    case 'unsettled': return 'lost'
+    case 'copy': {
+      if (context.generation.beliefIn(lockResult.copy) !== 'believed') return 'lost'
+      const decision = decisionOfCopy(context, execution, lockResult.copy, execution.askedAtMs, execution.lock?.lockedAtMs ?? 0)
+      if (decision === null) break
+      execution.decide(decision)
+      return 'decided'
+    }
+  }
+  if (!keyed.deferred) {
+    execution.registered = context.registration.current(keyed.route.name)
+    if (execution.registered === null) return 'lost'
+  }
+  execution.attempt = 1
+  execution.grant(readClocks(context.deps.clock))
+  context.recordLanes.insert(execution.claim, execution)
+  return null
+}
+
+/** Goes on where one of the two above could not. */
+export async function decideClaim (context: ClaimContext, execution: Claiming): Promise<ClaimDecision> {
+  const { keyed, lock, lockResult } = execution
+  if (execution.claimReply === null && lock !== null && lockResult !== null) {
+    const { askedAtMs } = execution
+    const found = await pastOutdated(context, keyed, lock, lockResult)
+    const early = await decisionOfRedis(context, execution, found, askedAtMs, lock.lockedAtMs)
+    if (early !== null) return early
+  }
   const decided = await claimRow(context, execution)
   // A statement without a reply may still commit, whatever was read since. What it would grant is given back (P6).
   if (decided.decision.kind !== 'won') {
-    for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, execution.keyed.route.idempotency))
+    for (const token of execution.doubted) context.background(context.writes.releaseUnsent(token, keyed.route.idempotency))
   }
   // Also if Redis was unavailable: the lock may exist though its reply was lost, and would stay for a lease.
   context.background(swapLock(context, execution, decided))
-  if (decided.decision.kind === 'won' && context.rowsMayVanish) {
-    await locks.swap(
-      keyed.id,
-      execution.owner,
-      { kind: 'lock', lock: { ...lock, owner: execution.owner, attempt: execution.attempt } },
-      keyed.claim.leaseMs
-    )
-  }
   return decided.decision
+}
+
+/** With {@link ClaimContext.rowsMayVanish}: the lock says that the claim is acknowledged. */
+export async function acknowledgeLock ({ deps: { locks } }: ClaimContext, { keyed, lock, owner, attempt }: Claiming): Promise<void> {
+  if (lock !== null) await locks.swap(keyed.id, owner, { kind: 'lock', lock: { ...lock, owner, attempt } }, keyed.claim.leaseMs)
 }
 
 // ---------------------------------------------------------------- what the arbiter says
 
-async function claimRow (context: ClaimContext, execution: Execution): Promise<RowDecision> {
+async function claimRow (context: ClaimContext, execution: Claiming): Promise<RowDecision> {
   try {
     return await walkRow(context, execution)
   } catch (error) {
@@ -70,10 +118,20 @@ async function claimRow (context: ClaimContext, execution: Execution): Promise<R
   }
 }
 
-async function walkRow (context: ClaimContext, execution: Execution): Promise<RowDecision> {
+/** @throws as the store does */
+async function firstResult (context: ClaimContext, execution: Claiming): Promise<ClaimResult> {
   const { records } = context.deps
-  if (!execution.keyed.deferred) execution.registered = await context.registration.ensure(execution.keyed.route.name)
-  let result = await granted(context, execution, () => records.insert(execution.claim))
+  const { claimReply, keyed } = execution
+  if (claimReply === null) {
+    if (!keyed.deferred) execution.registered = await context.registration.ensure(keyed.route.name)
+    return granted(context, execution, () => records.insert(execution.claim))
+  }
+  if ('result' in claimReply) return claimReply.result
+  return doubtedResult(context, execution, claimReply.error)
+}
+
+async function walkRow (context: ClaimContext, execution: Claiming): Promise<RowDecision> {
+  let result = await firstResult(context, execution)
   for (let round = 0; round < ROUNDS_MAX; round++) {
     if (result.kind === 'won') return won(execution, result.attempt)
     if (result.kind === 'moved') return { decision: { kind: 'moved' }, lock: 'delete', row: null }
@@ -134,22 +192,25 @@ async function granted<Result extends ClaimResult | TakeResult> (
   statement: () => Promise<Result>,
   attempt = 1
 ): Promise<Result | ClaimResult> {
-  const { records } = context.deps
   execution.attempt = attempt
   try {
     execution.grant(readClocks(context.deps.clock))
     return await statement()
   } catch (error) {
-    if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
-    execution.doubt()
-    return confirmDoubted(context, execution, () => records.confirm(execution.claim))
+    return doubtedResult(context, execution, error)
   }
 }
 
-async function confirmDoubted (context: ClaimContext, execution: Execution, confirm: () => Promise<ClaimResult>): Promise<ClaimResult> {
+async function doubtedResult (context: ClaimContext, execution: Execution, error: unknown): Promise<ClaimResult> {
+  if (!(error instanceof StoreUnavailable) || !error.inDoubt) throw error
+  execution.doubt()
+  return confirmDoubted(context, execution)
+}
+
+async function confirmDoubted (context: ClaimContext, execution: Execution): Promise<ClaimResult> {
   try {
     execution.grant(readClocks(context.deps.clock))
-    return await confirm()
+    return await context.deps.records.confirm(execution.claim)
   } catch (error) {
     // Whatever error the confirm has, the claim itself stays in doubt.
     throw new StoreUnavailable(context.deps.records.name, 'confirm', true, error)

@@ -43,7 +43,7 @@ export async function decisionOfRedis (
 }
 
 /** null: ask the arbiter. The copy is not believed, or this build cannot make its fingerprint. */
-function decisionOfCopy (
+export function decisionOfCopy (
   context: RedisContext,
   execution: Execution,
   copy: Copy,

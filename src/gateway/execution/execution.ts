@@ -1,17 +1,16 @@
 /**
- * The state of one execution, from the claim to the acknowledged settle of its record. The process owns it, not a client (E1).
- * execute.ts runs it.
+ * One execution, from the claim to the acknowledged settle of its record, as the rooms see it. The process owns it, not a client (E1).
+ * guarded-request.ts has its fields. way.ts moves it.
  */
 import type { Refusal } from '../../core/limits/limit.ts'
-import type { About, Answer, Claim, Token } from '../../core/record/record.ts'
+import type { About, Answer, Claim, Settlement, Token } from '../../core/record/record.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
-import { sinceMs } from '../shared/clock-reading.ts'
 import type { ClockReading } from '../shared/clock-reading.ts'
 import type { Streamed } from '../shared/outcome.ts'
 import type { RegistrationNumber } from '../shared/registration.ts'
 import type { Clock } from '../../ports/clock.ts'
-import type { Sending } from '../../ports/upstream.ts'
-import type { Slot } from '../../unordered-list.ts'
+import type { SettleResult } from '../../ports/records.ts'
+import type { Sending, UpstreamResult } from '../../ports/upstream.ts'
 
 /** The arbiter's decision on the claim. Only `won` permits sending. */
 export type ClaimDecision =
@@ -29,6 +28,8 @@ export type ClaimDecision =
   | { readonly kind: 'unsettled', readonly answer: Answer }
   /** Nothing was sent. `nothingKnows`: neither memory nor Redis knew the key, and certainly no claim was made. */
   | { readonly kind: 'unavailable', readonly nothingKnows: boolean }
+
+export const WON: ClaimDecision = { kind: 'won' }
 
 /** How a sending ended, for its waiters. `kept`: the answer as other requests may see it. `stored`: the arbiter has taken the outcome. */
 export type ExecutionResult =
@@ -53,110 +54,90 @@ export type ExecutionResult =
   | { readonly kind: 'mismatch' }
   | { readonly kind: 'unavailable', readonly inDoubt?: boolean }
 
-export class Execution {
+/** How it went: a sending, or an acceptance into the inbox. */
+export type Executed = UpstreamResult | ClaimedAcceptance
+
+/** What is written of it, and what follows. */
+export interface Plan {
+  readonly settlement: Settlement
+  /** Its result while the arbiter has not taken it. */
+  readonly unstored: ExecutionResult
+  /** The answer as it is kept. It goes to the replay cache and to Redis after the acknowledgement. null: nothing is kept. */
+  readonly kept: Answer | null
+  /** A whole answer that is kept: when it is stored, nothing has to be done before its client gets it. */
+  readonly isSimple: boolean
+}
+
+/** The result of an acceptance under a claim. */
+export type ClaimedAcceptance =
+  | { readonly kind: 'accepted', readonly isNew: boolean }
+  /** The message of another request has this key. */
+  | { readonly kind: 'taken-by-another' }
+
+export interface Execution {
   readonly keyed: KeyedRequest
   readonly about: About
   readonly question: Buffer | null
   readonly startedAtMs: number
   /** Monotonic: from when on it may be at the upstream. A claim may take longer than a sending. */
   sendsFromMs: number
-  readonly decision = Promise.withResolvers<ClaimDecision>()
-  readonly result = Promise.withResolvers<ExecutionResult>()
   owner: Buffer
-  attempt = 1
+  attempt: number
   /** The claim adds one to its caller's records (../authorise/record-counts.ts). */
-  countsAnew = true
+  countsAnew: boolean
   /** Monotonic: until when this process may believe in its lease, counted from before the granting statement (P4). */
-  leaseEndsAtMs = 0
+  readonly leaseEndsAtMs: number
   /** Wall clock minus monotonic clock at the last grant. The difference grows while the machine is suspended. */
-  clockOffsetMs = 0
-  leaseLost = false
-  /** Its slot in the list of renewed leases (lease-renewal.ts). */
-  lease: Slot<Execution> | null = null
+  clockOffsetMs: number
+  leaseLost: boolean
+  /** Its place in the list of renewed leases (lease-renewal.ts). -1: it is not there. */
+  leasePlace: number
   /** Given up before the send: the last check before the first byte will refuse. */
-  cancelled = false
+  cancelled: boolean
   /** The upstream answered and the arbiter has not taken it yet. */
-  unsettled = false
+  unsettled: boolean
   /** Tokens of claims whose reply was lost. A statement that commits later grants one of them. */
-  readonly doubted: Token[] = []
-  won = false
+  readonly doubted: readonly Token[]
+  won: boolean
   /** The registration of its route under which it was claimed (registration.ts). null: it sends nothing, or sends without a claim. */
-  registered: RegistrationNumber | null = null
+  registered: RegistrationNumber | null
   /** The arbiter has shown a row of this record, so the key is known. */
-  rowSeen = false
+  rowSeen: boolean
   /** The lease of the row, or copy, that was seen last. null: none was seen. */
-  rowLeaseMs: number | null = null
+  rowLeaseMs: number | null
   /** Monotonic, before the last statement of the claim. What the statement showed may be as old as this (P10). */
-  askedAtMs = 0
+  askedAtMs: number
   /** Both clocks before the last settle statement. null: there was none. */
-  settleAsked: ClockReading | null = null
-  sending: Sending | null = null
-  sentAtMs: number | null = null
-  /** Gives back the bytes of the buffered answer. */
-  releaseAnswer = (): void => {}
-  unsettledBytes = 0
-
-  readonly #startedAtWallMs: number
-
-  constructor (keyed: KeyedRequest, owner: Buffer, clock: Clock) {
-    this.keyed = keyed
-    this.about = keyed.about()
-    this.question = keyed.question()
-    this.owner = owner
-    this.startedAtMs = clock.monotonicMs()
-    this.sendsFromMs = this.startedAtMs
-    this.#startedAtWallMs = clock.wallMs()
-  }
-
+  settleAsked: ClockReading | null
+  sending: Sending | null
+  sentAtMs: number | null
+  /** Bytes of its answer that are held in the buffers. */
+  answerBytes: number
+  unsettledBytes: number
+  readonly token: Token
+  readonly claim: Claim
   /** Since the start, on the clock on which more time has passed: the monotonic one stands still while the machine is suspended. */
-  ageMs (clock: Clock): number {
-    return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)
-  }
-
+  ageMs: (clock: Clock) => number
   /** Since before the claim's last statement, on the same terms: the age of what the statement showed. */
-  sinceAskedMs (clock: Clock): number {
-    return sinceMs(clock, { monotonicMs: this.askedAtMs, offsetMs: this.clockOffsetMs })
-  }
-
+  sinceAskedMs: (clock: Clock) => number
   /** Since before the last settle statement, on the same terms: the age of what the result says of the record. 0: there was none. */
-  sinceSettleAskedMs (clock: Clock): number {
-    return this.settleAsked === null ? 0 : sinceMs(clock, this.settleAsked)
-  }
-
+  sinceSettleAskedMs: (clock: Clock) => number
   /** Since before the statement that granted the lease last, on the same terms. */
-  sinceGrantMs (clock: Clock): number {
-    return sinceMs(clock, { monotonicMs: this.leaseEndsAtMs - this.keyed.claim.leaseMs, offsetMs: this.clockOffsetMs })
-  }
-
+  sinceGrantMs: (clock: Clock) => number
   /** A statement that began at this reading has granted or renewed the lease. The lease counts from there (P4). */
-  grant ({ monotonicMs, offsetMs }: ClockReading): void {
-    this.askedAtMs = monotonicMs
-    this.leaseEndsAtMs = monotonicMs + this.keyed.claim.leaseMs
-    this.clockOffsetMs = offsetMs
-  }
-
+  grant: (reading: ClockReading) => void
   /** Notes what a statement without a reply may still grant: the expected attempt, or the first attempt of a new life. */
-  doubt (): void {
-    for (const attempt of new Set([this.attempt, 1])) this.doubted.push({ id: this.keyed.id, owner: this.owner, attempt })
-  }
-
-  get token (): Token { return { id: this.keyed.id, owner: this.owner, attempt: this.attempt } }
-  get claim (): Claim { return { ...this.keyed.claim, question: this.question, about: this.about, owner: this.owner } }
-
+  doubt: () => void
   /** Whether a sending, and so a result, follows this decision. */
-  sendsAfter (decision: ClaimDecision): boolean {
-    return decision.kind === 'won' ||
-      (decision.kind === 'unavailable' &&
-        decision.nothingKnows &&
-        !this.keyed.deferred &&
-        this.keyed.route.idempotency.onStoreDown === 'forward')
-  }
-
+  sendsAfter: (decision: ClaimDecision) => boolean
   /** The lease is not renewed past this time, unless an answer waits to be settled. So no record stays claimed for ever (E2, I9). */
-  hardEndMs (): number {
-    return this.sendsFromMs + this.keyed.route.upstream.timeoutMs + SETTLE_TIME_MS
-  }
+  hardEndMs: () => number
+  /** Resolves with the decision on its claim. */
+  whenDecided: () => Promise<ClaimDecision>
+  /** Resolves with its result. */
+  whenEnded: () => Promise<ExecutionResult>
+  /** Its result, for whoever waits for it. Later ones change nothing. */
+  end: (result: ExecutionResult) => void
+  /** The reply to its first settle. Rejects as the store does. */
+  firstSettle: () => Promise<SettleResult>
 }
-
-/** The time for the settle of a timed-out sending, on top of `upstream.timeout`: the timeouts of ten statements. */
-const SETTLE_TIME_MS = 20_000

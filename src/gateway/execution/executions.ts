@@ -5,25 +5,26 @@
  * Measured (Node 24.21): for that, a third of all that requests allocate was moved twice and collected late.
  */
 import type { Execution } from './execution.ts'
+import type { GuardedRequest } from './guarded-request.ts'
 
-interface Slot { execution: Execution | null }
+interface Slot { execution: GuardedRequest | null }
 
 export class Executions {
   readonly #slots = new Map<string, Slot>()
 
   get size (): number { return this.#slots.size }
 
-  get (name: string): Execution | undefined {
+  get (name: string): GuardedRequest | undefined {
     return this.#slots.get(name)?.execution ?? undefined
   }
 
   /** No other execution of the record may be here. */
-  add (execution: Execution): void {
+  add (execution: GuardedRequest): void {
     this.#slots.set(execution.keyed.name, { execution })
   }
 
   /** Does nothing if the execution is removed already, or if a later one of its record has its slot. */
-  remove (execution: Execution): void {
+  remove (execution: Pick<Execution, 'keyed'>): void {
     const { name } = execution.keyed
     const slot = this.#slots.get(name)
     if (slot?.execution !== execution) return
@@ -36,7 +37,7 @@ export class Executions {
     return this.all().map((execution) => execution.owner)
   }
 
-  all (): Execution[] {
+  all (): GuardedRequest[] {
     return Array.from(this.#slots.values()).flatMap(({ execution }) => execution ?? [])
   }
 }

@@ -2,7 +2,6 @@
  * Renews the leases of this process's executions: at every third of a lease, in one batch, on a connection of its own (E2, P8).
  * The lock in Redis is renewed in parallel, whatever the arbiter says. Without it, other processes would try to claim.
  */
-import { UnorderedList } from '../../unordered-list.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { RenewResult } from '../../ports/records.ts'
 import type { Execution } from './execution.ts'
@@ -23,7 +22,8 @@ const TICK_LONGEST_MS = 1_000
 export class Leases {
   readonly #context: LeaseContext
   readonly #tickMs: number
-  readonly #held = new UnorderedList<Execution>()
+  /** In no order. Each has its place in it. */
+  readonly #held: Execution[] = []
   #cancelTick: Cancel | null = null
   #renewing = false
 
@@ -34,14 +34,19 @@ export class Leases {
   }
 
   hold (execution: Execution): void {
-    execution.lease ??= this.#held.add(execution)
+    if (execution.leasePlace === -1) execution.leasePlace = this.#held.push(execution) - 1
     this.#arm()
   }
 
   drop (execution: Execution): void {
-    if (execution.lease === null) return
-    this.#held.remove(execution.lease)
-    execution.lease = null
+    const { leasePlace } = execution
+    if (leasePlace === -1) return
+    const last = this.#held.pop()
+    if (last !== undefined && last !== execution) {
+      this.#held[leasePlace] = last
+      last.leasePlace = leasePlace
+    }
+    execution.leasePlace = -1
   }
 
   stop (): void {
@@ -50,7 +55,7 @@ export class Leases {
   }
 
   #arm (): void {
-    if (this.#cancelTick !== null || this.#held.size === 0) return
+    if (this.#cancelTick !== null || this.#held.length === 0) return
     this.#cancelTick = this.#context.deps.clock.after(this.#tickMs, () => {
       this.#cancelTick = null
       this.#tick()
@@ -61,7 +66,7 @@ export class Leases {
   #tick (): void {
     if (this.#renewing) return
     const reading = readClocks(this.#context.deps.clock)
-    const due = this.#held.all().filter((execution) => isDue(execution, reading.monotonicMs))
+    const due = this.#held.filter((execution) => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
     this.#context.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
@@ -92,7 +97,7 @@ export class Leases {
       execution.grant(reading)
       return
     }
-    if (result === 'skipped' || execution.lease === null) return
+    if (result === 'skipped' || execution.leasePlace === -1) return
     execution.leaseLost = true
     this.drop(execution)
     const { route, name } = execution.keyed

@@ -5,14 +5,14 @@ import type { Fingerprint, RawHeaders } from '../../core/record/record.ts'
 import type { Rules } from '../../core/record/rules.ts'
 import type { Sending, UpstreamResult } from '../../ports/upstream.ts'
 import type { Drain } from '../shared/drain.ts'
-import type { Execution } from './execution.ts'
+import type { ClaimedAcceptance, Execution } from './execution.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 import type { Identified, Ids } from '../shared/ids.ts'
 import type { InboxDepths } from '../limits/inbox-depths.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { Outcome, Rejected } from '../shared/outcome.ts'
 import type { RecordCounts } from '../authorise/record-counts.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import type { Deps } from '../shared/deps.ts'
 
 /** The parts of the gateway that a mode gets. */
@@ -47,7 +47,7 @@ export interface DropMode {
 
 export interface InboxMode {
   /** Splits a request whose key is in its body into messages: all of them, or none. */
-  readonly split: (request: GuardedRequest, body: Buffer, nowMs: () => number, rules: Rules) => Split
+  readonly split: (request: Pick<IncomingRequest, 'route' | 'method' | 'target' | 'rawHeaders'>, body: Buffer, nowMs: () => number, rules: Rules) => Split
   /** One message of a split request. */
   readonly partOf: (keyed: KeyedRequest, message: SplitMessage, identified: Identified) => Part
   /**
@@ -88,12 +88,6 @@ export type Split =
   | { readonly kind: 'refused', readonly outcome: Rejected }
 
 export const ONE: Split = { kind: 'one' }
-
-/** The result of an acceptance under a claim. */
-export type ClaimedAcceptance =
-  | { readonly kind: 'accepted', readonly isNew: boolean }
-  /** The message of another request has this key. */
-  | { readonly kind: 'taken-by-another' }
 
 /** The code of an acceptance that wrote nothing. Nothing was sent either. */
 export const INBOX_UNREACHED = 'INBOX'

@@ -4,7 +4,7 @@ import { OWNER_BYTES } from '../../core/record/record.ts'
 import type { Answer, Settlement, Token } from '../../core/record/record.ts'
 import { StoreRejected } from '../../ports/errors.ts'
 import type { Lapsed, SettleResult } from '../../ports/records.ts'
-import type { SettledAnswer, UnsettledCopy } from '../../ports/locks.ts'
+import type { LockLane, LockValue, SettledAnswer, UnsettledCopy } from '../../ports/locks.ts'
 import type { Drain } from '../shared/drain.ts'
 import type { Execution } from './execution.ts'
 import type { Generation } from '../shared/generation.ts'
@@ -26,6 +26,7 @@ interface RecordWritesContext {
   readonly deps: Deps
   readonly drain: Drain
   readonly generation: Generation
+  readonly lockLane: LockLane
   readonly background: (work: Promise<void>) => void
 }
 
@@ -51,17 +52,32 @@ export class RecordWrites {
    * `askedAtMs`: before the statement that returned `keepLeftMs`. A process that was stopped since then must not keep old data (P10).
    */
   async swapForCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): Promise<void> {
-    const { deps: { locks, copyTtlMs, clock }, generation: generations } = this.#context
-    const { leaseMs } = settled
-    const generation = generations.knownAt(askedAtMs)
-    const ttlMs = Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
-    if (ttlMs <= 0 || generation === null) return locks.unlock(id, owner)
-    await locks.swap(
-      id,
-      owner,
-      { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, askedAtMs) - leaseMs } },
-      ttlMs
-    )
+    const { locks } = this.#context.deps
+    const copy = this.#copyOf(settled, keepLeftMs, askedAtMs)
+    const ttlMs = this.#ttlOf(settled, keepLeftMs, askedAtMs)
+    if (copy === null || ttlMs <= 0) return locks.unlock(id, owner)
+    await locks.swap(id, owner, copy, ttlMs)
+  }
+
+  /** The same for the usual way: nobody waits for it. */
+  sendCopy (id: Buffer, owner: Buffer, settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): void {
+    const { deps: { locks }, lockLane, background } = this.#context
+    const copy = this.#copyOf(settled, keepLeftMs, askedAtMs)
+    const ttlMs = this.#ttlOf(settled, keepLeftMs, askedAtMs)
+    if (copy === null || ttlMs <= 0) background(locks.unlock(id, owner))
+    else lockLane.swap(id, owner, copy, ttlMs)
+  }
+
+  /** null: the generation was not known when the row was read. */
+  #copyOf (settled: SettledAnswer, keepLeftMs: number, askedAtMs: number): LockValue | null {
+    const generation = this.#context.generation.knownAt(askedAtMs)
+    if (generation === null) return null
+    return { kind: 'copy', copy: { ...settled, generation, expiresAtMs: this.expiresAtMs(keepLeftMs, askedAtMs) - settled.leaseMs } }
+  }
+
+  #ttlOf ({ leaseMs }: SettledAnswer, keepLeftMs: number, askedAtMs: number): number {
+    const { copyTtlMs, clock } = this.#context.deps
+    return Math.floor(Math.min(copyTtlMs, keepLeftMs - leaseMs) - (clock.monotonicMs() - askedAtMs))
   }
 
   /** The own token was found indeterminate. Nothing was sent, so it is released, and a new owner claims again (protocol §5). */

@@ -7,9 +7,9 @@ import type { KeySource } from '../../core/policy/key-source.ts'
 import type { GuardedRoute, ProbePolicy } from '../../core/policy/policy.ts'
 import { renderQuestion } from '../../core/probe/probe.ts'
 import { ABOUT_TEXT_MAX } from '../../core/record/record.ts'
-import type { About, Claim, RawHeaders } from '../../core/record/record.ts'
+import type { About, Claim, Fingerprint, RawHeaders } from '../../core/record/record.ts'
 import type { BodyReservation } from '../body/body-reservation.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import type { Deps } from '../shared/deps.ts'
 import { keyHashOf } from '../shared/ids.ts'
 import type { Identified } from '../shared/ids.ts'
@@ -66,54 +66,92 @@ interface KeyAndBody {
 /** Phase `fingerprint`: hashes the request, and puts the keyed request together. */
 export function keyedRequest (
   { clock, instance }: Pick<Deps, 'clock' | 'instance'>,
-  request: GuardedRequest,
-  { source, body, arrivedAtMs }: KeyAndBody,
+  request: IncomingRequest,
+  found: KeyAndBody,
   identified: Identified,
   reservation: BodyReservation
 ): KeyedRequest {
-  const { route, rawHeaders, steps } = request
-  const policy = route.idempotency
-  const asked: ComparedRequest = { method: request.method, target: request.target, rawHeaders, body }
+  const { route: { idempotency }, rawHeaders, steps, method, target } = request
+  const asked: ComparedRequest = { method, target, rawHeaders, body: found.body }
   const startedAt = clock.monotonicMs()
-  const fingerprint = fingerprintOf(asked, policy.fingerprint, identified.keys.rules)
+  const fingerprint = fingerprintOf(asked, idempotency.fingerprint, identified.keys.rules)
   steps.fingerprintMs = clock.monotonicMs() - startedAt
-  const { id, name, scheme, earlierId } = identified
-  steps.record = name
-  const preferred = policy.inbox !== null && prefersAsync(rawHeaders)
-  const deferred = preferred || policy.inboxFor === 'all'
-  return {
-    route,
-    id,
-    name,
-    identified,
-    asked,
-    claim: {
+  steps.record = identified.name
+  return new Keyed(request, instance, found, identified, reservation, asked, fingerprint)
+}
+
+class Keyed implements KeyedRequest {
+  readonly route: GuardedRoute
+  readonly id: Buffer
+  readonly name: string
+  readonly identified: Identified
+  readonly asked: ComparedRequest
+  readonly claim: KeyedRequest['claim']
+  readonly retentionMs: number
+  readonly preferred: boolean
+  readonly deferred: boolean
+  readonly rawHeaders: RawHeaders
+  readonly forwarded: Forwarded
+  readonly requestId: string
+  readonly arrivedAtMs: number
+  readonly steps: Steps
+  readonly reservation: BodyReservation
+  readonly #request: IncomingRequest
+  readonly #instance: string
+
+  constructor (
+    request: IncomingRequest,
+    instance: string,
+    { source, arrivedAtMs }: KeyAndBody,
+    identified: Identified,
+    reservation: BodyReservation,
+    asked: ComparedRequest,
+    fingerprint: Fingerprint
+  ) {
+    const { route, rawHeaders, forwarded, requestId, steps } = request
+    const { inbox, inboxFor, leaseMs, unknownRetentionMs, key, retentionMs } = route.idempotency
+    const { id, name, scheme, earlierId } = identified
+    this.route = route
+    this.id = id
+    this.name = name
+    this.identified = identified
+    this.asked = asked
+    this.claim = {
       id,
       scheme,
       earlierId,
       fingerprint,
-      leaseMs: policy.leaseMs,
-      unknownKeepMs: policy.unknownRetentionMs,
-      quarantineMs: route.upstream.timeoutMs + policy.leaseMs
-    },
-    preferred,
-    deferred,
-    retentionMs: source?.kind === 'hash' ? policy.key.windowMs : policy.retentionMs,
-    // Functions, because a replay needs neither of the two.
-    about: () => aboutOf(request, identified, instance),
-    question: () => policy.probe === null || deferred ? null : questionOf(policy.probe, request, identified, body),
-    rawHeaders,
-    forwarded: request.forwarded,
-    requestId: request.requestId,
-    arrivedAtMs,
-    gone: request.gone,
-    informed: request.informed,
-    steps,
-    reservation
+      leaseMs,
+      unknownKeepMs: unknownRetentionMs,
+      quarantineMs: route.upstream.timeoutMs + leaseMs
+    }
+    this.preferred = inbox !== null && prefersAsync(rawHeaders)
+    this.deferred = this.preferred || inboxFor === 'all'
+    this.retentionMs = source?.kind === 'hash' ? key.windowMs : retentionMs
+    this.rawHeaders = rawHeaders
+    this.forwarded = forwarded
+    this.requestId = requestId
+    this.arrivedAtMs = arrivedAtMs
+    this.steps = steps
+    this.reservation = reservation
+    this.#request = request
+    this.#instance = instance
   }
+
+  // A replay needs neither of the two.
+  about (): About { return aboutOf(this.#request, this.identified, this.#instance) }
+
+  question (): Buffer | null {
+    const { probe } = this.route.idempotency
+    return probe === null || this.deferred ? null : questionOf(probe, this.#request, this.identified, this.asked.body)
+  }
+
+  informed (status: number, headers: RawHeaders): void { this.#request.informed(status, headers) }
+
+  gone (): Promise<void> { return this.#request.gone() }
 }
 
-function aboutOf ({ route, method, target, requestId }: GuardedRequest, identified: Identified, instance: string): About {
+function aboutOf ({ route, method, target, requestId }: IncomingRequest, identified: Identified, instance: string): About {
   return {
     route: route.name,
     method,
@@ -125,7 +163,7 @@ function aboutOf ({ route, method, target, requestId }: GuardedRequest, identifi
   }
 }
 
-function questionOf (probe: ProbePolicy, { route, rawHeaders }: GuardedRequest, { key, name }: Identified, body: Buffer): Buffer | null {
+function questionOf (probe: ProbePolicy, { route, rawHeaders }: IncomingRequest, { key, name }: Identified, body: Buffer): Buffer | null {
   return renderQuestion(probe, route.upstream.name, {
     key,
     recordId: name,

@@ -5,7 +5,7 @@
 import { rulesOf } from '../../core/forward/deciding.ts'
 import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
-import type { Sending, StreamedResult, UpstreamResult } from '../../ports/upstream.ts'
+import type { Sending, SentRequest, StreamedResult, UpstreamResult } from '../../ports/upstream.ts'
 import type { Execution } from '../execution/execution.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Registration } from '../shared/registration.ts'
@@ -21,59 +21,71 @@ const MARGIN_SHARE = 1 / 6
 const SUSPENDED_MS = 1_000
 const SUSPENDED_SHARE = MARGIN_SHARE / 4
 
-/** The part of an execution that a sending touches. Executions of mode drop have only this. */
-export interface Forwarding {
+/** The part of an execution that a sending touches. */
+export interface Forwarded {
   readonly keyed: KeyedRequest
   /** null: attempts are not counted. */
   readonly attempt: number | null
   /** The event went through before. The upstream gets a header that says so. */
   readonly duplicate?: boolean
+}
+
+/** Executions of mode drop, and those without protection, wait for the result. */
+export interface Forwarding extends Forwarded {
   sending: Sending | null
   /** Gives back the bytes of the buffered answer. */
   releaseAnswer: () => void
 }
 
-/** `maySend`: called at the last point before the first byte. `placed`: called when the request has its connection's slot. */
-export async function forward (
-  context: SendContext,
-  execution: Forwarding,
-  maySend: () => boolean,
-  placed?: () => void
-): Promise<UpstreamResult> {
+/** What goes to the upstream. */
+export function sentRequest (execution: Forwarded): SentRequest {
   const { keyed } = execution
-  const { route, asked } = keyed
-  const { sending, endTimeout, release } = sendOnce(context, {
-    upstream: route.upstream,
+  const { route: { idempotency, upstream }, asked } = keyed
+  return {
+    upstream,
     method: asked.method,
     target: asked.target,
     headers: guardedRequestHeaders(keyed.rawHeaders, {
       record: { id: keyed.name, attempt: execution.attempt },
       duplicate: execution.duplicate ?? false,
-      verified: verifierOf(route.idempotency),
+      verified: verifierOf(idempotency),
       requestId: keyed.requestId,
-      keyHeader: route.idempotency.key.header,
-      rules: rulesOf(route.idempotency),
-      forwardKey: route.idempotency.forwardKey,
-      host: route.upstream.host,
+      keyHeader: idempotency.key.header,
+      rules: rulesOf(idempotency),
+      forwardKey: idempotency.forwardKey,
+      host: upstream.host,
       forwarded: keyed.forwarded,
-      extra: route.upstream.requestHeaders,
+      extra: upstream.requestHeaders,
       bodyBytes: asked.body.length
     }),
     body: asked.body,
-    responseBytesMax: route.idempotency.keep.responseBytesMax,
-    holder: keyed.reservation.holder,
-    informed: keyed.informed
-  }, maySend, placed)
+    responseBytesMax: idempotency.keep.responseBytesMax,
+    holder: keyed.reservation.holder
+  }
+}
+
+/** `maySend`: called at the last point before the first byte. */
+export async function forward (context: SendContext, execution: Forwarding, maySend: () => boolean): Promise<UpstreamResult> {
+  const { keyed } = execution
+  const { sending, result: ended, endTimeout, release } = sendOnce(context, sentRequest(execution), {
+    maySend,
+    informed: (status, headers) => { keyed.informed(status, headers) }
+  })
   execution.sending = sending
   execution.releaseAnswer = release
   try {
-    const result = await sending.result
-    if (result.kind === 'unsent' && result.refusal !== undefined) context.deps.meter.shed('upstreamConnections', result.refusal)
+    const result = await ended
+    noteShed(context, result)
     if (result.kind === 'stream') releaseWhenTaken(execution, result)
     return result
   } finally {
     endTimeout()
   }
+}
+
+/** Counts a request that got no connection. */
+export function noteShed ({ deps: { meter } }: SendContext, result: UpstreamResult): void {
+  if (result.kind === 'unsent' && result.refusal !== undefined) meter.shed('upstreamConnections', result.refusal)
 }
 
 /** The client may read the buffered bytes for longer than the execution lasts. */

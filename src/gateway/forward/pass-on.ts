@@ -7,21 +7,22 @@ import { answerHeaders } from '../../core/headers/headers.ts'
 import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
 import type { Holder } from '../../core/limits/limit.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import type { Outcome } from '../shared/outcome.ts'
 import { sendOnce } from './send-once.ts'
 import type { SendContext } from './send-once.ts'
 
 export async function passOn (
   context: SendContext,
-  { route, method, target, rawHeaders, requestId, forwarded, informed, steps }: GuardedRequest,
+  request: IncomingRequest,
   body: Buffer,
-  holder: Holder
+  holder: Holder | undefined
 ): Promise<Outcome> {
+  const { route, method, target, rawHeaders, requestId, forwarded, steps } = request
   const { clock } = context.deps
   const { upstream: to, idempotency } = route
   const sentAt = clock.monotonicMs()
-  const { sending, endTimeout, release } = sendOnce(context, {
+  const { result: ended, endTimeout, release } = sendOnce(context, {
     upstream: to,
     method,
     target,
@@ -37,12 +38,11 @@ export async function passOn (
       bodyBytes: body.length
     }),
     body,
-    holder,
-    informed,
+    ...(holder !== undefined && { holder }),
     responseBytesMax: idempotency.keep.responseBytesMax
-  }, () => true)
+  }, { maySend: () => true, informed: (status, headers) => { request.informed(status, headers) } })
   try {
-    const result = await sending.result
+    const result = await ended
     if (result.kind === 'stream') void result.taken.then(release)
     else release()
     return outcomeOf(result)

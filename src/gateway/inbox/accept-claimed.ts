@@ -1,11 +1,11 @@
 /** `async: allowed`: a request that has won its claim is accepted instead of sent. */
-import type { ClaimedAcceptance, ModeContext } from '../execution/modes.ts'
+import type { ModeContext } from '../execution/modes.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { errorText, StoreUnavailable } from '../../ports/errors.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
-import type { Execution } from '../execution/execution.ts'
+import type { ClaimedAcceptance, Execution } from '../execution/execution.ts'
 import { compareMessage } from '../fingerprint/comparison.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
@@ -43,7 +43,7 @@ async function acceptInPlace (
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
   const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
-  const cancelTimer = clock.after(claimWithinMs, () => { execution.result.resolve({ kind: 'unavailable', inDoubt: true }) })
+  const cancelTimer = clock.after(claimWithinMs, () => { execution.end({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   let isLast = false
   try {
@@ -59,7 +59,7 @@ async function acceptInPlace (
     }, (error) => {
       inDoubt ||= mayHaveCome(error)
       if (!inDoubt) return unreached(context, keyed, error)
-      execution.result.resolve({ kind: 'unavailable', inDoubt: true })
+      execution.end({ kind: 'unavailable', inDoubt: true })
       return isLast ? IN_DOUBT : AGAIN
     })
   } finally {

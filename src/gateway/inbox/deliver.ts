@@ -60,11 +60,11 @@ export async function deliver (
   }
   const { clock } = context.deps
   const beganAtMs = clock.monotonicMs()
-  const { sending, endTimeout, release } = send(context, lease, route, delivery)
+  const { sending, result: ended, endTimeout, release } = send(context, lease, route, delivery)
   const cut = (): void => { sending.cancel('DRAIN', false) }
   context.drain.deliveries.add(cut)
   try {
-    const result = await sending.result
+    const result = await ended
     const ms = clock.monotonicMs() - beganAtMs
     const sent = sentOf(result)
     const ours = sent.kind === 'unsent' && OURS.has(sent.code)
@@ -106,7 +106,7 @@ function send (
     ],
     body: request.body,
     responseBytesMax: keep.responseBytesMax
-  }, () => !context.drain.stopped && lease.believed(context.deps.clock))
+  }, { maySend: () => !context.drain.stopped && lease.believed(context.deps.clock) })
 }
 
 /** With the upstream's static fields as they are now: a credential may have changed since the message was accepted. */

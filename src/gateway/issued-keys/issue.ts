@@ -2,7 +2,8 @@
 import { ISSUED_KEYS_PATH, KEY_RANDOM_BYTES, makeIssuedKey } from '../../core/key/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import { bodyRefusal } from '../body/read-whole.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { BodyResult } from '../body/read-whole.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import { callerScope } from '../scope/scope.ts'
 import type { CallerContext, CallerRequest } from '../scope/scope.ts'
 import type { Drain } from '../shared/drain.ts'
@@ -13,7 +14,9 @@ import { BodyBudget, holderOf } from '../body/body-budget.ts'
 /** The request needs no body. A body is read all the same, so that the connection can be used again. */
 const BODY_BYTES_MAX = 16 * 1024
 
-export type KeyRequest = CallerRequest & Pick<GuardedRequest, 'readBody' | 'peer'>
+export interface KeyRequest extends CallerRequest, Pick<IncomingRequest, 'peer'> {
+  readonly readBody: (bytesMax: number, budget: BodyBudget) => Promise<BodyResult>
+}
 
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 

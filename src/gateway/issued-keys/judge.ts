@@ -5,7 +5,7 @@ import type { FoundKey } from '../../core/key/sources.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import type { Ids } from '../shared/ids.ts'
 import type { Deps } from '../shared/deps.ts'
-import type { GuardedRequest } from '../key/guarded-request.ts'
+import type { IncomingRequest } from '../key/incoming-request.ts'
 import { currentRulesFirst } from '../scope/scope.ts'
 import type { CallerScope } from '../scope/scope.ts'
 import { rejected } from '../shared/outcome.ts'
@@ -14,7 +14,7 @@ import type { Rejected } from '../shared/outcome.ts'
 /** null: the route takes any key, or this key is good. */
 export function issuedKeyRefusal (
   context: { readonly deps: Deps, readonly ids: Ids },
-  { route, steps }: GuardedRequest,
+  { route, steps }: Pick<IncomingRequest, 'route' | 'steps'>,
   found: FoundKey,
   caller: Pick<CallerScope, 'byRules'>
 ): Rejected | null {

@@ -7,16 +7,16 @@ import type { KeySource } from '../../core/policy/key-source.ts'
 import type { Deps } from '../shared/deps.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
-import type { GuardedRequest } from './guarded-request.ts'
+import type { IncomingRequest } from './incoming-request.ts'
 import { keyRefusal, takesKeyless } from './head-key.ts'
 
 /** What the head says of the key, if the request was not refused for it. */
-export type UsableHeadKey = Exclude<GuardedRequest['key'], { kind: 'refused' }>
+export type UsableHeadKey = Exclude<IncomingRequest['key'], { kind: 'refused' }>
 
 /** `passes`: the route's preset lets the request through without a record. */
 export type ResolvedKey = Extract<FoundKey, { kind: 'key' | 'passes' }> | { readonly kind: 'refused', readonly outcome: Rejected }
 
-export function resolveKey (deps: Deps, request: GuardedRequest, key: UsableHeadKey, body: Buffer): ResolvedKey {
+export function resolveKey (deps: Deps, request: Pick<IncomingRequest, 'route' | 'rawHeaders' | 'target'>, key: UsableHeadKey, body: Buffer): ResolvedKey {
   const { route, rawHeaders, target } = request
   const found = key.kind === 'body'
     ? findKey(route.idempotency.key, { rawHeaders, target, match: route.match, nowMs: deps.clock.wallMs }, body)

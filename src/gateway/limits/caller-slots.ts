@@ -8,23 +8,23 @@ export class CallerSlots {
   /** The number of callers with a request in flight. */
   get size (): number { return this.#taken.size }
 
-  /**
-   * Returns a function that releases the slot and must be called once. null: the caller has no free slot.
-   * `max` 0: no bound. Such a request is not counted, even if a reload sets a bound later.
-   */
-  take (scope: string, max: number): (() => void) | null {
-    if (max === 0) return noop
+  /** The caller of the taken slot, for {@link release}. null: no free slot. `max` 0: no bound, and {@link UNCOUNTED} is returned. */
+  take (scope: string, max: number): string | null {
+    if (max === 0) return UNCOUNTED
     const taken = this.#taken.get(scope) ?? 0
     if (taken >= max) return null
     this.#taken.set(scope, taken + 1)
-    return () => { this.#release(scope) }
+    return scope
   }
 
-  #release (scope: string): void {
+  /** Call it once for each slot. */
+  release (scope: string): void {
+    if (scope === UNCOUNTED) return
     const left = (this.#taken.get(scope) ?? 0) - 1
     if (left > 0) this.#taken.set(scope, left)
     else this.#taken.delete(scope)
   }
 }
 
-function noop (): void {}
+/** No scope is empty. A request that was not counted stays uncounted, even if a reload sets a bound meanwhile. */
+const UNCOUNTED = ''

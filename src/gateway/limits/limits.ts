@@ -45,8 +45,8 @@ export class Limits {
   get share (): number { return this.#deps().limits.share }
   get bufferedBytesMax (): number { return this.#deps().limits.bufferedBytes }
 
-  /** Takes a slot among the caller's requests in flight. Returns its release. null: the caller has `limits.inFlightPerScope` already. */
-  takeCallerSlot (caller: string): (() => void) | null {
+  /** Takes a slot among the caller's requests in flight, see {@link CallerSlots.take}. null: it has `limits.inFlightPerScope` already. */
+  takeCallerSlot (caller: string): string | null {
     return this.callerSlots.take(caller, this.#deps().limits.inFlightPerScope)
   }
 

@@ -72,7 +72,8 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
 async function ask (context: ProbeContext, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
   const { clock, upstream } = context.deps
   const { probe: policy, keep } = route.idempotency
-  const sending = upstream.send({
+  const { promise, resolve } = Promise.withResolvers<UpstreamResult>()
+  const sending = upstream.start({
     upstream: route.upstream,
     method: question.method,
     target: question.target,
@@ -84,14 +85,13 @@ async function ask (context: ProbeContext, route: ProbedRoute, question: Questio
     ], route.upstream.requestHeaders),
     body: Buffer.alloc(0),
     responseBytesMax: keep.responseBytesMax,
-    timeoutMs: policy.timeoutMs,
-    reserve: () => true
-  }, () => !context.drain.stopped)
+    timeoutMs: policy.timeoutMs
+  }, { maySend: () => !context.drain.stopped, placed: () => {}, informed: () => {}, reserve: () => true, ended: resolve })
   const cancelSending = (): void => { sending.cancel('PROBE_TIMEOUT', true) }
   const cancel = clock.after(policy.timeoutMs, cancelSending)
   context.drain.probes.add(cancelSending)
   try {
-    const result = await sending.result
+    const result = await promise
     // A stream may have no end. A probe, unlike a request, may be aborted.
     if (result.kind === 'stream') sending.cancel('PROBE_OVER', false)
     return findingOf(route, result)

@@ -48,7 +48,7 @@ export type CallerScope =
   | { readonly kind: 'scope' } & Scoped & ByRules
   | { readonly kind: 'refused', readonly outcome: Rejected } & ByRules
 
-/** `place`: for the log. `host`: which Host the upstream gets. With `preserve`, the host is part of the scope. */
+/** As {@link scopeOfHead}. A token is verified first, if the policy needs one. */
 export async function callerScope (
   context: CallerContext,
   request: CallerRequest,
@@ -56,6 +56,32 @@ export async function callerScope (
   place: string,
   host: UpstreamPolicy['host'] = 'upstream'
 ): Promise<CallerScope> {
+  return scopeOfHead(context, request, policy, place, host) ??
+    scopeOfToken(context, request, policy, place, host, await verifyToken(context, request, policy))
+}
+
+/**
+ * The scope that the head alone gives. `place`: for the log. `host`: which Host the upstream gets. With `preserve`, the host is part of the
+ * scope. null: a token must be verified first.
+ */
+export function scopeOfHead (
+  context: CallerContext,
+  request: CallerRequest,
+  policy: CallerPolicy,
+  place: string,
+  host: UpstreamPolicy['host'] = 'upstream'
+): CallerScope | null {
+  return needsToken(policy) && hasToken(request, policy) ? null : scopeOfToken(context, request, policy, place, host, null)
+}
+
+function scopeOfToken (
+  context: CallerContext,
+  request: CallerRequest,
+  policy: CallerPolicy,
+  place: string,
+  host: UpstreamPolicy['host'],
+  token: ClaimsResult | null
+): CallerScope {
   const { rules } = context.ids
   const { connection } = request
   const inputs = connection === undefined
@@ -63,7 +89,6 @@ export async function callerScope (
     : scopeInputsOf(request.rawHeaders, policy.scope, { rules, trusted: request.forwarded.trusted, signing: signing(policy) })
   const known = inputs === null || connection === undefined ? null : context.scopeCache.find(connection, inputs)
   if (known !== null) return callerScopeOf({ kind: 'scope', scope: known }, { rules, request, policy, claims: null, host })
-  const token = needsToken(policy) ? await verifyToken(context, request, policy) : null
   if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), byRules: noScope }
   if (token?.kind === 'invalid') return { kind: 'refused', outcome: tokenRefusal(token.fault), byRules: noScope }
   const claims = token?.claims ?? null
@@ -102,18 +127,51 @@ interface ScopeQuery {
 }
 
 function callerScopeOf (found: ScopeResult, asked: ScopeQuery): CallerScope {
-  const { rules, request, policy, claims } = asked
-  const byRules = (other: Rules): Scoped | null => {
-    const result = other === rules ? found : scopeOf(request, policy.scope, claims, optionsOf(policy, other))
-    return result.kind === 'scope' ? withHost(result.scope, { ...asked, rules: other }) : null
+  return found.kind === 'missing' ? new NoScope(found.detail, asked) : new FoundScope(found.scope, asked)
+}
+
+/** Scopes by other rules are made only when they are asked for, while records of two schemes are left. */
+class FoundScope implements Scoped, ByRules {
+  readonly kind = 'scope'
+  readonly scope: string
+  readonly caller: string
+  readonly #asked: ScopeQuery
+
+  constructor (caller: string, asked: ScopeQuery) {
+    this.caller = caller
+    this.scope = onHost(caller, asked)
+    this.#asked = asked
   }
-  if (found.kind === 'missing') return { kind: 'refused', outcome: rejected('scope-missing', found.detail), byRules }
-  return { kind: 'scope', ...withHost(found.scope, asked), byRules }
+
+  byRules (other: Rules): Scoped | null {
+    return other === this.#asked.rules ? this : scopedBy(other, this.#asked)
+  }
+}
+
+class NoScope implements ByRules {
+  readonly kind = 'refused'
+  readonly outcome: Rejected
+  readonly #asked: ScopeQuery
+
+  constructor (detail: string, asked: ScopeQuery) {
+    this.outcome = rejected('scope-missing', detail)
+    this.#asked = asked
+  }
+
+  byRules (other: Rules): Scoped | null {
+    return other === this.#asked.rules ? null : scopedBy(other, this.#asked)
+  }
+}
+
+function scopedBy (rules: Rules, asked: ScopeQuery): Scoped | null {
+  const { request, policy, claims } = asked
+  const result = scopeOf(request, policy.scope, claims, optionsOf(policy, rules))
+  return result.kind === 'scope' ? { scope: onHost(result.scope, { ...asked, rules }), caller: result.scope } : null
 }
 
 /** With `host: preserve`, two hosts are two applications. Under the second rules each has its own records. */
-function withHost (caller: string, { rules, request, host }: Pick<ScopeQuery, 'rules' | 'request' | 'host'>): Scoped {
-  return { scope: rules === 2 && host === 'preserve' ? scopeOnHost(caller, request) : caller, caller }
+function onHost (caller: string, { rules, request, host }: Pick<ScopeQuery, 'rules' | 'request' | 'host'>): string {
+  return rules === 2 && host === 'preserve' ? scopeOnHost(caller, request) : caller
 }
 
 /** The current rules, then the others: what a caller made before a change of rules stays its own. */
@@ -141,7 +199,11 @@ function needsToken ({ scope }: CallerPolicy): boolean {
   return scope.kind === 'parts' && scope.parts.some((part) => part.kind === 'jwt')
 }
 
-/** null: there is no token. {@link scopeOf} reports what is missing, which may be another part. */
+/** If there is no token, {@link scopeOf} reports what is missing, which may be another part. */
+function hasToken ({ rawHeaders }: CallerRequest, { jwt }: CallerPolicy): boolean {
+  return jwt !== null && bearerToken(rawHeaders) !== null
+}
+
 async function verifyToken (context: CallerContext, { rawHeaders }: CallerRequest, { jwt }: CallerPolicy): Promise<ClaimsResult | null> {
   const token = bearerToken(rawHeaders)
   return token === null || jwt === null ? null : context.deps.tokens.verify(jwt, token)

@@ -6,12 +6,11 @@ import { explained } from '../../core/forward/upstream-fault.ts'
 import { answerHeaders, keptHeaders } from '../../core/headers/headers.ts'
 import { acceptedAnswer } from '../../core/inbox/acceptance.ts'
 import type { Answer, Settlement, SettledState, UnknownReason } from '../../core/record/record.ts'
-import type { StreamedResult, UpstreamResult } from '../../ports/upstream.ts'
+import type { StreamedResult } from '../../ports/upstream.ts'
 import type { RecordCounts } from '../authorise/record-counts.ts'
-import type { Execution, ExecutionResult } from '../execution/execution.ts'
+import type { Executed, Execution, ExecutionResult, Plan } from '../execution/execution.ts'
 import { noteIndeterminate } from '../execution/indeterminate.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
-import type { ClaimedAcceptance } from '../execution/modes.ts'
 import type { RecordWrites } from '../execution/record-writes.ts'
 import type { Deps } from '../shared/deps.ts'
 import type { Notices } from '../shared/notices.ts'
@@ -24,18 +23,7 @@ export interface PlanContext {
   readonly notices: Notices
 }
 
-/** What is written, and what the waiters get once it is stored (null: it is not stored yet). */
-export interface Plan {
-  readonly settlement: Settlement
-  readonly result: (stored: Stored | null) => ExecutionResult
-  /** The answer as it is kept. It goes to the replay cache and to Redis after the acknowledgement. */
-  readonly kept: Answer | null
-}
-
-/** The result of a sending, or of an acceptance into the inbox. */
-export type Result = UpstreamResult | ClaimedAcceptance
-
-export function planOf (context: PlanContext, execution: Execution, result: Result): Plan {
+export function planOf (context: PlanContext, execution: Execution, result: Executed): Plan {
   switch (result.kind) {
     case 'accepted': return planAccepted(execution, result.isNew)
     case 'taken-by-another': return planTakenByAnother(execution)
@@ -46,22 +34,23 @@ export function planOf (context: PlanContext, execution: Execution, result: Resu
     case 'lost': {
       const reason: UnknownReason = { stage: result.code === 'DRAIN' ? 'drain' : 'during', code: result.code }
       noteIndeterminate(context, execution, reason, result.status)
-      return planUnknown(execution, reason, result.status, () => ({ kind: 'unknown', timedOut: result.timedOut }))
+      return planUnknown(execution, reason, result.status, { kind: 'unknown', timedOut: result.timedOut })
     }
     case 'answer': return planAnswer(context, execution, result.answer)
     case 'stream': return planStream(context, execution, result)
   }
 }
 
-function planUnsent (execution: Execution, unsent: Extract<Result, { kind: 'unsent' }>): Plan {
+function planUnsent (execution: Execution, unsent: Extract<Executed, { kind: 'unsent' }>): Plan {
   const { code } = unsent
   execution.keyed.steps.reason = explained(code, execution.keyed.route.upstream.name)
   // A lease that ran out before the first byte is the gateway's fault, not the upstream's.
   const ours = code === 'LEASE' || code === 'DRAIN' || code === INBOX_UNREACHED
   return {
     settlement: settlementOf(execution, 'released', execution.keyed.route.idempotency.retentionMs),
-    result: () => ours ? { kind: 'unavailable' } : unsent,
-    kept: null
+    unstored: ours ? { kind: 'unavailable' } : unsent,
+    kept: null,
+    isSimple: false
   }
 }
 
@@ -75,8 +64,9 @@ function planAccepted (execution: Execution, isNew: boolean): Plan {
       headers: encodeHeaders(kept.headers),
       body: kept.body
     },
-    result: () => ({ kind: 'accepted', name: execution.keyed.name, isNew }),
-    kept
+    unstored: { kind: 'accepted', name: execution.keyed.name, isNew },
+    kept,
+    isSimple: false
   }
 }
 
@@ -84,15 +74,16 @@ function planAccepted (execution: Execution, isNew: boolean): Plan {
 function planTakenByAnother (execution: Execution): Plan {
   return {
     settlement: settlementOf(execution, 'released', LEASES_KEPT_MIN * execution.keyed.claim.leaseMs),
-    result: () => ({ kind: 'mismatch' }),
-    kept: null
+    unstored: { kind: 'mismatch' },
+    kept: null,
+    isSimple: false
   }
 }
 
 /** The shortest time that any record is kept (config/routes/check.ts). */
 const LEASES_KEPT_MIN = 2
 
-function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, result: () => ExecutionResult): Plan {
+function planUnknown (execution: Execution, reason: UnknownReason, status: number | null, unstored: ExecutionResult): Plan {
   execution.keyed.steps.reason = `${reason.stage}:${reason.code}`
   return {
     settlement: {
@@ -100,8 +91,9 @@ function planUnknown (execution: Execution, reason: UnknownReason, status: numbe
       status: storable(status),
       reason
     },
-    result,
-    kept: null
+    unstored,
+    kept: null,
+    isSimple: false
   }
 }
 
@@ -113,22 +105,24 @@ function planAnswer (context: PlanContext, execution: Execution, raw: Answer): P
   if (judgement.disposition === 'release') {
     return {
       settlement: { ...settlementOf(execution, 'released', policy.retentionMs), status: raw.status },
-      result: () => ({ kind: 'released', answer, kept }),
-      kept: null
+      unstored: { kind: 'released', answer, kept },
+      kept: null,
+      isSimple: false
     }
   }
   if (judgement.disposition === 'unknown') {
     const reason: UnknownReason = { stage: 'hop', code: `HTTP_${raw.status}` }
     noteIndeterminate(context, execution, reason, raw.status)
-    return planUnknown(execution, reason, raw.status, () => ({ kind: 'hop', answer, kept }))
+    return planUnknown(execution, reason, raw.status, { kind: 'hop', answer, kept })
   }
   const keepMs = keptFor(context, execution, judgement)
   if (!judgement.keepBody) {
     return {
       settlement: { ...settlementOf(execution, 'consumed', keepMs), status: raw.status },
       // The record is settled and the answer is not kept. It is given this once.
-      result: (stored) => ({ kind: 'answered', answer, kept: null, stored: stored !== null, expiresAtMs: null }),
-      kept: { status: raw.status, headers: [], body: Buffer.alloc(0) }
+      unstored: { kind: 'answered', answer, kept: null, stored: false, expiresAtMs: null },
+      kept: { status: raw.status, headers: [], body: Buffer.alloc(0) },
+      isSimple: true
     }
   }
   return {
@@ -138,14 +132,24 @@ function planAnswer (context: PlanContext, execution: Execution, raw: Answer): P
       headers: encodeHeaders(kept.headers),
       body: raw.body
     },
-    result: (stored) => ({
+    unstored: { kind: 'answered', answer, kept, stored: false, expiresAtMs: null },
+    kept,
+    isSimple: true
+  }
+}
+
+/** The result once the arbiter has taken the outcome. */
+export function storedResult ({ writes }: Pick<PlanContext, 'writes'>, { unstored }: Plan, stored: Stored): ExecutionResult {
+  switch (unstored.kind) {
+    case 'answered': return {
       kind: 'answered',
-      answer,
-      kept,
-      stored: stored !== null,
-      expiresAtMs: stored === null ? null : context.writes.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
-    }),
-    kept
+      answer: unstored.answer,
+      kept: unstored.kept,
+      stored: true,
+      expiresAtMs: unstored.kept === null ? null : writes.expiresAtMs(stored.keepLeftMs, stored.askedAtMs)
+    }
+    case 'streamed': return { ...unstored, stored: true }
+    default: return unstored
   }
 }
 
@@ -161,8 +165,9 @@ function planStream (context: PlanContext, execution: Execution, result: Streame
   const keepMs = as === 'indeterminate' ? policy.unknownRetentionMs : keptFor(context, execution, judgement)
   return {
     settlement: { ...settlementOf(execution, as, keepMs), status: result.status, reason },
-    result: (stored) => ({ kind: 'streamed', status: result.status, headers, body: result.body, as, stored: stored !== null }),
-    kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null
+    unstored: { kind: 'streamed', status: result.status, headers, body: result.body, as, stored: false },
+    kept: as === 'consumed' ? { status: result.status, headers: [], body: Buffer.alloc(0) } : null,
+    isSimple: false
   }
 }
 

@@ -5,34 +5,84 @@
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import type { Fingerprint, Row } from '../../core/record/record.ts'
 import type { SettledAnswer } from '../../ports/locks.ts'
-import type { Execution, ExecutionResult } from '../execution/execution.ts'
+import type { RecordLanes, SettleReply, SettleResult } from '../../ports/records.ts'
+import type { Executed, Execution, ExecutionResult, Plan } from '../execution/execution.ts'
 import type { Executions } from '../execution/executions.ts'
 import type { Leases } from '../execution/lease-renewal.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { AnswerBody } from '../shared/outcome.ts'
+import { readClocks } from '../shared/clock-reading.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import { watchStream } from './broken-streams.ts'
 import type { BrokenStreamContext } from './broken-streams.ts'
-import { planOf } from './plan.ts'
-import type { Plan, PlanContext, Result } from './plan.ts'
+import { planOf, storedResult } from './plan.ts'
+import type { PlanContext } from './plan.ts'
 import { settleUntilDone } from './write.ts'
-import type { Settled } from './write.ts'
+import type { Settled, Stored } from './write.ts'
 
 /** How long waiters wait for the settle after the upstream's answer. The settle goes on after that (E6). */
-const SETTLE_PATIENCE_MS = 3_000
+export const SETTLE_PATIENCE_MS = 3_000
 
 export interface SettleContext extends BrokenStreamContext, PlanContext {
   readonly limits: Limits
   readonly executions: Executions
   readonly leases: Leases
+  readonly recordLanes: RecordLanes
 }
 
-export async function settleSending (context: SettleContext, execution: Execution, result: Result): Promise<void> {
-  const plan = planOf(context, execution, result)
-  const startedAt = context.deps.clock.monotonicMs()
+/** What a settle touches of a request. */
+export interface Settling extends Execution, SettleReply {
+  readonly executed: Executed | null
+  plan: Plan | null
+  readonly settleReply: { readonly result: SettleResult } | { readonly error: unknown } | null
+}
+
+/** Judges how it went, and asks the arbiter to take the outcome. Waiters have {@link SETTLE_PATIENCE_MS} from here. */
+export function settleOutcome (context: SettleContext, execution: Settling, executed: Executed): void {
+  const plan = planOf(context, execution, executed)
+  execution.plan = plan
+  execution.settleAsked = readClocks(context.deps.clock)
+  context.recordLanes.settle(plan.settlement, execution)
+}
+
+/** The usual end: the arbiter has taken a whole answer that is kept. All who wait get it, then the others' copy is written. */
+export function keepAnswer (context: SettleContext, execution: Settling): void {
+  const { plan, settleAsked, settleReply } = execution
+  if (plan?.kept == null || settleAsked === null || settleReply === null || !('result' in settleReply)) throw new TypeError('nothing is settled')
+  if (settleReply.result.kind !== 'settled') throw new TypeError('the settle was refused')
+  const stored: Stored = {
+    kind: 'stored',
+    keepLeftMs: settleReply.result.keepLeftMs,
+    askedAtMs: settleAsked.monotonicMs,
+    askedAtWallMs: settleAsked.monotonicMs + settleAsked.offsetMs
+  }
+  const { keyed, owner } = execution
+  const { id, name } = keyed
+  keyed.steps.settleMs = context.deps.clock.monotonicMs() - stored.askedAtMs
+  const copy = copyOf(execution, plan)
+  // Settled: a renewal would find nothing to renew.
+  context.leases.drop(execution)
+  if (copy !== null) context.replayCache.keepSettled(name, copy, stored.keepLeftMs, stored.askedAtMs, stored.askedAtWallMs)
+  context.executions.remove(execution)
+  execution.end(storedResult(context, plan, stored))
+  if (context.deps.locks.name === 'none') return
+  if (copy !== null) context.writes.sendCopy(id, owner, copy, stored.keepLeftMs, stored.askedAtMs)
+  // After the copy. A store that combines writes sends both together.
+  context.deps.locks.wake(id)
+}
+
+/**
+ * Every other end: a settle that failed, was refused or is late, a stream, a released key. Goes on until the record needs this process no
+ * more. Never rejects, except for bugs.
+ */
+export async function storeOutcome (context: SettleContext, execution: Settling): Promise<void> {
+  const { plan, executed: result, settleAsked } = execution
+  if (plan === null || result === null || settleAsked === null) throw new TypeError('nothing is settled')
+  const { clock } = context.deps
   const settling = settleUntilDone(context, execution, plan.settlement)
-  const early = await withTimeout(context.deps.clock, SETTLE_PATIENCE_MS, settling)
-  execution.keyed.steps.settleMs = context.deps.clock.monotonicMs() - startedAt
+  const leftMs = settleAsked.monotonicMs + SETTLE_PATIENCE_MS - clock.monotonicMs()
+  const early = await withTimeout(clock, leftMs, settling)
+  execution.keyed.steps.settleMs = clock.monotonicMs() - settleAsked.monotonicMs
   if (early === TIMED_OUT) await giveUnsettled(context, execution, plan)
   const settled = early === TIMED_OUT ? await settling : early
   if (execution.unsettled) noteSettledLate(context, execution, settled)
@@ -48,7 +98,7 @@ export async function settleSending (context: SettleContext, execution: Executio
   }
   if (plan.settlement.outcome === 'indeterminate' && execution.question !== null) context.onQuestion()
   context.executions.remove(execution)
-  execution.result.resolve(resultOf(context, execution, plan, settled))
+  execution.end(resultOf(context, execution, plan, settled))
   if (result.kind === 'stream') await endStream(execution, result.body)
   const swapped = copy !== null && settled.kind === 'stored'
     ? context.writes.swapForCopy(execution.keyed.id, execution.owner, copy, settled.keepLeftMs, settled.askedAtMs)
@@ -71,7 +121,7 @@ function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
 
 /** Another's stored answer replaces the stream. The stream is destroyed, or its connection would be held for ever. */
 async function endStream (execution: Execution, body: AnswerBody): Promise<void> {
-  const result = await execution.result.promise
+  const result = await execution.whenEnded()
   if (result.kind !== 'streamed') body.destroy()
 }
 
@@ -89,7 +139,7 @@ async function giveUnsettled (context: SettleContext, execution: Execution, plan
     { event: 'settle-pending', record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome },
     'the arbiter does not take the outcome; the answer is given unsettled and settling goes on'
   )
-  execution.result.resolve(plan.result(null))
+  execution.end(plan.unstored)
   if (plan.settlement.outcome !== 'completed' || plan.kept === null) return
   const copy = {
     owner: execution.owner,
@@ -119,9 +169,9 @@ function noteSettledLate (context: SettleContext, execution: Execution, settled:
 
 function resultOf (context: SettleContext, execution: Execution, plan: Plan, settled: Settled): ExecutionResult {
   switch (settled.kind) {
-    case 'stored': return plan.result(settled)
+    case 'stored': return storedResult(context, plan, settled)
     case 'degraded':
-    case 'abandoned': return plan.result(null)
+    case 'abandoned': return plan.unstored
     case 'fenced': return fencedResult(context, execution, plan, settled.row)
   }
 }
@@ -141,11 +191,11 @@ function fencedResult (context: SettleContext, execution: Execution, plan: Plan,
     },
     'settle was fenced: the record is not ours any more'
   )
-  if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.result(null)
+  if (row?.state !== 'completed' || row.past || row.headers === null || row.body === null || row.status === null) return plan.unstored
   // A new life of this key may have another request. Its answer is not for this one (I6).
-  if (!sameFingerprint(row.fingerprint, execution.keyed.claim.fingerprint)) return plan.result(null)
+  if (!sameFingerprint(row.fingerprint, execution.keyed.claim.fingerprint)) return plan.unstored
   const headers = decodeHeaders(row.headers)
-  if (headers === null) return plan.result(null)
+  if (headers === null) return plan.unstored
   return {
     kind: 'stored',
     answer: { status: row.status, headers, body: row.body },

@@ -26,17 +26,19 @@ export type Settled =
   /** The process ends before the arbiter has answered. The lease will end, and another process may adopt the unsettled copy. */
   | { readonly kind: 'abandoned' }
 
-/** Never rejects. */
+/** Goes on with the first settle, which was sent as `wanted`. Never rejects. */
 export async function settleUntilDone (context: WriteContext, execution: Execution, wanted: Settlement): Promise<Settled> {
   const { meter, log } = context.deps
   const { route, name } = execution.keyed
   let settlement = wanted
+  let isFirst = true
   return retryUntil<Settled>(context.drain, STORE_BACKOFF, async () => {
-    const settled = await settleOnce(context, execution, settlement)
+    const settled = await settleOnce(context, execution, settlement, isFirst)
     if (settled.kind !== 'stored' || settlement.outcome === wanted.outcome) return settled
     if (settlement.outcome === 'indeterminate') noteIndeterminate(context, execution, REFUSED, null)
     return { kind: 'degraded' }
   }, (error) => {
+    isFirst = false
     meter.settleRetried(route.name)
     log.warn(
       { event: 'settle-retried', record: name, route: route.name, outcome: settlement.outcome, error: errorText(error) },
@@ -47,12 +49,13 @@ export async function settleUntilDone (context: WriteContext, execution: Executi
   })
 }
 
-async function settleOnce (context: WriteContext, execution: Execution, settlement: Settlement): Promise<Settled> {
+/** `isFirst`: the statement is on its way already. */
+async function settleOnce (context: WriteContext, execution: Execution, settlement: Settlement, isFirst: boolean): Promise<Settled> {
   const { records, clock } = context.deps
-  const asked = readClocks(clock)
+  const asked = (isFirst ? execution.settleAsked : null) ?? readClocks(clock)
   const [askedAtMs, askedAtWallMs] = [asked.monotonicMs, asked.monotonicMs + asked.offsetMs]
   execution.settleAsked = asked
-  let result = await records.settle(settlement)
+  let result = isFirst ? await execution.firstSettle() : await records.settle(settlement)
   if (result.kind === 'refused' && result.row === null) {
     if (settlement.outcome === 'released' || mayBeSwept(execution, settlement, clock)) return { kind: 'fenced', row: null }
     result = await records.settleLost(settlement, execution.claim, execution.ageMs(clock))

@@ -1,5 +1,6 @@
 /**
- * Wraps the stores and reports the result of each call to the lapse guards (E2b). The calls themselves are unchanged.
+ * Wraps the stores and reports the result of each call to the lapse guards (E2b). The calls themselves are unchanged. Replies of the lanes
+ * are reported by the requests that get them (execution/guarded-request.ts).
  * - An acknowledged write is contact. Only a write is: if commits hang, owners cannot renew although reads work.
  * - A store that does not answer breaks contact.
  * - A read, a refusal or a write that changed nothing does neither.
@@ -8,6 +9,11 @@ import { StoreUnavailable } from '../../ports/errors.ts'
 import type { InboxStore } from '../../ports/inbox.ts'
 import type { RecordStore } from '../../ports/records.ts'
 import type { LapseGuard } from './lapse-guard.ts'
+
+/** A store that does not answer breaks contact. A refusal is an answer: a lock on one row says nothing about the database. */
+export function breaksContact (error: unknown): boolean {
+  return error instanceof StoreUnavailable && !error.answered
+}
 
 /** `wrote`: whether a result proves that the call has written. Absent: no result proves it. */
 type Track = <T> (call: Promise<T>, wrote?: (result: T) => boolean) => Promise<T>
@@ -19,8 +25,7 @@ function trackerOf (guards: readonly LapseGuard[]): Track {
       if (wrote(result)) for (const lapseGuard of guards) lapseGuard.confirmContact()
       return result
     } catch (error) {
-      // A refusal is an answer: a lock on one row says nothing about the database.
-      if (error instanceof StoreUnavailable && !error.answered) for (const lapseGuard of guards) lapseGuard.breakContact()
+      if (breaksContact(error)) for (const lapseGuard of guards) lapseGuard.breakContact()
       throw error
     }
   }

@@ -12,7 +12,7 @@ import type { Scheme, SchemeKeys, Schemes } from '../../core/record/schemes.ts'
 import type { Deps } from './deps.ts'
 
 /** The scope of a request under the given rules. null: these rules cannot tell whose it is. */
-export type ScopeByRules = (rules: Rules) => string | null
+export interface ScopeByRules { readonly byRules: (rules: Rules) => { readonly scope: string } | null }
 
 /** The identity of a request, and what it was made of. */
 export interface Identified extends Identity {
@@ -195,8 +195,8 @@ function identityBy (
   key: string,
   earlierId: Buffer | null
 ): Identified | null {
-  const scope = scopeByRules(keys.rules)
-  if (scope === null) return null
+  const scope = scopeByRules.byRules(keys.rules)?.scope
+  if (scope === undefined) return null
   const id = recordId(route, scope, key, keys.secret)
   return { id, name: id.toString('base64url'), scope, key, scheme: keys.number, earlierId, keys }
 }

@@ -1,21 +1,21 @@
 import type { Holder } from '../../core/limits/limit.ts'
 
-/** What the phases of a request record for its log line. Times are in milliseconds. */
-export interface Steps {
-  record?: string
+/** What the phases of a request record for its log line. Times are in milliseconds. All fields are there from the start. */
+export class Steps {
+  record: string | undefined = undefined
   /** The source of the key, if the route has several. */
-  keyFrom?: string
-  attempt?: number
+  keyFrom: string | undefined = undefined
+  attempt: number | undefined = undefined
   /** Time to identify the caller, with the verification of a token. */
-  scopeMs?: number
-  bodyMs?: number
-  fingerprintMs?: number
-  claimMs?: number
-  upstreamMs?: number
-  settleMs?: number
-  waitMs?: number
-  requestBytes?: number
-  reason?: string
+  scopeMs: number | undefined = undefined
+  bodyMs: number | undefined = undefined
+  fingerprintMs: number | undefined = undefined
+  claimMs: number | undefined = undefined
+  upstreamMs: number | undefined = undefined
+  settleMs: number | undefined = undefined
+  waitMs: number | undefined = undefined
+  requestBytes: number | undefined = undefined
+  reason: string | undefined = undefined
   /** Whose share the request counts in. It is not logged. */
-  holder?: Holder
+  holder: Holder | undefined = undefined
 }

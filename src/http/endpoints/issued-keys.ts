@@ -7,7 +7,7 @@ import type { IssuedKey } from '../../gateway/issued-keys/issue.ts'
 import { issueKey } from '../../gateway/issued-keys/issue.ts'
 import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { parseTarget } from '../../routing/target.ts'
-import { readBody } from '../shared/body.ts'
+import { bodyOf } from '../shared/body.ts'
 import { sendContinue } from '../connection/connection.ts'
 import { clientCertificateOf } from '../shared/peer.ts'
 import { answersPreflight } from './preflight.ts'
@@ -64,12 +64,13 @@ async function outcomeOf (
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, { take }) => readBody(raw, () => { sendContinue(raw, reply.raw) }, {
+      readBody: async (bytesMax, budget) => bodyOf(raw, () => { sendContinue(raw, reply.raw) }, {
         bytesMax,
-        take,
+        budget,
         timeoutMs: requestBodyMs,
         idleMs: clientIdleMs,
-        clock: gateway.deps.clock
+        clock: gateway.deps.clock,
+        deadlines: gateway.deadlines
       })
     })
   } catch (error) {

@@ -1,7 +1,8 @@
 /** The options of the guarded listener. */
 import type { CorsPolicy } from '../../core/headers/cors.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
-import type { PipelineContext } from '../../gateway/pipeline.ts'
+import type { IncomingRequest } from '../../gateway/key/incoming-request.ts'
+import type { WayContext } from '../../gateway/way.ts'
 import type { Log, Meter, RequestLog } from '../../ports/telemetry.ts'
 import type { PassThrough } from '../../ports/pass-through.ts'
 import type { compileRoutes } from '../../routing/match.ts'
@@ -23,7 +24,7 @@ export interface ServerLimits {
 }
 
 export interface ServerOptions {
-  readonly gateway: PipelineContext
+  readonly gateway: WayContext & { begin: (incoming: IncomingRequest) => void }
   readonly passing: PassThrough
   /**
    * This, `issuedKeys`, `cors`, `problemBaseUri`, `peers` and `limits` are read anew for every request, because a

@@ -43,7 +43,7 @@ export function lazyRegistry (): Lazy<Registry> {
 /** Until it is opened, no lock is available. Nothing rejects. */
 export function lazyLocks (): Lazy<LockStore> {
   let locks = NO_LOCKS
-  const properties = { get name () { return locks.name }, get mirror () { return locks.mirror } }
+  const properties = { get name () { return locks.name }, get mirror () { return locks.mirror }, get lane () { return locks.lane } }
   return { port: proxied<LockStore>(properties, (_, on) => on(locks)), open: (opened) => { locks = opened } }
 }
 

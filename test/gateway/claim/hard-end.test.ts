@@ -6,6 +6,7 @@ import { MemoryStore } from '../../../src/store/memory/records.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { faulty, LOST_REQUEST } from '../../harness/faulty-store.ts'
 import type { FaultyStore } from '../../harness/faulty-store.ts'
+import { upstreamOf } from '../../harness/promised-upstream.ts'
 import { startGuarded } from '../../harness/gateway.ts'
 import { ManualClock } from '../../harness/manual-clock.ts'
 import { ASYNC, idOf, startAsync } from '../inbox/inbox-world.ts'
@@ -40,13 +41,10 @@ test('an execution that nothing ends does not stay claimed for ever: its lease e
   const clock = new ManualClock()
   const records = faulty(new MemoryStore({ nowMs: clock.wallMs }))
   const stuck = Promise.withResolvers<UpstreamResult>()
-  const upstream = {
-    send: (_request: unknown, maySend: () => boolean) => {
-      assert.ok(maySend())
-      return { result: stuck.promise, cancel: () => {} }
-    },
-    close: async () => {}
-  }
+  const upstream = upstreamOf((_request, maySend) => {
+    assert.ok(maySend())
+    return { result: stuck.promise, cancel: () => {} }
+  })
   const { ask, gateway } = await startGuarded(t, {
     background: false,
     policy: { leaseMs: LEASE_MS, answerWithinMs: 10_000 },

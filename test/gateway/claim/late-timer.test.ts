@@ -9,12 +9,13 @@ import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sending } from '../../../src/ports/upstream.ts'
 import { UndiciUpstream } from '../../../src/upstream/sender.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { upstreamPolicy } from '../../harness/gateway.ts'
+import { sendBy } from '../../harness/promised-upstream.ts'
+import type { PromisedSending } from '../../harness/promised-upstream.ts'
 
-interface World { readonly sending: Sending, readonly socket: Socket }
+interface World { readonly sending: PromisedSending, readonly socket: Socket }
 
 const HEAD = 'HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n'
 
@@ -28,15 +29,15 @@ async function start (t: TestContext): Promise<World> {
   const upstream = new UndiciUpstream([policy])
   t.after(async () => { await upstream.close() })
   const connected = once(server, 'connection')
-  const sending = upstream.send(
+  const sending = sendBy(
+    upstream,
     {
       upstream: policy,
       method: 'POST',
       target: '/',
       headers: ['Host', 'upstream'],
       body: Buffer.from('x'),
-      responseBytesMax: 1024,
-      reserve: () => true
+      responseBytesMax: 1024
     },
     () => true
   )
@@ -122,15 +123,15 @@ test('what was not sent by the time-out is unsent at once, and for good', async 
   const upstream = new UndiciUpstream([policy])
   t.after(async () => { await upstream.close() })
   let asked = 0
-  const sending = upstream.send(
+  const sending = sendBy(
+    upstream,
     {
       upstream: policy,
       method: 'POST',
       target: '/',
       headers: ['Host', 'upstream'],
       body: Buffer.from('x'),
-      responseBytesMax: 1024,
-      reserve: () => true
+      responseBytesMax: 1024
     },
     () => { asked++; return true }
   )

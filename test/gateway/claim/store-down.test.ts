@@ -55,9 +55,9 @@ test('a route that forwards while the arbiter is down marks the answer unprotect
 test('when something goes wrong behind an unprotected sending, nobody is told that nothing was sent', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))
   const upstream: Upstream = {
-    send: (_request, maySend) => {
-      assert.ok(maySend())
-      return { result: Promise.reject(new Error('a fault of ours, after the last point before the first byte')), cancel: () => {} }
+    start: (_request, listener) => {
+      assert.ok(listener.maySend())
+      throw new Error('a fault of ours, after the last point before the first byte')
     },
     close: async () => {}
   }

@@ -7,7 +7,7 @@ import { findKey } from '../../../src/core/key/sources.ts'
 import { headKeyOf } from '../../../src/gateway/key/head-key.ts'
 import { ONE } from '../../../src/gateway/execution/modes.ts'
 import type { Split } from '../../../src/gateway/execution/modes.ts'
-import type { GuardedRequest } from '../../../src/gateway/key/guarded-request.ts'
+import type { IncomingRequest } from '../../../src/gateway/key/incoming-request.ts'
 import { splitRequest } from '../../../src/gateway/inbox/split.ts'
 import { ConfigWorld, fileWith } from '../../config/world.ts'
 import type { TestContext } from 'node:test'
@@ -29,7 +29,7 @@ function requestOf (t: TestContext, { from, headers, batch = 'split', more = '' 
   return { route: route as GuardedRoute, method: 'POST', target: '/hooks', rawHeaders: headers }
 }
 
-type Asked = Pick<GuardedRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
+type Asked = Pick<IncomingRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
 
 function split (t: TestContext, body: string, asking: Asking): Split {
   return splitAsAdmitted(requestOf(t, asking), body)

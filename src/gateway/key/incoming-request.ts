@@ -1,11 +1,13 @@
-/** A guarded request as http/ hands it over: the head is read and searched for the key, the body is unread. */
+/** A guarded request as http/ hands it over: the head is read and searched for the key, the body is unread. It takes the answer. */
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { HeadKey } from './head-key.ts'
-import type { UnreadRequest } from '../body/read-whole.ts'
+import type { UnreadBody } from '../body/read-whole.ts'
+import type { Outcome } from '../shared/outcome.ts'
+import type { Steps } from '../shared/steps.ts'
 
-export interface GuardedRequest extends UnreadRequest {
+export interface IncomingRequest extends UnreadBody {
   readonly route: GuardedRoute
   /** What the head says of the key. It is searched once, for all phases. */
   readonly key: Exclude<HeadKey, { kind: 'unguarded' }>
@@ -19,9 +21,12 @@ export interface GuardedRequest extends UnreadRequest {
   readonly forwarded: Forwarded
   /** The peer in whose share the request counts (core/limits/limit.ts). null: in no share. */
   readonly peer: string | null
-  /** Called with each informational (1xx) answer of the upstream. */
-  readonly informed: (status: number, headers: RawHeaders) => void
   readonly requestId: string
+  readonly steps: Steps
+  /** Called with each informational (1xx) answer of the upstream. */
+  informed: (status: number, headers: RawHeaders) => void
   /** Resolves when the client has left. Only waiters use it: an execution goes on without its client (E1). */
-  readonly gone: () => Promise<void>
+  gone: () => Promise<void>
+  /** Called once. */
+  answer: (outcome: Outcome) => void
 }
