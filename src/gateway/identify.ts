@@ -97,7 +97,12 @@ export function identify (context: IdentifyContext, request: GuardedRequest, asi
 interface Read { readonly body: Buffer, readonly arrivedAtMs: number }
 interface Keyed extends Read { readonly found: Extract<FoundKey, { kind: 'key' }> }
 
-function identified (context: IdentifyContext, request: GuardedRequest, read: Keyed, messages: readonly SplitMessage[] | null = null): Event {
+function identified (
+  context: IdentifyContext,
+  request: GuardedRequest,
+  read: Keyed,
+  messages: readonly SplitMessage[] | null = null
+): Event {
   const { incoming: { route }, scope } = request
   const first = scope === null ? null : context.ids.identify(route, scope, read.found.key, context.isInMemory)
   if (scope === null || first === null) return refused(request, { kind: 'unavailable' })
@@ -109,7 +114,10 @@ function identified (context: IdentifyContext, request: GuardedRequest, read: Ke
   return 'permitted'
 }
 
-/** The same request, identified again, because the store may know a newer scheme of ids. false: not possible now. @throws as the store does */
+/**
+ * The same request, identified again, because the store may know a newer scheme of ids. false: not possible now.
+ * @throws as the store does
+ */
 export async function identifyAgain (context: IdentifyContext, request: GuardedRequest): Promise<boolean> {
   const { incoming: { route }, scope, found, messages, keyed: { asked: { body }, arrivedAtMs } } = request
   await context.ids.refresh()
@@ -124,7 +132,12 @@ export async function identifyAgain (context: IdentifyContext, request: GuardedR
   return true
 }
 
-function keyedAs (context: IdentifyContext, request: GuardedRequest, { found, body, arrivedAtMs }: Keyed, identity: Identified): KeyedRequest {
+function keyedAs (
+  context: IdentifyContext,
+  request: GuardedRequest,
+  { found, body, arrivedAtMs }: Keyed,
+  identity: Identified
+): KeyedRequest {
   const { incoming, reservation } = request
   if (reservation === null) throw new TypeError('no body is held')
   return keyedRequest(context.deps, incoming, { ...found, body, arrivedAtMs }, identity, reservation)

@@ -11,8 +11,8 @@ import { answerIdentified, answerMoved, discardStream, join, waitElsewhere, with
 import type { ApartContext } from './apart.ts'
 import { claimRecord, decideClaim, lockRecord } from './claim/claim.ts'
 import {
-  beginExecution, endExecution, forwardClaimed, giveBack, giveUpClaim, noteClaimed, noteForwarded, notePlaced, reserveAnswer, sendUnprotected,
-  unlockLate
+  beginExecution, endExecution, forwardClaimed, giveBack, giveUpClaim, noteClaimed, noteForwarded, notePlaced, reserveAnswer,
+  sendUnprotected, unlockLate
 } from './execute.ts'
 import type { ExecuteContext } from './execute.ts'
 import type { ExecutionResult } from './execution/execution.ts'

@@ -25,8 +25,8 @@ export interface SentRequest {
 /** Gets what happens to a sending. */
 export interface SendingListener {
   /**
-   * Called synchronously at the last point before the first byte (undici's onRequestStart). false: nothing is sent, and the result is unsent
-   * with code `LEASE`.
+   * Called synchronously at the last point before the first byte (undici's onRequestStart). false: nothing is sent, and the result
+   * is unsent with code `LEASE`.
    */
   maySend: () => boolean
   /**

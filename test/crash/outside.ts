@@ -78,7 +78,6 @@ export class SimulatedUpstream extends PromisedUpstream {
     this.#books = books
   }
 
-
   send (request: UpstreamRequest, maySend: () => boolean): PromisedSending {
     const result = Promise.withResolvers<UpstreamResult>()
     let started = false
@@ -241,7 +240,9 @@ export function requestOf (
     informed: () => {},
     requestId: call,
     steps: new Steps(),
-    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
+    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length)
+      ? { kind: 'body', body }
+      : { kind: 'too-large' },
     gone: async () => gone
   }
 }

@@ -63,7 +63,6 @@ class Counting extends PromisedUpstream {
   readonly #held = new Map<string, { readonly there: () => void, readonly until: Promise<void> }>()
   #serial = 0
 
-
   send ({ headers }: UpstreamRequest, maySend: () => boolean): PromisedSending {
     if (!maySend()) return { result: Promise.resolve({ kind: 'unsent', code: 'LEASE' }), cancel: () => {} }
     const id = headerValue(headers, 'x-request-id') ?? ''

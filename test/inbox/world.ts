@@ -116,7 +116,6 @@ export class Consumer extends PromisedUpstream {
     }
     return { result: promise, cancel }
   }
-
 }
 
 export function fieldOf ({ headers }: UpstreamRequest, name: string): string | undefined {

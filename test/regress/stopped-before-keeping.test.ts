@@ -83,6 +83,7 @@ test('a process stopped after Redis gave it a copy keeps nothing of that life', 
   let stop = true
   const locks: LockStore = {
     ...NO_LOCKS,
+    name: 'memory',
     lock: async (...args) => {
       const found = await world.locks.lock(...args)
       if (stop) world.clock.stall(RETENTION_MS)

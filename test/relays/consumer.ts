@@ -36,7 +36,6 @@ export class Consumer extends PromisedUpstream {
     if (plan.killed === true && plan.down !== undefined) timeline.after(plan.down.fromMs, () => { this.#die() })
   }
 
-
   send ({ body }: Pick<UpstreamRequest, 'body'>, maySend: () => boolean): PromisedSending {
     const { promise, resolve } = Promise.withResolvers<UpstreamResult>()
     let [started, cancelled] = [false, false]

@@ -123,7 +123,14 @@ export const WAY: Readonly<Record<State, Readonly<Record<Event, Cell>>>> = {
     drained: 'kept'
   },
   store: { ...NEVER, ...CLAIMED, settled: move('over', 'leave'), late: move('store', 'respondInFlight'), drained: 'kept' },
-  apart: { ...NEVER, ...CLAIMED, elsewhere: 'kept', refused: REFUSED, late: move('apart', 'respondInFlight'), drained: move('apart', 'cutOff') },
+  apart: {
+    ...NEVER,
+    ...CLAIMED,
+    elsewhere: 'kept',
+    refused: REFUSED,
+    late: move('apart', 'respondInFlight'),
+    drained: move('apart', 'cutOff')
+  },
   // P6: a claim that was given up may still be won. What it was granted is given back.
   over: {
     ...NEVER,

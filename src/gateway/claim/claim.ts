@@ -57,14 +57,13 @@ export function lockRecord ({ deps: { clock, locks }, lockLane }: ClaimContext, 
 
 /** Redis has replied. Asks the arbiter, or decides by a copy. `lost`: further statements are needed before either. */
 export function claimRecord (context: ClaimContext, execution: Claiming): Event | null {
-  const { lockResult, keyed } = execution
-  switch (lockResult?.kind) {
-    case 'lock':
-    case 'unsettled': return 'lost'
-    case 'copy': {
-      if (context.generation.beliefIn(lockResult.copy) !== 'believed') return 'lost'
-      const decision = decisionOfCopy(context, execution, lockResult.copy, execution.askedAtMs, execution.lock?.lockedAtMs ?? 0)
-      if (decision === null) break
+  const { lock, lockResult, keyed } = execution
+  if (lock === null || lockResult === null) throw new TypeError('Redis was not asked')
+  if (lockResult.kind === 'lock' || lockResult.kind === 'unsettled') return 'lost'
+  if (lockResult.kind === 'copy') {
+    if (context.generation.beliefIn(lockResult.copy) !== 'believed') return 'lost'
+    const decision = decisionOfCopy(context, execution, lockResult.copy, execution.askedAtMs, lock.lockedAtMs)
+    if (decision !== null) {
       execution.decide(decision)
       return 'decided'
     }

@@ -1,7 +1,7 @@
 /**
  * A guarded request, from its head to its answer: one object, with all of its fields from the start. It is the reply of every lane that it
- * is in, the listener of its sending, the place in the list of leases, and the entry in the list of time limits. So nothing on the usual way
- * makes a promise or a closure. It holds what is known and says what happens. The table (core/protocol/way.ts) says what follows.
+ * is in, the listener of its sending, the place in the list of leases, and the entry in the list of time limits. So nothing on the usual
+ * way makes a promise or a closure. It holds what is known and says what happens. The table (core/protocol/way.ts) says what follows.
  */
 import type { Holder } from '../../core/limits/limit.ts'
 import type { Event, State } from '../../core/protocol/way.ts'

@@ -45,9 +45,12 @@ export interface DropMode {
 
 // ---------------------------------------------------------------- mode inbox, and `async: allowed`
 
+/** The part of a request that its events are made from. */
+export type Splittable = Pick<IncomingRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
+
 export interface InboxMode {
   /** Splits a request whose key is in its body into messages: all of them, or none. */
-  readonly split: (request: Pick<IncomingRequest, 'route' | 'method' | 'target' | 'rawHeaders'>, body: Buffer, nowMs: () => number, rules: Rules) => Split
+  readonly split: (request: Splittable, body: Buffer, nowMs: () => number, rules: Rules) => Split
   /** One message of a split request. */
   readonly partOf: (keyed: KeyedRequest, message: SplitMessage, identified: Identified) => Part
   /**

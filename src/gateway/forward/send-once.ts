@@ -1,4 +1,4 @@
-/** One sending to an upstream, for whoever waits for its result: within the upstream's timeout, its answer's bytes counted in the buffers. */
+/** One sending to an upstream, for whoever waits for it: within the upstream's timeout, its answer's bytes counted in the buffers. */
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { Sending, SendingListener, SentRequest, UpstreamResult } from '../../ports/upstream.ts'
 import type { Limits } from '../limits/limits.ts'

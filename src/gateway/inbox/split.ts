@@ -13,13 +13,9 @@ import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 import { keyHashOf } from '../shared/ids.ts'
 import type { Identified } from '../shared/ids.ts'
 import { ONE } from '../execution/modes.ts'
-import type { Split, SplitMessage } from '../execution/modes.ts'
+import type { Split, SplitMessage, Splittable } from '../execution/modes.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
-import type { IncomingRequest } from '../key/incoming-request.ts'
-
-/** The part of a request that its events are made from. */
-type Splittable = Pick<IncomingRequest, 'route' | 'method' | 'target' | 'rawHeaders'>
 
 /**
  * Call it before the body is searched for a key. A preset could find the first event's key, or take the batch for a request that

@@ -16,7 +16,12 @@ export type UsableHeadKey = Exclude<IncomingRequest['key'], { kind: 'refused' }>
 /** `passes`: the route's preset lets the request through without a record. */
 export type ResolvedKey = Extract<FoundKey, { kind: 'key' | 'passes' }> | { readonly kind: 'refused', readonly outcome: Rejected }
 
-export function resolveKey (deps: Deps, request: Pick<IncomingRequest, 'route' | 'rawHeaders' | 'target'>, key: UsableHeadKey, body: Buffer): ResolvedKey {
+export function resolveKey (
+  deps: Deps,
+  request: Pick<IncomingRequest, 'route' | 'rawHeaders' | 'target'>,
+  key: UsableHeadKey,
+  body: Buffer
+): ResolvedKey {
   const { route, rawHeaders, target } = request
   const found = key.kind === 'body'
     ? findKey(route.idempotency.key, { rawHeaders, target, match: route.match, nowMs: deps.clock.wallMs }, body)

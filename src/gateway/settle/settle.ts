@@ -48,11 +48,11 @@ export function settleOutcome (context: SettleContext, execution: Settling, exec
 /** The usual end: the arbiter has taken a whole answer that is kept. All who wait get it, then the others' copy is written. */
 export function keepAnswer (context: SettleContext, execution: Settling): void {
   const { plan, settleAsked, settleReply } = execution
-  if (plan?.kept == null || settleAsked === null || settleReply === null || !('result' in settleReply)) throw new TypeError('nothing is settled')
-  if (settleReply.result.kind !== 'settled') throw new TypeError('the settle was refused')
+  const reply = settleReply !== null && 'result' in settleReply ? settleReply.result : null
+  if (plan === null || settleAsked === null || reply?.kind !== 'settled') throw new TypeError('nothing is settled')
   const stored: Stored = {
     kind: 'stored',
-    keepLeftMs: settleReply.result.keepLeftMs,
+    keepLeftMs: reply.keepLeftMs,
     askedAtMs: settleAsked.monotonicMs,
     askedAtWallMs: settleAsked.monotonicMs + settleAsked.offsetMs
   }
