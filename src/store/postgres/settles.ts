@@ -17,8 +17,8 @@ const SETTLE_COLUMNS = 'id, owner, attempt, outcome, keep_ms, status, headers, b
 const SETTLE_PARAMETERS = `$1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
                        $9::text[], $10::text[], $11::bytea[]`
 
-/** The compare-and-set of a row `r` and a settlement `w`. */
-const MAY_SETTLE = `r.id = w.id and r.owner = w.owner and r.attempt = w.attempt
+/** The compare-and-set of a settlement `w` and the row `r` that has its id. */
+const MAY_SETTLE = `r.owner = w.owner and r.attempt = w.attempt
      and (r.state = 'claimed'
           or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
           or (r.state = 'consumed' and r.settled_by = 'owner' and w.outcome = 'indeterminate')
@@ -31,8 +31,9 @@ const SETTLED_COLUMNS = `state = w.outcome, lease_until = null, settled_at = clo
        question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end`
 
 /**
- * In a session of the lane's own, where the planner's switches leave one plan: the settlements in their order, each with its row by
- * key. So rows are locked in the order of their ids. If a row changes while the update waits for its lock, Postgres tests all of the
+ * In a session of the lane's own. The planner's switches, and an id that is compared as an element, leave one plan: the settlements in
+ * their order, each with its row by key. With `r.id = w.id` an empty table is read first, by its key and as a whole, and this plan stays.
+ * So rows are locked in the order of their ids. If a row changes while the update waits for its lock, Postgres tests all of the
  * condition again on the new version (READ COMMITTED). `place`: which of the settlements, from 1.
  */
 export const SETTLE_OWN: Statement = {
@@ -41,7 +42,7 @@ export const SETTLE_OWN: Statement = {
   text: (schema) => `update ${schema}.records r
    set ${SETTLED_COLUMNS}
   from unnest(${SETTLE_PARAMETERS}) with ordinality as w (${SETTLE_COLUMNS}, place)
- where ${MAY_SETTLE}
+ where r.id = any (array[w.id]) and ${MAY_SETTLE}
 returning w.place`
 }
 
@@ -55,7 +56,8 @@ const SETTLE: Statement = {
            as w (${SETTLE_COLUMNS})
    cross join lock_limit
 ), held as materialized (
-  select r.id from ${schema}.records r join want w on ${MAY_SETTLE}
+  select r.id from ${schema}.records r join want w on w.id = r.id
+   where ${MAY_SETTLE}
    order by r.id
      for no key update of r
 )
