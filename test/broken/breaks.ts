@@ -129,8 +129,8 @@ export const BREAKS: readonly Break[] = [
       },
       {
         file: 'store/postgres/settles.ts',
-        find: '   where r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
-        replace: '   where (r.state'
+        find: 'r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
+        replace: '(r.state'
       }
     ]
   },

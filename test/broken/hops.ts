@@ -174,7 +174,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'lets a pooler send its reads anywhere',
     breaks: ['P4', 'E2b'],
     patches: [{
-      file: 'store/postgres/connections.ts',
+      file: 'store/postgres/statements.ts',
       find: "export const UNBALANCED = '/*NO LOAD BALANCE*/'",
       replace: "export const UNBALANCED = ''"
     }]

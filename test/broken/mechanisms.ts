@@ -311,9 +311,9 @@ export const MECHANISMS: readonly Break[] = [
     does: 'takes a commit that came with a warning for acknowledged',
     breaks: ['P6'],
     patches: [{
-      file: 'store/postgres/connections.ts',
-      find: 'if (statement.writes && warnings.length > 0) throw',
-      replace: 'if (statement.writes && warnings.length > 1_000) throw'
+      file: 'store/postgres/connection.ts',
+      find: 'return statement.writes && warnings.length > 0 ?',
+      replace: 'return statement.writes && warnings.length > 1_000 ?'
     }]
   },
   {

@@ -31,7 +31,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     breaks: ['P12', 'I13', 'I1', 'I5'],
     patches: [
       { file: LEDGER, find: '    if (scheme !== this.#table.scheme()) return true\n', replace: '' },
-      { file: CLAIMS, find: "insertFromWant(schema, claimsNow(schema, 'w.scheme')))", replace: "insertFromWant(schema, 'true'))" }
+      { file: CLAIMS, find: "const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')", replace: "const claimsInTime = (_schema: string) => 'true'" }
     ]
   },
   {

@@ -4,7 +4,7 @@ import type { SettledState } from '../../core/record/record.ts'
 import type { Lapsed, LapseOrder, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
 import { byteas } from './arrays.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'
 

@@ -22,4 +22,7 @@ export function resultOf<Result> (outcome: Outcome<Result>): Result {
 
 export function idText ({ id }: { readonly id: Buffer }): string { return hex(id) }
 
+/** Shorter than {@link idText}, in the same order. */
+export function idBytes ({ id }: { readonly id: Buffer }): string { return id.toString('latin1') }
+
 export function hex (id: Buffer): string { return id.toString('hex') }

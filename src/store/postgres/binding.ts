@@ -6,7 +6,7 @@
 import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
-import { UNBALANCED } from './connections.ts'
+import { UNBALANCED } from './statements.ts'
 import { chooseScheme } from './schemes.ts'
 
 /** As core/record/generation.ts has it. */

@@ -2,11 +2,25 @@
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { Claim, Row } from '../../core/record/record.ts'
 import { StoreUnavailable } from '../../ports/errors.ts'
-import type { ClaimResult, TakeResult } from '../../ports/records.ts'
+import type { ClaimReply, ClaimResult, TakeResult } from '../../ports/records.ts'
 import { Batcher } from '../shared/batcher.ts'
-import { BATCHING, hex, idText, MS_PER_PARALLEL_BATCH, type Outcome } from './batching.ts'
-import { confirmClaims, insertClaims, lookAt, lookDurably, movedOf, outdatedOf, takeClaims, type TakeOrder } from './claims.ts'
-import type { Connections, Session } from './connections.ts'
+import { BATCHING, hex, idBytes, idText, MS_PER_PARALLEL_BATCH, type Outcome } from './batching.ts'
+import {
+  CLAIM_INSERT_OWN,
+  confirmClaims,
+  insertClaims,
+  lookAt,
+  lookDurably,
+  movedOf,
+  outdatedOf,
+  ownClaimValues,
+  takeClaims,
+  type TakeOrder
+} from './claims.ts'
+import type { Connections } from './connections.ts'
+import type { Session } from './statements.ts'
+import { HeldLane } from './held-lane.ts'
+import { hasEarlier } from './identities.ts'
 import { lookAtMessages } from './inbox-accept.ts'
 
 /**
@@ -17,7 +31,6 @@ export const INSERT_BATCHES_MAX = 4
 export const CLAIM_CONNECTIONS = INSERT_BATCHES_MAX + 3
 
 export interface ClaimBatchers {
-  readonly inserts: Batcher<Claim, Outcome<ClaimResult>>
   readonly takes: Batcher<TakeOrder, TakeResult>
   readonly confirms: Batcher<Claim, Outcome<ClaimResult>>
   readonly looks: Batcher<Buffer, Row | null>
@@ -27,14 +40,6 @@ export interface ClaimBatchers {
 
 export function claimBatchers (claims: Connections): ClaimBatchers {
   return {
-    inserts: new Batcher<Claim, Outcome<ClaimResult>>({
-      ...BATCHING,
-      name: 'claims',
-      batchesMax: INSERT_BATCHES_MAX,
-      msPerParallelBatch: MS_PER_PARALLEL_BATCH,
-      idOf: idText,
-      run: (batch) => claims.use('claim_insert', (session) => claimAll(session, batch, insertWon))
-    }),
     takes: new Batcher({
       ...BATCHING,
       name: 'takes',
@@ -62,6 +67,53 @@ export function claimBatchers (claims: Connections): ClaimBatchers {
   }
 }
 
+export type ClaimLane = HeldLane<Claim, Outcome<ClaimResult>, ClaimReply>
+
+export function claimLane (connections: Connections, succeed: (reply: ClaimReply, outcome: Outcome<ClaimResult>) => void): ClaimLane {
+  return new HeldLane({
+    ...BATCHING,
+    name: 'claims',
+    batchesMax: INSERT_BATCHES_MAX,
+    msPerParallelBatch: MS_PER_PARALLEL_BATCH,
+    idOf: idBytes,
+    succeed,
+    fail: (reply, error) => { reply.claimFailed(error) },
+    connections,
+    statement: CLAIM_INSERT_OWN,
+    valuesOf: ownClaimValues,
+    isUsual: (claims) => !hasEarlier(claims),
+    written: () => WON,
+    finish: claimRest,
+    otherwise: (session, claims) => claimAll(session, claims, insertWon)
+  })
+}
+
+const WON: Outcome<ClaimResult> = { result: { kind: 'won', attempt: 1 } }
+
+/**
+ * Fewer rows were inserted than asked for. The inserted ones have their claim's own owner, which nobody else has drawn, and their number
+ * is the row count. If more rows have it, an earlier insert without a reply has written one of them. Then all of them are in doubt, and
+ * so they are if the look fails.
+ */
+async function claimRest (session: Session, claims: readonly Claim[], count: number): Promise<Array<Outcome<ClaimResult>>> {
+  const outcomes = new Map<string, Outcome<ClaimResult>>()
+  try {
+    await lookAtLost(session, claims, outcomes)
+  } catch (error) {
+    return claims.map(() => ({ error: unseen(error) }))
+  }
+  const mine = count === 0 ? [] : claims.filter((claim) => isOwn(claim, outcomes.get(idText(claim))))
+  const won = mine.length === count ? WON : { error: new StoreUnavailable('postgres', 'claim_insert', true, SEVERAL) }
+  for (const claim of mine) outcomes.set(idText(claim), won)
+  return finishClaims(session, claims, insertWon, outcomes)
+}
+
+function isOwn ({ owner }: Claim, outcome: Outcome<ClaimResult> | undefined): boolean {
+  return outcome !== undefined && 'result' in outcome && outcome.result.kind === 'seen' && outcome.result.row.owner.equals(owner)
+}
+
+const SEVERAL = new Error('the rows of these claims are not those that were inserted')
+
 /** A row may vanish between the insert that lost and the look. Each round is one round trip. Three in a row are no accident. */
 const ROUNDS_MAX = 3
 
@@ -80,22 +132,42 @@ const confirmWon: WriteClaims = async (session, claims) =>
  */
 async function claimAll (session: Session, claims: readonly Claim[], write: WriteClaims): Promise<Array<Outcome<ClaimResult>>> {
   const outcomes = new Map<string, Outcome<ClaimResult>>()
-  let open = await writeOnce(session, claims, write, outcomes)
+  const open = await writeOnce(session, claims, write, outcomes)
+  try {
+    await lookAtLost(session, open, outcomes)
+  } catch (error) {
+    for (const claim of open) outcomes.set(idText(claim), { error: unseen(error) })
+  }
+  return finishClaims(session, claims, write, outcomes)
+}
+
+async function lookAtLost (session: Session, claims: readonly Claim[], outcomes: Map<string, Outcome<ClaimResult>>): Promise<void> {
+  if (claims.length === 0) return
+  for (const row of await lookAt(session, claims.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
+}
+
+/** For the claims without an outcome no row was found. */
+async function finishClaims (
+  session: Session,
+  claims: readonly Claim[],
+  write: WriteClaims,
+  outcomes: Map<string, Outcome<ClaimResult>>
+): Promise<Array<Outcome<ClaimResult>>> {
+  const openOf = (): Claim[] => claims.filter((claim) => !outcomes.has(idText(claim)))
+  let open = openOf()
   try {
     for (let round = 1; open.length > 0; round++) {
-      for (const row of await lookAt(session, open.map(({ id }) => id))) outcomes.set(hex(row.id), { result: { kind: 'seen', row } })
-      open = open.filter((claim) => !outcomes.has(idText(claim)))
-      if (open.length === 0) break
       for (const [id, message] of await lookAtMessages(session, open.map(({ id }) => id))) {
         outcomes.set(id, { result: { kind: 'message', message } })
       }
-      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      open = openOf()
       if (open.length === 0) break
       for (const id of await movedOf(session, open)) outcomes.set(id, { result: { kind: 'moved' } })
-      open = open.filter((claim) => !outcomes.has(idText(claim)))
+      open = openOf()
       if (open.length === 0) break
       if (round === ROUNDS_MAX) throw new Error('a row came and went between every insert and the look after it')
-      open = await writeOnce(session, open, write, outcomes)
+      await lookAtLost(session, await writeOnce(session, open, write, outcomes), outcomes)
+      open = openOf()
     }
   } catch (error) {
     for (const claim of open) outcomes.set(idText(claim), { error: unseen(error) })

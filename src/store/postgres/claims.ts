@@ -4,8 +4,9 @@
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import type { Claim, Row, Seen } from '../../core/record/record.ts'
-import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
-import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { bigintsOf, booleans, byteas, byteasOf, integers, integersOf, smallints, smallintsOf, textsOf } from './arrays.ts'
+import type { BoundValue } from './count-query.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { claimsNow, hasEarlier, isFreeBeside, isRecorded, pastBeside, schemeValues } from './identities.ts'
 import { isPastMessage } from './inbox-rows.ts'
@@ -40,35 +41,54 @@ export const isAccepted = (schema: string, id: string): string =>
   `(select not ${isPastMessage('m')} from ${schema}.messages m where m.id = ${id}) is true`
 
 /**
- * clock_timestamp(), not now(): a grant that waited for a lock is still a whole lease (P4). `enters`: a further condition on a
- * claim `w`. `besides`: CTEs before it.
+ * clock_timestamp(), not now(): a grant that waited for a lock is still a whole lease (P4). `from`: the claims as `w`, and whatever
+ * else must happen before the first row. `enters`: a further condition on a claim.
  */
-const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
-insert into ${schema}.records (${CLAIM_COLUMNS})
+const inserting = (schema: string, from: string, enters: string) => `insert into ${schema}.records (${CLAIM_COLUMNS})
 select w.id, w.scheme, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
        w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text, w.question,
        clock_timestamp(), clock_timestamp() + w.lease_ms * interval '1 ms'
-  from unnest(${CLAIM_PARAMETERS}, $17::smallint[], $18::bytea[])
-       as w (${CLAIM_NAMES}, scheme, earlier_id)
- cross join lock_limit
+  from ${from}
  where not ${isAccepted(schema, 'w.id')}
    and ${enters}
  order by w.id`
+
+/** In any session. `besides`: CTEs before the insert. */
+const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
+${inserting(schema, `unnest(${CLAIM_PARAMETERS}, $17::smallint[], $18::bytea[])
+       as w (${CLAIM_NAMES}, scheme, earlier_id)
+ cross join lock_limit`, enters)}`
+
+const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')
 
 const goingPast = (schema: string) => pastBeside(schema, '$18::bytea[]', '$17::smallint[]')
 
 const earlierIsFree = (schema: string) => `${isFreeBeside(schema, 'w.earlier_id')} and not ${isAccepted(schema, 'w.earlier_id')}`
 
 /** Not `do update … where`: it locks the losers' rows, and a settle of one of them would wait for the whole batch. */
-const inserting = (text: string) => `${text}
-on conflict (id) do nothing
-returning id`
+const PASSING_BY = 'on conflict (id) do nothing'
+
+/** In a session of the lane's own, which bounds its lock waits itself. The row count says how many were won. */
+export const CLAIM_INSERT_OWN: Statement = {
+  name: 'claim_insert',
+  writes: true,
+  text: (schema) => `${inserting(schema, `unnest(${CLAIM_PARAMETERS}, $16::smallint[])
+       as w (${CLAIM_NAMES}, scheme)`, claimsInTime(schema))}
+${PASSING_BY}`
+}
+
+/** For {@link CLAIM_INSERT_OWN}: claims without an earlier id. */
+export function ownClaimValues (claims: readonly Claim[]): BoundValue[] {
+  return [...claimValues(claims), smallintsOf(claims, schemeOf)]
+}
 
 const CLAIM_INSERT: Statement = {
   name: 'claim_insert',
   writes: true,
   idsAsText: true,
-  text: (schema) => inserting(insertFromWant(schema, claimsNow(schema, 'w.scheme')))
+  text: (schema) => `${insertFromWant(schema, claimsInTime(schema))}
+${PASSING_BY}
+returning id`
 }
 
 /** For as long as rows of the earlier scheme may exist. */
@@ -77,7 +97,9 @@ const CLAIM_INSERT_BESIDES: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) =>
-    inserting(insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`))
+    `${insertFromWant(schema, `${claimsNow(schema, 'w.scheme')} and ${earlierIsFree(schema)}`, `, ${goingPast(schema)}`)}
+${PASSING_BY}
+returning id`
 }
 
 /** The ids that were won, as hex. The rows of the others are looked up on the same connection. */
@@ -193,7 +215,7 @@ const CLAIM_CONFIRM: Statement = {
   name: 'claim_confirm',
   writes: true,
   idsAsText: true,
-  text: (schema) => confirming(schema, claimsNow(schema, 'w.scheme'))
+  text: (schema) => confirming(schema, claimsInTime(schema))
 }
 
 const CLAIM_CONFIRM_BESIDES: Statement = {
@@ -241,22 +263,39 @@ export async function outdatedOf (session: Session, claims: readonly Claim[]): P
   return claims.filter(({ scheme }) => scheme !== now?.scheme)
 }
 
-function claimValues (claims: readonly Claim[]): Values {
+function claimValues (claims: readonly Claim[]): Buffer[] {
   return [
-    byteas(claims.map(({ id }) => id)),
-    byteas(claims.map(({ owner }) => owner)),
-    smallints(claims.map(({ fingerprint }) => fingerprint.alg)),
-    byteas(claims.map(({ fingerprint }) => fingerprint.value)),
-    integers(claims.map(({ leaseMs }) => leaseMs)),
-    bigints(claims.map(({ unknownKeepMs }) => unknownKeepMs)),
-    bigints(claims.map(({ quarantineMs }) => quarantineMs)),
-    texts(claims.map(({ about }) => about.route)),
-    texts(claims.map(({ about }) => about.method)),
-    texts(claims.map(({ about }) => about.path)),
-    texts(claims.map(({ about }) => about.requestId)),
-    texts(claims.map(({ about }) => about.instance)),
-    byteas(claims.map(({ about }) => about.keyHash)),
-    texts(claims.map(({ about }) => about.keyText)),
-    byteas(claims.map(({ question }) => question))
+    byteasOf(claims, idOf),
+    byteasOf(claims, ownerOf),
+    smallintsOf(claims, algorithmOf),
+    byteasOf(claims, fingerprintOf),
+    integersOf(claims, leaseOf),
+    bigintsOf(claims, unknownKeepOf),
+    bigintsOf(claims, quarantineOf),
+    textsOf(claims, routeOf),
+    textsOf(claims, methodOf),
+    textsOf(claims, pathOf),
+    textsOf(claims, requestOf),
+    textsOf(claims, instanceOf),
+    byteasOf(claims, keyHashOf),
+    textsOf(claims, keyTextOf),
+    byteasOf(claims, questionOf)
   ]
 }
+
+const idOf = ({ id }: Claim): Buffer => id
+const ownerOf = ({ owner }: Claim): Buffer => owner
+const algorithmOf = ({ fingerprint }: Claim): number => fingerprint.alg
+const fingerprintOf = ({ fingerprint }: Claim): Buffer => fingerprint.value
+const leaseOf = ({ leaseMs }: Claim): number => leaseMs
+const unknownKeepOf = ({ unknownKeepMs }: Claim): number => unknownKeepMs
+const quarantineOf = ({ quarantineMs }: Claim): number => quarantineMs
+const routeOf = ({ about }: Claim): string => about.route
+const methodOf = ({ about }: Claim): string => about.method
+const pathOf = ({ about }: Claim): string => about.path
+const requestOf = ({ about }: Claim): string => about.requestId
+const instanceOf = ({ about }: Claim): string => about.instance
+const keyHashOf = ({ about }: Claim): Buffer => about.keyHash
+const keyTextOf = ({ about }: Claim): string | null => about.keyText
+const questionOf = ({ question }: Claim): Buffer | null => question
+const schemeOf = ({ scheme }: Claim): number => scheme

@@ -5,7 +5,7 @@
 import { countStepMs } from '../../core/record/counts.ts'
 import type { RecordCount } from '../../ports/record-counts.ts'
 import { bigints, byteas, texts } from './arrays.ts'
-import type { Session, Statement } from './connections.ts'
+import type { Session, Statement } from './statements.ts'
 
 /** The total is that of before the statement and what it adds: its own rows are not in what it sees. */
 const ADD: Statement = {

@@ -2,7 +2,7 @@
  * What the server's settings say of durability. Read on a connection of the store, because sessions may differ from the file.
  */
 import { durabilityOf, type DurabilitySettings, type Durability } from '../../core/protocol/durability.ts'
-import type { Session, Statement } from './connections.ts'
+import type { Session, Statement } from './statements.ts'
 
 /**
  * Standbys, logical subscribers and backups must be told apart. A subscriber has a database, and a backup gives itself a name.

@@ -6,7 +6,7 @@
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import { byteas, smallints } from './arrays.ts'
-import { BELIEVED, type Values } from './connections.ts'
+import { BELIEVED, type Values } from './statements.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /** A scalar subquery of a table with one row: evaluated once per statement, however many claims it has. */

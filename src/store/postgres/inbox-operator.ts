@@ -7,7 +7,7 @@ import type { Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Session, type Statement, type Values } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 

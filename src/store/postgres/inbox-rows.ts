@@ -1,7 +1,7 @@
 /** A message's columns as every reader asks for them, and the shapes that come of it. */
 import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, MessageDetail, MessageState } from '../../core/inbox/message.ts'
-import { BELIEVED } from './connections.ts'
+import { BELIEVED } from './statements.ts'
 import { aboutOf, type AboutColumns } from './rows.ts'
 
 /** Dead or held, it holds up its group until an operator retries or discards it: whatever its row says, it does not end by itself. */

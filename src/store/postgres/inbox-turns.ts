@@ -4,7 +4,7 @@
  * `recover` finds the turns that a crash leaves uncalled.
  */
 import { byteas } from './arrays.ts'
-import type { Session, Statement } from './connections.ts'
+import type { Session, Statement } from './statements.ts'
 
 /** No earlier message of its group is open, and none of it is being delivered. Two subqueries, each of one index entry. */
 export const hasItsTurn = (schema: string) => `(m.group_id is null

@@ -2,7 +2,7 @@
 import type { Recovered } from '../../ports/inbox.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { IN_LINE, nobodyInLine } from './in-line.ts'
 import { databaseSeconds } from './settles.ts'

@@ -1,7 +1,7 @@
 /** Questions about rows of a scheme whose secret is lost (core/record/schemes.ts), and the indexes that answer them. */
 import type { LostQuestion } from '../../ports/records.ts'
 import { byteas, smallints } from './arrays.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { isPastMessage } from './inbox-rows.ts'
 
 /**

@@ -8,7 +8,8 @@ import { Batcher } from '../shared/batcher.ts'
 import { bigints, booleans, byteas } from './arrays.ts'
 import { BATCHING, idText, MS_PER_PARALLEL_BATCH } from './batching.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Connections, type Session, type Statement, type Values } from './connections.ts'
+import type { Connections } from './connections.ts'
+import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
 import { claimsNow, schemeValues } from './identities.ts'
 
 interface Removal { readonly id: Buffer, readonly token: Buffer }

@@ -7,7 +7,7 @@ import { escapeIdentifier, type ClientBase } from 'pg'
 import { StartError } from '../../ports/errors.ts'
 import { readMigrationFiles } from '../shared/migration-files.ts'
 import type { Migration } from '../shared/migration-files.ts'
-import { UNBALANCED } from './connections.ts'
+import { UNBALANCED } from './statements.ts'
 import { faultOfConnecting } from './faults.ts'
 import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
 

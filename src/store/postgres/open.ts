@@ -8,7 +8,8 @@ import { StartError, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { Migration } from '../shared/migration-files.ts'
 import { bindInstallation, readInstallation } from './binding.ts'
-import { Connections, UNBALANCED, type ConnectionsOptions } from './connections.ts'
+import { Connections, type ConnectionsOptions } from './connections.ts'
+import { UNBALANCED } from './statements.ts'
 import { faultOfOpening, type DatabaseAddress } from './faults.ts'
 import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
@@ -175,8 +176,8 @@ async function open (
   const linesMs = (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE
   const connections = connectionsWith(options, transport, suspect)
   return new PostgresRecords(installation, {
-    claims: connections('claims', CLAIM_CONNECTIONS, options.claimTimeoutMs, { onConnect: suspect }),
-    settles: connections('settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX),
+    claims: connections('claims', CLAIM_CONNECTIONS, options.claimTimeoutMs, { onConnect: suspect, byKey: true }),
+    settles: connections('settles', SETTLE_CONNECTIONS, SETTLE_MS_MAX, { byKey: true }),
     renewals: connections('renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
     // Unnamed: behind a pooler that loses named statements, the gateway could otherwise not even report it.
     beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
@@ -203,7 +204,7 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
     timeoutMs: number,
     { lockTimeoutMs = timeoutMs * LOCK_SHARE, ...special }: Partial<Pick<
       ConnectionsOptions,
-      'lockTimeoutMs' | 'prepared' | 'onConnect'
+      'lockTimeoutMs' | 'prepared' | 'onConnect' | 'byKey'
     >> = {}
   ): Connections => new Connections({
     purpose,

@@ -4,7 +4,7 @@ import type { AuditEntry, OperatorResult, RecordFilter, Resolution } from '../..
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { beginGeneration } from './binding.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { PROVEN } from './durable.ts'
 import { detailColumns, rowColumns, toDetail, toRow, type DetailColumns, type RowColumns } from './rows.ts'
 

@@ -5,7 +5,7 @@
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { DueProbe, ProbeOrder } from '../../ports/records.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 
 /**
  * Two gateways do not probe the same record: a probe that begins moves the record's next turn behind its own time. `skip

@@ -10,6 +10,7 @@ import { StoreUnavailable } from '../../ports/errors.ts'
 import type {
   AuditEntry,
   Beaten,
+  ClaimReply,
   ClaimResult,
   DueProbe,
   Lapsed,
@@ -19,6 +20,7 @@ import type {
   OperatorResult,
   ProbeOrder,
   RecordFilter,
+  RecordLanes,
   RecordStore,
   RenewResult,
   Resolution,
@@ -31,11 +33,12 @@ import type { RecordCounts } from '../../ports/record-counts.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
 import { Batcher } from '../shared/batcher.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'
-import { BATCHING, idText, resultOf } from './batching.ts'
-import { claimBatchers, unseen, type ClaimBatchers } from './claim-batches.ts'
+import { BATCHING, idText, resultOf, type Outcome } from './batching.ts'
+import { claimBatchers, claimLane, unseen, type ClaimBatchers, type ClaimLane } from './claim-batches.ts'
 import { countUnresolved, lapseLeases, SWEEP_FROM_START, sweepPast } from './background.ts'
 import { beatOnce, readTimeSeen, sweepGateways } from './sign-of-life.ts'
-import type { Connections, Session } from './connections.ts'
+import type { Connections } from './connections.ts'
+import type { Session } from './statements.ts'
 import { addCounts, sweepCounts } from './counts.ts'
 import { isDoubtful } from './durable.ts'
 import { Line } from './in-line.ts'
@@ -47,7 +50,8 @@ import { noteProbe, takeProbes } from './probes.ts'
 import { PostgresRegistry } from './registry.ts'
 import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { endEarlierScheme, readSchemes } from './schemes.ts'
-import { settleBatchers, type SettleBatchers } from './settle-batches.ts'
+import { lostSettles, settleLane, type SettleLane } from './settle-batches.ts'
+import type { LostOrder } from './settles.ts'
 import { DurabilityReader } from './durability.ts'
 import type { PostgresSubscriptions } from './subscriptions.ts'
 
@@ -74,8 +78,11 @@ export class PostgresRecords implements RecordStore {
   readonly counts: RecordCounts
   readonly subscriptions: PostgresSubscriptions
   readonly #purposes: Purposes
+  readonly lanes: RecordLanes
   readonly #claims: ClaimBatchers
-  readonly #settles: SettleBatchers
+  readonly #inserts: ClaimLane
+  readonly #settles: SettleLane
+  readonly #lost: Batcher<LostOrder, SettleResult>
   readonly #renewals: Batcher<Token, Renewal>
   readonly #line: Line<Token>
   #sweepFromMs = SWEEP_FROM_START
@@ -93,7 +100,13 @@ export class PostgresRecords implements RecordStore {
       sweep: (limit) => this.#background('counts_sweep', (session) => sweepCounts(session, limit))
     }
     this.#claims = claimBatchers(claims)
-    this.#settles = settleBatchers(settles)
+    this.#inserts = claimLane(claims, (reply, outcome) => { this.#reply(reply, outcome) })
+    this.#settles = settleLane(settles)
+    this.#lost = lostSettles(settles)
+    this.lanes = {
+      insert: (claim, reply) => { this.#inserts.enter(claim, reply) },
+      settle: (settlement, reply) => { this.#settles.enter(settlement, reply) }
+    }
     this.#renewals = new Batcher<Token, Renewal>({
       ...BATCHING,
       name: 'renewals',
@@ -109,7 +122,9 @@ export class PostgresRecords implements RecordStore {
     })
   }
 
-  async insert (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#claims.inserts.push(claim))) }
+  insert (claim: Claim): Promise<ClaimResult> {
+    return new Promise((resolve, reject) => { this.lanes.insert(claim, { claimed: resolve, claimFailed: reject }) })
+  }
 
   async confirm (claim: Claim): Promise<ClaimResult> { return this.#certain(resultOf(await this.#claims.confirms.push(claim))) }
 
@@ -130,10 +145,12 @@ export class PostgresRecords implements RecordStore {
     return renewals.map((renewal) => renewal === 'none' ? 'skipped' : renewal)
   }
 
-  async settle (settlement: Settlement): Promise<SettleResult> { return resultOf(await this.#settles.settles.push(settlement)) }
+  settle (settlement: Settlement): Promise<SettleResult> {
+    return new Promise((resolve, reject) => { this.lanes.settle(settlement, { settled: resolve, settleFailed: reject }) })
+  }
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
-    return this.#settles.lost.push({ settlement, claim, ageMs })
+    return this.#lost.push({ settlement, claim, ageMs })
   }
 
   lapse (order: LapseOrder): Promise<Lapsed[]> { return this.#background('lapse', (session) => lapseLeases(session, order)) }
@@ -192,12 +209,24 @@ export class PostgresRecords implements RecordStore {
   async close (): Promise<void> {
     this.#line.close()
     this.inbox.close()
+    this.#inserts.close()
+    this.#settles.close()
     await Promise.all([this.subscriptions, ...Object.values<Connections>({ ...this.#purposes })].map((each) => each.close()))
   }
 
+  /** A row or message that may be lost is looked at again. Nothing else waits for that. */
+  #reply (reply: ClaimReply, outcome: Outcome<ClaimResult>): void {
+    if ('error' in outcome) reply.claimFailed(outcome.error)
+    else if (isCertain(outcome.result)) reply.claimed(outcome.result)
+    else {
+      this.#certain(outcome.result).then((result) => { reply.claimed(result) }, (error: unknown) => { reply.claimFailed(error) })
+    }
+  }
+
   async #certain (result: ClaimResult): Promise<ClaimResult> {
+    if (isCertain(result)) return result
     if (result.kind === 'message') return this.#certainMessage(result)
-    return result.kind === 'seen' && mustBeProven(result.row) ? { kind: 'seen', row: await found(this.#prove(result.row.id)) } : result
+    return result.kind === 'seen' ? { kind: 'seen', row: await found(this.#prove(result.row.id)) } : result
   }
 
   async #certainMessage (result: MessageExists): Promise<MessageExists> {
@@ -221,6 +250,10 @@ async function found<Found> (looking: Promise<Found | null>): Promise<Found> {
   const seen = await looking
   if (seen === null) throw new StoreUnavailable('postgres', 'claim_look', true, new Error('a row came and went'))
   return seen
+}
+
+function isCertain (result: ClaimResult): boolean {
+  return result.kind === 'seen' ? !mustBeProven(result.row) : result.kind !== 'message' || !isDoubtful(result.message)
 }
 
 /** An answer would be replayed from this row. Any other state ends in a write, or in another look. */

@@ -7,7 +7,8 @@
 import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import type { DifferingRoute, Registering, Registry } from '../../ports/registry.ts'
 import { booleans, texts } from './arrays.ts'
-import type { Connections, Session, Statement, Values } from './connections.ts'
+import type { Connections } from './connections.ts'
+import type { Session, Statement, Values } from './statements.ts'
 import { provenRolledBack } from './faults.ts'
 
 const write = (name: string, text: (schema: string) => string): Statement => ({ name, writes: true, text })

@@ -7,7 +7,7 @@ import type { Row, Token } from '../../core/record/record.ts'
 import type { RenewResult } from '../../ports/records.ts'
 import { byteas, integers } from './arrays.ts'
 import { lockLimit, lookAt } from './claims.ts'
-import type { Session, Statement, Values } from './connections.ts'
+import type { Session, Statement, Values } from './statements.ts'
 import { IN_LINE } from './in-line.ts'
 
 const RENEW: Statement = {

@@ -7,7 +7,7 @@ import { escapeIdentifier } from 'pg'
 import { LacksRights } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import { texts } from './arrays.ts'
-import { UNBALANCED } from './connections.ts'
+import { UNBALANCED } from './statements.ts'
 
 const WRITTEN = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const
 const CHANGED = ['SELECT', 'UPDATE'] as const

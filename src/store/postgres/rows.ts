@@ -11,7 +11,7 @@ import {
   type Row,
   type UnknownReason
 } from '../../core/record/record.ts'
-import { BELIEVED } from './connections.ts'
+import { BELIEVED } from './statements.ts'
 
 /**
  * Times relative and by the database's clock (P4): what takes something away is compared with statement_timestamp(),

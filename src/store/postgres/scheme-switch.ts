@@ -8,7 +8,7 @@ import type { SchemeReport, SchemeRows, SwitchOrder, SwitchResult } from '../../
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
 import type { EarlierScheme, Scheme } from '../../core/record/schemes.ts'
 import { StartError } from '../../ports/errors.ts'
-import { BELIEVED, UNBALANCED } from './connections.ts'
+import { BELIEVED, UNBALANCED } from './statements.ts'
 import { isPastMessage } from './inbox-rows.ts'
 import { lostIndexes, lostIndexNames } from './lost-schemes.ts'
 import { chooseScheme, isAnyLeft, refuseOlder, schemesNow } from './schemes.ts'

@@ -6,7 +6,7 @@ import type { ClientBase } from 'pg'
 import { FIRST_SCHEME } from '../../core/record/schemes.ts'
 import type { Schemes } from '../../core/record/schemes.ts'
 import { StartError } from '../../ports/errors.ts'
-import { UNBALANCED, type Session, type Statement } from './connections.ts'
+import { UNBALANCED, type Session, type Statement } from './statements.ts'
 import { PROVEN } from './durable.ts'
 
 /** Rows may live longer than expected (claimed again, held, of unknown outcome). They are looked for again after this. */

@@ -3,60 +3,102 @@
  * Also the insert of an outcome whose row vanished in a failover.
  */
 import type { Claim, Row, Settlement } from '../../core/record/record.ts'
-import { bigints, byteas, integers, smallints, texts } from './arrays.ts'
+import { bigintsOf, byteasOf, integersOf, smallintsOf, textsOf } from './arrays.ts'
 import { lockLimit, lookAt, lookDurably } from './claims.ts'
-import type { Session, Statement } from './connections.ts'
+import type { BoundValue } from './count-query.ts'
+import type { Session, Statement } from './statements.ts'
 import { isDoubtful } from './durable.ts'
 
 /** `id` as hex. */
-export interface Settled { readonly id: string, readonly keep_left_ms: number }
+export interface Settled { readonly id: string }
 
+const SETTLE_COLUMNS = 'id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code, question'
+
+const SETTLE_PARAMETERS = `$1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
+                       $9::text[], $10::text[], $11::bytea[]`
+
+/** The compare-and-set of a settlement `w` and the row `r` that has its id. */
+const MAY_SETTLE = `r.owner = w.owner and r.attempt = w.attempt
+     and (r.state = 'claimed'
+          or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
+          or (r.state = 'consumed' and r.settled_by = 'owner' and w.outcome = 'indeterminate')
+          or (r.state = 'released' and r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')))`
+
+const SETTLED_COLUMNS = `state = w.outcome, lease_until = null, settled_at = clock_timestamp(), settled_by = 'owner',
+       expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
+       status = w.status, headers = w.headers, body = w.body,
+       unknown_stage = w.unknown_stage, unknown_code = w.unknown_code,
+       question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end`
+
+/**
+ * In a session of the lane's own. The planner's switches, and an id that is compared as an element, leave one plan: the settlements in
+ * their order, each with its row by key. With `r.id = w.id` an empty table is read first, by its key and as a whole, and this plan stays.
+ * So rows are locked in the order of their ids. If a row changes while the update waits for its lock, Postgres tests all of the
+ * condition again on the new version (READ COMMITTED). `place`: which of the settlements, from 1.
+ */
+export const SETTLE_OWN: Statement = {
+  name: 'settle',
+  writes: true,
+  text: (schema) => `update ${schema}.records r
+   set ${SETTLED_COLUMNS}
+  from unnest(${SETTLE_PARAMETERS}) with ordinality as w (${SETTLE_COLUMNS}, place)
+ where r.id = any (array[w.id]) and ${MAY_SETTLE}
+returning w.place`
+}
+
+/** In any session: the rows are locked in the order of their ids, whatever the plan. */
 const SETTLE: Statement = {
   name: 'settle',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(11)}, want as materialized (
-  select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
-                       $9::text[], $10::text[], $12::bytea[])
-           as w (id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code, question)
+  text: (schema) => `with ${lockLimit(12)}, want as materialized (
+  select * from unnest(${SETTLE_PARAMETERS})
+           as w (${SETTLE_COLUMNS})
    cross join lock_limit
 ), held as materialized (
   select r.id from ${schema}.records r join want w on w.id = r.id
-   where r.owner = w.owner and r.attempt = w.attempt
-     and (r.state = 'claimed'
-          or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
-          or (r.state = 'consumed' and r.settled_by = 'owner' and w.outcome = 'indeterminate')
-          or (r.state = 'released' and r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')))
+   where ${MAY_SETTLE}
    order by r.id
      for no key update of r
 )
 update ${schema}.records r
-   set state = w.outcome, lease_until = null, settled_at = clock_timestamp(), settled_by = 'owner',
-       expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
-       status = w.status, headers = w.headers, body = w.body,
-       unknown_stage = w.unknown_stage, unknown_code = w.unknown_code,
-       question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end
+   set ${SETTLED_COLUMNS}
   from want w, held h
  where r.id = h.id and w.id = h.id
-returning r.id, (extract(epoch from r.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms`
+returning r.id`
 }
+
+export function settleValues (settlements: readonly Settlement[]): BoundValue[] {
+  return [
+    byteasOf(settlements, idOf),
+    byteasOf(settlements, ownerOf),
+    integersOf(settlements, attemptOf),
+    textsOf(settlements, outcomeOf),
+    bigintsOf(settlements, keepOf),
+    smallintsOf(settlements, statusOf),
+    byteasOf(settlements, headersOf),
+    byteasOf(settlements, bodyOf),
+    textsOf(settlements, stageOf),
+    textsOf(settlements, codeOf),
+    byteasOf(settlements, questionOf)
+  ]
+}
+
+const idOf = ({ token }: Settlement): Buffer => token.id
+const ownerOf = ({ token }: Settlement): Buffer => token.owner
+const attemptOf = ({ token }: Settlement): number => token.attempt
+const outcomeOf = ({ outcome }: Settlement): string => outcome
+const keepOf = ({ keepMs }: Settlement): number => keepMs
+const statusOf = ({ status }: Settlement): number | null => status
+const headersOf = ({ headers }: Settlement): Buffer | null => headers
+const bodyOf = ({ body }: Settlement): Buffer | null => body
+const stageOf = ({ reason }: Settlement): string | null => reason?.stage ?? null
+const codeOf = ({ reason }: Settlement): string | null => reason?.code ?? null
+const questionOf = ({ question }: Settlement): Buffer | null => question ?? null
 
 /** A settlement that is missing in the result was not this owner's to settle, or has no row. Look on the same connection. */
 export async function settleRows (session: Session, settlements: readonly Settlement[]): Promise<Settled[]> {
-  return session.run<Settled>(SETTLE, [
-    byteas(settlements.map(({ token }) => token.id)),
-    byteas(settlements.map(({ token }) => token.owner)),
-    integers(settlements.map(({ token }) => token.attempt)),
-    texts(settlements.map(({ outcome }) => outcome)),
-    bigints(settlements.map(({ keepMs }) => keepMs)),
-    smallints(settlements.map(({ status }) => status)),
-    byteas(settlements.map(({ headers }) => headers)),
-    byteas(settlements.map(({ body }) => body)),
-    texts(settlements.map(({ reason }) => reason?.stage ?? null)),
-    texts(settlements.map(({ reason }) => reason?.code ?? null)),
-    session.lockTimeout,
-    byteas(settlements.map(({ question }) => question ?? null))
-  ])
+  return session.run<Settled>(SETTLE, [...settleValues(settlements), session.lockTimeout])
 }
 
 export interface LostOrder { readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }

@@ -7,7 +7,7 @@ import type { Beaten, SignOfLife } from '../../ports/records.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
-import { BELIEVED, type Session, type Statement } from './connections.ts'
+import { BELIEVED, type Session, type Statement } from './statements.ts'
 
 /**
  * `contradicted`: another gateway trusted the time before the doubt ($8) began. It has judged a time behind the doubt ($9)

@@ -9,7 +9,7 @@ import { errorText } from '../../ports/errors.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
-import { UNBALANCED } from './connections.ts'
+import { UNBALANCED } from './statements.ts'
 
 export interface PostgresSubscriptionsOptions {
   readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>

@@ -1,0 +1,176 @@
+/** Claims and settles as the way of every first request enters them: by lanes that call back (ports/records.ts). */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { Client } from 'pg'
+import type { Claim } from '../../../src/core/record/record.ts'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import type { ClaimResult, RecordLanes, SettleResult } from '../../../src/ports/records.ts'
+import { ownSession } from '../../../src/store/postgres/own-session.ts'
+import { bring, claimOf, rivalOf, rowAt, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
+import { needs } from '../../harness/needs.ts'
+import { query, startPostgres, type PostgresServer } from '../../harness/postgres.ts'
+import { promisesOf } from '../../harness/promises.ts'
+import { openWorld, untilBlocked, type PostgresWorld } from './world.ts'
+
+const PAIRS = 50
+const ROWS = 2_000
+const AT_ONCE = 50
+/** Of one row. Each batch that reads the whole table reads a thousand on average. */
+const READS_MAX = 4
+/** Ten seconds: no test waits for a lock that long. */
+const LOCK_TIMEOUT = '10000ms'
+
+describe('lanes', needs('postgres'), () => {
+  let server: PostgresServer
+  before(async () => { server = await startPostgres() })
+  after(() => server.stop())
+
+  test('a claim and a settle make no promise', async (t) => {
+    const { store: { lanes } } = await openWorld(t, server)
+    // The first pair connects.
+    await new Promise<void>((resolve) => { new Pairs(lanes, 1, resolve).next() })
+    assert.deepEqual(await promisesOf((over) => { new Pairs(lanes, PAIRS, over).next() }), [])
+  })
+
+  test('of a batch in which some were lost, each claim learns what became of it', async (t) => {
+    const { store } = await openWorld(t, server)
+    const [held, ...fresh] = [claimOf(), claimOf(), claimOf()]
+    await store.insert(held)
+    const results = await Promise.all([rivalOf(held), ...fresh].map((claim) => store.insert(claim)))
+    assert.deepEqual(results.slice(1), fresh.map(() => ({ kind: 'won', attempt: 1 })))
+    const [seen] = results
+    assert.ok(seen?.kind === 'seen' && seen.row.owner.equals(held.owner))
+  })
+
+  // An insert of which no reply came is confirmed by a write, and never by a row that is seen.
+  test('if an earlier insert of a claim in the batch was written, all own rows are in doubt', async (t) => {
+    const { store } = await openWorld(t, server)
+    const [written, fresh] = [claimOf(), claimOf()]
+    await store.insert(written)
+    const results = await Promise.allSettled([store.insert(written), store.insert(fresh)])
+    for (const result of results) {
+      assert.ok(result.status === 'rejected' && result.reason instanceof StoreUnavailable && result.reason.inDoubt)
+    }
+    for (const claim of [written, fresh]) assert.deepEqual(await store.confirm(claim), { kind: 'won', attempt: 1 })
+  })
+
+  test('of a batch in which some were refused, each settle learns what became of it', async (t) => {
+    const world = await openWorld(t, server)
+    const [done, ...open] = [await bring(world, 'completed'), await bring(world, 'live'), await bring(world, 'live')]
+    const results = await Promise.all([done, ...open].map((claim) => world.store.settle(settlementOf(tokenOf(claim), 'consumed'))))
+    assert.deepEqual(results.map(({ kind }) => kind), ['refused', 'settled', 'settled'])
+    assert.equal((await rowAt(world.store, done.id)).state, 'completed')
+  })
+
+  test('a settle that waited for a row tests all of it again', async (t) => {
+    const world = await openWorld(t, server)
+    const claim = await bring(world, 'live')
+    const other = await world.connect()
+    await other.query('begin')
+    await other.query(`update ${world.records} set owner = decode(repeat('00', 16), 'hex') where id = $1`, [claim.id])
+    const settle = world.store.settle(settlementOf(tokenOf(claim), 'completed'))
+    await untilBlocked(other, world, 'settles')
+    await other.query('commit')
+    assert.equal((await settle).kind, 'refused')
+    assert.equal((await rowAt(world.store, claim.id)).state, 'claimed')
+  })
+
+  test('settles find their rows by key on a table that was empty when they were prepared', async (t) => {
+    const world = await openWorld(t, server)
+    for (let row = 0; row < ROWS; row += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, () => pair(world)))
+    // The server counts behind the statements.
+    await until(async () => await readByKey(world) >= ROWS, 'the reads to be counted')
+    const read = await readByKey(world)
+    assert.ok(read < READS_MAX * ROWS, `${read} rows read for ${ROWS} settles`)
+  })
+
+  test('a session that was ended while it was idle costs nothing', async (t) => {
+    const world = await openWorld(t, server)
+    await pair(world)
+    const other = await world.connect()
+    await other.query('select pg_terminate_backend(pid) from pg_stat_activity where application_name like $1', [
+      `onceway % ${world.options.instance}`
+    ])
+    await until(async () => (await other.query('select from pg_stat_activity where application_name like $1', [
+      `onceway claims ${world.options.instance}`
+    ])).rowCount === 0, 'the sessions to end')
+    await until(() => pair(world).then(() => true, () => false), 'a pair on new connections')
+  })
+})
+
+describe('a session of its own', needs('postgres'), () => {
+  let server: PostgresServer
+  before(async () => { server = await startPostgres() })
+  after(() => server.stop())
+
+  const settingOf = async (client: Client, name: string) =>
+    (await client.query<{ value: string }>('select current_setting($1) as value', [name])).rows[0]?.value
+
+  test('is told how long to wait for locks, and how to plan', async (t) => {
+    const client = await connected(t, server)
+    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000), true)
+    assert.equal(await settingOf(client, 'lock_timeout'), '10s')
+    assert.equal(await settingOf(client, 'enable_seqscan'), 'off')
+  })
+
+  test('is left alone if others may share it: a pooler gives its clients process ids that the server does not know', async (t) => {
+    const client = await connected(t, server)
+    Object.assign(client, { processID: (client as Client & { processID: number }).processID + 1 })
+    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000), false)
+    assert.equal(await settingOf(client, 'lock_timeout'), '0')
+    assert.equal(await settingOf(client, 'enable_seqscan'), 'on')
+  })
+})
+
+/** Claims and settles, one after the other. */
+class Pairs {
+  readonly #lanes: RecordLanes
+  readonly #over: () => void
+  #left: number
+  #claim: Claim = claimOf()
+
+  constructor (lanes: RecordLanes, count: number, over: () => void) {
+    this.#lanes = lanes
+    this.#left = count
+    this.#over = over
+  }
+
+  next (): void {
+    if (this.#left-- === 0) return this.#over()
+    this.#claim = claimOf()
+    this.#lanes.insert(this.#claim, this)
+  }
+
+  claimed ({ kind }: ClaimResult): void {
+    assert.equal(kind, 'won')
+    this.#lanes.settle(settlementOf(tokenOf(this.#claim), 'completed'), this)
+  }
+
+  settled ({ kind }: SettleResult): void {
+    assert.equal(kind, 'settled')
+    this.next()
+  }
+
+  claimFailed (error: unknown): void { throw error }
+
+  settleFailed (error: unknown): void { throw error }
+}
+
+async function pair ({ store }: PostgresWorld): Promise<void> {
+  const claim = claimOf()
+  await store.insert(claim)
+  await store.settle(settlementOf(tokenOf(claim), 'completed'))
+}
+
+/** Rows that index scans have read. */
+async function readByKey ({ options, records }: PostgresWorld): Promise<number> {
+  const [row] = await query(options.url, `select idx_tup_fetch as read from pg_stat_user_tables where relid = '${records}'::regclass`)
+  return Number(row?.read ?? 0)
+}
+
+async function connected (t: { after: (call: () => Promise<void>) => void }, { url }: PostgresServer): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  t.after(() => client.end())
+  return client
+}
