@@ -38,8 +38,9 @@ export type LapseRows = Omit<LapseOrder, 'still'>
 
 export interface Table {
   /**
-   * The usual insert as one statement: saves the claimed row with attempt 1 if there is no row under the id, no message, and the claim's
-   * scheme claims. false: nothing was saved, and the state machine decides. Absent: it always decides. Called if the claim has no earlier id.
+   * The usual insert as one statement: saves the claimed row with attempt 1 if there is no row under the id, no message, and the
+   * claim's scheme claims. false: nothing was saved, and the state machine decides. Absent: it always decides. Called only if the
+   * claim has no earlier id.
    */
   readonly claimNew?: (claim: Claim, nowMs: number) => boolean
   /**

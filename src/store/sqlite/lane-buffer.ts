@@ -183,7 +183,9 @@ export class LaneReader {
     const keepMs = this.#next()
     const status = this.#next()
     const token = { id: this.#blob(), owner: this.#blob(), attempt }
-    return { token, outcome, keepMs, status: status === NULL ? null : status, headers: this.#blobOrNull(), body: this.#blobOrNull(), reason: null }
+    const headers = this.#blobOrNull()
+    const body = this.#blobOrNull()
+    return { token, outcome, keepMs, status: status === NULL ? null : status, headers, body, reason: null }
   }
 
   #claim (): Claim {
@@ -199,7 +201,13 @@ export class LaneReader {
     const question = this.#blobOrNull()
     const keyHash = this.#blob()
     const about = {
-      route: this.#text(), method: this.#text(), path: this.#text(), requestId: this.#text(), instance: this.#text(), keyHash, keyText: this.#textOrNull()
+      route: this.#text(),
+      method: this.#text(),
+      path: this.#text(),
+      requestId: this.#text(),
+      instance: this.#text(),
+      keyHash,
+      keyText: this.#textOrNull()
     }
     return { id, scheme, earlierId, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about }
   }

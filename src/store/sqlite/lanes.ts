@@ -75,18 +75,18 @@ export class SqliteLanes implements RecordLanes {
   }
 
   insert (claim: Claim, reply: ClaimReply): void {
-    if (this.#isClosed) return void setImmediate(() => { reply.claimFailed(closed('insert')) })
+    const refusal = this.#refusal('insert', 'sqlite claims', this.#claims)
+    if (refusal !== null) return failClaim(reply, refusal)
     if (!isUsualClaim(claim)) return this.#alone.insert(claim, reply)
-    if (this.#claims.calls.length >= QUEUE_MAX) return void setImmediate(() => { reply.claimFailed(new StoreOverloaded('sqlite claims')) })
     this.#claims.calls.push(claim)
     this.#claims.replies.push(reply)
     this.#schedule()
   }
 
   settle (settlement: Settlement, reply: SettleReply): void {
-    if (this.#isClosed) return void setImmediate(() => { reply.settleFailed(closed('settle')) })
+    const refusal = this.#refusal('settle', 'sqlite settles', this.#settles)
+    if (refusal !== null) return failSettle(reply, refusal)
     if (!isUsualSettle(settlement)) return this.#alone.settle(settlement, reply)
-    if (this.#settles.calls.length >= QUEUE_MAX) return void setImmediate(() => { reply.settleFailed(new StoreOverloaded('sqlite settles')) })
     this.#settles.calls.push(settlement)
     this.#settles.replies.push(reply)
     this.#schedule()
@@ -97,6 +97,12 @@ export class SqliteLanes implements RecordLanes {
     this.#isClosed = true
     if (!this.#underWay && !this.#scheduled) return Promise.resolve()
     return new Promise((resolve) => { this.#onIdle = resolve })
+  }
+
+  /** Why a call cannot wait here. null: it can. */
+  #refusal (operation: string, queue: string, { calls }: Lane<unknown, unknown>): Error | null {
+    if (this.#isClosed) return new StoreUnavailable('sqlite', operation, false, new Error('closed'))
+    return calls.length < QUEUE_MAX ? null : new StoreOverloaded(queue)
   }
 
   #schedule (): void {
@@ -147,14 +153,16 @@ export class SqliteLanes implements RecordLanes {
     )
     this.#underWay = false
     let next = 0
-    for (const [index, reply] of settleReplies.entries()) {
+    for (let index = 0; index < firstClaim; index++) {
       const other = unusual[next]?.index === index ? unusual[next++] : undefined
+      const reply = settleReplies[index] as SettleReply
       if (other === undefined) reply.settled({ kind: 'settled', keepLeftMs: (settlements[index] as Settlement).keepMs })
       else if (isFault(other)) reply.settleFailed(errorOf(other.fault, 'settle'))
       else reply.settled(other.result as SettleResult)
     }
-    for (const [index, reply] of claimReplies.entries()) {
+    for (let index = 0; index < claimReplies.length; index++) {
       const other = unusual[next]?.index === firstClaim + index ? unusual[next++] : undefined
+      const reply = claimReplies[index] as ClaimReply
       if (other === undefined) reply.claimed(WON)
       else if (isFault(other)) reply.claimFailed(errorOf(other.fault, 'insert'))
       else reply.claimed(other.result as ClaimResult)
@@ -199,6 +207,11 @@ function isFault (unusual: Unusual): unusual is Extract<Unusual, { fault: Fault 
   return 'fault' in unusual
 }
 
-function closed (operation: string): StoreUnavailable {
-  return new StoreUnavailable('sqlite', operation, false, new Error('closed'))
+/** Not before the call has returned: its caller is not ready for the reply. */
+function failClaim (reply: ClaimReply, error: Error): void {
+  setImmediate(() => { reply.claimFailed(error) })
+}
+
+function failSettle (reply: SettleReply, error: Error): void {
+  setImmediate(() => { reply.settleFailed(error) })
 }

@@ -48,7 +48,7 @@ function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: 
   }
 }
 
-/** A migration may rewrite the text of a table (0011). A connection that serves must not, where Node can forbid it (24.14). */
+/** A migration may rewrite the text of a table (0011). A connection that serves must not, where Node can forbid it (24.12). */
 function run (database: DatabaseSync, text: string): void {
   const isDefensive = 'enableDefensive' in database
   if (isDefensive) database.enableDefensive(false)

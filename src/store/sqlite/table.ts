@@ -2,7 +2,8 @@
  * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that the
  * worker holds. Every statement is prepared once. Never begins or ends a transaction.
  */
-import { RECORD_STATES, type Claim, type RecordState, type SettledState, type Settlement, type UnknownReason } from '../../core/record/record.ts'
+import { RECORD_STATES } from '../../core/record/record.ts'
+import type { Claim, RecordState, SettledState, Settlement, UnknownReason } from '../../core/record/record.ts'
 import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
 import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
