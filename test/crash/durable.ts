@@ -60,11 +60,10 @@ function inFile (timeline: Timeline, open: Open): Durable {
   }
 }
 
-/** A worker answers in real time. Virtual time stands still until then. */
+/** A worker answers in real time. Virtual time stands still until then. So its lanes are left out: they call back at any time. */
 function standingStill (records: RecordStore, timeline: Timeline): RecordStore {
   return new Proxy(records, {
     get: (target, property) => {
-      // Time is held for its methods, so it has no other way in.
       if (property === 'lanes') return undefined
       const member: unknown = Reflect.get(target, property, target)
       if (typeof member !== 'function') return member

@@ -37,6 +37,17 @@ export interface Audited extends AuditEntry {
 export type LapseRows = Omit<LapseOrder, 'still'>
 
 export interface Table {
+  /**
+   * The usual insert as one statement: saves the claimed row with attempt 1 if there is no row under the id, no message, and the
+   * claim's scheme claims. false: nothing was saved, and the state machine decides. Absent: it always decides. Called only if the
+   * claim has no earlier id.
+   */
+  readonly claimNew?: (claim: Claim, nowMs: number) => boolean
+  /**
+   * The usual settle as one statement: saves the outcome if the row is claimed by the token. false: nothing was saved, and the state
+   * machine decides. Called if the outcome is known: an unknown one may keep what the row has (the probe's question).
+   */
+  readonly settleClaimed?: (settlement: Settlement, nowMs: number) => boolean
   find: (id: Buffer) => RecordRow | null
   /** `before`: the row as {@link find} returned it. null: none. Throws StoreRejected if the row breaks a constraint. */
   save: (row: RecordRow, before: RecordRow | null) => void
@@ -80,6 +91,7 @@ export class RecordTable {
   }
 
   insert (claim: Claim, nowMs: number): ClaimResult {
+    if (claim.earlierId === null && this.#table.claimNew?.(claim, nowMs) === true) return { kind: 'won', attempt: 1 }
     return this.#claimed(claim, 'insert', nowMs)
   }
 
@@ -113,6 +125,9 @@ export class RecordTable {
   }
 
   settle (settlement: Settlement, nowMs: number): SettleResult {
+    if (settlement.outcome !== 'indeterminate' && this.#table.settleClaimed?.(settlement, nowMs) === true) {
+      return { kind: 'settled', keepLeftMs: settlement.keepMs }
+    }
     const before = this.#table.find(settlement.token.id)
     return this.#settled(before, transition(before, { kind: 'settle', settlement }, nowMs, this.#over(nowMs)), nowMs)
   }

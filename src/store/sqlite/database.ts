@@ -8,7 +8,7 @@ import { FIRST_NAME } from '../../core/record/schemes.ts'
 import { RecordTable } from '../shared/record-table.ts'
 import { refuseEarlier } from '../shared/time-seen.ts'
 import { beatIn, beginGeneration, timeSeenIn } from './sign-of-life.ts'
-import { Faulted, faultOf, startFaultOf } from './faults.ts'
+import { Faulted, faultOf, startFaultOf, type Fault } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { CountTable } from './counts.ts'
@@ -16,9 +16,9 @@ import { MarkTable } from './marks.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { makeProtected } from './protection.ts'
 import { SqliteTable } from './table.ts'
-import type { Call, InboxCall, WorkerStart } from './worker-protocol.ts'
-import type { Token } from '../../core/record/record.ts'
-import type { AuditEntry, Lapsed, OperatorResult } from '../../ports/records.ts'
+import type { Call, InboxCall, Unusual, WorkerStart } from './worker-protocol.ts'
+import type { Claim, Settlement, Token } from '../../core/record/record.ts'
+import type { AuditEntry, ClaimResult, Lapsed, OperatorResult, SettleResult } from '../../ports/records.ts'
 import type { Recovered } from '../../ports/inbox.ts'
 
 /** The command line writes a row or two at a time. If the file is held for longer than this, another program holds it. */
@@ -70,21 +70,75 @@ export class Database {
    * than this is over.
    */
   run (calls: readonly Call[], nowMs: number, believedMs = Infinity): unknown[] {
-    for (const each of [this.#records, this.#marks, this.#inbox]) each.believedMs = believedMs
+    this.#believe(believedMs)
     const operation = calls[0]?.op ?? 'nothing'
-    if (calls.every(({ op }) => READS.has(op))) {
-      return this.#attempt(operation, false, () => calls.map((call) => this.#perform(call, nowMs)))
+    const perform = () => calls.map((call) => this.#perform(call, nowMs))
+    return calls.every(({ op }) => READS.has(op)) ? this.#attempt(operation, false, perform) : this.#transaction(operation, perform)
+  }
+
+  /**
+   * Settles and then claims in one transaction. Returns those that did not simply settle or win. If the content of one is refused, each
+   * runs in a transaction of its own, so that it fails alone. Throws as {@link run} does.
+   */
+  runLanes (settles: readonly Settlement[], claims: readonly Claim[], nowMs: number, believedMs: number): Unusual[] {
+    this.#believe(believedMs)
+    try {
+      return this.#transaction('settle', () => this.#performLanes(settles, claims, nowMs))
+    } catch (error) {
+      if (!isRejected(error)) throw error
     }
-    const results = this.#attempt(operation, false, () => {
-      this.connection.exec('begin immediate')
-      return calls.map((call) => this.#perform(call, nowMs))
-    })
-    this.#attempt(operation, true, () => { this.connection.exec('commit') })
-    return results
+    return this.#oneByOne([
+      ...settles.map((settlement): Call => ({ op: 'settle', settlement })),
+      ...claims.map((claim): Call => ({ op: 'insert', claim }))
+    ], nowMs)
   }
 
   close (): void {
     this.connection.close()
+  }
+
+  #believe (believedMs: number): void {
+    this.#records.believedMs = believedMs
+    this.#marks.believedMs = believedMs
+    this.#inbox.believedMs = believedMs
+  }
+
+  #performLanes (settles: readonly Settlement[], claims: readonly Claim[], nowMs: number): Unusual[] {
+    const unusual: Unusual[] = []
+    for (const [index, settlement] of settles.entries()) {
+      const result = this.#records.settle(settlement, nowMs)
+      if (result.kind !== 'settled' || result.keepLeftMs !== settlement.keepMs) unusual.push({ index, result })
+    }
+    for (const [index, claim] of claims.entries()) {
+      const result = this.#records.insert(claim, nowMs)
+      if (result.kind !== 'won' || result.attempt !== 1) unusual.push({ index: settles.length + index, result })
+    }
+    return unusual
+  }
+
+  /** A failure that is no refusal of content ends it: a disk that is full is not asked once for each call. */
+  #oneByOne (calls: readonly Call[], nowMs: number): Unusual[] {
+    let gone: Fault | null = null
+    return calls.map((call, index): Unusual => {
+      if (gone !== null) return { index, fault: gone }
+      try {
+        const [result] = this.#transaction(call.op, () => [this.#perform(call, nowMs)])
+        return { index, result: result as ClaimResult | SettleResult }
+      } catch (error) {
+        if (!(error instanceof Faulted)) throw error
+        if (!isRejected(error)) gone = error.fault
+        return { index, fault: error.fault }
+      }
+    })
+  }
+
+  #transaction<Result> (operation: string, work: () => Result): Result {
+    const result = this.#attempt(operation, false, () => {
+      this.connection.exec('begin immediate')
+      return work()
+    })
+    this.#attempt(operation, true, () => { this.connection.exec('commit') })
+    return result
   }
 
   #attempt<Result> (operation: string, inDoubt: boolean, work: () => Result): Result {
@@ -171,6 +225,10 @@ export class Database {
     this.connection.exec('commit')
     return { lapsed, recovered }
   }
+}
+
+function isRejected (error: unknown): boolean {
+  return error instanceof Faulted && error.fault.kind === 'rejected'
 }
 
 interface WhatTheDeadHad { readonly lapsed: Lapsed[], readonly recovered: Recovered }

@@ -41,10 +41,11 @@ export function faultOf (error: unknown, operation: string, inDoubt: boolean): F
   return content ? { kind: 'rejected', operation, message } : { kind: 'unavailable', operation, message, inDoubt }
 }
 
-export function errorOf (fault: Fault): StoreRejected | StoreUnavailable | StartError {
+/** `operation`: of the one call that gets the error, if a batch had several kinds. */
+export function errorOf (fault: Fault, operation?: string): StoreRejected | StoreUnavailable | StartError {
   switch (fault.kind) {
-    case 'rejected': return new StoreRejected('sqlite', fault.operation, new Error(fault.message))
-    case 'unavailable': return new StoreUnavailable('sqlite', fault.operation, fault.inDoubt, new Error(fault.message))
+    case 'rejected': return new StoreRejected('sqlite', operation ?? fault.operation, new Error(fault.message))
+    case 'unavailable': return new StoreUnavailable('sqlite', operation ?? fault.operation, fault.inDoubt, new Error(fault.message))
     case 'start': return new StartError(fault.message, fault.exitCode)
   }
 }

@@ -32,7 +32,7 @@ function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: 
   database.exec('begin immediate')
   try {
     if (database.prepare('select 1 from migrations where number = ?').get(number) === undefined) {
-      database.exec(text)
+      run(database, text)
       if (fresh && number === SCHEMES_MIGRATION) leaveOpen(database)
       database.prepare('insert into migrations (number, name, applied_at, compatible_from) values (?, ?, ?, ?)').run(
         number,
@@ -45,5 +45,16 @@ function apply (database: DatabaseSync, { number, name, compatibleFrom, text }: 
   } catch (error) {
     if (database.isTransaction) database.exec('rollback')
     throw error
+  }
+}
+
+/** A migration may rewrite the text of a table (0011). A connection that serves must not, where Node can forbid it (24.12). */
+function run (database: DatabaseSync, text: string): void {
+  const isDefensive = 'enableDefensive' in database
+  if (isDefensive) database.enableDefensive(false)
+  try {
+    database.exec(text)
+  } finally {
+    if (isDefensive) database.enableDefensive(true)
   }
 }

@@ -15,10 +15,12 @@
  * A quarter of the speed on a fast disk buys that a slow one is felt by the calls that wait for it and by nobody else.
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
+import { lanesOver } from '../../ports/lanes.ts'
 import { NO_SUBSCRIPTIONS } from '../shared/inbox-subscriptions.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { openDirectory, type Directory } from './directory.ts'
 import { SqliteInbox } from './inbox.ts'
+import { SqliteLanes } from './lanes.ts'
 import { startWorker, type WorkerClient, type StartedWorker } from './worker-client.ts'
 import { SqliteMarks } from './marks.ts'
 import type { Call, MarkLook, MarkWrite, MessageCall } from './worker-protocol.ts'
@@ -113,6 +115,7 @@ export class SqliteStore implements RecordStore {
   readonly inbox: SqliteInbox
   readonly counts: RecordCounts
   readonly subscriptions = NO_SUBSCRIPTIONS
+  readonly lanes: SqliteLanes
   readonly #worker: WorkerClient
   readonly #directory: Directory
   readonly #clock: ClockOfStore
@@ -141,6 +144,15 @@ export class SqliteStore implements RecordStore {
     this.#claims = this.#batcher('claims', (call) => call.claim.id)
     this.#settles = this.#batcher('settles', (call) => call.settlement.token.id, (call) => call.settlement.body?.length ?? 0)
     this.#looks = this.#batcher('looks', (call) => call.id)
+    this.lanes = new SqliteLanes({
+      client,
+      clock,
+      meter,
+      alone: lanesOver({
+        insert: (claim) => this.#combined(this.#claims, { op: 'insert', claim }),
+        settle: (settlement) => this.#combined(this.#settles, { op: 'settle', settlement })
+      })
+    })
     const marks = this.#batcher<MarkWrite>('marks', (call) => call.id)
     const endings = this.#batcher<MarkWrite>('ends of marks', (call) => call.id)
     const marksLooks = this.#batcher<MarkLook>('looks at marks', (call) => call.id)
@@ -177,7 +189,7 @@ export class SqliteStore implements RecordStore {
   get failure (): Error | null { return this.#closing === null ? this.#worker.ended : null }
 
   insert (claim: Claim): Promise<ClaimResult> {
-    return this.#combined(this.#claims, { op: 'insert', claim })
+    return new Promise((resolve, reject) => { this.lanes.insert(claim, { claimed: resolve, claimFailed: reject }) })
   }
 
   take (seen: Seen, claim: Claim, mayRetry: boolean): Promise<TakeResult> {
@@ -209,7 +221,7 @@ export class SqliteStore implements RecordStore {
   }
 
   settle (settlement: Settlement): Promise<SettleResult> {
-    return this.#combined(this.#settles, { op: 'settle', settlement })
+    return new Promise((resolve, reject) => { this.lanes.settle(settlement, { settled: resolve, settleFailed: reject }) })
   }
 
   settleLost (settlement: Settlement, claim: Claim, ageMs: number): Promise<SettleResult> {
@@ -264,6 +276,7 @@ export class SqliteStore implements RecordStore {
   }
 
   async #finish (): Promise<void> {
+    await this.lanes.close()
     await Promise.allSettled(this.#running)
     await this.#worker.close()
     this.#directory.release()

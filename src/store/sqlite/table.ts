@@ -2,7 +2,8 @@
  * The records table of one SQLite connection: rows in and out, nothing of the protocol. Runs inside the transaction that the
  * worker holds. Every statement is prepared once. Never begins or ends a transaction.
  */
-import { RECORD_STATES, type RecordState, type SettledState, type UnknownReason } from '../../core/record/record.ts'
+import { RECORD_STATES } from '../../core/record/record.ts'
+import type { Claim, RecordState, SettledState, Settlement, UnknownReason } from '../../core/record/record.ts'
 import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
 import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
@@ -31,6 +32,24 @@ const ASKING = ['ask_at', 'asked', 'absent_at'] as const
 const insert = `insert into records (${COLUMNS.join(', ')}) values (${COLUMNS.map(() => '?').join(', ')})`
 
 const replace = `update records set ${COLUMNS.slice(1).map((column) => `${column} = ?`).join(', ')} where id = ?`
+
+/**
+ * The usual claim: a new row, if nothing is there that the state machine would have to look at. Whatever it finds (a row, a message, past
+ * or not, another scheme), it inserts nothing, and the claim goes the long way.
+ */
+const claimNew = `
+insert into records (
+  id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until,
+  route, method, path, request_id, instance, key_hash, key_text, question, scheme)
+select ?, 'claimed', ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+ where not exists (select 1 from messages where id = ?) and (select scheme from installation) = ?
+on conflict (id) do nothing`
+
+/** The usual settle, of a claimed row by its owner with a known outcome. In any other state it changes nothing. */
+const settleClaimed = `
+update records
+   set state = ?, lease_until = null, settled_at = ?, settled_by = 'owner', expires_at = ?, status = ?, headers = ?, body = ?, question = null
+ where id = ? and owner = ? and attempt = ? and state = 'claimed'`
 
 const settle = `update records set ${OUTCOME.map((column) => `${column} = ?`).join(', ')} where id = ?`
 
@@ -73,9 +92,27 @@ const changedByHand = 'select 1 from audit where record_id = ? and at >= ? limit
 export class SqliteTable implements Table {
   /** At most sixteen statements differ by filter. The others are constants. */
   readonly #prepare: (text: string) => StatementSync
+  readonly #claimNew: StatementSync
+  readonly #settleClaimed: StatementSync
 
   constructor (database: DatabaseSync) {
     this.#prepare = preparedOnce(database)
+    this.#claimNew = database.prepare(claimNew)
+    this.#settleClaimed = database.prepare(settleClaimed)
+  }
+
+  claimNew ({ id, scheme, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about }: Claim, nowMs: number): boolean {
+    return this.#claimNew.run(
+      id, owner, fingerprint.alg, fingerprint.value, leaseMs, unknownKeepMs, quarantineMs, nowMs, nowMs + leaseMs,
+      about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, question, scheme,
+      id, scheme
+    ).changes === 1
+  }
+
+  settleClaimed ({ token, outcome, keepMs, status, headers, body }: Settlement, nowMs: number): boolean {
+    return this.#settleClaimed.run(
+      outcome, nowMs, nowMs + keepMs, status, headers, body, token.id, token.owner, token.attempt
+    ).changes === 1
   }
 
   find (id: Buffer): RecordRow | null {

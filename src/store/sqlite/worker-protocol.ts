@@ -3,12 +3,23 @@
  * into a Uint8Array, and copies the whole pool behind a small one. This file mends both.
  */
 import type { Fault } from './faults.ts'
+import type { LaneMemory } from './lane-buffer.ts'
 import type { DeliveryToken, NewMessage } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { Claim, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type { LapseRows } from '../shared/record-table.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
-import type { AuditEntry, Lapsed, LostQuestion, ProbeOrder, RecordFilter, Resolution, SignOfLife } from '../../ports/records.ts'
+import type {
+  AuditEntry,
+  ClaimResult,
+  Lapsed,
+  LostQuestion,
+  ProbeOrder,
+  RecordFilter,
+  Resolution,
+  SettleResult,
+  SignOfLife
+} from '../../ports/records.ts'
 import type { MarkEnding } from '../../ports/marks.ts'
 import type { MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import type { RecordCount } from '../../ports/record-counts.ts'
@@ -91,11 +102,27 @@ export interface Batch {
 /** `close`: finish what was sent before, close the file, end the thread. */
 export type ToWorker = Batch | { readonly kind: 'close' }
 
+/** One of the calls in shared memory, if it did not simply win or settle. `index`: among the settles and then the claims. */
+export type Unusual =
+  | { readonly index: number, readonly result: ClaimResult | SettleResult }
+  | { readonly index: number, readonly fault: Fault }
+
+/** The reply to a batch in shared memory in which everything has won or settled: all that usually has to be said. */
+export const ALL_USUAL = 0
+
 export type FromWorker =
+  | typeof ALL_USUAL
+  | { readonly kind: 'lanes', readonly unusual: readonly Unusual[] }
+  | { readonly kind: 'lanesFault', readonly fault: Fault }
   | { readonly kind: 'open', readonly installation: string, readonly lapsed: Lapsed[], readonly recovered: Recovered }
   | { readonly kind: 'failed', readonly fault: Fault }
   | { readonly kind: 'results', readonly number: number, readonly results: unknown[] }
   | { readonly kind: 'fault', readonly number: number, readonly fault: Fault }
+
+/** What the thread is started with. */
+export interface WorkerData extends WorkerStart {
+  readonly memory: LaneMemory
+}
 
 export interface WorkerStart {
   readonly file: string

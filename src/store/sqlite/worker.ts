@@ -1,46 +1,67 @@
 /**
  * The worker thread of SQLite. Takes batches from the main thread and runs each as one transaction. Settles and renewals
- * overtake other batches: new claims never delay an answer (P8).
+ * overtake other batches: new claims never delay an answer (P8). Claims and settles come through shared memory (lane-buffer.ts),
+ * everything else as messages. The thread sleeps on the memory's bell, never in its event loop.
  */
 import { parentPort, receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads'
 import { Database } from './database.ts'
 import { Faulted, type Fault } from './faults.ts'
-import { revived, type Batch, type FromWorker, type ToWorker, type WorkerStart } from './worker-protocol.ts'
+import { BATCHES, LaneReader, RUNG, type LaneMemory } from './lane-buffer.ts'
+import { ALL_USUAL, revived, type Batch, type FromWorker, type ToWorker, type WorkerData } from './worker-protocol.ts'
 
-if (parentPort !== null) serve(parentPort, workerData as WorkerStart)
+// Not within the module: what its loading has to say (a warning) leaves before the thread stops listening.
+if (parentPort !== null) setImmediate(serve, parentPort, workerData as WorkerData)
 
-function serve (port: MessagePort, start: WorkerStart): void {
+function serve (port: MessagePort, start: WorkerData): void {
   const answer = (message: FromWorker) => { port.postMessage(message) }
+  let database: Database
   try {
-    const database = new Database(start)
-    answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart, recovered: database.recoveredAtStart })
-    port.on('message', (first: ToWorker) => { work(database, port, first, answer) })
+    database = new Database(start)
   } catch (error) {
-    answer({ kind: 'failed', fault: carried(error) })
+    return answer({ kind: 'failed', fault: carried(error) })
+  }
+  answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart, recovered: database.recoveredAtStart })
+  work(database, port, start.memory, answer)
+  database.close()
+}
+
+/** Until `close`. Looks for something more urgent before each batch. The main thread bounds how much waits. */
+function work (database: Database, port: MessagePort, memory: LaneMemory, answer: (message: FromWorker) => void): void {
+  const urgent: Batch[] = []
+  const others: Batch[] = []
+  const reader = new LaneReader(memory)
+  let done = 0
+  let isClosing = false
+  for (;;) {
+    const rung = Atomics.load(memory.bell, RUNG)
+    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) {
+      const message = waiting.message as ToWorker
+      if (message.kind === 'close') isClosing = true
+      else (isUrgent(message) ? urgent : others).push(revived(message))
+    }
+    const first = urgent.shift()
+    if (first !== undefined) {
+      answer(run(database, first))
+    } else if (Atomics.load(memory.bell, BATCHES) !== done) {
+      done = (done + 1) | 0
+      answer(runLanes(database, reader))
+    } else {
+      const other = others.shift()
+      if (other !== undefined) answer(run(database, other))
+      else if (isClosing) return
+      else Atomics.wait(memory.bell, RUNG, rung)
+    }
   }
 }
 
-/** Takes everything from the port before each batch. The main thread's batchers bound how much that is. */
-function work (database: Database, port: MessagePort, first: ToWorker, answer: (message: FromWorker) => void): void {
-  const urgent: Batch[] = []
-  const others: Batch[] = []
-  let closing = false
-  const sort = (message: ToWorker) => {
-    if (message.kind === 'close') closing = true
-    else (isUrgent(message) ? urgent : others).push(revived(message))
+function runLanes (database: Database, reader: LaneReader): FromWorker {
+  try {
+    const { settles, claims } = reader.read()
+    const unusual = database.runLanes(settles, claims, reader.nowMs, reader.believedMs)
+    return unusual.length === 0 ? ALL_USUAL : { kind: 'lanes', unusual }
+  } catch (error) {
+    return { kind: 'lanesFault', fault: carried(error) }
   }
-  sort(first)
-  for (;;) {
-    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) {
-      sort(waiting.message as ToWorker)
-    }
-    const batch = urgent.shift() ?? others.shift()
-    if (batch === undefined) break
-    answer(run(database, batch))
-  }
-  if (!closing) return
-  database.close()
-  port.close()
 }
 
 function run (database: Database, { number, calls, nowMs, believedMs }: Batch): FromWorker {

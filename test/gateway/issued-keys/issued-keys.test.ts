@@ -163,7 +163,7 @@ test('a body is read and forgotten, one that is too large gets 413, and a connec
 test('a body that does not come holds its connection no longer than any other', async (t) => {
   const clock = new ManualClock()
   const world = await startIssuing(t, { world: { clock }, background: false, server: { requestBodyMs: 10_000 } })
-  const pending = clock.pending
+  const { deadlines } = world.gateway
   const answer = callRaw(
     world.url,
     `POST ${ISSUED_KEYS_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nContent-Length: 5\r\n\r\n`

@@ -1,10 +1,11 @@
 /** The embedded store passes the suite of its port; and what only it has: a file, a directory, a worker. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { describe, test, type TestContext } from 'node:test'
 import type { SwitchResult } from '../../../src/core/record/scheme-switch.ts'
 import { StartError, StoreOverloaded, StoreUnavailable } from '../../../src/ports/errors.ts'
@@ -177,6 +178,65 @@ describe('sqlite: the data directory', () => {
     assert.throws(() => { migrate(database, ':memory:', 0, [broken]) }, /half/)
     assert.deepEqual(database.prepare('select name from sqlite_schema where name = \'half\'').all(), [])
     assert.deepEqual(database.prepare('select * from migrations').all(), [])
+  })
+})
+
+describe('sqlite: the checks of a record', () => {
+  type Columns = Readonly<Record<string, SQLInputValue>>
+
+  /** The last migration before the checks were made cheaper. */
+  const TEN = 10
+
+  function migrated (t: TestContext, last: number): DatabaseSync {
+    const database = new DatabaseSync(join(directoryFor(t), 'onceway.db'))
+    t.after(() => { database.close() })
+    migrate(database, 'onceway.db', 0, readMigrationFiles('sqlite').filter(({ number }) => number <= last))
+    return database
+  }
+
+  function insertWith (database: DatabaseSync, over: Columns): void {
+    const row = {
+      ...{ id: randomBytes(32), state: 'claimed', owner: randomBytes(16), attempt: 1, fp_alg: 3, fingerprint: randomBytes(32) },
+      ...{ lease_ms: 1, unknown_keep_ms: 0, quarantine_ms: 0, claimed_at: 0, lease_until: 1, settled_at: null, settled_by: null },
+      ...{ expires_at: null, status: null, body: null, route: 'r', method: 'POST', path: '/', request_id: 'q', instance: 'i' },
+      ...{ key_hash: randomBytes(32) },
+      ...over
+    }
+    const names = Object.keys(row)
+    database.prepare(`insert into records (${names.join()}) values (${names.map(() => '?').join()})`).run(...Object.values(row))
+  }
+
+  const SETTLED = { lease_until: null, settled_at: 1, expires_at: 2 }
+  const KEPT: readonly Columns[] = [
+    {},
+    { state: 'completed', settled_by: 'owner', status: 201, body: randomBytes(1), ...SETTLED },
+    { state: 'consumed', settled_by: 'operator', status: 201, ...SETTLED },
+    { state: 'released', settled_by: 'probe', ...SETTLED },
+    { state: 'indeterminate', settled_by: 'lease', ...SETTLED }
+  ]
+  const BROKEN: typeof KEPT = [
+    { state: 'accepted', settled_by: 'owner', ...SETTLED },
+    { state: 'released', settled_by: 'nobody', ...SETTLED },
+    { state: 'released', settled_by: null, ...SETTLED },
+    { state: 'completed', settled_by: 'owner', status: 201, ...SETTLED }
+  ]
+
+  for (const last of [TEN, Infinity]) {
+    test(`every state and every settler is taken, no other is: ${last === TEN ? 'before' : 'after'} the checks were made cheaper`, (t) => {
+      const database = migrated(t, last)
+      for (const over of KEPT) insertWith(database, over)
+      for (const over of BROKEN) assert.throws(() => { insertWith(database, over) }, /CHECK constraint failed/, JSON.stringify(over))
+    })
+  }
+
+  test('no check needs a table of its own any more, and what was written before is sound', (t) => {
+    const database = migrated(t, TEN)
+    insertWith(database, {})
+    migrate(database, 'onceway.db', 0)
+    const opcodes = database.prepare('explain update records set state = ? where id = ?').all().map(({ opcode }) => opcode)
+    assert.ok(!opcodes.includes('OpenEphemeral'))
+    assert.equal(database.prepare('pragma integrity_check').get()?.integrity_check, 'ok')
+    assert.throws(() => { database.exec('pragma writable_schema = on; update sqlite_schema set sql = sql') }, /may not be modified/)
   })
 })
 
