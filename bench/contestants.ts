@@ -93,6 +93,14 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: floor('forward')
   },
   {
+    name: 'floor-durable',
+    what: 'node:http, undici dispatch and two commits on Postgres, in lanes; wrong after every fault',
+    works: ['first'],
+    over: BASELINE,
+    needs: ['postgres'],
+    start: floorDurable
+  },
+  {
     name: 'nginx-cache',
     what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable',
     works: ['first', 'replay'],
@@ -199,6 +207,13 @@ function floor (what: 'reply' | 'forward'): Contestant['start'] {
   return async ({ directory, upstreamUrl }) => startNode(`floor-${what}`, directory, [contestantFile('floor.ts')], {
     FLOOR: what,
     UPSTREAM: upstreamUrl
+  })
+}
+
+async function floorDurable ({ directory, upstreamUrl, createDatabase }: World): Promise<Child> {
+  return startNode('floor-durable', directory, [contestantFile('floor-durable.ts')], {
+    UPSTREAM: upstreamUrl,
+    DATABASE_URL: await createDatabase('floor-durable', false)
   })
 }
 
