@@ -77,6 +77,22 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl)
   },
   {
+    name: 'fast-proxy',
+    what: 'npm fast-proxy with its undici client, on node:http',
+    works: ['pass'],
+    over: BASELINE,
+    needs: ['packages'],
+    start: script('fast-proxy', 'fast-proxy.mjs')
+  },
+  {
+    name: 'httpxy',
+    what: 'npm httpxy on node:http',
+    works: ['pass'],
+    over: BASELINE,
+    needs: ['packages'],
+    start: script('httpxy', 'httpxy.mjs')
+  },
+  {
     name: 'floor-reply',
     what: 'node:http and an answer made of the key; asks nobody, keeps nothing',
     works: ['pass'],
@@ -99,6 +115,14 @@ export const CONTESTANTS: readonly Contestant[] = [
     over: BASELINE,
     needs: ['postgres'],
     start: floorDurable
+  },
+  {
+    name: 'floor-embedded',
+    what: 'node:http, undici dispatch and two commits on SQLite, on the main thread; wrong after every fault',
+    works: ['first'],
+    over: BASELINE,
+    needs: [],
+    start: floorEmbedded
   },
   {
     name: 'nginx-cache',
@@ -160,6 +184,14 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: floorInbox
   },
   {
+    name: 'floor-durable-inbox',
+    what: 'node:http, undici dispatch and three commits on Postgres, in lanes; wrong after every fault',
+    works: INBOX,
+    over: BASELINE,
+    needs: ['postgres'],
+    start: floorDurableInbox
+  },
+  {
     name: OUTBOX,
     what: 'an INSERT for each; workers that SELECT … FOR UPDATE SKIP LOCKED, send, UPDATE, one by one',
     works: INBOX,
@@ -217,6 +249,13 @@ async function floorDurable ({ directory, upstreamUrl, createDatabase }: World):
   })
 }
 
+async function floorEmbedded ({ directory, upstreamUrl }: World): Promise<Child> {
+  return startNode('floor-embedded', directory, [contestantFile('floor-embedded.ts')], {
+    UPSTREAM: upstreamUrl,
+    FILE: join(directory, 'floor-embedded.sqlite')
+  })
+}
+
 function naive (name: string, slow: boolean): Contestant['start'] {
   return async ({ directory, upstreamUrl, redisUrl, createDatabase }) => startNode(name, directory, [contestantFile('naive.ts')], {
     UPSTREAM: upstreamUrl, REDIS_URL: redisUrl(), DATABASE_URL: await createDatabase(name, slow), PREFIX: `${name}:`
@@ -226,6 +265,14 @@ function naive (name: string, slow: boolean): Contestant['start'] {
 async function floorInbox ({ directory, upstreamUrl, concurrency }: World): Promise<Child> {
   return holdable(await startNode('floor-inbox', directory, [contestantFile('floor-inbox.ts')], {
     UPSTREAM: upstreamUrl,
+    DELIVERIES: String(concurrency)
+  }))
+}
+
+async function floorDurableInbox ({ directory, upstreamUrl, concurrency, createDatabase }: World): Promise<Child> {
+  return holdable(await startNode('floor-durable-inbox', directory, [contestantFile('floor-durable-inbox.ts')], {
+    UPSTREAM: upstreamUrl,
+    DATABASE_URL: await createDatabase('floor-durable-inbox', false),
     DELIVERIES: String(concurrency)
   }))
 }

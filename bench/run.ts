@@ -111,6 +111,8 @@ class Stage {
       connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN)
     })
     if (accepts) await drained(upstream, before + warmed.answered)
+    const trouble = child.trouble()
+    if (trouble !== null) throw new Error(trouble)
     child.forgetLog()
     return { contestant, child, poolSeries }
   }

@@ -2,7 +2,7 @@
  * What no durable first request on Node and Postgres can be below: node:http, undici's dispatch, and two commits in two lanes.
  * One row, one id, one fingerprint. No lease, no take-over, no limits, no log, no replay. Wrong after every fault.
  */
-import { serve } from './floor/exchange.ts'
+import { serveGuarded } from './floor/exchange.ts'
 import type { Exchange } from './floor/exchange.ts'
 import { Lane } from './floor/lane.ts'
 import { byteas, changed, connect, smallints, texts } from './floor/postgres.ts'
@@ -29,7 +29,7 @@ const ABOUT = 'charges POST /v1/charges'
 const [claiming, settling] = [await connect(DATABASE_URL), await connect(DATABASE_URL)]
 await claiming.query(TABLE)
 
-serve(UPSTREAM, {
+serveGuarded(UPSTREAM, {
   claims: new Lane<Exchange>((batch, done) => {
     const values = [
       byteas(batch, ({ id }) => id), byteas(batch, ({ owner }) => owner), byteas(batch, ({ fingerprint }) => fingerprint),

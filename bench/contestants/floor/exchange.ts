@@ -3,17 +3,14 @@
  * undici. There is no promise and no closure for a request. The store is one word: where it is claimed, where it is settled.
  */
 import { hash, randomBytes } from 'node:crypto'
-import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
+import { joined, respondAtEndOfTurn, serve } from './http.ts'
 import type { Entry, Lane } from './lane.ts'
 
 /** More than any concurrency of the benchmark. */
 const CONNECTIONS = 512
-/** Longer than a run, so that no connection ends for its age in a turn. */
-const KEEP_ALIVE_MS = 600_000
 const OWNER_BYTES = 16
 /** Random bytes are drawn for a thousand owners at once. */
 const RANDOM_BYTES = 1_000 * OWNER_BYTES
@@ -26,15 +23,9 @@ export interface Store {
   readonly settles: Lane<Exchange>
 }
 
-/** Says where it listens, as every contestant does. */
-export function serve (upstreamUrl: string, store: Store): void {
+export function serveGuarded (upstreamUrl: string, store: Store): void {
   const upstream = new Pool(upstreamUrl, { connections: CONNECTIONS, pipelining: 1 })
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
-    const pieces: Buffer[] = []
-    request.on('data', (piece: Buffer) => { pieces.push(piece) })
-    request.on('end', () => { store.claims.push(new Exchange(request, response, joined(pieces), upstream, store)) })
-  })
-  server.listen(0, '127.0.0.1', () => { console.log(`listens on http://127.0.0.1:${(server.address() as AddressInfo).port}`) })
+  serve((request, response, body) => { store.claims.push(new Exchange(request, response, body, upstream, store)) })
 }
 
 export class Exchange implements Entry, Dispatcher.DispatchHandler {
@@ -46,7 +37,8 @@ export class Exchange implements Entry, Dispatcher.DispatchHandler {
   status = 0
   headers = NOTHING
   body = NOTHING
-  #claimed = false
+  /** Or about to be: what comes next is its settle. */
+  claimed = false
   #answerHeaders: string[] = []
   readonly #pieces: Buffer[] = []
   readonly #request: Dispatcher.DispatchOptions
@@ -79,9 +71,9 @@ export class Exchange implements Entry, Dispatcher.DispatchHandler {
   /** Claimed: send. Settled: answer. */
   done (error: Error | null): void {
     if (error !== null) this.#fail(error)
-    else if (this.#claimed) respondAtEndOfTurn(this)
+    else if (this.claimed) respondAtEndOfTurn(this)
     else {
-      this.#claimed = true
+      this.claimed = true
       this.#upstream.dispatch(this.#request, this)
     }
   }
@@ -116,19 +108,6 @@ export class Exchange implements Entry, Dispatcher.DispatchHandler {
   }
 }
 
-/** Answers of one turn of the event loop are written together: each write alone would wake its reader alone. */
-let leaving: Exchange[] = []
-
-function respondAtEndOfTurn (exchange: Exchange): void {
-  if (leaving.push(exchange) === 1) setImmediate(respondToAll)
-}
-
-function respondToAll (): void {
-  const all = leaving
-  leaving = []
-  for (const exchange of all) exchange.respond()
-}
-
 let random = NOTHING
 
 function nextOwner (): Buffer {
@@ -136,8 +115,4 @@ function nextOwner (): Buffer {
   const owner = random.subarray(0, OWNER_BYTES)
   random = random.subarray(OWNER_BYTES)
   return owner
-}
-
-function joined (pieces: readonly Buffer[]): Buffer {
-  return pieces.length === 1 ? pieces[0] as Buffer : Buffer.concat(pieces)
 }

@@ -21,10 +21,10 @@ export function changed (rows: number, done: (error: Error | null) => void): (er
 }
 
 /** Object ids of the types (pg_type). */
-const [BYTEA, SMALLINT, TEXT] = [17, 21, 25]
+const [BYTEA, BIGINT, SMALLINT, TEXT] = [17, 20, 21, 25]
 /** Dimensions, whether there are nulls, type of the elements, how many, lower bound: four bytes each. */
 const HEAD_BYTES = 20
-const SMALLINT_BYTES = 2
+const [BIGINT_BYTES, SMALLINT_BYTES] = [8, 2]
 
 export function byteas<Of> (from: readonly Of[], valueOf: (one: Of) => Uint8Array): Buffer {
   let length = 0
@@ -36,6 +36,16 @@ export function byteas<Of> (from: readonly Of[], valueOf: (one: Of) => Uint8Arra
     at = bytes.writeInt32BE(value.length, at)
     bytes.set(value, at)
     at += value.length
+  }
+  return bytes
+}
+
+export function bigints<Of> (from: readonly Of[], valueOf: (one: Of) => bigint): Buffer {
+  const bytes = arrayOf(BIGINT, from.length, from.length * BIGINT_BYTES)
+  let at = HEAD_BYTES
+  for (const one of from) {
+    at = bytes.writeInt32BE(BIGINT_BYTES, at)
+    at = bytes.writeBigInt64BE(valueOf(one), at)
   }
   return bytes
 }
