@@ -42,6 +42,8 @@ interface Mark { readonly costs: Costs, readonly rssMib: number }
 interface Standing { readonly contestant: Contestant, readonly child: Child, readonly poolSeries: string }
 /** A single connection would not get round the pool in the lead-in. */
 const LEAD_IN_CONNECTIONS_MIN = 32
+/** On a busy machine, all of a process may stand still for a turn. That is no reason to lose the run. */
+const ATTEMPTS = 3
 /** What is put off until after the answers is charged too, if it comes within this. */
 const AFTERWARDS_MS = 200
 /** Of the client that settles the pool, which has one core at best. One connection alone would take half a minute. */
@@ -163,10 +165,13 @@ class Stage {
   }
 
   async #turn (standing: Standing, work: Work, servers: Servers): Promise<Absolute> {
-    const { contestant: { needs }, child } = standing
+    const { contestant: { name, needs }, child } = standing
     const mark = (): Mark => ({ costs: costsOf(needs, child, servers.pids), rssMib: rssMibOf(child.pid) })
-    const { load, from, to } = await this.#measured(standing, work, servers, this.#options.seconds, mark)
-    return absoluteOf(load, from.costs, to.costs, to.rssMib)
+    for (let attempt = 1; ; attempt++) {
+      const { load, from, to } = await this.#measured(standing, work, servers, this.#options.seconds, mark)
+      if (load.answered > 0) return absoluteOf(load, from.costs, to.costs, to.rssMib)
+      if (attempt === ATTEMPTS) throw new Error(`${name}, ${work}: nothing was answered: ${JSON.stringify(load)}`)
+    }
   }
 
   async #countAllocations (standing: Standing, servers: Servers): Promise<void> {
@@ -243,7 +248,7 @@ function costsOf (needs: readonly Need[], child: Child, pids: Servers['pids']): 
 }
 
 function absoluteOf (load: Told, before: Costs, after: Costs, rssMib: number): Absolute {
-  if (load.answered === 0) throw new Error(`not one request was answered: ${JSON.stringify(load)}`)
+  if (load.answered === 0) throw new Error(`nothing was answered: ${JSON.stringify(load)}`)
   const micros = (from: number | null, to: number | null): number | null => from === null || to === null
     ? null
     : (to - from) * 1e6 / load.answered

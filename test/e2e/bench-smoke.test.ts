@@ -32,7 +32,8 @@ describe('npm run bench', needs('own postgres', 'own redis', 'wrk', 'nginx'), ()
     assert.deepEqual(result.cases.map(({ contestant, work, concurrency }) => [contestant, work, concurrency]), [
       ['plain', 'pass', 4], ['floor-reply', 'pass', 4], ['floor-durable', 'first', 4],
       ['onceway', 'first', 4], ['onceway', 'replay', 4],
-      ...['floor-durable-inbox', 'outbox', 'onceway-inbox-ordered'].flatMap((name) => ['accept', 'deliver', 'steady'].map((work) => [name, work, 4]))
+      ...['floor-durable-inbox', 'outbox', 'onceway-inbox-ordered']
+        .flatMap((name) => ['accept', 'deliver', 'steady'].map((work) => [name, work, 4]))
     ])
     for (const { work, ratio, spread, absolute } of result.cases) {
       for (const name of work === 'deliver' || work === 'steady'
