@@ -1,10 +1,13 @@
 /** A process of the benchmark: its log in a file, nothing of the run's own environment in its own. */
 import { connect } from 'node:net'
-import { readFileSync, truncateSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { eventually } from '../test/harness/eventually.ts'
 import { launch } from '../test/harness/process.ts'
 import type { Launched } from '../test/harness/process.ts'
+import { BEGUN } from './allocations/allocated.ts'
+import type { Allocated } from './allocations/allocated.ts'
 
 /** Of an inbox's deliveries: they wait, or go as fast as they can. */
 export type Wish = 'held' | 'free'
@@ -18,6 +21,8 @@ export interface Child {
   readonly forgetLog: () => void
   /** Resolves when the log says `answer`. Forgets the log. */
   readonly signal: (signal: NodeJS.Signals, answer: string) => Promise<void>
+  /** null: it is not on Node, or not one process. Between two calls, what the main thread allocates is counted. */
+  readonly allocations: (() => Promise<Allocated | null>) | null
   /** Of an inbox; others have none to hold. */
   readonly deliveries: (wish: Wish) => Promise<void>
   readonly stop: () => Promise<void>
@@ -51,8 +56,38 @@ export async function startChild ({ name, file, args, directory, env = {}, url, 
       process.kill(launched.pid, signal)
       await eventually(() => readFileSync(log, 'utf8').includes(answer), () => `${name} does not say "${answer}":\n${launched.lastLog()}`)
     },
+    allocations: null,
     deliveries: async () => { throw new Error(`${name} delivers nothing`) },
     stop: () => launched.killAll()
+  }
+}
+
+const PRELOAD = fileURLToPath(new URL('allocations/preload.ts', import.meta.url))
+
+/** A contestant on Node, which can be told to count what it allocates. */
+export async function startNode (
+  name: string,
+  directory: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>
+): Promise<Child> {
+  const file = join(directory, `${name}.allocated`)
+  const child = await startChild({
+    name,
+    file: process.execPath,
+    args: ['--import', PRELOAD, ...args],
+    directory,
+    env: { ...env, ALLOCATED: file }
+  })
+  return {
+    ...child,
+    async allocations () {
+      process.kill(child.pid, 'SIGWINCH')
+      await eventually(() => existsSync(file), () => `${name} does not say what it allocates`)
+      const said = readFileSync(file, 'utf8')
+      rmSync(file)
+      return said === BEGUN ? null : JSON.parse(said) as Allocated
+    }
   }
 }
 

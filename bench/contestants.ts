@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { MAIN } from '../test/harness/process-gateway.ts'
 import { ConfigSchema } from '../src/config/schema.ts'
-import { startChild } from './child.ts'
+import { startNode } from './child.ts'
 import type { Child, Wish } from './child.ts'
 import { GROUP_HEADER, PATH } from './exchange.ts'
+import { BASELINE, FLOOR_DURABLE, FLOOR_DURABLE_INBOX, FLOOR_EMBEDDED, FLOOR_REPLY, NODE_IDEMPOTENCY, OUTBOX } from './names.ts'
 import { startCache, startProxy } from './nginx.ts'
 
 /**
@@ -35,8 +36,10 @@ export interface Contestant {
   readonly name: string
   readonly what: string
   readonly works: readonly Work[]
-  /** Whose turn in the same round it is a ratio over. */
+  /** Whose turn in the same round it is a ratio over, before all others. */
   readonly over: string
+  /** What its first requests cannot be below: the same commits, and nothing else. */
+  readonly floor?: string
   readonly needs: readonly Need[]
   /** Its inbox keeps the order of each group. */
   readonly ordered?: boolean
@@ -45,13 +48,27 @@ export interface Contestant {
   readonly start: (world: World) => Promise<Child>
 }
 
-export const BASELINE = 'plain'
-/** What deliveries are compared with. */
-const OUTBOX = 'outbox'
 const INBOX: readonly Work[] = ['accept', 'deliver', 'steady']
+const BEFORE = '-before'
 
-export function overOf ({ over }: Contestant, work: Work): string {
-  return work === 'deliver' || work === 'steady' ? OUTBOX : over
+/** Without these there is no run: what it is a ratio over, and its floor. */
+export function basesOf ({ name, over, floor }: Contestant, work: Work): string[] {
+  const bases: Record<Work, Array<string | undefined>> = {
+    pass: [over],
+    first: [over, floor],
+    replay: [over, FLOOR_REPLY],
+    accept: [over, FLOOR_DURABLE_INBOX],
+    deliver: [OUTBOX, FLOOR_DURABLE_INBOX],
+    steady: [OUTBOX]
+  }
+  return bases[work].filter((base, place): base is string => base !== undefined && (place === 0 || base !== name))
+}
+
+/** These and, where they take part, npm's package and the same contestant from the other checkout. */
+export function oversOf (contestant: Contestant, work: Work): string[] {
+  const { name, over } = contestant
+  const npm = work === 'first' && over === BASELINE && name !== NODE_IDEMPOTENCY ? [NODE_IDEMPOTENCY] : []
+  return [...basesOf(contestant, work), ...npm, ...name.endsWith(BEFORE) ? [] : [`${name}${BEFORE}`]]
 }
 
 /** Who needs the setting `workers` is in the list as soon as the configuration has it. */
@@ -77,7 +94,23 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: ({ directory, upstreamUrl }) => startProxy('nginx', directory, upstreamUrl)
   },
   {
-    name: 'floor-reply',
+    name: 'fast-proxy',
+    what: 'npm fast-proxy with its undici client, on node:http',
+    works: ['pass'],
+    over: BASELINE,
+    needs: ['packages'],
+    start: script('fast-proxy', 'fast-proxy.mjs')
+  },
+  {
+    name: 'httpxy',
+    what: 'npm httpxy on node:http',
+    works: ['pass'],
+    over: BASELINE,
+    needs: ['packages'],
+    start: script('httpxy', 'httpxy.mjs')
+  },
+  {
+    name: FLOOR_REPLY,
     what: 'node:http and an answer made of the key; asks nobody, keeps nothing',
     works: ['pass'],
     over: BASELINE,
@@ -93,6 +126,22 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: floor('forward')
   },
   {
+    name: FLOOR_DURABLE,
+    what: 'node:http, undici dispatch and two commits on Postgres, in lanes; wrong after every fault',
+    works: ['first'],
+    over: BASELINE,
+    needs: ['postgres'],
+    start: floorDurable
+  },
+  {
+    name: FLOOR_EMBEDDED,
+    what: 'node:http, undici dispatch and two commits on SQLite, on the main thread; wrong after every fault',
+    works: ['first'],
+    over: BASELINE,
+    needs: [],
+    start: floorEmbedded
+  },
+  {
     name: 'nginx-cache',
     what: 'nginx, `proxy_cache_methods POST` by caller and key, `proxy_cache_lock`; not durable',
     works: ['first', 'replay'],
@@ -105,16 +154,17 @@ export const CONTESTANTS: readonly Contestant[] = [
     what: 'reply.from, SET NX, INSERT, UPDATE, SET, each by itself, a pool of 10',
     works: ['first', 'replay'],
     over: BASELINE,
+    floor: FLOOR_DURABLE,
     needs: ['postgres', 'redis'],
     start: naive('naive', false)
   },
   {
-    name: 'node-idempotency',
+    name: NODE_IDEMPOTENCY,
     what: 'npm @node-idempotency/core with its Redis adapter; not durable',
     works: ['first', 'replay'],
     over: BASELINE,
     needs: ['redis', 'packages'],
-    start: script('node-idempotency', 'node-idempotency.mjs')
+    start: script(NODE_IDEMPOTENCY, 'node-idempotency.mjs')
   },
   {
     name: 'express-idempotency',
@@ -150,6 +200,14 @@ export const CONTESTANTS: readonly Contestant[] = [
     over: BASELINE,
     needs: [],
     start: floorInbox
+  },
+  {
+    name: FLOOR_DURABLE_INBOX,
+    what: 'node:http, undici dispatch and three commits on Postgres, in lanes; wrong after every fault',
+    works: INBOX,
+    over: BASELINE,
+    needs: ['postgres'],
+    start: floorDurableInbox
   },
   {
     name: OUTBOX,
@@ -202,6 +260,20 @@ function floor (what: 'reply' | 'forward'): Contestant['start'] {
   })
 }
 
+async function floorDurable ({ directory, upstreamUrl, createDatabase }: World): Promise<Child> {
+  return startNode(FLOOR_DURABLE, directory, [contestantFile('floor-durable.ts')], {
+    UPSTREAM: upstreamUrl,
+    DATABASE_URL: await createDatabase(FLOOR_DURABLE, false)
+  })
+}
+
+async function floorEmbedded ({ directory, upstreamUrl }: World): Promise<Child> {
+  return startNode(FLOOR_EMBEDDED, directory, [contestantFile('floor-embedded.ts')], {
+    UPSTREAM: upstreamUrl,
+    FILE: join(directory, 'floor-embedded.sqlite')
+  })
+}
+
 function naive (name: string, slow: boolean): Contestant['start'] {
   return async ({ directory, upstreamUrl, redisUrl, createDatabase }) => startNode(name, directory, [contestantFile('naive.ts')], {
     UPSTREAM: upstreamUrl, REDIS_URL: redisUrl(), DATABASE_URL: await createDatabase(name, slow), PREFIX: `${name}:`
@@ -211,6 +283,14 @@ function naive (name: string, slow: boolean): Contestant['start'] {
 async function floorInbox ({ directory, upstreamUrl, concurrency }: World): Promise<Child> {
   return holdable(await startNode('floor-inbox', directory, [contestantFile('floor-inbox.ts')], {
     UPSTREAM: upstreamUrl,
+    DELIVERIES: String(concurrency)
+  }))
+}
+
+async function floorDurableInbox ({ directory, upstreamUrl, concurrency, createDatabase }: World): Promise<Child> {
+  return holdable(await startNode(FLOOR_DURABLE_INBOX, directory, [contestantFile('floor-durable-inbox.ts')], {
+    UPSTREAM: upstreamUrl,
+    DATABASE_URL: await createDatabase(FLOOR_DURABLE_INBOX, false),
     DELIVERIES: String(concurrency)
   }))
 }
@@ -247,7 +327,8 @@ interface Onceway {
 
 /** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
 function onceway (settings: Onceway): Contestant {
-  const { name, main = MAIN, what, works, over = BASELINE, postgres = false, redis = false, slow = false, ordered = false } = settings
+  const { name, main = MAIN, what, works, over = BASELINE, workers } = settings
+  const { postgres = false, redis = false, slow = false, ordered = false } = settings
   const needs: Need[] = []
   if (postgres) needs.push(slow ? 'slow postgres' : 'postgres')
   if (redis) needs.push('redis')
@@ -256,11 +337,12 @@ function onceway (settings: Onceway): Contestant {
     what: `onceway: ${what}`,
     works,
     over,
+    ...works.includes('first') && !slow && { floor: postgres ? FLOOR_DURABLE : FLOOR_EMBEDDED },
     needs,
     ordered,
     of: (checkout) => onceway({
       ...settings,
-      name: `${name}-before`,
+      name: `${name}${BEFORE}`,
       what: `${what}; the other checkout`,
       main: join(checkout, 'src/main.ts')
     }),
@@ -275,6 +357,8 @@ function onceway (settings: Onceway): Contestant {
       const child = await startNode(name, directory, [main, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
       return {
         ...child,
+        // Workers are threads or processes of their own, which nothing tells to count.
+        allocations: workers === undefined ? child.allocations : null,
         async deliveries (wish) {
           write(policyOf(wish))
           await child.signal('SIGHUP', 'configuration reloaded')
@@ -318,10 +402,16 @@ function configuration (
   ].join('\n')
 }
 
-async function startNode (name: string, directory: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Child> {
-  return startChild({ name, file: process.execPath, args, directory, env })
-}
-
 function contestantFile (name: string): string {
   return fileURLToPath(new URL(`contestants/${name}`, import.meta.url))
+}
+
+const BRIEF = new Set([
+  BASELINE, FLOOR_REPLY, FLOOR_DURABLE, FLOOR_EMBEDDED, NODE_IDEMPOTENCY, 'onceway-embedded', 'onceway-postgres', 'onceway'
+])
+
+/** Enough to say how fast it is here, and whether a change made it slower. */
+export function briefly (): Contestant[] {
+  return CONTESTANTS.filter(({ name }) => BRIEF.has(name))
+    .map((contestant) => contestant.name === NODE_IDEMPOTENCY ? { ...contestant, works: ['first'] } : contestant)
 }

@@ -1,16 +1,21 @@
 /**
- * `npm run bench -- --only NAME,… --seconds N --rounds N --concurrency N,… --before CHECKOUT --json FILE --report FILE`:
- * onceway beside what else one could do, on this machine, in one run. Exit 1 when onceway gave a wrong answer or executed a
- * key twice; what others do is told.
+ * `npm run bench -- --full --check --only NAME,… --seconds N --rounds N --concurrency N,… --before CHECKOUT --json FILE --report
+ * FILE`: onceway beside what else one could do, on this machine, in one run. Exit 1 when onceway gave a wrong answer or executed
+ * a key twice, and with --check when it has become slower. What others do wrong is reported.
  */
 import { cpus, totalmem } from 'node:os'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { versions, versionOfTool } from '../test/harness/versions.ts'
-import { BASELINE, CONTESTANTS, overOf } from './contestants.ts'
+import { checked, checkText, COMMITTED } from './check.ts'
+import { basesOf, briefly, CONTESTANTS } from './contestants.ts'
 import type { Contestant } from './contestants.ts'
+import { readResult } from './kept.ts'
+import { BASELINE } from './names.ts'
 import { missingPackages, packageVersions } from './packages.ts'
+import { plannedSeconds } from './plan.ts'
+import { inWords, shownOn } from './progress.ts'
 import { printed, reported } from './report.ts'
 import type { BenchResult } from './report.ts'
 import { runBench } from './run.ts'
@@ -18,8 +23,10 @@ import { runBench } from './run.ts'
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
-    seconds: { type: 'string', default: '3' },
-    rounds: { type: 'string', default: '7' },
+    full: { type: 'boolean', default: false },
+    check: { type: 'boolean', default: false },
+    seconds: { type: 'string' },
+    rounds: { type: 'string' },
     concurrency: { type: 'string', default: '1,32,256' },
     pool: { type: 'string', default: '10000' },
     before: { type: 'string' },
@@ -28,15 +35,20 @@ const { values } = parseArgs({
   }
 })
 
+/** Rounds say more than seconds: what disturbs one of them disturbs no other. Together with `briefly` this takes ten minutes. */
+const BRIEF = { rounds: '5', seconds: '1' }
+const LONG = { rounds: '7', seconds: '3' }
+const BRIEF_ALLOCATIONS_AT = 32
+
 function whole (name: string, text: string): number {
   const number = Number(text)
   if (!Number.isInteger(number) || number < 1) throw new RangeError(`--${name} wants a whole number above 0`)
   return number
 }
 
-/** Those named and those that they are compared with; without names, all. */
+/** Those named and those that they are compared with. Without names, a few that say how fast it is here, or all. */
 function chosen (): Contestant[] {
-  if (values.only === undefined) return [...CONTESTANTS]
+  if (values.only === undefined) return values.full ? [...CONTESTANTS] : briefly()
   const names = new Set(values.only.split(','))
   for (const name of names) {
     if (!CONTESTANTS.some((contestant) => contestant.name === name)) {
@@ -44,7 +56,7 @@ function chosen (): Contestant[] {
     }
   }
   const bases = CONTESTANTS.filter(({ name }) => names.has(name))
-    .flatMap((contestant) => contestant.works.map((work) => overOf(contestant, work)))
+    .flatMap((contestant) => contestant.works.flatMap((work) => basesOf(contestant, work)))
   return CONTESTANTS.filter(({ name }) => name === BASELINE || names.has(name) || bases.includes(name))
 }
 
@@ -61,7 +73,9 @@ function withoutMissing (contestants: readonly Contestant[]): { present: Contest
 function command (): string {
   const said = (['only', 'seconds', 'rounds', 'concurrency', 'pool'] as const).filter((name) => process.argv.some((arg) =>
     arg.startsWith(`--${name}`)))
-  const options = [...said.map((name) => `--${name} ${values[name]}`), ...values.before === undefined ? [] : ['--before CHECKOUT']]
+  const flags = (['full', 'check'] as const).filter((name) => values[name]).map((name) => `--${name}`)
+  const before = values.before === undefined ? [] : ['--before CHECKOUT']
+  const options = [...flags, ...said.map((name) => `--${name} ${values[name]}`), ...before]
   return ['npm run bench', ...options.length === 0 ? [] : ['--'], ...options].join(' ')
 }
 
@@ -76,17 +90,21 @@ function withBefore (contestants: readonly Contestant[]): Contestant[] {
 const { present, skipped } = withoutMissing(withBefore(chosen()))
 // Before the first minute is spent: what cannot be written at the end is lost.
 for (const file of [values.json, values.report]) if (file !== undefined) mkdirSync(dirname(file), { recursive: true })
-const rounds = whole('rounds', values.rounds)
-const seconds = whole('seconds', values.seconds)
+const brief = values.only === undefined && !values.full
+const rounds = whole('rounds', values.rounds ?? (brief ? BRIEF : LONG).rounds)
+const seconds = whole('seconds', values.seconds ?? (brief ? BRIEF : LONG).seconds)
 const poolKeys = whole('pool', values.pool)
-const ran = await runBench({
+const concurrencies = values.concurrency.split(',').map((text) => whole('concurrency', text))
+const options = {
   contestants: present,
-  concurrencies: values.concurrency.split(',').map((text) => whole('concurrency', text)),
+  concurrencies,
   rounds,
   seconds,
   poolKeys,
-  say: (line) => { console.log(line) }
-})
+  allocationsAt: brief && concurrencies.includes(BRIEF_ALLOCATIONS_AT) ? [BRIEF_ALLOCATIONS_AT] : concurrencies
+}
+console.log(`${present.map(({ name }) => name).join(', ')}: about ${inWords(plannedSeconds(options))}`)
+const ran = await runBench({ ...options, show: shownOn(process.stdout) })
 const result: BenchResult = {
   command: command(),
   date: new Date().toISOString().slice(0, 10),
@@ -98,6 +116,7 @@ const result: BenchResult = {
   quietRounds: Math.min(...ran.rounds.map(({ quiet }) => quiet)),
   roundsByConcurrency: ran.rounds,
   cases: ran.cases,
+  allocations: ran.allocations,
   contestants: Object.fromEntries(present.map(({ name, what }) => [name, what])),
   skipped,
   violations: ran.violations
@@ -105,5 +124,8 @@ const result: BenchResult = {
 console.log(printed(result))
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`)
 if (values.report !== undefined) writeFileSync(values.report, reported(result))
-// What others get wrong is told, and is theirs.
-process.exitCode = result.violations.some(({ contestant }) => contestant.startsWith('onceway')) ? 1 : 0
+const compared = values.check ? checked(readResult(new URL(`../${COMMITTED}`, import.meta.url)), result) : null
+if (compared !== null) console.log(`\n${checkText(compared)}`)
+// What others get wrong is reported, and is theirs.
+const wrong = result.violations.some(({ contestant }) => contestant.startsWith('onceway'))
+process.exitCode = wrong || (compared?.worse.length ?? 0) > 0 ? 1 : 0

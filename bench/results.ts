@@ -5,7 +5,8 @@ import type { Work } from './contestants.ts'
 export interface Measured {
   readonly contestant: string
   readonly work: Work
-  readonly over: string
+  /** Whose turns in the same round it is a ratio over. The first has one in every round, the others if they take part. */
+  readonly overs: readonly string[]
   readonly concurrency: number
   readonly round: number
   readonly absolute: Absolute
@@ -27,18 +28,34 @@ export interface Absolute {
   readonly generatorBusy: number
 }
 
-const RATIOS = ['throughput', 'cpu', 'p50', 'p99'] as const
+/** cpu: of the process. storeCpu: of Postgres and Redis. allCpu: of the process and of both. */
+export const RATIOS = ['throughput', 'cpu', 'storeCpu', 'allCpu', 'p50', 'p99'] as const
 type Ratios<T> = Readonly<Record<typeof RATIOS[number], T>>
 
-export interface Case {
-  readonly contestant: string
-  readonly work: Work
+/** null: one of the two has none. */
+export interface Comparison {
   readonly over: string
-  readonly concurrency: number
   readonly ratio: Ratios<number | null>
   /** Lowest and highest of the rounds that count. */
   readonly spread: Ratios<readonly [number, number] | null>
+}
+
+/** `over`, `ratio` and `spread` are its first comparison, `others` the rest. */
+export interface Case extends Comparison {
+  readonly contestant: string
+  readonly work: Work
+  readonly concurrency: number
+  readonly others: readonly Comparison[]
   readonly absolute: Absolute
+}
+
+/** Allocated for each answered request: on the heap of the main thread, and outside of it. */
+export interface Allocations {
+  readonly contestant: string
+  readonly work: Work
+  readonly concurrency: number
+  readonly heapBytes: number
+  readonly externalBytes: number
 }
 
 export interface Rounds {
@@ -77,30 +94,51 @@ function quietRounds (baseline: readonly Measured[]): number[] {
 }
 
 function caseOf (own: readonly Measured[], all: readonly Measured[]): Case {
-  const [{ contestant, work, over, concurrency }] = own as [Measured, ...Measured[]]
-  const pairs = own.map((turn) => ({ turn: turn.absolute, base: baseOf(turn, all) }))
-  const ratios: Ratios<Array<number | null>> = {
-    throughput: pairs.map(({ turn, base }) => turn.requestsPerSecond / base.requestsPerSecond),
-    cpu: pairs.map(({ turn, base }) => turn.cpuMicros / base.cpuMicros),
-    p50: pairs.map(({ turn, base }) => quotient(turn.p50Ms, base.p50Ms)),
-    p99: pairs.map(({ turn, base }) => quotient(turn.p99Ms, base.p99Ms))
-  }
+  const [{ contestant, work, overs, concurrency }] = own as [Measured, ...Measured[]]
+  const [first, ...others] = overs.filter((over, place) => place === 0 || all.some((turn) => turn.contestant === over))
+  if (first === undefined) throw new Error(`${contestant} is compared with nobody`)
   return {
     contestant,
     work,
-    over,
+    ...comparison(first, own, all),
+    others: others.map((over) => comparison(over, own, all)),
     concurrency,
-    ratio: eachRatio((name) => ofKnown(ratios[name], (values) => rounded(median(values)))),
-    spread: eachRatio((name) => ofKnown(ratios[name], (values) => [rounded(Math.min(...values)), rounded(Math.max(...values))] as const)),
-    absolute: mediansOf(pairs.map(({ turn, base }) => ({
-      ...turn,
-      addedP50Ms: turn.p50Ms === null || base.p50Ms === null ? null : turn.p50Ms - base.p50Ms
-    })))
+    absolute: mediansOf(own.map((turn) => {
+      const base = baseOf(turn, first, all)
+      const addedP50Ms = turn.absolute.p50Ms === null || base.p50Ms === null ? null : turn.absolute.p50Ms - base.p50Ms
+      return { ...turn.absolute, addedP50Ms }
+    }))
   }
 }
 
+function comparison (over: string, own: readonly Measured[], all: readonly Measured[]): Comparison {
+  const pairs = own.map((turn) => ({ turn: turn.absolute, base: baseOf(turn, over, all) }))
+  const ratios = eachRatio((name) => pairs.map(({ turn, base }) => quotient(figure(turn, name), figure(base, name))))
+  return {
+    over,
+    ratio: eachRatio((name) => ofKnown(ratios[name], (values) => rounded(median(values)))),
+    spread: eachRatio((name) => ofKnown(ratios[name], (values) => [rounded(Math.min(...values)), rounded(Math.max(...values))] as const))
+  }
+}
+
+function figure (absolute: Absolute, name: typeof RATIOS[number]): number | null {
+  switch (name) {
+    case 'throughput': return absolute.requestsPerSecond
+    case 'cpu': return absolute.cpuMicros
+    case 'storeCpu': return storeMicros(absolute)
+    case 'allCpu': return absolute.cpuMicros + (storeMicros(absolute) ?? 0)
+    case 'p50': return absolute.p50Ms
+    case 'p99': return absolute.p99Ms
+  }
+}
+
+/** Of Postgres and Redis together; null: it has neither. */
+export function storeMicros ({ postgresCpuMicros, redisCpuMicros }: Absolute): number | null {
+  return postgresCpuMicros === null && redisCpuMicros === null ? null : (postgresCpuMicros ?? 0) + (redisCpuMicros ?? 0)
+}
+
 function quotient (value: number | null, base: number | null): number | null {
-  return value === null || base === null ? null : value / base
+  return value === null || base === null || base === 0 ? null : value / base
 }
 
 function ofKnown<T> (values: ReadonlyArray<number | null>, of: (values: readonly number[]) => T): T | null {
@@ -109,7 +147,7 @@ function ofKnown<T> (values: ReadonlyArray<number | null>, of: (values: readonly
 }
 
 /** The same work where the base does several, else its only one. */
-function baseOf ({ over, round, work }: Measured, all: readonly Measured[]): Absolute {
+function baseOf ({ round, work }: Measured, over: string, all: readonly Measured[]): Absolute {
   const bases = all.filter((turn) => turn.contestant === over && turn.round === round)
   const base = bases.find((turn) => turn.work === work) ?? bases[0]
   if (base === undefined) throw new Error(`no turn of ${over} in round ${round}`)
@@ -136,7 +174,14 @@ function mediansOf (all: readonly Absolute[]): Absolute {
 }
 
 function eachRatio<T> (of: (name: typeof RATIOS[number]) => T): Ratios<T> {
-  return { throughput: of('throughput'), cpu: of('cpu'), p50: of('p50'), p99: of('p99') }
+  return {
+    throughput: of('throughput'),
+    cpu: of('cpu'),
+    storeCpu: of('storeCpu'),
+    allCpu: of('allCpu'),
+    p50: of('p50'),
+    p99: of('p99')
+  }
 }
 
 /** Of an even number, the mean of the two in the middle. */

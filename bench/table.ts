@@ -6,8 +6,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { readResult } from './kept.ts'
 import { inboxTable, readmeTable } from './report.ts'
-import type { BenchResult } from './report.ts'
 
 const { values: { inbox }, positionals: [file] } = parseArgs({
   options: { inbox: { type: 'boolean', default: false } },
@@ -19,6 +19,6 @@ const page = resolve(root, inbox ? 'docs/internals/performance.md' : 'README.md'
 const text = readFileSync(page, 'utf8')
 const marks = /(<!-- bench: made by "npm run bench:table[^"]*" -->\n)[\s\S]*?(<!-- \/bench -->)/
 if (!marks.test(text)) throw new Error(`${page} has lost the marks between which the table goes`)
-const result = JSON.parse(readFileSync(resolve(file), 'utf8')) as BenchResult
+const result = readResult(resolve(file))
 const table = (inbox ? inboxTable : readmeTable)(result, relative(dirname(page), resolve(file)).replace(/json$/, 'md'))
 writeFileSync(page, text.replace(marks, (_, begin: string, end: string) => `${begin}${table}\n${end}`))

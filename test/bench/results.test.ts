@@ -8,7 +8,7 @@ function turn (contestant: string, round: number, requestsPerSecond: number, cpu
   return {
     contestant,
     work: contestant === 'plain' ? 'pass' : 'first',
-    over: 'plain',
+    overs: ['plain'],
     concurrency: 32,
     round,
     absolute: {
@@ -45,6 +45,23 @@ test('a ratio is over the baseline of the same round, and its median and spread 
   assert.equal(other?.absolute.addedP50Ms, 0)
 })
 
+test('a case has a comparison with each that takes part, and of both the processor time of the stores', () => {
+  const stored = (contestant: string, overs: readonly string[], own: number, postgresCpuMicros: number | null): Measured => {
+    const { absolute, ...rest } = turn(contestant, 1, 1_000, own)
+    return { ...rest, overs, absolute: { ...absolute, postgresCpuMicros, redisCpuMicros: null } }
+  }
+  const { cases } = casesOf([
+    stored('plain', ['plain'], 100, null),
+    stored('floor', ['plain'], 60, 40),
+    stored('other', ['plain', 'floor', 'absent'], 150, 80)
+  ], 'plain')
+  const other = cases.find(({ contestant }) => contestant === 'other')
+  assert.deepEqual([other?.over, other?.others.map(({ over }) => over)], ['plain', ['floor']])
+  assert.deepEqual([other?.ratio.cpu, other?.ratio.storeCpu, other?.ratio.allCpu], [1.5, null, 2.3])
+  const { ratio } = other?.others[0] ?? {}
+  assert.deepEqual([ratio?.cpu, ratio?.storeCpu, ratio?.allCpu], [2.5, 2, 2.3])
+})
+
 test('where fewer than three rounds were quiet, all count', () => {
   const { cases, rounds } = casesOf(TURNS.filter(({ round }) => round < 4), 'plain')
   assert.deepEqual(rounds, [{ concurrency: 32, quiet: 2, counted: 3 }])
@@ -60,7 +77,7 @@ test('concurrencies are kept apart', () => {
 test('a work is compared with the same work of its base, and what has no latency has no ratio of it', () => {
   const inbox = (contestant: string, work: 'accept' | 'deliver', requestsPerSecond: number): Measured => {
     const { absolute, ...rest } = turn(contestant, 1, requestsPerSecond, 100)
-    return { ...rest, work, over: 'outbox', absolute: { ...absolute, p50Ms: work === 'deliver' ? null : 2 } }
+    return { ...rest, work, overs: ['outbox'], absolute: { ...absolute, p50Ms: work === 'deliver' ? null : 2 } }
   }
   const { cases } = casesOf(
     [turn('plain', 1, 1_000, 100), inbox('outbox', 'accept', 500), inbox('outbox', 'deliver', 100), inbox('other', 'deliver', 300)],

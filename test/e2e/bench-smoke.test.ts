@@ -30,9 +30,10 @@ describe('npm run bench', needs('own postgres', 'own redis', 'wrk', 'nginx'), ()
     assert.deepEqual(result.violations, [])
     assert.deepEqual([result.rounds, result.quietRounds], [1, 1])
     assert.deepEqual(result.cases.map(({ contestant, work, concurrency }) => [contestant, work, concurrency]), [
-      ['plain', 'pass', 4],
+      ['plain', 'pass', 4], ['floor-reply', 'pass', 4], ['floor-durable', 'first', 4],
       ['onceway', 'first', 4], ['onceway', 'replay', 4],
-      ...['outbox', 'onceway-inbox-ordered'].flatMap((name) => ['accept', 'deliver', 'steady'].map((work) => [name, work, 4]))
+      ...['floor-durable-inbox', 'outbox', 'onceway-inbox-ordered']
+        .flatMap((name) => ['accept', 'deliver', 'steady'].map((work) => [name, work, 4]))
     ])
     for (const { work, ratio, spread, absolute } of result.cases) {
       for (const name of work === 'deliver' || work === 'steady'
@@ -46,7 +47,16 @@ describe('npm run bench', needs('own postgres', 'own redis', 'wrk', 'nginx'), ()
         absolute.requestsPerSecond > 0 && (absolute.p99Ms ?? 0) >= (absolute.p50Ms ?? 0) && absolute.cpuMicros > 0 && absolute.rssMib > 0
       )
     }
-    assert.ok((result.cases[1]?.absolute.postgresCpuMicros ?? 0) > 0, 'a durable answer costs Postgres something')
+    const first = result.cases.find(({ contestant, work }) => contestant === 'onceway' && work === 'first')
+    assert.ok((first?.absolute.postgresCpuMicros ?? 0) > 0, 'a durable answer costs Postgres something')
+    assert.deepEqual(first?.others.map(({ over }) => over), ['floor-durable'])
+    assert.ok((first.others[0]?.ratio.storeCpu ?? 0) > 0 && (first.others[0]?.ratio.allCpu ?? 0) > 0)
+    assert.deepEqual(
+      result.allocations.map(({ contestant, work }) => `${contestant} ${work}`),
+      ['plain pass', 'floor-reply pass', 'floor-durable first', 'onceway first', 'onceway replay']
+    )
+    for (const { heapBytes } of result.allocations) assert.ok(heapBytes > 1_000 && heapBytes < 1_000_000, `${heapBytes} bytes a request`)
+    assert.match(stdout, /4 connections, round 1 of 1, \d+ (s|min) left/)
     assert.equal(
       result.command,
       'npm run bench -- --only plain,onceway,onceway-inbox-ordered --seconds 1 --rounds 1 --concurrency 4 --pool 200'
