@@ -9,7 +9,7 @@ import { errorStack } from '../ports/errors.ts'
 import { authorisationRefusal } from './authorise/authorise.ts'
 import { answerIdentified, answerMoved, discardStream, join, waitElsewhere, withoutClaim } from './apart.ts'
 import type { ApartContext } from './apart.ts'
-import { claimRecord, decideClaim, lockRecord } from './claim/claim.ts'
+import { claimRecord, decideByRow, decideClaim, lockRecord } from './claim/claim.ts'
 import {
   beginExecution, endExecution, forwardClaimed, giveBack, giveUpClaim, noteClaimed, noteForwarded, notePlaced, reserveAnswer,
   sendUnprotected, unlockLate
@@ -169,7 +169,12 @@ export class Way implements Mover {
 
   // ---------------------------------------------------------------- its execution
 
-  #decide (request: GuardedRequest): null {
+  #decide (request: GuardedRequest): Event | null {
+    const decision = request.state === 'over' ? null : decideByRow(this.#context, request)
+    if (decision !== null) {
+      request.decide(decision)
+      return 'decided'
+    }
     this.#background(request, decideClaim(this.#context, request).then((decision) => {
       const won = decision.kind === 'won'
       // Too late: the client has its answer (giveUp). What was won is given back.

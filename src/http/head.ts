@@ -4,7 +4,7 @@ import { preflightMethod } from '../core/headers/cors.ts'
 import { decidingRefusal, rulesOf } from '../core/forward/deciding.ts'
 import { USUAL_KEY_HEADER } from '../core/headers/fields.ts'
 import { isHost } from '../core/headers/host.ts'
-import { headerLines } from '../core/headers/lines.ts'
+import { countLines, headerLines, headerValue } from '../core/headers/lines.ts'
 import { requestRefusal } from '../core/headers/headers.ts'
 import { headersRead } from '../core/key/sources.ts'
 import { overridingMethods, SAFE_METHODS } from '../core/headers/method-override.ts'
@@ -123,9 +123,9 @@ export function malformedHead (raw: IncomingMessage): Extract<HeadDecision, { ki
 
 /** The host decides the route. If there are two Host lines, servers differ in which they believe (RFC 9112 3.2). */
 function hostRefusal ({ rawHeaders, httpVersion, url = '/' }: IncomingMessage): string | null {
-  const [host, second] = headerLines(rawHeaders, 'host')
-  if (second !== undefined) return 'The request has more than one host header line.'
+  const host = headerValue(rawHeaders, 'host')
+  if (host !== null && countLines(rawHeaders, 'host') > 1) return 'The request has more than one host header line.'
   // HTTP/1.0 needs no Host, unless the target names one. Else the upstream would be asked for another host.
-  if (host === undefined) return httpVersion === '1.1' || !url.startsWith('/') ? 'The request has no host header line.' : null
+  if (host === null) return httpVersion === '1.1' || !url.startsWith('/') ? 'The request has no host header line.' : null
   return isHost(host) ? null : 'The Host of the request is neither a name nor an address.'
 }

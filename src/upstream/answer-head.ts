@@ -1,6 +1,6 @@
 /** The head of an upstream's answer, as undici reports it: which heads are passed on, and the fault codes of the others. */
 import type { Dispatcher } from 'undici'
-import { headerLines } from '../core/headers/lines.ts'
+import { countLines, headerLines } from '../core/headers/lines.ts'
 import { mayHaveBody } from '../core/headers/headers.ts'
 import type { RawHeaders } from '../core/record/record.ts'
 
@@ -18,11 +18,11 @@ export function faultOf (status: number, headers: RawHeaders): string | null {
   if (status > STATUS_MAX) return 'BAD_STATUS'
   // undici reports a real switch through onRequestUpgrade. This answer only claims one.
   if (status === SWITCHING) return 'BAD_UPGRADE'
-  if (!headers.every(isFieldText)) return 'BAD_HEADER'
+  for (const text of headers) if (NOT_FIELD_TEXT.test(text)) return 'BAD_HEADER'
   // undici removes `chunked` and no other coding. The rest would be stored under a framing that is gone. So all lines
   // are checked.
-  const codings = headerLines(headers, 'transfer-encoding')
-  return codings.length === 0 || CHUNKED.test(codings.join()) ? null : 'BAD_CODING'
+  if (countLines(headers, 'transfer-encoding') === 0) return null
+  return CHUNKED.test(headerLines(headers, 'transfer-encoding').join()) ? null : 'BAD_CODING'
 }
 
 /**
@@ -38,11 +38,7 @@ export function endsAtHead (status: number, headers: RawHeaders): boolean {
 /** HTTP whitespace is not part of a value (RFC 9110 5.5). undici leaves it at the end. */
 const CHUNKED = /^[ \t]*chunked[ \t]*$/i
 
-/** Characters that a field may have (RFC 9110 5.5). An answer with any other character is not passed on as complete. */
-function isFieldText (text: string): boolean {
-  return !NOT_FIELD_TEXT.test(text)
-}
-
+/** Any but the characters that a field may have (RFC 9110 5.5). An answer with one is not passed on as complete. */
 // eslint-disable-next-line no-control-regex -- control characters are what it looks for
 const NOT_FIELD_TEXT = /[\x00-\x08\x0a-\x1f\x7f]/
 const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_UPGRADE', 'BAD_HEADER', 'BAD_CODING', 'SENT_ALREADY'])
@@ -50,7 +46,9 @@ const OWN_FAULTS = new Set(['BAD_STATUS', 'BAD_UPGRADE', 'BAD_HEADER', 'BAD_CODI
 /** undici's types lack the raw list. It is set before onResponseStart. */
 export function rawHeadersOf (controller: Dispatcher.DispatchController): string[] {
   const { rawHeaders } = controller as Dispatcher.DispatchController & { readonly rawHeaders: readonly Buffer[] | null }
-  return (rawHeaders ?? []).map((bytes) => bytes.toString('latin1'))
+  const headers: string[] = []
+  if (rawHeaders !== null) for (const bytes of rawHeaders) headers.push(bytes.toString('latin1'))
+  return headers
 }
 
 /** undici's own code for an answer that it does not expect: a status below 100. */

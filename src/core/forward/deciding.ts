@@ -6,7 +6,7 @@
 import { COMPARED_FIELDS } from '../fingerprint/compared-fields.ts'
 import { CARRIERS_DECIDE, COMPARED, FRAMING, HOP_BY_HOP, isForwarded, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
 import { headersPassing, headersRead } from '../key/sources.ts'
-import { headerLines } from '../headers/lines.ts'
+import { countLines } from '../headers/lines.ts'
 import type { IdempotencyPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import { signatureHeaders, verifierOf } from '../headers/signature.ts'
@@ -102,9 +102,10 @@ export function isLookAlike (lower: string, plain: string, { kept, reserved, res
 
 /** Why a guarded request cannot be decided by its fields, as they will reach the upstream. null: it can. Never repeats a value. */
 export function decidingRefusal (rawHeaders: RawHeaders, { single, trustedOnly }: FieldRules, trusted: boolean): string | null {
-  const twice = single.find((name) => headerLines(rawHeaders, name).length > 1)
-  if (twice !== undefined) return `The request has more than one ${twice} header line.`
-  const unbelieved = trusted ? undefined : trustedOnly.find((name) => headerLines(rawHeaders, name).length > 0)
+  for (const name of single) {
+    if (countLines(rawHeaders, name) > 1) return `The request has more than one ${name} header line.`
+  }
+  const unbelieved = trusted ? undefined : trustedOnly.find((name) => countLines(rawHeaders, name) > 0)
   return unbelieved === undefined
     ? null
     : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`

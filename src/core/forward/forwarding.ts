@@ -5,7 +5,7 @@
 import { isLookAlike, rulesOfKey } from './deciding.ts'
 import type { FieldRules } from './deciding.ts'
 import {
-  CARRIERS_DECIDE, connectionListed, HOP_BY_HOP, isForwarded, isGatewayField, plainName, USUAL_KEY_HEADER
+  CARRIERS_DECIDE, connectionListed, fieldName, HOP_BY_HOP, isForwarded, isGatewayField, plainName, USUAL_KEY_HEADER
 } from '../headers/fields.ts'
 import type { VerifyPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
@@ -68,7 +68,7 @@ export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): 
   if (add.verified != null) sent.push(...verifiedField(add.verified))
   // The answer is stored and replayed as it is. Later clients may not know the coding that the first one requested.
   if (!trail.replaces('accept-encoding')) sent.push('Accept-Encoding', 'identity')
-  for (const [name, value] of trail.fields()) sent.push(name, value)
+  trail.addTo(sent)
   return sent
 }
 
@@ -78,7 +78,7 @@ export function passthroughRequestHeaders (raw: RawHeaders, add: StreamedAdditio
   const trail = new Trail(add, rules)
   const sent = copied(raw, add, { trail, rules, without: NOTHING })
   if (add.contentLength !== null) sent.push('Content-Length', add.contentLength)
-  for (const [name, value] of trail.fields()) sent.push(name, value)
+  trail.addTo(sent)
   return sent
 }
 
@@ -91,8 +91,7 @@ function copied (raw: RawHeaders, { host }: PassthroughAdditions, { trail, rules
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
     const value = raw[at + 1] ?? ''
-    const lower = name.toLowerCase()
-    const plain = plainName(lower)
+    const { lower, plain } = fieldName(name)
     if (trail.takes(lower, plain, value) || isRemoved(lower, plain, rules) || without.has(lower)) continue
     if (listed.has(lower) && !rules.kept.has(lower)) continue
     if (lower === 'host' ? host === 'preserve' : !NOT_FORWARDED.has(lower)) sent.push(name, value)
@@ -106,12 +105,13 @@ function isRemoved (lower: string, plain: string, rules: FieldRules): boolean {
   return HOP_BY_HOP.has(lower) && !rules.kept.has(lower)
 }
 
-/** Via, X-Forwarded-*, X-Request-Id and the static fields. It collects the fields that came, and yields the fields to send. */
+/** Via, X-Forwarded-*, X-Request-Id and the static fields. It collects the fields that came, and adds the fields to send. */
 class Trail {
   readonly #add: PassthroughAdditions
   readonly #rules: FieldRules
   readonly #static: StaticFields
-  readonly #came = new Map<string, string>()
+  /** null: none of them came. */
+  #came: Map<string, string> | null = null
   /** Whether the client's X-Request-Id decides on this route. Then it is copied. */
   #hasRequestId = false
 
@@ -125,7 +125,7 @@ class Trail {
     return this.#static.plain.has(lower)
   }
 
-  /** true: the field is not copied. It is replaced, dropped, or returned by {@link fields}. */
+  /** true: the field is not copied. It is replaced, dropped, or added by {@link addTo}. */
   takes (lower: string, plain: string, value: string): boolean {
     // Beside a static field, a look-alike would let the client override the operator's value.
     if (this.#static.plain.size > 0 && this.#static.plain.has(plain)) return true
@@ -136,28 +136,29 @@ class Trail {
     }
     if (isForwarded(plain) && (!this.#add.forwarded.trusted || plain !== lower)) return true
     if (!APPENDED.has(lower)) return false
+    this.#came ??= new Map()
     const before = this.#came.get(lower)
     this.#came.set(lower, before === undefined ? value : `${before}, ${value}`)
     return true
   }
 
-  * fields (): Generator<readonly [string, string]> {
+  /** Adds the fields of the gateway. */
+  addTo (sent: string[]): void {
     const { forwarded, requestId } = this.#add
-    const ours: Array<readonly [string, string | null]> = [
-      ['Via', this.#appended('via', OWN_HOP)],
-      ['X-Forwarded-For', this.#appended('x-forwarded-for', forwarded.for)],
-      ['X-Forwarded-Proto', this.#came.get('x-forwarded-proto') ?? forwarded.proto],
-      ['X-Forwarded-Host', this.#came.get('x-forwarded-host') ?? forwarded.host],
-      ['X-Request-Id', this.#hasRequestId ? null : requestId]
-    ]
-    for (const [name, value] of ours) {
-      if (value !== null && !this.replaces(name.toLowerCase())) yield [name, value]
-    }
-    yield * this.#static.fields
+    this.#push(sent, 'Via', 'via', this.#appended('via', OWN_HOP))
+    this.#push(sent, 'X-Forwarded-For', 'x-forwarded-for', this.#appended('x-forwarded-for', forwarded.for))
+    this.#push(sent, 'X-Forwarded-Proto', 'x-forwarded-proto', this.#came?.get('x-forwarded-proto') ?? forwarded.proto)
+    this.#push(sent, 'X-Forwarded-Host', 'x-forwarded-host', this.#came?.get('x-forwarded-host') ?? forwarded.host)
+    this.#push(sent, 'X-Request-Id', 'x-request-id', this.#hasRequestId ? null : requestId)
+    for (const [name, value] of this.#static.fields) sent.push(name, value)
+  }
+
+  #push (sent: string[], name: string, lower: string, value: string | null): void {
+    if (value !== null && !this.replaces(lower)) sent.push(name, value)
   }
 
   #appended (lower: string, value: string): string {
-    const before = this.#came.get(lower)
+    const before = this.#came?.get(lower)
     return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
   }
 }

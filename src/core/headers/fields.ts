@@ -3,7 +3,7 @@
  * meaning.
  */
 import { CARRIERS } from './carriers.ts'
-import { headerLines } from './lines.ts'
+import { countLines, headerLines, headerValue } from './lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
 /**
@@ -17,10 +17,10 @@ export const HOP_BY_HOP: ReadonlySet<string> = new Set([
 
 /** The names that the Connection lines list, in lower case. They include Connection's own options (close, keep-alive). */
 export function connectionListed (raw: RawHeaders): ReadonlySet<string> {
-  const [line, ...others] = headerLines(raw, 'connection')
-  if (line === undefined) return NOTHING
-  if (others.length === 0 && line === 'keep-alive') return KEEP_ALIVE
-  return optionsOf([line, ...others])
+  const line = headerValue(raw, 'connection')
+  if (line === null) return NOTHING
+  if (line === 'keep-alive' && countLines(raw, 'connection') === 1) return KEEP_ALIVE
+  return optionsOf(headerLines(raw, 'connection'))
 }
 
 /** Runs on every request and every answer. Almost all of them have one of these two values. */
@@ -43,9 +43,24 @@ function optionsOf (lines: readonly string[]): Set<string> {
  * Apaches fold everything except letters and digits. Without this, `Onceway_Key` would reach the application as a second Onceway-Key.
  */
 export function plainName (name: string): string {
-  const lower = name.toLowerCase()
-  return FOLDED.test(lower) ? lower.replaceAll(EVERY_FOLDED, '-') : lower
+  return fieldName(name).plain
 }
+
+/** A name as it is compared: in lower case, and as {@link plainName} has it. */
+export interface FieldName { readonly lower: string, readonly plain: string }
+
+/** Every name of every message is compared several times, and nearly all messages have the same few. */
+export function fieldName (name: string): FieldName {
+  const known = knownNames.get(name)
+  if (known !== undefined) return known
+  const lower = name.toLowerCase()
+  const made = { lower, plain: FOLDED.test(lower) ? lower.replaceAll(EVERY_FOLDED, '-') : lower }
+  if (knownNames.size >= KNOWN_MAX) knownNames.clear()
+  if (name.length <= KNOWN_CHARS_MAX) knownNames.set(name, made)
+  return made
+}
+
+const knownNames = new Map<string, FieldName>()
 
 const FOLDED = /[^a-z0-9-]/
 const EVERY_FOLDED = /[^a-z0-9-]/g

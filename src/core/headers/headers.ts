@@ -5,8 +5,8 @@
  */
 import { replayedCors } from './cors.ts'
 import type { CorsRequest } from './cors.ts'
-import { connectionListed, HOP_BY_HOP, isNeverListed, plainName } from './fields.ts'
-import { headerLines } from './lines.ts'
+import { connectionListed, fieldName, HOP_BY_HOP, isNeverListed, plainName } from './fields.ts'
+import { countLines, headerValue } from './lines.ts'
 import type { KeepPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 
@@ -28,7 +28,7 @@ function firstRepeated (rawHeaders: RawHeaders): string | null {
   let seen = 0
   let twice = 0
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const index = ONE_LINE.indexOf((rawHeaders[at] ?? '').toLowerCase())
+    const index = ONE_LINE.indexOf(fieldName(rawHeaders[at] ?? '').lower)
     if (index === -1) continue
     twice |= seen & (1 << index)
     seen |= 1 << index
@@ -41,13 +41,13 @@ function firstRepeated (rawHeaders: RawHeaders): string | null {
  * know (RFC 9112 6.1, 6.3).
  */
 function framingRefusal (rawHeaders: RawHeaders, httpVersion: string): string | null {
-  const [coding] = headerLines(rawHeaders, 'transfer-encoding')
-  if (coding === undefined) return null
+  const coding = headerValue(rawHeaders, 'transfer-encoding')
+  if (coding === null) return null
   if (httpVersion === '1.0') return 'A request of HTTP/1.0 has no transfer coding.'
   // The value is compared as the parser gives it, with blanks already removed. JavaScript's trim would also remove U+00A0, which is part of
   // the name.
   if (coding.toLowerCase() !== 'chunked') return 'The only transfer coding that is understood is chunked.'
-  if (headerLines(rawHeaders, 'content-length').length > 0) return 'The request has both Transfer-Encoding and Content-Length.'
+  if (countLines(rawHeaders, 'content-length') > 0) return 'The request has both Transfer-Encoding and Content-Length.'
   return null
 }
 
@@ -116,7 +116,7 @@ function without (raw: RawHeaders, drops: (lowerName: string) => boolean): strin
   const rest: string[] = []
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? ''
-    if (!drops(name.toLowerCase())) rest.push(name, raw[at + 1] ?? '')
+    if (!drops(fieldName(name).lower)) rest.push(name, raw[at + 1] ?? '')
   }
   return rest
 }

@@ -13,6 +13,13 @@ export function headerLines (raw: RawHeaders, lowerName: string): string[] {
   return lines
 }
 
+/** How many lines one field has. `lowerName` in lower case. */
+export function countLines (raw: RawHeaders, lowerName: string): number {
+  let count = 0
+  for (let at = 0; at + 1 < raw.length; at += 2) if (isNamed(raw[at], lowerName)) count++
+  return count
+}
+
 /** The first line's value of one field, or null. `lowerName` in lower case. */
 export function headerValue (raw: RawHeaders, lowerName: string): string | null {
   for (let at = 0; at + 1 < raw.length; at += 2) {

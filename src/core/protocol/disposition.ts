@@ -93,6 +93,8 @@ interface Steering {
 
 /** `Idempotency-Policy: store | release | no-body | ttl=3600`, comma-separated, in any case. Other words are ignored. */
 function steering (headers: RawHeaders): Steering {
+  // Runs on every answer, and hardly any has one.
+  if (headerValue(headers, 'idempotency-policy') === null) return UNSTEERED
   const words = headerLines(headers, 'idempotency-policy').flatMap((line) => line.split(',')).map((word) => word.trim().toLowerCase())
   const ttl = words.map((word) => TTL.exec(word)?.[1]).find((digits) => digits !== undefined)
   return {
@@ -103,6 +105,8 @@ function steering (headers: RawHeaders): Steering {
     ttlUnread: ttl === undefined && words.some((word) => word.startsWith('ttl'))
   }
 }
+
+const UNSTEERED: Steering = { disposition: null, noBody: false, ttlSeconds: null, ttlUnread: false }
 
 /** Seconds. Fifteen digits are exact as a number, and far above the bound below. */
 const TTL = /^ttl=([0-9]{1,15})$/

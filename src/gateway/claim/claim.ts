@@ -78,7 +78,20 @@ export function claimRecord (context: ClaimContext, execution: Claiming): Event 
   return null
 }
 
-/** Goes on where one of the two above could not. */
+/** The row that stood in the way may say it all: its answer, or that there is none. null: further statements are needed. */
+export function decideByRow (context: ClaimContext, execution: Claiming): ClaimDecision | null {
+  const { claimReply } = execution
+  if (claimReply === null || !('result' in claimReply) || claimReply.result.kind !== 'seen') return null
+  const { row } = claimReply.result
+  execution.rowSeen = true
+  execution.rowLeaseMs = row.leaseMs
+  const decided = decisionOfRow(context, execution, row, stepOf(context, execution, row))
+  if (decided === null) return null
+  if (context.deps.locks.name !== 'none') context.background(swapLock(context, execution, decided))
+  return decided.decision
+}
+
+/** Goes on where the others could not. */
 export async function decideClaim (context: ClaimContext, execution: Claiming): Promise<ClaimDecision> {
   const { keyed, lock, lockResult } = execution
   if (execution.claimReply === null && lock !== null && lockResult !== null) {
