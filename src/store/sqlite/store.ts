@@ -1,18 +1,22 @@
 /**
  * The embedded arbiter: SQLite in one file under the data directory, for one gateway process. Passes the same suite as
- * Postgres. This side combines calls into batches and waits. The worker (worker.ts) does the transactions.
+ * Postgres. This side combines calls into batches and waits. The worker (worker.ts) does the transactions. Claims and settles
+ * have a way of their own (lanes.ts), everything else goes as messages.
  *
  * Why a worker: node:sqlite is synchronous, and a commit with synchronous = FULL lasts as long as the disk likes.
- * Measured 2026-11-21, Node 24.21.0, two cores, claim + settle of 500-byte answers, worker against the same batches on
- * the main thread (event-loop delay by monitorEventLoopDelay at 1 ms, so 1.0 means none):
+ * With every fsync 5 ms later, 32 callers delay the event loop by 7.2 ms (p50) and 19.9 ms (p99) if the main thread commits,
+ * and by 1.1 and 6.5 ms if the worker does (monitorEventLoopDelay at 1 ms, so 1.0 means none; Node 24.21.0, 2026-11-21).
  *
- *   disk                     callers   pairs/s worker | thread   loop delay p50, p99 ms worker | thread
- *   fast (commit ~0.2 ms)    1         1,720 | 2,400             1.0, 1.9 | 1.0, 2.1
- *   fast                     32        8,900 | 12,000            1.1, 3.3 | 1.3, 6.5
- *   every fsync 5 ms later   1         69 | 62                   1.1, 4.0 | 8.0, 14.6
- *   every fsync 5 ms later   32        1,690 | 2,020             1.1, 6.5 | 7.2, 19.9
+ * What the worker costs: claim + settle of 500-byte answers through lanes, medians of seven turns in one process, two cores
+ * with a load of eleven, Node 24.21.0, 2026-11-25. CPU is of all threads.
  *
- * A quarter of the speed on a fast disk buys that a slow one is felt by the calls that wait for it and by nobody else.
+ *   callers   CPU µs a pair worker | thread   pairs/s worker | thread   p99 ms worker | thread
+ *   1         936 | 767                       184 | 165                 14 | 15
+ *   9         162 | 150                       1,244 | 1,083             21 | 27
+ *   32        84 | 76                         2,791 | 2,506             48 | 43
+ *   256       59 | 60                         4,888 | 4,347             114 | 109
+ *
+ * So the main thread would save a tenth of the CPU, and be slower: it could not read requests while it commits.
  */
 import { StoreOverloaded, StoreUnavailable, StoreRejected } from '../../ports/errors.ts'
 import { lanesOver } from '../../ports/lanes.ts'
