@@ -108,7 +108,10 @@ function productSources (): ts.SourceFile[] {
 
 function callOf (call: ts.CallExpression, source: ts.SourceFile, sources: readonly ts.SourceFile[]): LogCall[] {
   const { expression: callee, arguments: [first, second, ...rest] } = call
-  if (ts.isIdentifier(callee) && callee.text === 'beginning') return [handWritten(call, second)]
+  const [third] = rest
+  if (ts.isIdentifier(callee) && callee.text === 'begin' && third !== undefined && ts.isStringLiteral(third)) {
+    return [handWritten(call, third.text, source)]
+  }
   if (!ts.isPropertyAccessExpression(callee)) return []
   const level = LEVELS.find((each) => each === callee.name.text)
   const of = callee.expression.getText().replace(/^.*[.#]/, '')
@@ -129,18 +132,27 @@ function callOf (call: ts.CallExpression, source: ts.SourceFile, sources: readon
   return [{ event: event.initializer.text, level, messages: messagesOf(second, source, sources), fields }]
 }
 
-/** A line that src/telemetry/log.ts composes as text, at level info. */
-function handWritten (call: ts.CallExpression, event: ts.Expression | undefined): LogCall {
-  const text = functionAround(call)?.getText() ?? ''
-  const [, message = ''] = /"msg":"(.*)"\}/.exec(text) ?? []
-  const choices = Array.from(message.matchAll(/[?:] '([^']+)'/g), ([, choice = '']) => choice)
-  const fields = Array.from(text.matchAll(/"(\w+)":|timed\('(\w+)'/g), ([, plain, timed]) => plain ?? timed ?? '')
+/** A line that src/telemetry/log.ts writes as text, field by field, at level info: of `begin(into, base, 'event')`. */
+function handWritten (call: ts.CallExpression, event: string, source: ts.SourceFile): LogCall {
+  const texts = textsIn(functionAround(call), source)
   return {
-    event: event !== undefined && ts.isStringLiteral(event) ? event.text : '',
+    event,
     level: 'info',
-    messages: choices.length > 0 ? choices : [message],
-    fields: fields.filter((name) => name !== 'msg')
+    messages: texts.flatMap((text) => /"msg":"(.*)"\}/.exec(text)?.[1] ?? []),
+    fields: texts.flatMap((text) => Array.from(text.matchAll(/"(\w+)":/g), ([, name = '']) => name)).filter((name) => name !== 'msg')
   }
+}
+
+/** The strings of a function, in their order, also those that are constants of its file. */
+function textsIn (node: ts.Node | undefined, source: ts.SourceFile): string[] {
+  const found: string[] = []
+  const visit = (each: ts.Node): void => {
+    const value = ts.isIdentifier(each) && /^[A-Z_]+$/.test(each.text) ? declared(each.text, source) : each
+    if (value !== undefined && ts.isStringLiteralLike(value)) found.push(value.text)
+    else ts.forEachChild(each, visit)
+  }
+  if (node !== undefined) visit(node)
+  return found
 }
 
 /** The names of an object's members, also of those that are spread into it from an object of the same file. */

@@ -90,16 +90,17 @@ export const BREAKS: readonly Break[] = [
     does: 'gives the key free when the first requester leaves while its request is being executed',
     breaks: ['E1', 'I1', 'I2', 'I10'],
     patches: [{
-      file: 'gateway/pipeline.ts',
-      find: '  const execution = startExecution(context, keyed)\n',
-      replace: `  const execution = startExecution(context, keyed)
-  void keyed.gone().then(() => {
-    if (execution.sentAtMs === null || execution.sending === null || context.executions.get(keyed.name) !== execution) return
-    execution.sending.cancel('CLIENT_GONE', false)
-    context.executions.remove(execution)
-    return context.deps.records.settle({ token: execution.token, outcome: 'released', keepMs: keyed.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
-      .then(() => context.deps.locks.unlock(keyed.id, execution.owner))
-  }).catch(() => {})
+      file: 'gateway/way.ts',
+      find: '    beginExecution(this.#context, request)\n',
+      replace: `    beginExecution(this.#context, request)
+    const { deps: { records, locks }, executions } = this.#context
+    void keyed.gone().then(() => {
+      if (request.sentAtMs === null || request.sending === null || executions.get(keyed.name) !== request) return
+      request.sending.cancel('CLIENT_GONE', false)
+      executions.remove(request)
+      return records.settle({ token: request.token, outcome: 'released', keepMs: keyed.route.idempotency.retentionMs, status: null, headers: null, body: null, reason: null })
+        .then(() => locks.unlock(keyed.id, request.owner))
+    }).catch(() => {})
 `
     }]
   },
@@ -107,15 +108,25 @@ export const BREAKS: readonly Break[] = [
     name: 'skip-claim',
     does: 'sends without a row that says who sends: the lock in Redis is taken for enough',
     breaks: ['P1', 'I1', 'I2', 'I4'],
-    patches: [{
-      file: 'gateway/claim/claim.ts',
-      find: '  let result = await granted(context, execution, () => records.insert(execution.claim))\n',
-      replace: `  execution.grant(readClocks(context.deps.clock))
-  const seen = await records.look(execution.keyed.id)
-  if (seen === null) return won(execution, 1)
-  let result = await granted(context, execution, () => records.insert(execution.claim))
+    patches: [
+      {
+        file: 'gateway/claim/claim.ts',
+        find: '  context.recordLanes.insert(execution.claim, execution)\n',
+        replace: `  context.deps.records.look(keyed.id).then((seen) => {
+    if (seen === null) execution.claimed({ kind: 'won', attempt: 1 })
+    else context.recordLanes.insert(execution.claim, execution)
+  }, (error: unknown) => { execution.claimFailed(error) })
 `
-    }]
+      },
+      {
+        file: 'gateway/claim/claim.ts',
+        find: '    return granted(context, execution, () => records.insert(execution.claim))\n',
+        replace: `    execution.grant(readClocks(context.deps.clock))
+    if (await records.look(keyed.id) === null) return { kind: 'won', attempt: 1 }
+    return granted(context, execution, () => records.insert(execution.claim))
+`
+      }
+    ]
   },
   {
     name: 'accept-any-owner',
@@ -140,9 +151,10 @@ export const BREAKS: readonly Break[] = [
     breaks: ['E5', 'I11', 'I4', 'I7'],
     patches: [{
       file: 'gateway/settle/settle.ts',
-      find: '  const settling = settleUntilDone(context, execution, plan.settlement)\n',
-      replace: `  execution.result.resolve(plan.result({ kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: startedAt }))
-  const settling = settleUntilDone(context, execution, plan.settlement)
+      find: '  context.recordLanes.settle(plan.settlement, execution)\n',
+      replace: `  const { settleAsked: { monotonicMs, offsetMs } } = execution
+  execution.end(storedResult(context, plan, { kind: 'stored', keepLeftMs: plan.settlement.keepMs, askedAtMs: monotonicMs, askedAtWallMs: monotonicMs + offsetMs }))
+  context.recordLanes.settle(plan.settlement, execution)
 `
     }]
   },
@@ -162,14 +174,15 @@ export const BREAKS: readonly Break[] = [
     breaks: ['I2', 'I9', 'P6'],
     patches: [{
       file: 'gateway/claim/claim.ts',
-      find: '    return confirmDoubted(context, execution, () => records.confirm(execution.claim))\n',
-      replace: `    execution.grant(readClocks(context.deps.clock))
-    const seen = await records.look(execution.keyed.id)
-    if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
-    throw new StoreUnavailable(records.name, 'reread', true, error)
+      find: '  return confirmDoubted(context, execution)\n',
+      replace: `  const { records, clock } = context.deps
+  execution.grant(readClocks(clock))
+  const seen = await records.look(execution.keyed.id)
+  if (seen?.state === 'claimed' && seen.owner.equals(execution.owner)) return { kind: 'won', attempt: seen.attempt }
+  throw new StoreUnavailable(records.name, 'reread', true, error)
 `
     }, {
-      file: 'gateway/execution/execution.ts',
+      file: 'gateway/execution/guarded-request.ts',
       find: 'for (const attempt of new Set([this.attempt, 1])) this.doubted.push(',
       replace: 'for (const attempt of new Set<number>()) this.doubted.push('
     }]

@@ -5,14 +5,12 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const HANDLE = 'gateway/pipeline.ts'
-
 export const EXECUTION_BREAKS: readonly Break[] = [
   {
     name: 'duplicates-run-beside',
     does: 'begins an execution for each duplicate that it has in flight itself',
     breaks: ['P3'],
-    patches: [{ file: HANDLE, find: 'if (running !== undefined) return join(', replace: 'if (running === null) return join(' }]
+    patches: [{ file: 'gateway/way.ts', find: "running === undefined ? 'permitted' :", replace: "running !== null ? 'permitted' :" }]
   },
   {
     name: 'memory-without-bound',
@@ -28,7 +26,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'mismatches-in-flight',
     does: 'says in flight to another request under the key of its own execution',
     breaks: ['P9'],
-    patches: [{ file: HANDLE, find: "return decision.kind === 'won' ? { kind: 'mismatch' } : inFlight(", replace: 'return inFlight(' }]
+    patches: [{
+      file: 'gateway/apart.ts',
+      find: "return decision.kind === 'won' ? { kind: 'mismatch' } : inFlight(",
+      replace: 'return inFlight('
+    }]
   },
   {
     name: 'half-a-body-is-one',
@@ -36,8 +38,8 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     breaks: ['E0'],
     patches: [{
       file: 'http/shared/body.ts',
-      find: "const onGone = (): void => fail('gone')",
-      replace: 'const onGone = (): void => onEnd()'
+      find: "[READING].fail('gone')",
+      replace: '[READING].end()'
     }]
   },
   {
@@ -45,9 +47,9 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     does: 'ends an execution when its client has waited for as long as it may',
     breaks: ['E1', 'E3'],
     patches: [{
-      file: HANDLE,
-      find: 'context.background(execution.result.promise.then(discardStream))',
-      replace: "execution.sending?.cancel('CLIENT_GONE', false)"
+      file: 'core/protocol/way.ts',
+      find: "late: move('forward', 'respondInFlight')",
+      replace: "late: move('forward', 'respondInFlight', 'cutOff')"
     }]
   },
   {
@@ -60,18 +62,25 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'upstreams-take-their-time',
     does: 'waits for an upstream beyond `upstream.timeout`',
     breaks: ['E3'],
-    patches: [{
-      file: 'gateway/forward/upstream-time.ts',
-      find: 'this.#clock.after(this.#timeoutMs, ',
-      replace: 'this.#clock.after(this.#timeoutMs * 100, '
-    }]
+    patches: [
+      {
+        file: 'gateway/execute.ts',
+        find: 'request.stateDueMs = nowMs + request.keyed.route.upstream.timeoutMs\n',
+        replace: 'request.stateDueMs = nowMs + request.keyed.route.upstream.timeoutMs * 100\n'
+      },
+      {
+        file: 'gateway/forward/upstream-time.ts',
+        find: 'this.#clock.after(this.#timeoutMs, ',
+        replace: 'this.#clock.after(this.#timeoutMs * 100, '
+      }
+    ]
   },
   {
     name: 'connections-are-kept',
     does: 'uses a connection again where each request has one of its own',
     breaks: ['E4b'],
     patches: [
-      { file: 'upstream/sender.ts', find: 'reset: request.upstream.keepAliveMs === 0', replace: 'reset: false' },
+      { file: 'upstream/sender.ts', find: 'reset: upstream.keepAliveMs === 0', replace: 'reset: false' },
       {
         file: 'upstream/pools.ts',
         find: 'keepAliveTimeout: Math.max(KEEP_ALIVE_MS_MIN, upstream.keepAliveMs)',

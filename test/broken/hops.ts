@@ -154,7 +154,7 @@ export const HOP_BREAKS: readonly Break[] = [
     does: 'counts the end of all renewals from before the claim',
     breaks: ['E2'],
     patches: [{
-      file: 'gateway/execution/execution.ts',
+      file: 'gateway/execution/guarded-request.ts',
       find: 'return this.sendsFromMs + this.keyed.route.upstream.timeoutMs',
       replace: 'return this.startedAtMs + this.keyed.route.upstream.timeoutMs'
     }]

@@ -187,8 +187,8 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     breaks: ['I1'],
     patches: [{
       file: 'gateway/identify.ts',
-      find: 'context.ids.identify(route, scopeByRules, message.key, isInMemory) ?? first',
-      replace: 'context.ids.identify(route, scopeByRules, made.name + message.key, isInMemory) ?? first'
+      find: 'context.ids.identify(route, scope, message.key, context.isInMemory) ?? first',
+      replace: 'context.ids.identify(route, scope, keyed.name + message.key, context.isInMemory) ?? first'
     }]
   },
   {

@@ -8,8 +8,8 @@ export const INBOX: readonly Break[] = [
     breaks: ['E0'],
     patches: [{
       file: 'gateway/inbox/deliver.ts',
-      find: '() => !context.drain.stopped && lease.believed(context.deps.clock))',
-      replace: '() => !context.drain.stopped || lease.broken)'
+      find: '() => !context.drain.stopped && lease.believed(context.deps.clock) })',
+      replace: '() => !context.drain.stopped || lease.broken })'
     }]
   },
   {

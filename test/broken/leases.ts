@@ -6,7 +6,7 @@ import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
 const CLAIMING = 'gateway/claim/claim.ts'
-const EXECUTION = 'gateway/execution/execution.ts'
+const EXECUTION = 'gateway/execution/guarded-request.ts'
 
 export const LEASE_BREAKS: readonly Break[] = [
   {
@@ -16,13 +16,25 @@ export const LEASE_BREAKS: readonly Break[] = [
     patches: [
       {
         file: CLAIMING,
-        find: '    return await statement()\n',
-        replace: '    const reply = await statement()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n'
+        find: '  execution.grant(readClocks(context.deps.clock))\n  context.recordLanes.insert(',
+        replace: '  context.recordLanes.insert('
       },
       {
         file: CLAIMING,
-        find: '    return await confirm()\n',
-        replace: '    const reply = await confirm()\n    execution.grant(readClocks(context.deps.clock))\n    return reply\n'
+        find: '    execution.grant(readClocks(context.deps.clock))\n    return await statement()\n',
+        replace: '    return await statement()\n'
+      },
+      {
+        file: CLAIMING,
+        find: '    execution.grant(readClocks(context.deps.clock))\n    return await context.deps.records.confirm(',
+        replace: '    return await context.deps.records.confirm('
+      },
+      {
+        file: 'gateway/execute.ts',
+        find: '  const nowMs = clock.monotonicMs()\n  keyed.steps.claimMs =',
+        replace: `  const nowMs = clock.monotonicMs()
+  request.grant({ monotonicMs: nowMs, offsetMs: clock.wallMs() - nowMs })
+  keyed.steps.claimMs =`
       }
     ]
   },

@@ -13,8 +13,8 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['I8'],
     patches: [{
       file: CLAIMING,
-      find: 'await locks.lock(keyed.id, lock, keyed.claim.leaseMs)',
-      replace: 'await locks.lock(keyed.id, lock, keyed.claim.leaseMs * 100_000)'
+      find: 'lockLane.lock(id, execution.lock, leaseMs, execution)',
+      replace: 'lockLane.lock(id, execution.lock, leaseMs * 100_000, execution)'
     }]
   },
   {
@@ -32,9 +32,9 @@ export const MECHANISMS: readonly Break[] = [
     does: 'tells those who have joined an execution what its settle was told, however long ago that was asked',
     breaks: ['P10'],
     patches: [{
-      file: 'gateway/pipeline.ts',
-      find: 'execution.sinceSettleAskedMs(context.deps.clock) >= ',
-      replace: 'execution.sinceSettleAskedMs(context.deps.clock) >= 1_000_000 * '
+      file: 'gateway/apart.ts',
+      find: 'running.sinceSettleAskedMs(clock) >= ',
+      replace: 'running.sinceSettleAskedMs(clock) >= 1_000_000 * '
     }]
   },
   {
@@ -113,11 +113,18 @@ export const MECHANISMS: readonly Break[] = [
     name: 'redis-is-needed',
     does: 'serves nothing while Redis is away',
     breaks: ['P2'],
-    patches: [{
-      file: 'gateway/claim/redis-decision.ts',
-      find: "    case 'mine':\n    case 'unavailable': return null\n",
-      replace: "    case 'mine': return null\n    case 'unavailable': return { kind: 'unavailable', nothingKnows: false }\n"
-    }]
+    patches: [
+      {
+        file: CLAIMING,
+        find: "  if (lockResult.kind === 'lock' || lockResult.kind === 'unsettled') return 'lost'\n",
+        replace: "  if (['lock', 'unsettled', 'unavailable'].includes(lockResult.kind)) return 'lost'\n"
+      },
+      {
+        file: 'gateway/claim/redis-decision.ts',
+        find: "    case 'mine':\n    case 'unavailable': return null\n",
+        replace: "    case 'mine': return null\n    case 'unavailable': return { kind: 'unavailable', nothingKnows: false }\n"
+      }
+    ]
   },
   {
     name: 'forward-when-down',
@@ -340,6 +347,6 @@ export const MECHANISMS: readonly Break[] = [
     name: 'unsettled-without-bound',
     does: 'goes on claiming when the answers that wait for the store have filled their bound',
     breaks: ['E6'],
-    patches: [{ file: 'gateway/pipeline.ts', find: 'if (context.limits.unsettled.full) return', replace: 'if (false) return' }]
+    patches: [{ file: 'gateway/way.ts', find: 'if (limits.unsettled.full) return', replace: 'if (false) return' }]
   }
 ]

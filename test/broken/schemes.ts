@@ -6,7 +6,7 @@
 import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
-const [LEDGER, HANDLE, CLAIMS] = ['store/shared/record-table.ts', 'gateway/pipeline.ts', 'store/postgres/claims.ts']
+const [LEDGER, APART, CLAIMS] = ['store/shared/record-table.ts', 'gateway/apart.ts', 'store/postgres/claims.ts']
 const [STORY, RACES] = ['gateway/fingerprint/schemes.test.ts', 'store/postgres/races.test.ts']
 
 /** Whoever claims by the next scheme asks in the claim's own statement; without it. */
@@ -31,7 +31,11 @@ export const SCHEME_BREAKS: readonly Break[] = [
     breaks: ['P12', 'I13', 'I1', 'I5'],
     patches: [
       { file: LEDGER, find: '    if (scheme !== this.#table.scheme()) return true\n', replace: '' },
-      { file: CLAIMS, find: "const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')", replace: "const claimsInTime = (_schema: string) => 'true'" }
+      {
+        file: CLAIMS,
+        find: "const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')",
+        replace: "const claimsInTime = (_schema: string) => 'true'"
+      }
     ]
   },
   {
@@ -73,14 +77,30 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'moved-for-good',
     does: 'refuses a request that has another id by now',
     breaks: ['P12', 'trouble'],
-    patches: [{ file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'identified = null\n' }]
+    patches: [
+      { file: APART, find: 'if (await inTime(context, identifyAgain(context, request)) !== true) break', replace: 'break' },
+      {
+        file: APART,
+        find: 'return await inTime(context, identifyAgain(context, request)) === true ? answerIdentified(context, request) : ',
+        replace: 'return '
+      }
+    ]
   },
   {
     name: 'schemes-are-waited-for',
     does: 'waits for the word which scheme claims for as long as the database takes for it',
     breaks: ['P12', 'I8'],
     patches: [
-      { file: HANDLE, find: 'identified = await inTime(context, again())\n', replace: 'identified = await again().catch(() => null)\n' },
+      {
+        file: APART,
+        find: 'if (await inTime(context, identifyAgain(context, request)) !== true) break',
+        replace: 'if (await identifyAgain(context, request).catch(() => false) !== true) break'
+      },
+      {
+        file: APART,
+        find: 'return await inTime(context, identifyAgain(context, request)) === true',
+        replace: 'return await identifyAgain(context, request).catch(() => false) === true'
+      },
       {
         file: 'gateway/shared/ids.ts',
         find: 'this.#deps().records.schemes()',
@@ -112,7 +132,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
     name: 'lost-and-forgotten',
     does: 'executes what may have been executed under a secret that is lost',
     breaks: ['I13'],
-    patches: [{ file: HANDLE, find: 'if (\n        context.ids.lost !== null &&', replace: 'if (context.ids.lost === -1 && ' }]
+    patches: [{ file: APART, find: 'const lost = context.ids.lost === null ||', replace: 'const lost = context.ids.lost !== -1 ||' }]
   }
 ]
 

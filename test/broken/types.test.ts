@@ -47,7 +47,7 @@ test('a broken build names nothing that is not there', () => {
     }
     return found.map(({ messageText }) => `${name}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`)
   }
-  const [file] = fileNames.filter((each) => each.endsWith('src/gateway/pipeline.ts')) as [string]
+  const [file] = fileNames.filter((each) => each.endsWith('src/gateway/way.ts')) as [string]
   assert.deepEqual(errorsOf('a rename', new Map([[file, 'nowhere()']])), ["a rename: Cannot find name 'nowhere'."])
   const wrong = BREAKS.flatMap(({ name, patches }) => {
     const texts = new Map<string, string>()
