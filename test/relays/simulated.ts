@@ -184,7 +184,9 @@ function requestOf (route: GuardedRoute, sent: Sent, requestId: string, left: Pr
     informed: () => {},
     requestId,
     steps: new Steps(),
-    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length) ? { kind: 'body', body } : { kind: 'too-large' },
+    readBody: async (bytesMax, budget) => body.length <= bytesMax && budget.reserve(body.length)
+      ? { kind: 'body', body }
+      : { kind: 'too-large' },
     gone: async () => left
   }
 }
