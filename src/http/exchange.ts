@@ -23,7 +23,7 @@ import { atEndOfTick } from './respond/end-of-tick.ts'
 import type { Leaving } from './respond/end-of-tick.ts'
 import { informer } from './respond/informational.ts'
 import { sendBudgetOf } from './respond/send-budget.ts'
-import { isWritableAtOnce, writeAtOnce, writeInParts } from './respond/write.ts'
+import { isWhole, isWritableAtOnce, writeAtOnce, writeInParts } from './respond/write.ts'
 import type { BufferedReply, SendBudget } from './respond/write.ts'
 import { readBody } from './shared/body.ts'
 import type { BodyListener } from './shared/body.ts'
@@ -187,7 +187,7 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
 function replyWithRoom (response: ServerResponse, budget: SendBudget, outcome: Outcome, context: ReplyContext): Reply {
   const reply = replyTo(outcome, context)
   const { body } = reply
-  if (reply.kept !== true || !Buffer.isBuffer(body) || body.length <= RESERVED_FROM_BYTES || response.destroyed) return reply
+  if (reply.kept !== true || !isWhole(body) || body.length <= RESERVED_FROM_BYTES || response.destroyed) return reply
   const refusal = budget.reserve(response, body.length)
   return refusal === null ? reply : noRoomReply(refusal, context)
 }

@@ -1,7 +1,8 @@
 /** How a metric is declared. Base units are seconds, counters end in `_total`. */
-import { Counter, Gauge, Histogram } from 'prom-client'
+import { Counter, Gauge } from 'prom-client'
 import type { Aggregator, Registry } from 'prom-client'
 import type { CountedRoute } from '../ports/telemetry.ts'
+import { Histogram } from './histogram.ts'
 
 export const MS_PER_SECOND = 1000
 
@@ -24,12 +25,7 @@ export function declare (registry: Registry) {
     gauge: (name: string, help: string, aggregator: Aggregator = 'sum') => new Gauge({ name, help, aggregator, registers }),
     labelledGauge: <L extends string>(name: string, help: string, labelNames: L[], aggregator: Aggregator = 'sum') =>
       new Gauge({ name, help, labelNames, aggregator, registers }),
-    histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: number[]) => new Histogram({
-      name,
-      help,
-      labelNames,
-      buckets,
-      registers
-    })
+    histogram: <L extends string>(name: string, help: string, labelNames: L[], buckets: readonly number[]) =>
+      new Histogram(registry, name, help, labelNames, buckets)
   }
 }

@@ -64,8 +64,8 @@ export function inboxMeter (registry: Registry): PerRoute<Pick<Meter, 'signature
     signature: (route, result) => { signatures.inc({ route, result }) },
     delivery: (route, result, ms) => {
       deliveries.inc({ route, result })
-      if (ms !== null) seconds.observe({ route }, ms / MS_PER_SECOND)
+      if (ms !== null) seconds.observe(ms / MS_PER_SECOND, route)
     },
-    deliveryTries: (route, count) => { tries.observe({ route }, count) }
+    deliveryTries: (route, count) => { tries.observe(count, route) }
   }
 }

@@ -32,12 +32,12 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
   const registry = new Registry()
   if (processMetrics) collectDefaultMetrics({ register: registry })
   buildInfo(registry)
-  const { meter, count } = countedLater(metersOf(registry))
+  const { readHeld, ...meter } = metersOf(registry)
   return {
     ...meter,
     ...configMeter(registry),
     expose: async () => {
-      count()
+      readHeld()
       return exposition(registry)
     }
   }
@@ -46,21 +46,21 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
 /** `worker`: its number. Its successor gets the same number, so the number of series is bounded. */
 export function createWorkerMetrics (worker: number): WorkerMetrics {
   const registry = new Registry()
-  const { meter, count } = countedLater(metersOf(registry))
+  const { readHeld, ...meter } = metersOf(registry)
   const snapshot = snapshotOf(registry, String(worker))
   return {
     ...meter,
     snapshot: async () => {
-      count()
+      readHeld()
       return snapshot()
     }
   }
 }
 
-/** `readHeld` sets the gauges that are read only when the metrics are asked for. */
+/** `readHeld` sets what is put together only when the metrics are asked for. */
 function metersOf (registry: Registry): Meter & { readonly readHeld: () => void } {
   const reads: Array<() => void> = []
-  const [requests, executions] = [requestMeter(registry), executionMeter(registry)]
+  const [requests, executions] = [requestMeter(registry, reads), executionMeter(registry, reads)]
   const [records, inbox] = [recordMeter(registry), inboxMeter(registry)]
   return {
     ...requests,
@@ -75,39 +75,6 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
     ...inbox,
     guarded: (routes) => { for (const route of routes) for (const { begin } of [requests, executions, records, inbox]) begin(route) },
     readHeld: () => { for (const read of reads) read() }
-  }
-}
-
-/** The most observations that wait: some kilobytes. All of them are counted in a tenth of a millisecond. */
-const WAITING_MAX = 256
-
-/**
- * Observations of every request are kept in lists and counted in a row, at the latest before the metrics are read. In the
- * middle of a request the code of prom-client is in no CPU cache, and costs several times as much.
- */
-function countedLater (
-  { readHeld, ...meter }: Meter & { readonly readHeld: () => void }
-): { readonly meter: Meter, readonly count: () => void } {
-  const requests: Array<Parameters<Meter['request']>> = []
-  const upstreams: Array<Parameters<Meter['upstream']>> = []
-  const operations: Array<Parameters<Meter['store']>> = []
-  const count = (): void => {
-    for (const request of requests.splice(0)) meter.request(...request)
-    for (const upstream of upstreams.splice(0)) meter.upstream(...upstream)
-    for (const operation of operations.splice(0)) meter.store(...operation)
-    readHeld()
-  }
-  const later = <Observation>(list: Observation[], observation: Observation): void => {
-    if (list.push(observation) >= WAITING_MAX) count()
-  }
-  return {
-    count,
-    meter: {
-      ...meter,
-      request: (...observation) => { later(requests, observation) },
-      upstream: (...observation) => { later(upstreams, observation) },
-      store: (...observation) => { later(operations, observation) }
-    }
   }
 }
 

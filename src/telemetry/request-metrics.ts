@@ -7,7 +7,8 @@ import { DIRECTIONS, OUTCOMES, SHED } from './zeros.ts'
 
 type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'alike' | 'passed'>
 
-export function requestMeter (registry: Registry): PerRoute<RequestMeter> {
+/** `reads`: called before the metrics are read. What every request counts is counted in numbers of our own until then. */
+export function requestMeter (registry: Registry, reads: Array<() => void>): PerRoute<RequestMeter> {
   const { counter, histogram } = declare(registry)
   const requests = counter('onceway_requests_total', 'Guarded requests, by outcome.', ['route', 'outcome'])
   const seconds = histogram(
@@ -32,14 +33,16 @@ export function requestMeter (registry: Registry): PerRoute<RequestMeter> {
     'Requests on a guarded route that its preset lets pass unguarded.',
     ['route', 'preset', 'why']
   )
+  const counts = new Counts()
+  reads.push(() => { counts.drain((route, outcome, count) => { requests.inc({ route, outcome }, count) }) })
   return {
     begin: ({ name: route }) => {
       for (const outcome of OUTCOMES) requests.inc({ route, outcome }, 0)
       for (const each of [keyless, alike]) each.inc({ route }, 0)
     },
     request: (route, outcome, ms) => {
-      requests.inc({ route, outcome })
-      seconds.observe({ route }, ms / MS_PER_SECOND)
+      counts.add(route, outcome)
+      seconds.observe(ms / MS_PER_SECOND, route)
     },
     keyless: (route) => { keyless.inc({ route }) },
     ignored: () => { ignored.inc() },
@@ -48,9 +51,30 @@ export function requestMeter (registry: Registry): PerRoute<RequestMeter> {
   }
 }
 
+/** Numbers under two labels, since they were read last. */
+class Counts {
+  readonly #counts = new Map<string, Map<string, { count: number }>>()
+
+  add (first: string, second: string): void {
+    const bySecond = this.#counts.get(first) ?? new Map<string, { count: number }>()
+    const entry = bySecond.get(second)
+    if (entry !== undefined) entry.count++
+    else this.#counts.set(first, bySecond.set(second, { count: 1 }))
+  }
+
+  drain (take: (first: string, second: string, count: number) => void): void {
+    for (const [first, bySecond] of this.#counts) {
+      for (const [second, entry] of bySecond) {
+        if (entry.count > 0) take(first, second, entry.count)
+        entry.count = 0
+      }
+    }
+  }
+}
+
 type ExecutionMeter = Pick<Meter, 'upstream' | 'executions' | 'waiters' | 'scopeSplit'>
 
-export function executionMeter (registry: Registry): PerRoute<ExecutionMeter> {
+export function executionMeter (registry: Registry, reads: Array<() => void>): PerRoute<ExecutionMeter> {
   const { counter, gauge, histogram } = declare(registry)
   const upstream = histogram(
     'onceway_upstream_duration_seconds',
@@ -60,6 +84,12 @@ export function executionMeter (registry: Registry): PerRoute<ExecutionMeter> {
   )
   const executions = gauge('onceway_executions', 'Executions in flight.')
   const waiters = gauge('onceway_waiters', 'Duplicate requests that wait for an execution in flight.')
+  let running = 0
+  let waiting = 0
+  reads.push(() => {
+    executions.set(running)
+    waiters.set(waiting)
+  })
   const splits = counter(
     'onceway_scope_splits_total',
     'Executions with the route, key and fingerprint of an earlier one under another scope. A retry with a renewed credential looks like this.',
@@ -67,9 +97,9 @@ export function executionMeter (registry: Registry): PerRoute<ExecutionMeter> {
   )
   return {
     begin: ({ name: route }) => { splits.inc({ route }, 0) },
-    upstream: (route, result, ms) => { upstream.observe({ route, result }, ms / MS_PER_SECOND) },
-    executions: (delta) => { executions.inc(delta) },
-    waiters: (delta) => { waiters.inc(delta) },
+    upstream: (route, result, ms) => { upstream.observe(ms / MS_PER_SECOND, route, result) },
+    executions: (delta) => { running += delta },
+    waiters: (delta) => { waiting += delta },
     scopeSplit: (route) => { splits.inc({ route }) }
   }
 }

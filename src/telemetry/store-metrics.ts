@@ -31,9 +31,14 @@ export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<
     '1 while some or all records go without Redis, because it failed or because a copy of the database uses it.',
     'max'
   )
+  /** The operations whose count of errors has begun. */
+  const seen = new Map<string, Set<string>>()
   return {
     store: (store, operation, ok, ms) => {
-      seconds.observe({ store, operation }, ms / MS_PER_SECOND)
+      seconds.observe(ms / MS_PER_SECOND, store, operation)
+      const known = seen.get(store) ?? new Set()
+      if (ok && known.has(operation)) return
+      seen.set(store, known.add(operation))
       errors.inc({ store, operation }, ok ? 0 : 1)
     },
     reaches: (store, read) => {

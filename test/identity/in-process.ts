@@ -231,8 +231,9 @@ async function askOf (
     corsRequest: { origin: null, preflighted: false, cors: null },
     problemBaseUri: 'urn:onceway:problem:'
   })
-  if (!Buffer.isBuffer(reply.body)) throw new Error('nothing is streamed here')
-  return heardOf(reply.status, reply.headers, reply.body)
+  const whole = typeof reply.body === 'string' ? Buffer.from(reply.body, 'latin1') : reply.body
+  if (!Buffer.isBuffer(whole)) throw new Error('nothing is streamed here')
+  return heardOf(reply.status, reply.headers, whole)
 }
 
 export function heardOf (status: number, headers: RawHeaders, body: Buffer): Heard {

@@ -27,8 +27,8 @@ export interface Seen extends Token { readonly fingerprint: Fingerprint }
 /** Header names and values in the order of the wire, flat: [name, value, name, value, …]. Values as latin1. */
 export type RawHeaders = readonly string[]
 
-/** An answer as it goes to a client. `body` in the coding in which it came. */
-export interface Answer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer }
+/** An answer as it goes to a client. `body` in the coding in which it came. `text`: the same as latin1, where that is at hand. */
+export interface Answer { readonly status: number, readonly headers: RawHeaders, readonly body: Buffer, readonly text?: string }
 
 /** Why an outcome is not known: the stage that failed, and the error's code. For operators, never for clients. */
 export interface UnknownReason { readonly stage: 'during' | 'hop' | 'lease' | 'settle' | 'drain' | 'restore', readonly code: string }

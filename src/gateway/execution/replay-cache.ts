@@ -37,7 +37,7 @@ type Entries = LRUCache<string, Entry>
 /** Bytes of an entry beside its body and headers: key, objects, the list. */
 const ENTRY_BYTES = 512
 /** Longer bodies stay Buffers outside the heap, so that the collector does not copy them. */
-const TEXT_BYTES_MAX = 16 * 1024
+export const TEXT_BYTES_MAX = 16 * 1024
 /** A character that no header field contains. */
 const SEPARATOR = '\0'
 
@@ -117,7 +117,7 @@ export class ReplayCache {
       fingerprint: fingerprint.value.toString('latin1'),
       status: answer.status,
       head: this.#headOf(answer.headers),
-      body: answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1'),
+      body: answer.text ?? (answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1')),
       expiresAtMs: wallMs + leftMs + leaseMs - sinceMs,
       endsAtMs,
       endsAtWallMs: wallMs + endsAtMs - now
@@ -138,10 +138,25 @@ export class ReplayCache {
     return {
       state,
       fingerprint: { alg, value: Buffer.from(fingerprint, 'latin1') },
-      answer: { status, headers: this.#headers, body: typeof body === 'string' ? Buffer.from(body, 'latin1') : body },
+      answer: typeof body === 'string' ? new TextAnswer(status, this.#headers, body) : { status, headers: this.#headers, body },
       expiresAtMs
     }
   }
+}
+
+/** Most replays are written as the text that is kept, and need no Buffer. */
+class TextAnswer implements Answer {
+  readonly status: number
+  readonly headers: RawHeaders
+  readonly text: string
+
+  constructor (status: number, headers: RawHeaders, text: string) {
+    this.status = status
+    this.headers = headers
+    this.text = text
+  }
+
+  get body (): Buffer { return Buffer.from(this.text, 'latin1') }
 }
 
 /** An entry adds at least one byte to {@link ENTRY_BYTES}, so that a bound below one entry keeps nothing. */

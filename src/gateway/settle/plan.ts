@@ -8,6 +8,7 @@ import { acceptedAnswer } from '../../core/inbox/acceptance.ts'
 import type { Answer, Settlement, SettledState, UnknownReason } from '../../core/record/record.ts'
 import type { StreamedResult } from '../../ports/upstream.ts'
 import type { RecordCounts } from '../authorise/record-counts.ts'
+import { TEXT_BYTES_MAX } from '../execution/replay-cache.ts'
 import type { Executed, Execution, ExecutionResult, Plan } from '../execution/execution.ts'
 import { noteIndeterminate } from '../execution/indeterminate.ts'
 import { INBOX_UNREACHED } from '../execution/modes.ts'
@@ -99,8 +100,11 @@ function planUnknown (execution: Execution, reason: UnknownReason, status: numbe
 
 function planAnswer (context: PlanContext, execution: Execution, raw: Answer): Plan {
   const policy = execution.keyed.route.idempotency
-  const answer: Answer = { ...raw, headers: answerHeaders(raw.headers) }
-  const kept: Answer = { ...raw, headers: keptHeaders(answer.headers, policy.keep) }
+  const { status, body } = raw
+  // It is kept in memory as text, and leaves as the same text.
+  const text = policy.keep.body && body.length <= TEXT_BYTES_MAX ? { text: body.toString('latin1') } : NO_TEXT
+  const answer: Answer = { status, headers: answerHeaders(raw.headers), body, ...text }
+  const kept: Answer = { status, headers: keptHeaders(answer.headers, policy.keep), body, ...text }
   const judgement = judge(raw, policy)
   if (judgement.disposition === 'release') {
     return {
@@ -137,6 +141,8 @@ function planAnswer (context: PlanContext, execution: Execution, raw: Answer): P
     isSimple: true
   }
 }
+
+const NO_TEXT = {}
 
 /** The result once the arbiter has taken the outcome. */
 export function storedResult ({ writes }: Pick<PlanContext, 'writes'>, { unstored }: Plan, stored: Stored): ExecutionResult {

@@ -20,7 +20,8 @@ export interface Reply {
   readonly status: number
   /** Flat, without framing. */
   readonly headers: string[]
-  readonly body: Buffer | AnswerBody
+  /** A string has a byte in each character (latin1). */
+  readonly body: Buffer | string | AnswerBody
   readonly close: boolean
   /** For the log line and the metric. */
   readonly outcome: string
@@ -107,7 +108,7 @@ function executed (outcome: Extract<Outcome, { kind: 'executed' }>): Reply {
   return {
     status: answer.status,
     headers,
-    body: answer.body,
+    body: answer.text ?? answer.body,
     close: false,
     outcome: stored ? 'executed' : 'executed-unstored',
     problem: null,
@@ -119,7 +120,8 @@ function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: Rep
   const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
   const headers = replayedHeaders(kept, context.corsRequest)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
-  return { status: outcome.answer.status, headers, body: outcome.answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
+  const { status, text, body } = outcome.answer
+  return { status, headers, body: text ?? body, close: false, outcome: 'replayed', problem: null, kept: true }
 }
 
 /** This answer is shown only once. Retries get the tombstone. */

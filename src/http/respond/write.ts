@@ -13,14 +13,18 @@ import { isRead } from '../shared/body.ts'
 const LINGER_BYTES_MAX = 16 * 1024 * 1024
 export const LINGER_MS = 2_000
 export type WritableReply = Pick<Reply, 'status' | 'headers' | 'body' | 'close'>
-export type BufferedReply = WritableReply & { readonly body: Buffer }
+export type BufferedReply = WritableReply & { readonly body: Buffer | string }
 
 /** The request is read and the answer is complete, so it can be written without waiting. */
 export function isWritableAtOnce<Some extends WritableReply> (
   raw: IncomingMessage,
   reply: Some
-): reply is Some & { readonly body: Buffer } {
-  return isRead(raw) && Buffer.isBuffer(reply.body)
+): reply is Some & { readonly body: Buffer | string } {
+  return isRead(raw) && isWhole(reply.body)
+}
+
+export function isWhole (body: WritableReply['body']): body is Buffer | string {
+  return typeof body === 'string' || Buffer.isBuffer(body)
 }
 
 /** How long a client may not read. */
@@ -50,6 +54,7 @@ export function writeAtOnce (response: ServerResponse, reply: BufferedReply, clo
   writeHead(response, reply, empty ? null : body, reply.close || closing)
   if (empty) response.end()
   // Head and body then leave as one string in one write. Any byte is a latin1 character.
+  else if (typeof body === 'string') response.end(body, 'latin1')
   else if (body.length <= ONE_WRITE_BYTES_MAX) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
   // Most answers are in the kernel by now.
@@ -72,7 +77,7 @@ export async function writeInParts (
   budget: SendBudget
 ): Promise<number> {
   const { body } = reply
-  if (!Buffer.isBuffer(body)) {
+  if (!isWhole(body)) {
     if (reply.close || closing || !isRead(raw)) reply.headers.push('Connection', 'close')
     return writeStream(response, reply, body, budget)
   }
@@ -81,14 +86,14 @@ export async function writeInParts (
   writeHead(response, reply, empty ? null : body, true)
   // For HEAD, nothing else would send the head before the rest of the request is read.
   response.flushHeaders()
-  if (!empty) response.write(body)
+  if (!empty) response.write(body, 'latin1')
   limitUnsent(response, budget)
   await discardRest(raw)
   response.end()
   return empty ? 0 : body.length
 }
 
-function writeHead (response: ServerResponse, { status, headers }: WritableReply, body: Buffer | null, close: boolean): void {
+function writeHead (response: ServerResponse, { status, headers }: WritableReply, body: Buffer | string | null, close: boolean): void {
   if (close) headers.push('Connection', 'close')
   if (body !== null) headers.push('Content-Length', String(body.length))
   response.writeHead(status, headers)
@@ -158,7 +163,7 @@ export async function discardRest (raw: IncomingMessage): Promise<void> {
 async function writeStream (
   response: ServerResponse,
   reply: WritableReply,
-  body: Exclude<WritableReply['body'], Buffer>,
+  body: Exclude<WritableReply['body'], Buffer | string>,
   idleLimit: IdleLimit
 ): Promise<number> {
   let bytes = 0

@@ -6,14 +6,13 @@ import type { ClaimReply, ClaimResult, TakeResult } from '../../ports/records.ts
 import { Batcher } from '../shared/batcher.ts'
 import { BATCHING, hex, idBytes, idText, MS_PER_PARALLEL_BATCH, type Outcome } from './batching.ts'
 import {
-  CLAIM_INSERT_OWN,
   confirmClaims,
+  INSERT_OWN,
   insertClaims,
   lookAt,
   lookDurably,
   movedOf,
   outdatedOf,
-  ownClaimValues,
   takeClaims,
   type TakeOrder
 } from './claims.ts'
@@ -79,8 +78,7 @@ export function claimLane (connections: Connections, succeed: (reply: ClaimReply
     succeed,
     fail: (reply, error) => { reply.claimFailed(error) },
     connections,
-    statement: CLAIM_INSERT_OWN,
-    valuesOf: ownClaimValues,
+    statement: INSERT_OWN,
     isUsual: (claims) => !hasEarlier(claims),
     written: () => WON,
     finish: claimRest,

@@ -4,10 +4,10 @@
  */
 import type { Identity } from '../../core/record/record-id.ts'
 import type { Claim, Row, Seen } from '../../core/record/record.ts'
-import { bigintsOf, booleans, byteas, byteasOf, integers, integersOf, smallints, smallintsOf, textsOf } from './arrays.ts'
-import type { BoundValue } from './count-query.ts'
+import { booleans, byteas, integers, smallints } from './arrays.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
+import { Fields, type Field, type OwnStatement } from './fields.ts'
 import { claimsNow, hasEarlier, isFreeBeside, isRecorded, pastBeside, schemeValues } from './identities.ts'
 import { isPastMessage } from './inbox-rows.ts'
 import { rowColumns, toRow, type RowColumns } from './rows.ts'
@@ -28,10 +28,25 @@ export function lockLimit (parameter: number): string {
 const CLAIM_COLUMNS = `id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
    route, method, path, request_id, instance, key_hash, key_text, question, claimed_at, lease_until`
 
-const CLAIM_PARAMETERS = `$1::bytea[], $2::bytea[], $3::smallint[], $4::bytea[], $5::int[], $6::bigint[], $7::bigint[],
-              $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bytea[], $14::text[], $15::bytea[]`
-
-const CLAIM_NAMES = 'id, owner, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, route, method, path, request_id, instance, key_hash, key_text, question'
+const CLAIM_FIELDS: ReadonlyArray<Field<Claim>> = [
+  ['id', 'bytea', ({ id }) => id],
+  ['owner', 'bytea', ({ owner }) => owner],
+  ['fp_alg', 'smallint', ({ fingerprint }) => fingerprint.alg],
+  ['fingerprint', 'bytea', ({ fingerprint }) => fingerprint.value],
+  ['lease_ms', 'int', ({ leaseMs }) => leaseMs],
+  ['unknown_keep_ms', 'bigint', ({ unknownKeepMs }) => unknownKeepMs],
+  ['quarantine_ms', 'bigint', ({ quarantineMs }) => quarantineMs],
+  ['route', 'text', ({ about }) => about.route],
+  ['method', 'text', ({ about }) => about.method],
+  ['path', 'text', ({ about }) => about.path],
+  ['request_id', 'text', ({ about }) => about.requestId],
+  ['instance', 'text', ({ about }) => about.instance],
+  ['key_hash', 'bytea', ({ about }) => about.keyHash],
+  ['key_text', 'text', ({ about }) => about.keyText],
+  ['question', 'bytea', ({ question }) => question]
+]
+const CLAIM = new Fields(CLAIM_FIELDS)
+const CLAIM_OWN = new Fields<Claim>([...CLAIM_FIELDS, ['scheme', 'smallint', ({ scheme }) => scheme]])
 
 /**
  * What was accepted is not executed. One scalar subquery per id, as acceptances use for the record: a join that the planner
@@ -55,8 +70,8 @@ select w.id, w.scheme, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_m
 
 /** In any session. `besides`: CTEs before the insert. */
 const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
-${inserting(schema, `unnest(${CLAIM_PARAMETERS}, $17::smallint[], $18::bytea[])
-       as w (${CLAIM_NAMES}, scheme, earlier_id)
+${inserting(schema, `unnest(${CLAIM.arrays}, $17::smallint[], $18::bytea[])
+       as w (${CLAIM.names}, scheme, earlier_id)
  cross join lock_limit`, enters)}`
 
 const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')
@@ -69,17 +84,23 @@ const earlierIsFree = (schema: string) => `${isFreeBeside(schema, 'w.earlier_id'
 const PASSING_BY = 'on conflict (id) do nothing'
 
 /** In a session of the lane's own, which bounds its lock waits itself. The row count says how many were won. */
-export const CLAIM_INSERT_OWN: Statement = {
-  name: 'claim_insert',
-  writes: true,
-  text: (schema) => `${inserting(schema, `unnest(${CLAIM_PARAMETERS}, $16::smallint[])
-       as w (${CLAIM_NAMES}, scheme)`, claimsInTime(schema))}
-${PASSING_BY}`
+export const INSERT_OWN: OwnStatement<Claim> = {
+  fields: CLAIM_OWN,
+  many: {
+    name: 'claim_insert',
+    writes: true,
+    text: (schema) => insertingOwn(schema, `unnest(${CLAIM_OWN.arrays}) as w (${CLAIM_OWN.names})`)
+  },
+  one: {
+    name: 'claim_insert',
+    writes: true,
+    text: (schema) => insertingOwn(schema, `(select ${CLAIM_OWN.scalars}) as w`)
+  }
 }
 
-/** For {@link CLAIM_INSERT_OWN}: claims without an earlier id. */
-export function ownClaimValues (claims: readonly Claim[]): BoundValue[] {
-  return [...claimValues(claims), smallintsOf(claims, schemeOf)]
+function insertingOwn (schema: string, from: string): string {
+  return `${inserting(schema, from, claimsInTime(schema))}
+${PASSING_BY}`
 }
 
 const CLAIM_INSERT: Statement = {
@@ -105,7 +126,7 @@ returning id`
 /** The ids that were won, as hex. The rows of the others are looked up on the same connection. */
 export async function insertClaims (session: Session, claims: readonly Claim[]): Promise<string[]> {
   const rows = await session.run<{ id: string }>(hasEarlier(claims) ? CLAIM_INSERT_BESIDES : CLAIM_INSERT, [
-    ...claimValues(claims),
+    ...CLAIM.arraysOf(claims),
     session.lockTimeout,
     ...schemeValues(claims)
   ])
@@ -156,8 +177,8 @@ const CLAIM_TAKE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM_PARAMETERS}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[], $22::smallint[])
-           as w (${CLAIM_NAMES}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint, scheme)
+  select * from unnest(${CLAIM.arrays}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[], $22::smallint[])
+           as w (${CLAIM.names}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint, scheme)
    cross join lock_limit
 ), held as materialized (
   select r.id, r.expires_at <= least(statement_timestamp(), ${BELIEVED}) as past
@@ -189,7 +210,7 @@ returning r.id, r.attempt`
 
 export async function takeClaims (session: Session, orders: readonly TakeOrder[]): Promise<Won[]> {
   return session.run<Won>(CLAIM_TAKE, [
-    ...claimValues(orders.map((order) => order.claim)),
+    ...CLAIM.arraysOf(orders.map((order) => order.claim)),
     session.lockTimeout,
     byteas(orders.map((order) => order.seen.owner)),
     integers(orders.map((order) => order.seen.attempt)),
@@ -228,7 +249,7 @@ const CLAIM_CONFIRM_BESIDES: Statement = {
 /** A returned row is this owner's, claimed, and durable. */
 export async function confirmClaims (session: Session, claims: readonly Claim[]): Promise<Won[]> {
   return session.run<Won>(hasEarlier(claims) ? CLAIM_CONFIRM_BESIDES : CLAIM_CONFIRM, [
-    ...claimValues(claims),
+    ...CLAIM.arraysOf(claims),
     session.lockTimeout,
     ...schemeValues(claims)
   ])
@@ -262,40 +283,3 @@ export async function outdatedOf (session: Session, claims: readonly Claim[]): P
   const [now] = await session.run<{ scheme: number }>(CLAIM_SCHEME, [])
   return claims.filter(({ scheme }) => scheme !== now?.scheme)
 }
-
-function claimValues (claims: readonly Claim[]): Buffer[] {
-  return [
-    byteasOf(claims, idOf),
-    byteasOf(claims, ownerOf),
-    smallintsOf(claims, algorithmOf),
-    byteasOf(claims, fingerprintOf),
-    integersOf(claims, leaseOf),
-    bigintsOf(claims, unknownKeepOf),
-    bigintsOf(claims, quarantineOf),
-    textsOf(claims, routeOf),
-    textsOf(claims, methodOf),
-    textsOf(claims, pathOf),
-    textsOf(claims, requestOf),
-    textsOf(claims, instanceOf),
-    byteasOf(claims, keyHashOf),
-    textsOf(claims, keyTextOf),
-    byteasOf(claims, questionOf)
-  ]
-}
-
-const idOf = ({ id }: Claim): Buffer => id
-const ownerOf = ({ owner }: Claim): Buffer => owner
-const algorithmOf = ({ fingerprint }: Claim): number => fingerprint.alg
-const fingerprintOf = ({ fingerprint }: Claim): Buffer => fingerprint.value
-const leaseOf = ({ leaseMs }: Claim): number => leaseMs
-const unknownKeepOf = ({ unknownKeepMs }: Claim): number => unknownKeepMs
-const quarantineOf = ({ quarantineMs }: Claim): number => quarantineMs
-const routeOf = ({ about }: Claim): string => about.route
-const methodOf = ({ about }: Claim): string => about.method
-const pathOf = ({ about }: Claim): string => about.path
-const requestOf = ({ about }: Claim): string => about.requestId
-const instanceOf = ({ about }: Claim): string => about.instance
-const keyHashOf = ({ about }: Claim): Buffer => about.keyHash
-const keyTextOf = ({ about }: Claim): string | null => about.keyText
-const questionOf = ({ question }: Claim): Buffer | null => question
-const schemeOf = ({ scheme }: Claim): number => scheme

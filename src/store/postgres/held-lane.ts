@@ -6,12 +6,12 @@ import { Lane, type Batch, type LaneLimits, type LaneOptions } from '../shared/l
 import type { Connection } from './connection.ts'
 import type { Connections } from './connections.ts'
 import type { BoundValue, CountReply } from './count-query.ts'
-import type { Session, Statement } from './statements.ts'
+import type { OwnStatement } from './fields.ts'
+import type { Session } from './statements.ts'
 
 export interface HeldLaneOptions<Item, Result, Reply> extends LaneLimits<Item>, Pick<LaneOptions<Item, Result, Reply>, 'succeed' | 'fail'> {
   readonly connections: Connections
-  readonly statement: Statement
-  readonly valuesOf: (items: readonly Item[]) => BoundValue[]
+  readonly statement: OwnStatement<Item>
   /** Whether the statement is for these items. */
   readonly isUsual: (items: readonly Item[]) => boolean
   /** Of each item, if all were written. */
@@ -75,7 +75,7 @@ export class HeldLane<Item, Result, Reply> {
     const { connections, statement } = this.#options
     let connection: Connection
     try {
-      connection = await connections.connect(statement.name)
+      connection = await connections.connect(statement.many.name)
     } catch (error) {
       batch.fail(error)
       return
@@ -84,21 +84,23 @@ export class HeldLane<Item, Result, Reply> {
   }
 
   #begin (held: Held<Item, Result, Reply>, batch: Batch<Item, Result, Reply>): void {
-    const { statement, valuesOf, isUsual, otherwise } = this.#options
+    const { statement: { fields, one, many }, isUsual, otherwise } = this.#options
+    const [first] = batch.items
+    const single = batch.items.length === 1 ? first : undefined
     if (!held.connection.isOwn || !isUsual(batch.items)) {
       void this.#finish(held, batch, otherwise(held.connection, batch.items))
       return
     }
     let values: BoundValue[]
     try {
-      values = valuesOf(batch.items)
+      values = single === undefined ? fields.arraysOf(batch.items) : fields.scalarsOf(single)
     } catch (error) {
       this.#keep(held)
       batch.fail(error)
       return
     }
     held.batch = batch
-    held.connection.count(statement, values, held.reply)
+    held.connection.count(single === undefined ? many : one, values, held.reply)
   }
 
   #counted (held: Held<Item, Result, Reply>, error: unknown, count: number): void {

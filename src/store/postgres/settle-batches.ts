@@ -6,7 +6,7 @@ import { BATCHING, hex, idBytes, idText, MS_PER_PARALLEL_BATCH, type Outcome } f
 import type { Connections } from './connections.ts'
 import type { Session } from './statements.ts'
 import { HeldLane } from './held-lane.ts'
-import { insertLost, lookAtRefused, SETTLE_OWN, settleRows, settleValues, type LostOrder } from './settles.ts'
+import { insertLost, lookAtRefused, SETTLE_OWN, settleRows, type LostOrder } from './settles.ts'
 
 /** Settle batches in flight at once, and one connection for settles whose row vanished. */
 export const SETTLE_BATCHES_MAX = 4
@@ -32,7 +32,6 @@ export function settleLane (connections: Connections): SettleLane {
     fail: (reply, error) => { reply.settleFailed(error) },
     connections,
     statement: SETTLE_OWN,
-    valuesOf: settleValues,
     isUsual: () => true,
     written: settledOf,
     finish: settleRest,

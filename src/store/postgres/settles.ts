@@ -3,19 +3,27 @@
  * Also the insert of an outcome whose row vanished in a failover.
  */
 import type { Claim, Row, Settlement } from '../../core/record/record.ts'
-import { bigintsOf, byteasOf, integersOf, smallintsOf, textsOf } from './arrays.ts'
 import { lockLimit, lookAt, lookDurably } from './claims.ts'
-import type { BoundValue } from './count-query.ts'
 import type { Session, Statement } from './statements.ts'
 import { isDoubtful } from './durable.ts'
+import { Fields, type OwnStatement } from './fields.ts'
 
 /** `id` as hex. */
 export interface Settled { readonly id: string }
 
-const SETTLE_COLUMNS = 'id, owner, attempt, outcome, keep_ms, status, headers, body, unknown_stage, unknown_code, question'
-
-const SETTLE_PARAMETERS = `$1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::bytea[], $8::bytea[],
-                       $9::text[], $10::text[], $11::bytea[]`
+const SETTLEMENT = new Fields<Settlement>([
+  ['id', 'bytea', ({ token }) => token.id],
+  ['owner', 'bytea', ({ token }) => token.owner],
+  ['attempt', 'int', ({ token }) => token.attempt],
+  ['outcome', 'text', ({ outcome }) => outcome],
+  ['keep_ms', 'bigint', ({ keepMs }) => keepMs],
+  ['status', 'smallint', ({ status }) => status],
+  ['headers', 'bytea', ({ headers }) => headers],
+  ['body', 'bytea', ({ body }) => body],
+  ['unknown_stage', 'text', ({ reason }) => reason?.stage ?? null],
+  ['unknown_code', 'text', ({ reason }) => reason?.code ?? null],
+  ['question', 'bytea', ({ question }) => question ?? null]
+])
 
 /** The compare-and-set of a settlement `w` and the row `r` that has its id. */
 const MAY_SETTLE = `r.owner = w.owner and r.attempt = w.attempt
@@ -36,12 +44,24 @@ const SETTLED_COLUMNS = `state = w.outcome, lease_until = null, settled_at = clo
  * So rows are locked in the order of their ids. If a row changes while the update waits for its lock, Postgres tests all of the
  * condition again on the new version (READ COMMITTED). `place`: which of the settlements, from 1.
  */
-export const SETTLE_OWN: Statement = {
-  name: 'settle',
-  writes: true,
-  text: (schema) => `update ${schema}.records r
+export const SETTLE_OWN: OwnStatement<Settlement> = {
+  fields: SETTLEMENT,
+  many: {
+    name: 'settle',
+    writes: true,
+    text: (schema) => settlingOwn(schema, `unnest(${SETTLEMENT.arrays}) with ordinality as w (${SETTLEMENT.names}, place)`)
+  },
+  one: {
+    name: 'settle',
+    writes: true,
+    text: (schema) => settlingOwn(schema, `(select ${SETTLEMENT.scalars}, 1 as place) as w`)
+  }
+}
+
+function settlingOwn (schema: string, from: string): string {
+  return `update ${schema}.records r
    set ${SETTLED_COLUMNS}
-  from unnest(${SETTLE_PARAMETERS}) with ordinality as w (${SETTLE_COLUMNS}, place)
+  from ${from}
  where r.id = any (array[w.id]) and ${MAY_SETTLE}
 returning w.place`
 }
@@ -52,8 +72,8 @@ const SETTLE: Statement = {
   writes: true,
   idsAsText: true,
   text: (schema) => `with ${lockLimit(12)}, want as materialized (
-  select * from unnest(${SETTLE_PARAMETERS})
-           as w (${SETTLE_COLUMNS})
+  select * from unnest(${SETTLEMENT.arrays})
+           as w (${SETTLEMENT.names})
    cross join lock_limit
 ), held as materialized (
   select r.id from ${schema}.records r join want w on w.id = r.id
@@ -68,37 +88,9 @@ update ${schema}.records r
 returning r.id`
 }
 
-export function settleValues (settlements: readonly Settlement[]): BoundValue[] {
-  return [
-    byteasOf(settlements, idOf),
-    byteasOf(settlements, ownerOf),
-    integersOf(settlements, attemptOf),
-    textsOf(settlements, outcomeOf),
-    bigintsOf(settlements, keepOf),
-    smallintsOf(settlements, statusOf),
-    byteasOf(settlements, headersOf),
-    byteasOf(settlements, bodyOf),
-    textsOf(settlements, stageOf),
-    textsOf(settlements, codeOf),
-    byteasOf(settlements, questionOf)
-  ]
-}
-
-const idOf = ({ token }: Settlement): Buffer => token.id
-const ownerOf = ({ token }: Settlement): Buffer => token.owner
-const attemptOf = ({ token }: Settlement): number => token.attempt
-const outcomeOf = ({ outcome }: Settlement): string => outcome
-const keepOf = ({ keepMs }: Settlement): number => keepMs
-const statusOf = ({ status }: Settlement): number | null => status
-const headersOf = ({ headers }: Settlement): Buffer | null => headers
-const bodyOf = ({ body }: Settlement): Buffer | null => body
-const stageOf = ({ reason }: Settlement): string | null => reason?.stage ?? null
-const codeOf = ({ reason }: Settlement): string | null => reason?.code ?? null
-const questionOf = ({ question }: Settlement): Buffer | null => question ?? null
-
 /** A settlement that is missing in the result was not this owner's to settle, or has no row. Look on the same connection. */
 export async function settleRows (session: Session, settlements: readonly Settlement[]): Promise<Settled[]> {
-  return session.run<Settled>(SETTLE, [...settleValues(settlements), session.lockTimeout])
+  return session.run<Settled>(SETTLE, [...SETTLEMENT.arraysOf(settlements), session.lockTimeout])
 }
 
 export interface LostOrder { readonly settlement: Settlement, readonly claim: Claim, readonly ageMs: number }
