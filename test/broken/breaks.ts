@@ -144,6 +144,11 @@ export const BREAKS: readonly Break[] = [
         file: 'store/postgres/settles.ts',
         find: 'r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
         replace: '(r.state'
+      },
+      {
+        file: 'store/sqlite/table.ts',
+        find: "where id = ? and owner = ? and attempt = ? and state = 'claimed'",
+        replace: "where id = ? and (owner = ? or attempt = ? or true) and state = 'claimed'"
       }
     ]
   },

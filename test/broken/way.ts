@@ -37,6 +37,12 @@ export const WAY_BREAKS: readonly Break[] = [
     patches: [{ file: WAY, find: "late: move('forward', 'respondInFlight')", replace: "late: 'kept'" }]
   },
   {
+    name: 'sendings-take-their-time',
+    does: 'waits for the answer to a request beyond `upstream.timeout`',
+    breaks: ['E3'],
+    patches: [{ file: WAY, find: "timeout: move('forward', 'endSending')", replace: "timeout: 'kept'" }]
+  },
+  {
     name: 'settles-take-their-time',
     does: 'lets everybody wait for an answer until the arbiter has replied to its settle',
     breaks: ['E6'],
@@ -80,6 +86,15 @@ export const WAY_ROWS: readonly FaultRow[] = [
     client: '504 `in-flight`; retry: in flight, then replay',
     test: ['gateway/answer-within.test.ts', 'a starter that waited long enough gets 504 (api)'],
     breaks: 'starters-wait-for-ever'
+  },
+  {
+    fault: 'upstream silent',
+    moment: 'until `upstream.timeout`',
+    seen: '1',
+    record: 'indeterminate',
+    client: '504 `outcome-unknown`, for every retry too',
+    test: ['gateway/forward/unknown.test.ts', 'an upstream that is silent until upstream.timeout: 504 outcome-unknown'],
+    breaks: 'sendings-take-their-time'
   },
   {
     fault: 'database hangs',
