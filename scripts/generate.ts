@@ -11,6 +11,7 @@ import { logEventsPage } from './log-events.ts'
 import { metricsPage } from './metrics.ts'
 import { presetsPage } from './presets.ts'
 import { rulesPage } from './rules.ts'
+import { withWay } from './way.ts'
 import { referenceText, schemaText } from '../src/config/reference.ts'
 
 const root = new URL('../', import.meta.url)
@@ -24,6 +25,7 @@ writeFileSync(
 )
 writeFileSync(new URL('docs/internals/faults.md', root), withFaultTable(read('docs/internals/faults.md')))
 writeFileSync(new URL('docs/concepts/identity.md', root), withCarriers(read('docs/concepts/identity.md')))
+writeFileSync(new URL('ARCHITECTURE.md', root), withWay(read('ARCHITECTURE.md')))
 writeFileSync(new URL('docs/reference/presets.md', root), presetsPage())
 writeFileSync(new URL('docs/reference/metrics.md', root), metricsPage())
 writeFileSync(new URL('docs/reference/log-events.md', root), logEventsPage())

@@ -20,6 +20,7 @@ import { PROBES } from './probes.ts'
 import { SCHEME_BREAKS, SCHEME_STORE_BREAKS } from './schemes.ts'
 import { SIMULATED } from './simulated.ts'
 import { REDIS_PAST_BREAKS } from './redis-past.ts'
+import { WAY_BREAKS } from './way.ts'
 
 export interface Patch {
   /** Below src/ (or, for what only the simulation has, beside it). */
@@ -60,6 +61,7 @@ export const BREAKS: readonly Break[] = [
   ...INBOX_RULE_BREAKS,
   ...LEASE_BREAKS,
   ...EXECUTION_BREAKS,
+  ...WAY_BREAKS,
   ...POLICY_BREAKS,
   ...FIELD_BREAKS,
   ...SCHEME_BREAKS,
@@ -142,6 +144,11 @@ export const BREAKS: readonly Break[] = [
         file: 'store/postgres/settles.ts',
         find: 'r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
         replace: '(r.state'
+      },
+      {
+        file: 'store/sqlite/table.ts',
+        find: "where id = ? and owner = ? and attempt = ? and state = 'claimed'",
+        replace: "where id = ? and (owner = ? or attempt = ? or true) and state = 'claimed'"
       }
     ]
   },

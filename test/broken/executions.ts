@@ -60,20 +60,13 @@ export const EXECUTION_BREAKS: readonly Break[] = [
   },
   {
     name: 'upstreams-take-their-time',
-    does: 'waits for an upstream beyond `upstream.timeout`',
+    does: 'waits for a consumer beyond `upstream.timeout`',
     breaks: ['E3'],
-    patches: [
-      {
-        file: 'gateway/execute.ts',
-        find: 'request.stateDueMs = nowMs + request.keyed.route.upstream.timeoutMs\n',
-        replace: 'request.stateDueMs = nowMs + request.keyed.route.upstream.timeoutMs * 100\n'
-      },
-      {
-        file: 'gateway/forward/upstream-time.ts',
-        find: 'this.#clock.after(this.#timeoutMs, ',
-        replace: 'this.#clock.after(this.#timeoutMs * 100, '
-      }
-    ]
+    patches: [{
+      file: 'gateway/forward/upstream-time.ts',
+      find: 'this.#clock.after(this.#timeoutMs, ',
+      replace: 'this.#clock.after(this.#timeoutMs * 100, '
+    }]
   },
   {
     name: 'connections-are-kept',

@@ -17,6 +17,7 @@ import { INBOX_ROWS } from './rows-inbox.ts'
 import { POSTGRES_ROWS } from './rows-postgres.ts'
 import { REDIS_ROWS } from './rows-redis.ts'
 import { SCHEME_ROWS } from './schemes.ts'
+import { WAY_ROWS } from './way.ts'
 
 export interface FaultRow {
   readonly fault: string
@@ -338,6 +339,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   ...INBOX_RULE_ROWS,
   ...LEASE_ROWS,
   ...EXECUTION_ROWS,
+  ...WAY_ROWS,
   ...POLICY_ROWS,
   ...FIELD_ROWS,
   ...SCHEME_ROWS

@@ -112,3 +112,23 @@ test('a claim that is slower than claimWithin gets 503, is never sent, and is re
   assert.equal(retry.headers['idempotency-status'], 'executed')
   assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['2'])
 })
+
+test('a lock that is slower than claimWithin is given back when it is granted, so that a retry does not meet it', async (t) => {
+  const { ask, witness, clock, locks } = await start(t)
+  const asked = Promise.withResolvers<void>()
+  const slow = Promise.withResolvers<void>()
+  const lock = locks.lock.bind(locks)
+  locks.lock = async (...args) => {
+    asked.resolve()
+    await slow.promise
+    return lock(...args)
+  }
+  const answer = ask('k')
+  await asked.promise
+  await clock.advance(2_000)
+  assertRefused(await answer)
+  slow.resolve()
+  const retry = await ask('k')
+  assert.equal(retry.headers['idempotency-status'], 'executed')
+  assert.deepEqual(witness.seen.map((seen) => seen.headers['idempotency-attempt']), ['1'])
+})

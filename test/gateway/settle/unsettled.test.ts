@@ -89,6 +89,26 @@ test('while the arbiter is down the real answer comes within three seconds, mark
   ])
 })
 
+test('while the arbiter hangs the real answer comes within three seconds, marked; its settle comes through later', async (t) => {
+  const world = await start(t)
+  const hanging = Promise.withResolvers<void>()
+  world.records.faults.set('settle', async (proceed) => { await hanging.promise; return proceed() })
+  const call = world.ask('k')
+  await untilTried(world)
+  // Nothing is left of the three seconds, but this too is a timer.
+  await world.clock.advance(1)
+  const first = await call
+  assert.equal(first.status, 201)
+  assert.equal(first.headers['idempotency-stored'], 'false')
+  assert.equal(world.meter.counts.get('answeredUnsettled'), 1)
+  hanging.resolve()
+  await eventually(() => world.gateway.executions.size === 0, 'settled at last')
+  const retry = await world.ask('k')
+  assert.equal(retry.headers['idempotent-replayed'], 'true')
+  assert.deepEqual(retry.body, first.body)
+  assert.deepEqual([world.records.calls('settle'), world.witness.seen.length], [1, 1])
+})
+
 test('a settle whose reply was lost is found done by the next try', async (t) => {
   const world = await start(t)
   world.records.faults.set('settle', firstly(1, LOST_REPLY))
