@@ -1,9 +1,11 @@
 /** One connection and its statements: with timeouts, measured, and classified when they fail. */
 import { types, type CustomTypesConfig, type PoolClient, type QueryConfig } from 'pg'
+import { StoreRejected } from '../../ports/errors.ts'
 import type { Meter } from '../../ports/telemetry.ts'
-import { CountQuery, type BoundValue, type CountReply } from './count-query.ts'
+import { CountQuery, Unsent, type CountReply } from './count-query.ts'
 import type { Horizon } from './durable.ts'
 import { faultOfStatement, faultOfWarning, leavesConnectionUsable } from './faults.ts'
+import { ItemParameters, type OwnStatement } from './fields.ts'
 import { ownSession } from './own-session.ts'
 import type { Session, Statement, StatementTexts, Values } from './statements.ts'
 
@@ -119,18 +121,16 @@ export class Connection implements Session {
     }
   }
 
-  /**
-   * The same for a statement of which the row count is wanted, in a session of its own. It makes no promise. Parameters are arrays and
-   * texts, as the server reads them.
-   */
-  count (statement: Statement, values: BoundValue[], reply: CountReply): void {
+  /** The same for a statement of which the row count is wanted, in a session of its own. It makes no promise. */
+  count<Item> ({ fields, one, many }: OwnStatement<Item>, items: readonly Item[], reply: CountReply): void {
+    const statement = items.length === 1 ? one : many
     const { name, text, believes } = this.#common.texts.of(statement)
-    if (believes) values.push(textOf(this.#common.believedSeconds()))
     this.#warnings.length = 0
     this.#counting = statement
     this.#reply = reply
     this.#beganMs = performance.now()
-    this.#query.begin(name, text, values, this.#counted)
+    const seconds = believes ? this.#common.believedSeconds() : undefined
+    this.#query.begin(name, text, new ItemParameters(fields, items, seconds), this.#counted)
     this.#startTimer()
     this.#client.query(this.#query)
   }
@@ -141,7 +141,8 @@ export class Connection implements Session {
     this.#counting = this.#reply = null
     const failed = error ?? faultOfReply(statement, this.#warnings)
     this.#common.meter.store('postgres', statement.name, failed === null, performance.now() - this.#beganMs)
-    reply(failed === null ? null : this.#faultOf(statement, failed), count)
+    if (failed === null) reply(null, count)
+    else reply(failed instanceof Unsent ? new StoreRejected('postgres', statement.name, failed) : this.#faultOf(statement, failed), count)
   }
 
   /** One timer for all statements. It ends in vain unless a statement takes too long. */
@@ -187,9 +188,6 @@ export class Connection implements Session {
     return Math.min(Math.floor(Math.log2(run) / Math.log2(GENERATION_GROWTH)), GENERATIONS_MAX)
   }
 }
-
-/** Seconds as Postgres reads a float8. */
-function textOf (value: number | null): string | null { return value === null ? null : String(value) }
 
 function faultOfReply (statement: Statement, warnings: readonly string[]): Error | null {
   return statement.writes && warnings.length > 0 ? faultOfWarning(statement.name, warnings.join('; ')) : null

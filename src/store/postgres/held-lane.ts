@@ -5,7 +5,7 @@
 import { Lane, type Batch, type LaneLimits, type LaneOptions } from '../shared/lane.ts'
 import type { Connection } from './connection.ts'
 import type { Connections } from './connections.ts'
-import type { BoundValue, CountReply } from './count-query.ts'
+import type { CountReply } from './count-query.ts'
 import type { OwnStatement } from './fields.ts'
 import type { Session } from './statements.ts'
 
@@ -84,23 +84,11 @@ export class HeldLane<Item, Result, Reply> {
   }
 
   #begin (held: Held<Item, Result, Reply>, batch: Batch<Item, Result, Reply>): void {
-    const { statement: { fields, one, many }, isUsual, otherwise } = this.#options
-    const [first] = batch.items
-    const single = batch.items.length === 1 ? first : undefined
-    if (!held.connection.isOwn || !isUsual(batch.items)) {
-      void this.#finish(held, batch, otherwise(held.connection, batch.items))
-      return
-    }
-    let values: BoundValue[]
-    try {
-      values = single === undefined ? fields.arraysOf(batch.items) : fields.scalarsOf(single)
-    } catch (error) {
-      this.#keep(held)
-      batch.fail(error)
-      return
-    }
-    held.batch = batch
-    held.connection.count(single === undefined ? many : one, values, held.reply)
+    const { statement, isUsual, otherwise } = this.#options
+    if (held.connection.isOwn && isUsual(batch.items)) {
+      held.batch = batch
+      held.connection.count(statement, batch.items, held.reply)
+    } else void this.#finish(held, batch, otherwise(held.connection, batch.items))
   }
 
   #counted (held: Held<Item, Result, Reply>, error: unknown, count: number): void {

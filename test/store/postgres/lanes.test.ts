@@ -1,9 +1,10 @@
 /** Claims and settles as the way of every first request enters them: by lanes that call back (ports/records.ts). */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { Client } from 'pg'
 import type { Claim } from '../../../src/core/record/record.ts'
-import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import { StoreRejected, StoreUnavailable } from '../../../src/ports/errors.ts'
 import type { ClaimResult, RecordLanes, SettleResult } from '../../../src/ports/records.ts'
 import { ownSession } from '../../../src/store/postgres/own-session.ts'
 import { bring, claimOf, rivalOf, rowAt, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
@@ -60,6 +61,28 @@ describe('lanes', needs('postgres'), () => {
     const results = await Promise.all([done, ...open].map((claim) => world.store.settle(settlementOf(tokenOf(claim), 'consumed'))))
     assert.deepEqual(results.map(({ kind }) => kind), ['refused', 'settled', 'settled'])
     assert.equal((await rowAt(world.store, done.id)).state, 'completed')
+  })
+
+  test('a value that no parameter can carry fails alone, and is certainly not written', async (t) => {
+    const world = await openWorld(t, server)
+    const [bad, ...others] = [await bring(world, 'live'), await bring(world, 'live'), await bring(world, 'live')]
+    const results = await Promise.allSettled([
+      world.store.settle(settlementOf(tokenOf(bad), 'completed', { status: 1e6 })),
+      ...others.map((claim) => world.store.settle(settlementOf(tokenOf(claim), 'completed')))
+    ])
+    assert.ok(results[0].status === 'rejected' && results[0].reason instanceof StoreRejected)
+    assert.deepEqual(results.slice(1).map(({ status }) => status), ['fulfilled', 'fulfilled'])
+    assert.equal((await rowAt(world.store, bad.id)).state, 'claimed')
+  })
+
+  test('answers of every size arrive as they were, one after another on one connection', async (t) => {
+    const world = await openWorld(t, server)
+    for (const bytes of [0, 1, 60_000, 70_000, 3_000_000, 10]) {
+      const claim = await bring(world, 'live')
+      const body = randomBytes(bytes)
+      await world.store.settle(settlementOf(tokenOf(claim), 'completed', { body }))
+      assert.deepEqual((await rowAt(world.store, claim.id)).body, body)
+    }
   })
 
   test('a settle that waited for a row tests all of it again', async (t) => {
