@@ -17,7 +17,7 @@ import { startWitness } from '../harness/witness.ts'
 import { configOf, startServers } from '../e2e/world.ts'
 import type { Servers } from '../e2e/world.ts'
 
-const REQUESTS = 1_000
+const REQUESTS = 500
 const AT_ONCE = 16
 /**
  * A promise for each request would be one, and a promise for each batch of claims or settles a sixteenth at least. What timers make in the
