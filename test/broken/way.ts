@@ -38,7 +38,7 @@ export const WAY_BREAKS: readonly Break[] = [
   },
   {
     name: 'sendings-take-their-time',
-    does: 'waits for the answer to a request beyond `upstream.timeout`',
+    does: 'keeps what waits for a connection waiting beyond `upstream.timeout`',
     breaks: ['E3'],
     patches: [{ file: WAY, find: "timeout: move('forward', 'endSending')", replace: "timeout: 'kept'" }]
   },
@@ -88,12 +88,12 @@ export const WAY_ROWS: readonly FaultRow[] = [
     breaks: 'starters-wait-for-ever'
   },
   {
-    fault: 'upstream silent',
-    moment: 'until `upstream.timeout`',
-    seen: '1',
-    record: 'indeterminate',
-    client: '504 `outcome-unknown`, for every retry too',
-    test: ['gateway/forward/unknown.test.ts', 'an upstream that is silent until upstream.timeout: 504 outcome-unknown'],
+    fault: 'upstream busy',
+    moment: 'no connection comes free within `upstream.timeout`',
+    seen: '0',
+    record: 'released',
+    client: '503 + `Retry-After`; a retry executes',
+    test: ['gateway/forward/busy-pool.test.ts', 'a request that upstream.timeout finds in the queue is released'],
     breaks: 'sendings-take-their-time'
   },
   {

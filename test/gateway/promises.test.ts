@@ -1,0 +1,97 @@
+/**
+ * The usual way makes no promise for a request: a first request and a replay, counted in a gateway's own process. What is counted besides
+ * are timers and batches, which do not grow with requests.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import type { TestContext } from 'node:test'
+import { call } from '../harness/call.ts'
+import { SAYS } from '../harness/count-promises.ts'
+import type { Counted } from '../harness/count-promises.ts'
+import { eventually } from '../harness/eventually.ts'
+import { needs } from '../harness/needs.ts'
+import { startProcess } from '../harness/process-gateway.ts'
+import type { ProcessGateway } from '../harness/process-gateway.ts'
+import { startWitness } from '../harness/witness.ts'
+import { configOf, startServers } from '../e2e/world.ts'
+import type { Servers } from '../e2e/world.ts'
+
+const REQUESTS = 500
+const AT_ONCE = 16
+/**
+ * A promise for each request would be one, and a promise for each batch of claims or settles a sixteenth at least. What timers make in the
+ * same time is subtracted. The rest is for what they make more of while there are requests (renewals, counts), and for chance.
+ */
+const EACH_MAX = 0.5
+
+/** Answers are believed in memory for no longer than a lease. The load takes less than this one. */
+const LEASE = 'lease: 60s'
+
+const COUNTER = new URL('../harness/count-promises.ts', import.meta.url).href
+
+/** What the gateway counts while `work` goes on. */
+async function countedDuring (gateway: ProcessGateway, work: () => Promise<void>): Promise<Counted & { readonly ms: number }> {
+  const said = (): string[] => gateway.output().split('\n').slice(0, -1).filter((line) => line.startsWith(SAYS))
+  const before = said().length
+  const startedAt = performance.now()
+  gateway.signal('SIGUSR2')
+  await work()
+  gateway.signal('SIGUSR2')
+  const ms = performance.now() - startedAt
+  await eventually(() => said().length > before, 'it says how many')
+  return { ...JSON.parse((said().at(-1) ?? '').slice(SAYS.length)) as Counted, ms }
+}
+
+async function ask (gateway: ProcessGateway, keys: readonly string[], status: string): Promise<void> {
+  const left = [...keys]
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    for (let key = left.pop(); key !== undefined; key = left.pop()) {
+      const { headers } = await call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
+      assert.equal(headers['idempotency-status'], status)
+    }
+  }))
+}
+
+async function assertNone (t: TestContext, gateway: ProcessGateway): Promise<void> {
+  const keysOf = (round: string): string[] => Array.from({ length: REQUESTS }, (_, at) => `${round}-${at}`)
+  await ask(gateway, keysOf('warm'), 'executed')
+  for (const [what, status] of [['first request', 'executed'], ['replay', 'replayed']] as const) {
+    const { count, places, ms } = await countedDuring(gateway, async () => { await ask(gateway, keysOf('counted'), status) })
+    const idle = await countedDuring(gateway, () => setTimeout(ms))
+    const each = (count - idle.count) / REQUESTS
+    t.diagnostic(`${each.toFixed(2)} promises for a ${what}`)
+    assert.ok(each <= EACH_MAX, `${each.toFixed(2)} for a ${what}:\n${places.map(([seen, place]) => `${seen} ${place}`).join('\n')}`)
+  }
+}
+
+const env = { COUNT_PROMISES: '1', NODE_OPTIONS: `--import ${COUNTER}` }
+
+test('embedded store: no promise for a first request, and none for a replay', async (t) => {
+  const witness = await startWitness()
+  t.after(() => witness.close())
+  const gateway = await startProcess(t, { args: ['--port', '0', '--upstream', witness.url], env: { ...env, ONCEWAY_ADMIN_PORT: '0' } })
+  await assertNone(t, gateway)
+})
+
+describe('with servers', needs('postgres', 'redis'), () => {
+  let servers: Servers
+  before(async () => { servers = await startServers() })
+  after(async () => { await servers.stop() })
+
+  for (const [stores, withRedis, todo] of [
+    ['Postgres', false, false],
+    ['Redis and Postgres', true, 'locks and copies in Redis still go by promises']
+  ] as const) {
+    test(`${stores}: no promise for a first request, and none for a replay`, { todo }, async (t) => {
+      const witness = await startWitness()
+      t.after(() => witness.close())
+      const config = configOf({
+        database: await servers.postgres.createDatabase('promises'),
+        redis: withRedis ? servers.redis.url : null,
+        upstream: witness.url
+      }).replace('lease: 2s', LEASE)
+      await assertNone(t, await startProcess(t, { config, env }))
+    })
+  }
+})
