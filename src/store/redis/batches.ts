@@ -159,6 +159,10 @@ const WAKE = 'wake:'
 /** The channel of a record whose key is `prefix`, a colon and the id. The script makes the same name of a key. */
 export function channelOf (prefix: string, id: string): string { return `${prefix}:${WAKE}${id}` }
 
+function publishBytes ({ channel }: Wake): Buffer {
+  return Buffer.from(`*3\r\n${argument('PUBLISH')}${argument(channel)}${argument('')}`)
+}
+
 /** nil, or a digit for each record. */
 function isDone (reply: unknown, at: number): boolean { return reply === null || (Buffer.isBuffer(reply) && reply[at] === DONE) }
 
@@ -274,7 +278,7 @@ export const APART: Batches = {
     for (const write of writes) {
       if (isAsking(write)) bytes.push(Buffer.from(ASKING))
       // If the user may not publish, no one is woken. The writes beside it are done all the same.
-      bytes.push(write.kind === 'record' ? writeBytes([write], []).end() : Buffer.from(`*3\r\n$7\r\nPUBLISH\r\n${argument(write.channel)}$0\r\n\r\n`))
+      bytes.push(write.kind === 'record' ? writeBytes([write], []).end() : publishBytes(write))
     }
     exchange(client, 'eval', Buffer.concat(bytes), countOf(writes), new ApartReplies(writes, reply))
   },

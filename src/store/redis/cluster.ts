@@ -130,7 +130,7 @@ export class Cluster implements Topology {
       place,
       from,
       undefined,
-      (server, asking) => new Promise((found) => { server.lock(lockingAt(order, asking, found)) }),
+      (server, asking) => new Promise((resolve) => { server.lock(lockingAt(order, asking, resolve)) }),
       1
     ))
   }
@@ -140,7 +140,7 @@ export class Cluster implements Topology {
       place,
       from,
       false,
-      (server, asking) => new Promise((done) => { server.write(writeAt(order, asking, done)) }),
+      (server, asking) => new Promise((resolve) => { server.write(writeAt(order, asking, resolve)) }),
       1
     ))
   }

@@ -43,7 +43,8 @@ export function argument (text: string): string { return `$${text.length}\r\n${t
  * arrays of these.
  */
 export function exchange (client: Redis, name: string, bytes: Buffer, count: number, replies: Replies): void {
-  const commands = new Commands(name, bytes, count, replies)
+  const commands = IDLE.pop() ?? new Commands()
+  commands.begin(name, bytes, count, replies)
   client.sendCommand(commands)
   // Each reply needs a place in the queue. The bytes are sent already.
   for (let sent = 1; sent < count; sent++) client.sendCommand(commands, SENT)
@@ -52,23 +53,31 @@ export function exchange (client: Redis, name: string, bytes: Buffer, count: num
 type Stream = NonNullable<Parameters<Redis['sendCommand']>[1]>
 
 const SENT = { write: () => true } as unknown as Stream
+const NOTHING = Buffer.alloc(0)
 
+/** One object for all commands of an exchange, and for one exchange after the other: ioredis makes a promise for each object. */
 class Commands extends Command {
-  readonly #bytes: Buffer
-  readonly #count: number
-  readonly #replies: unknown[] = []
-  readonly #receiver: Replies
+  #bytes: Buffer = NOTHING
+  #count = 0
+  #replies: unknown[] = []
+  #receiver: Replies | null = null
   #timer: NodeJS.Timeout | undefined
 
-  constructor (name: string, bytes: Buffer, count: number, receiver: Replies) {
-    super(name, [], { replyEncoding: null })
-    this.#bytes = bytes
-    this.#count = count
-    this.#receiver = receiver
+  constructor () {
+    super('', [], { replyEncoding: null })
     // Nothing waits for its promise, which is never settled.
     this.isTraced = true
     this.resolve = (reply: unknown) => { this.#take(reply) }
     this.reject = (error) => { this.#take(error) }
+  }
+
+  begin (name: string, bytes: Buffer, count: number, receiver: Replies): void {
+    this.name = name
+    this.isSettled = false
+    this.#bytes = bytes
+    this.#count = count
+    this.#replies = []
+    this.#receiver = receiver
   }
 
   override toWritable (): Buffer { return this.#bytes }
@@ -78,17 +87,34 @@ class Commands extends Command {
 
   timedOut (): void {
     const error = new Error('Command timed out')
-    while (!this.isSettled) this.#take(error)
+    const replies = this.#replies
+    while (replies.length < this.#count) replies.push(error)
+    this.#end()?.replied(replies)
   }
 
-  /** What comes after the time limit is nobody's any more. */
-  #take (reply: unknown): void {
-    if (this.isSettled) return
-    if (this.#replies.push(reply) < this.#count) return
-    this.isSettled = true
+  #end (): Replies | null {
+    const receiver = this.#receiver
     clearTimeout(this.#timer)
-    this.#receiver.replied(this.#replies)
+    this.#timer = undefined
+    this.isSettled = true
+    this.#bytes = NOTHING
+    this.#receiver = null
+    return receiver
+  }
+
+  #take (reply: unknown): void {
+    // What comes after the time limit is nobody's any more.
+    if (this.isSettled) return
+    const replies = this.#replies
+    if (replies.push(reply) < this.#count) return
+    const receiver = this.#end()
+    // No reply to it is under way.
+    IDLE.push(this)
+    receiver?.replied(replies)
   }
 }
+
+/** As many as were ever in flight at once. */
+const IDLE: Commands[] = []
 
 function timeOut (commands: Commands): void { commands.timedOut() }

@@ -102,7 +102,7 @@ export class RedisLocks implements LockStore {
   }
 
   lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
-    return new Promise((locked) => { this.#lock(id, lock, ttlMs, { locked }) })
+    return new Promise((resolve) => { this.#lock(id, lock, ttlMs, { locked: resolve }) })
   }
 
   async renew (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number): Promise<void> {
@@ -219,7 +219,9 @@ class LockAsked implements LockOrder {
 }
 
 function resultOf (found: Found, lock: Lock): LockResult {
-  if (found === undefined || found instanceof Elsewhere) return UNAVAILABLE
+  // No cluster says so here: it has followed.
+  if (found instanceof Elsewhere) return UNAVAILABLE
+  if (found === undefined) return UNAVAILABLE
   if (found === null) return LOCKED
   const value = decodeValue(found)
   if (value === null) return UNAVAILABLE
@@ -240,7 +242,15 @@ class RecordSwap implements RecordOrder {
   readonly #done: Done | null
   readonly #wake: (id: Buffer) => void
 
-  constructor (id: Buffer, key: string, owner: Buffer, value: Buffer | null, livesMs: number, done: Done | null, wake: (id: Buffer) => void) {
+  constructor (
+    id: Buffer,
+    key: string,
+    owner: Buffer,
+    value: Buffer | null,
+    livesMs: number,
+    done: Done | null,
+    wake: (id: Buffer) => void
+  ) {
     this.id = id
     this.key = key
     this.owner = owner
