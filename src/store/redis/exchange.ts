@@ -50,6 +50,28 @@ export function exchange (client: Redis, name: string, bytes: Buffer, count: num
   for (let sent = 1; sent < count; sent++) client.sendCommand(commands, SENT)
 }
 
+/** What is sent in one tick goes out in one write, whichever lane sends it. A write costs more than what it carries. */
+export class EndOfTick {
+  readonly #client: () => Redis
+  #sends: Array<() => void> = []
+  readonly #run = () => { this.#sendAll() }
+
+  constructor (client: () => Redis) {
+    this.#client = client
+  }
+
+  readonly schedule = (send: () => void): void => { if (this.#sends.push(send) === 1) setImmediate(this.#run) }
+
+  #sendAll (): void {
+    const sends = this.#sends
+    this.#sends = []
+    const { stream } = this.#client()
+    if (sends.length > 1) stream?.cork()
+    for (const send of sends) send()
+    if (sends.length > 1) stream?.uncork()
+  }
+}
+
 type Stream = NonNullable<Parameters<Redis['sendCommand']>[1]>
 
 const SENT = { write: () => true } as unknown as Stream

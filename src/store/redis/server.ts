@@ -12,6 +12,7 @@ import type { BatchReply, Batches, Calling, Found, Held, Locking, RecordWrite, W
 import { Breaker } from './breaker.ts'
 import { isForbidden, wrongWith } from './client.ts'
 import type { ServerSays } from './client.ts'
+import { EndOfTick } from './exchange.ts'
 import type { Elsewhere } from './slots.ts'
 
 /** A lock that is asked for. Gets what was found, never before the call that asks has returned. */
@@ -89,7 +90,9 @@ export class Server {
       probe: () => this.#probe(),
       onChange: (open) => { this.#changed(open); onChange?.(open) }
     })
+    const endOfTick = new EndOfTick(() => this.#client)
     const batching = {
+      schedule: endOfTick.schedule,
       batchMax: WRITES_MAX,
       batchesMax: BATCHES_MAX,
       msPerParallelBatch: MS_PER_PARALLEL_BATCH,
@@ -170,12 +173,12 @@ export class Server {
   #sendLocks (batch: Batch<LockOrder, Found, LockOrder>): void {
     // A lock that has waited as long as a command may take goes on without Redis (P2): the arbiter is waiting.
     const since = performance.now() - this.#options.commandTimeoutMs
-    const lockings = batch.items.filter(({ askedAtMs }) => askedAtMs >= since)
+    const { items } = batch
+    const lockings = items.some(({ askedAtMs }) => askedAtMs < since) ? items.filter(({ askedAtMs }) => askedAtMs >= since) : items
     if (lockings.length === 0 || !this.available()) return batch.succeedEach(() => undefined)
     const asked = new Asked('lock', lockings.length, this.#ended, batch)
-    const reply = lockings.length === batch.items.length ? asked : new WithoutLate(asked, batch.items, since)
     try {
-      this.#options.batches.lock(this.#client, lockings, reply)
+      this.#options.batches.lock(this.#client, lockings, lockings === items ? asked : new WithoutLate(asked, items, since))
     } catch (error) {
       asked.fail(error)
     }
