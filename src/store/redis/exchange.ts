@@ -66,9 +66,13 @@ export class EndOfTick {
     const sends = this.#sends
     this.#sends = []
     const { stream } = this.#client()
-    if (sends.length > 1) stream?.cork()
-    for (const send of sends) send()
-    if (sends.length > 1) stream?.uncork()
+    if (sends.length === 1) return sends[0]?.()
+    stream?.cork()
+    try {
+      for (const send of sends) send()
+    } finally {
+      stream?.uncork()
+    }
   }
 }
 
