@@ -59,8 +59,8 @@ export const MECHANISMS: readonly Break[] = [
     breaks: ['P2'],
     patches: [{
       file: 'store/redis/locks.ts',
-      find: "    if (reply === undefined) return { kind: 'unavailable' }\n",
-      replace: "    if (reply === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n"
+      find: '  if (found === undefined) return UNAVAILABLE\n',
+      replace: "  if (found === undefined) return { kind: 'lock', lock: { ...lock, owner: Buffer.alloc(16) } }\n"
     }]
   },
   {

@@ -2,7 +2,6 @@
  * Header lists and answers as bytes, for rows and copies. Bytes that are read are not trusted. Anything that this build would not write
  * becomes null, and the caller treats the row as undecodable. It never compresses and never changes a value.
  */
-import { pairs } from '../headers/lines.ts'
 import type { Answer, RawHeaders } from '../record/record.ts'
 
 /** First byte of an encoded header list. Another value is from another build. */
@@ -22,7 +21,7 @@ export function encodeHeaders (headers: RawHeaders): Buffer {
   if (headers.length % 2 !== 0 || headers.length > 2 * LINES_MAX) {
     throw new RangeError('a header list is pairs of name and value, at most 65535')
   }
-  const text = headers.map((part) => part + END).join('')
+  const text = headers.length === 0 ? '' : headers.join(END) + END
   if (BEYOND_LATIN1.test(text)) throw new RangeError('a header list is latin1')
   const bytes = Buffer.allocUnsafe(HEADERS_PREFIX_BYTES + text.length)
   bytes.writeUInt8(HEADERS_VERSION, 0)
@@ -47,9 +46,9 @@ const FIELD_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** With a line end in a stored value, the writer of a row could write whole answers. */
-function isFields (headers: RawHeaders): boolean {
-  for (const [name, value] of pairs(headers)) {
-    if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) return false
+function isFields (parts: readonly string[]): boolean {
+  for (let at = 0; at < parts.length; at += 2) {
+    if (!FIELD_NAME.test(parts[at] ?? '') || !FIELD_VALUE.test(parts[at + 1] ?? '')) return false
   }
   return true
 }
@@ -63,14 +62,24 @@ const ANSWER_PREFIX_BYTES = 11
  * version, status, both lengths, header list, body. Throws RangeError like {@link encodeHeaders}, and for a status that does not fit into
  * two bytes.
  */
-export function encodeAnswer (answer: Answer): Buffer {
-  const headers = encodeHeaders(answer.headers)
-  const prefix = Buffer.allocUnsafe(ANSWER_PREFIX_BYTES)
-  prefix.writeUInt8(ANSWER_VERSION, 0)
-  prefix.writeUInt16BE(answer.status, 1)
-  prefix.writeUInt32BE(headers.length, 3)
-  prefix.writeUInt32BE(answer.body.length, 7)
-  return Buffer.concat([prefix, headers, answer.body])
+export function encodeAnswer ({ status, headers, body }: Answer): Buffer {
+  const encoded = encodeHeaders(headers)
+  const bytes = Buffer.allocUnsafe(answerBytes(encoded, body))
+  putAnswer(bytes, 0, status, encoded, body)
+  return bytes
+}
+
+/** How many bytes {@link putAnswer} writes. `headers`: encoded. */
+export function answerBytes (headers: Buffer, body: Buffer): number { return ANSWER_PREFIX_BYTES + headers.length + body.length }
+
+/** {@link encodeAnswer} into bytes that have room for it, of a header list that is encoded already. */
+export function putAnswer (bytes: Buffer, at: number, status: number, headers: Buffer, body: Buffer): void {
+  bytes.writeUInt8(ANSWER_VERSION, at)
+  bytes.writeUInt16BE(status, at + 1)
+  bytes.writeUInt32BE(headers.length, at + 3)
+  bytes.writeUInt32BE(body.length, at + 7)
+  bytes.set(headers, at + ANSWER_PREFIX_BYTES)
+  bytes.set(body, at + ANSWER_PREFIX_BYTES + headers.length)
 }
 
 /** The encoded answer. Its body is a view of `bytes`. null: it is not complete, or not an HTTP answer. */

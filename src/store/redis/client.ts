@@ -105,16 +105,6 @@ function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullab
   }
 }
 
-/** EVAL with replies as bytes. ioredis has it, but its types (6.0) do not. */
-export function evalBuffer (
-  client: Redis,
-  script: string,
-  keys: readonly string[],
-  values: ReadonlyArray<Buffer | string | number>
-): Promise<unknown> {
-  return (client as Redis & { evalBuffer: (...args: unknown[]) => Promise<unknown> }).evalBuffer(script, keys.length, ...keys, ...values)
-}
-
 /** The user lacks the right. Every other error is no question of rights. */
 export function isForbidden (error: unknown): error is Error {
   return error instanceof Error && error.message.startsWith('NOPERM')

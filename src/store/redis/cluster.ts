@@ -6,10 +6,10 @@
 import type { Redis } from 'ioredis'
 import { errorText } from '../../ports/errors.ts'
 import { APART } from './batches.ts'
-import type { Calling, Held, Locking, Write } from './batches.ts'
+import type { Calling, Found, Held } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import type { ClientOptions } from './client.ts'
-import { Server } from './server.ts'
+import { Server, type LockOrder, type RecordOrder, type WriteOrder } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
 import type { Range } from './slots.ts'
 import type { Topology, TopologyOptions } from './topology.ts'
@@ -60,15 +60,23 @@ export class Cluster implements Topology {
     this.#finder.on('ready', () => { void this.#look() })
   }
 
-  async lock (locking: Locking): Promise<Buffer | null | undefined> {
-    return this.#follow(locking.key, undefined, (server, asking) => server.lock({ ...locking, asking }))
+  lock (order: LockOrder): void {
+    const server = this.#slots[slotOf(order.key)]
+    if (server === undefined) process.nextTick(findNothing, order)
+    else server.lock(new LockThere(order, server, this.#followLock))
   }
 
-  async write (write: Write): Promise<boolean> {
-    if (write.kind === 'record') return this.#follow(write.key, false, (server, asking) => server.write({ ...write, asking }))
+  write (order: WriteOrder): void {
+    if (order.kind === 'record') {
+      const server = this.#slots[slotOf(order.key)]
+      if (server === undefined) order.done(false)
+      else server.write(new WriteThere(order, server, this.#followWrite))
+      return
+    }
     // Every node passes a wake-up on to all others.
-    const server = this.#available(this.#slots[slotOf(write.channel)]) ?? this.#all.find((any) => any.available())
-    return server !== undefined && await server.write(write) === true
+    const server = this.#available(this.#slots[slotOf(order.channel)]) ?? this.#all.find((any) => any.available())
+    if (server === undefined) order.done(false)
+    else server.write(order)
   }
 
   async renew (held: readonly Held[], ttlMs: number): Promise<void> {
@@ -116,6 +124,26 @@ export class Cluster implements Topology {
   }
 
   // -------------------------------------------------------------- where a key is
+
+  readonly #followLock = async (order: LockOrder, place: Elsewhere, from: Server): Promise<void> => {
+    order.found(await this.#hop<Buffer | null | undefined>(
+      place,
+      from,
+      undefined,
+      (server, asking) => new Promise((resolve) => { server.lock(lockingAt(order, asking, resolve)) }),
+      1
+    ))
+  }
+
+  readonly #followWrite = async (order: RecordOrder, place: Elsewhere, from: Server): Promise<void> => {
+    order.done(await this.#hop<boolean>(
+      place,
+      from,
+      false,
+      (server, asking) => new Promise((resolve) => { server.write(writeAt(order, asking, resolve)) }),
+      1
+    ))
+  }
 
   async #follow<Reply> (key: string, none: Reply, ask: (server: Server, asking: boolean) => Promise<Reply | Elsewhere>): Promise<Reply> {
     const server = this.#slots[slotOf(key)]
@@ -303,4 +331,78 @@ export class Cluster implements Topology {
     const { username = null, password = null, tls = null, commandTimeoutMs } = this.#options
     return { username, password, tls, name, commandTimeoutMs }
   }
+}
+
+function findNothing (order: LockOrder): void { order.found(undefined) }
+
+type Follow<Order> = (order: Order, place: Elsewhere, from: Server) => Promise<void>
+
+/** A lock at the server that the map names. */
+class LockThere implements LockOrder {
+  readonly key: string
+  readonly bytes: Buffer
+  readonly ttlMs: number
+  readonly askedAtMs: number
+  readonly #order: LockOrder
+  readonly #server: Server
+  readonly #follow: Follow<LockOrder>
+
+  constructor (order: LockOrder, server: Server, follow: Follow<LockOrder>) {
+    this.key = order.key
+    this.bytes = order.bytes
+    this.ttlMs = order.ttlMs
+    this.askedAtMs = order.askedAtMs
+    this.#order = order
+    this.#server = server
+    this.#follow = follow
+  }
+
+  found (found: Found): void {
+    if (found instanceof Elsewhere) void this.#follow(this.#order, found, this.#server)
+    else this.#order.found(found)
+  }
+}
+
+/** A write at the server that the map names. */
+class WriteThere implements RecordOrder {
+  readonly kind = 'record'
+  readonly key: string
+  readonly owner: Buffer
+  readonly value: Buffer | null
+  readonly endsAtMs: number
+  readonly endsAtWallMs: number
+  readonly #order: RecordOrder
+  readonly #server: Server
+  readonly #follow: Follow<RecordOrder>
+
+  constructor (order: RecordOrder, server: Server, follow: Follow<RecordOrder>) {
+    this.key = order.key
+    this.owner = order.owner
+    this.value = order.value
+    this.endsAtMs = order.endsAtMs
+    this.endsAtWallMs = order.endsAtWallMs
+    this.#order = order
+    this.#server = server
+    this.#follow = follow
+  }
+
+  get wakes (): boolean { return this.#order.wakes }
+
+  get sent (): boolean { return this.#order.sent }
+
+  set sent (sent: boolean) { this.#order.sent = sent }
+
+  done (done: boolean | Elsewhere): void {
+    if (done instanceof Elsewhere) void this.#follow(this.#order, done, this.#server)
+    else this.#order.done(done)
+  }
+}
+
+function lockingAt ({ key, bytes, ttlMs, askedAtMs }: LockOrder, asking: boolean, found: (found: Found) => void): LockOrder {
+  return { key, bytes, ttlMs, askedAtMs, asking, found }
+}
+
+function writeAt (order: RecordOrder, asking: boolean, done: (done: boolean | Elsewhere) => void): RecordOrder {
+  const { kind, key, owner, value, endsAtMs, endsAtWallMs, wakes } = order
+  return { kind, key, owner, value, endsAtMs, endsAtWallMs, wakes, asking, sent: true, done }
 }

@@ -2,11 +2,11 @@
 import { randomInt } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { TOGETHER } from './batches.ts'
-import type { Calling, Held, Locking, Write } from './batches.ts'
+import type { Calling, Held } from './batches.ts'
 import { Cluster } from './cluster.ts'
 import { CONNECTION_NAME, connectFound, connectUrl, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import { Sentinels } from './sentinels.ts'
-import { Server } from './server.ts'
+import { Server, type LockOrder, type WriteOrder } from './server.ts'
 import type { Topology, TopologyOptions } from './topology.ts'
 import { addressText } from './topology-options.ts'
 import type { SentinelAt } from './topology-options.ts'
@@ -80,9 +80,9 @@ class OneServer implements Topology {
   }
 
   // One server never says that a key is elsewhere (TOGETHER).
-  lock (locking: Locking): Promise<Buffer | null | undefined> { return this.#server.lock(locking) as Promise<Buffer | null | undefined> }
+  lock (order: LockOrder): void { this.#server.lock(order) }
 
-  write (write: Write): Promise<boolean> { return this.#server.write(write) as Promise<boolean> }
+  write (order: WriteOrder): void { this.#server.write(order) }
 
   async renew (held: readonly Held[], ttlMs: number): Promise<void> { await this.#server.renew(held, ttlMs) }
 

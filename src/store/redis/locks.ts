@@ -4,16 +4,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancel } from '../../ports/clock.ts'
-import type { Lock, LockResult, LockStore, LockValue } from '../../ports/locks.ts'
+import type { Lock, LockLane, LockReply, LockResult, LockStore, LockValue } from '../../ports/locks.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { FilterPlan } from '../shared/mark-stores.ts'
-import type { Write } from './batches.ts'
+import { channelOf, type Found } from './batches.ts'
 import type { ServerSays } from './client.ts'
 import { RedisFilter, RedisMarks } from './marks.ts'
 import type { MarkTopology } from './marks.ts'
 import { RedisMirror } from './mirror.ts'
-import { NOBODY_WOKEN } from './server.ts'
+import { NOBODY_WOKEN, type LockOrder, type RecordOrder } from './server.ts'
 import { CLEAR } from './scripts.ts'
+import { Elsewhere } from './slots.ts'
 import type { Topology } from './topology.ts'
 import { beginningOfCopy, decodeValue, encodeLock, encodeValue } from './value.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -54,8 +55,14 @@ export class RedisLocks implements LockStore {
   /** Of mode drop, by the same connections and breakers. */
   readonly marks: RedisMarks
   readonly mirror: RedisMirror | undefined
+  readonly lane: LockLane = {
+    lock: (id, lock, ttlMs, reply) => { this.#lock(id, lock, ttlMs, reply) },
+    swap: (id, owner, value, ttlMs) => { this.#swap(id, owner, value, ttlMs, null) }
+  }
+
   /** The part of the topology that marks use, while it may be used. */
   readonly #markTopology: MarkTopology = { available: () => this.available(), call: async (calling) => this.#topology.call(calling) }
+  #lastSwap: RecordSwap | null = null
   #broken = false
   #stranger = false
   #loggedDeaf = false
@@ -94,40 +101,20 @@ export class RedisLocks implements LockStore {
     })
   }
 
-  async lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
-    if (!this.available()) return { kind: 'unavailable' }
-    const reply = await this.#topology.lock({ key: this.#key(id), bytes: encodeLock(lock), ttlMs, askedAtMs: performance.now() })
-    if (reply === undefined) return { kind: 'unavailable' }
-    if (reply === null) return { kind: 'locked' }
-    const value = decodeValue(reply)
-    if (value === null) return { kind: 'unavailable' }
-    return value.kind === 'lock' && value.lock.owner.equals(lock.owner) ? { kind: 'mine' } : value
+  lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {
+    return new Promise((resolve) => { this.#lock(id, lock, ttlMs, { locked: resolve }) })
   }
 
   async renew (held: ReadonlyArray<{ readonly id: Buffer, readonly owner: Buffer }>, ttlMs: number): Promise<void> {
     if (this.available()) await this.#topology.renew(held.map(({ id, owner }) => ({ key: this.#key(id), owner })), ttlMs)
   }
 
-  async swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number): Promise<boolean> {
-    const bytes = encodedWithin(value, this.#options.copies.bytesMax)
-    const livesMs = value.kind === 'copy' ? Math.min(ttlMs, this.#options.copies.ttlMs) : ttlMs
-    // A value that may not be stored must not leave the lock behind either: others would wait for it in vain.
-    if (bytes === null || livesMs < 1) {
-      await this.unlock(id, owner)
-      return false
-    }
-    return this.#push({
-      kind: 'record',
-      key: this.#key(id),
-      owner,
-      value: bytes,
-      endsAtMs: performance.now() + livesMs,
-      endsAtWallMs: Date.now() + livesMs
-    })
+  swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number): Promise<boolean> {
+    return new Promise((resolve) => { this.#swap(id, owner, value, ttlMs, resolve) })
   }
 
-  async unlock (id: Buffer, owner: Buffer): Promise<void> {
-    await this.#push({ kind: 'record', key: this.#key(id), owner, value: null, endsAtMs: 0, endsAtWallMs: 0 })
+  unlock (id: Buffer, owner: Buffer): Promise<void> {
+    return new Promise((resolve) => { this.#write(id, owner, null, 0, () => { resolve() }) })
   }
 
   async clear (id: Buffer, generation: number): Promise<void> {
@@ -141,8 +128,12 @@ export class RedisLocks implements LockStore {
     return this.available() && this.#topology.forget(this.#key(id))
   }
 
+  /** Usually after a swap of the same record, which takes the wake-up along if it is not sent yet. */
   wake (id: Buffer): void {
-    void this.#push({ kind: 'wake', channel: this.#channel(id) })
+    if (!this.available()) return
+    const last = this.#lastSwap
+    if (last?.id === id && !last.sent) last.wakes = true
+    else this.#wake(this.#channel(id))
   }
 
   async watch (id: Buffer, onWake: () => void): Promise<Cancel> {
@@ -163,10 +154,29 @@ export class RedisLocks implements LockStore {
     this.#topology.close()
   }
 
-  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
-  async #push (write: Write): Promise<boolean> {
-    return this.available() && this.#topology.write(write)
+  #lock (id: Buffer, lock: Lock, ttlMs: number, reply: LockReply): void {
+    if (this.available()) this.#topology.lock(new LockAsked(this.#key(id), lock, ttlMs, reply))
+    else process.nextTick(lockNothing, reply)
   }
+
+  #swap (id: Buffer, owner: Buffer, value: LockValue, ttlMs: number, done: Done | null): void {
+    const bytes = encodedWithin(value, this.#options.copies.bytesMax)
+    const livesMs = value.kind === 'copy' ? Math.min(ttlMs, this.#options.copies.ttlMs) : ttlMs
+    // A value that may not be stored must not leave the lock behind either: others would wait for it in vain.
+    if (bytes === null || livesMs < 1) this.#write(id, owner, null, 0, done === null ? null : () => { done(false) })
+    else this.#write(id, owner, bytes, livesMs, done)
+  }
+
+  #write (id: Buffer, owner: Buffer, value: Buffer | null, livesMs: number, done: Done | null): void {
+    if (!this.available()) return done?.(false)
+    const write = new RecordSwap(id, this.#key(id), owner, value, livesMs, done, this.#wakeFor)
+    this.#lastSwap = write
+    this.#topology.write(write)
+  }
+
+  #wake (channel: string): void { this.#topology.write({ kind: 'wake', channel, sent: false, done: ignore }) }
+
+  readonly #wakeFor = (id: Buffer): void => { if (this.available()) this.#wake(this.#channel(id)) }
 
   #deaf ({ message }: Error, log: Log): void {
     if (!this.#loggedDeaf) log.warn({ event: 'redis-notifications-forbidden', error: message }, NOBODY_WOKEN)
@@ -175,7 +185,87 @@ export class RedisLocks implements LockStore {
 
   #key (id: Buffer): string { return `${this.#prefix}:${id.toString('base64url')}` }
 
-  #channel (id: Buffer): string { return `${this.#prefix}:wake:${id.toString('base64url')}` }
+  #channel (id: Buffer): string { return channelOf(this.#prefix, id.toString('base64url')) }
+}
+
+type Done = (done: boolean) => void
+
+function ignore (): void {}
+
+const LOCKED: LockResult = { kind: 'locked' }
+const MINE: LockResult = { kind: 'mine' }
+const UNAVAILABLE: LockResult = { kind: 'unavailable' }
+
+function lockNothing (reply: LockReply): void { reply.locked(UNAVAILABLE) }
+
+/** A lock on its way. */
+class LockAsked implements LockOrder {
+  readonly key: string
+  readonly bytes: Buffer
+  readonly ttlMs: number
+  readonly askedAtMs = performance.now()
+  readonly #lock: Lock
+  readonly #reply: LockReply
+
+  constructor (key: string, lock: Lock, ttlMs: number, reply: LockReply) {
+    this.key = key
+    this.bytes = encodeLock(lock)
+    this.ttlMs = ttlMs
+    this.#lock = lock
+    this.#reply = reply
+  }
+
+  found (found: Found): void { this.#reply.locked(resultOf(found, this.#lock)) }
+}
+
+function resultOf (found: Found, lock: Lock): LockResult {
+  // No cluster says so here: it has followed.
+  if (found instanceof Elsewhere) return UNAVAILABLE
+  if (found === undefined) return UNAVAILABLE
+  if (found === null) return LOCKED
+  const value = decodeValue(found)
+  if (value === null) return UNAVAILABLE
+  return value.kind === 'lock' && value.lock.owner.equals(lock.owner) ? MINE : value
+}
+
+/** A write of a record on its way. */
+class RecordSwap implements RecordOrder {
+  readonly kind = 'record'
+  readonly id: Buffer
+  readonly key: string
+  readonly owner: Buffer
+  readonly value: Buffer | null
+  readonly endsAtMs: number
+  readonly endsAtWallMs: number
+  wakes = false
+  sent = false
+  readonly #done: Done | null
+  readonly #wake: (id: Buffer) => void
+
+  constructor (
+    id: Buffer,
+    key: string,
+    owner: Buffer,
+    value: Buffer | null,
+    livesMs: number,
+    done: Done | null,
+    wake: (id: Buffer) => void
+  ) {
+    this.id = id
+    this.key = key
+    this.owner = owner
+    this.value = value
+    this.endsAtMs = performance.now() + livesMs
+    this.endsAtWallMs = Date.now() + livesMs
+    this.#done = done
+    this.#wake = wake
+  }
+
+  done (done: boolean | Elsewhere): void {
+    // The write may have failed before it woke anybody, and elsewhere a wake-up may still go.
+    if (done !== true && this.wakes) this.#wake(this.id)
+    this.#done?.(done === true)
+  }
 }
 
 /** null: too large, or an answer that cannot be written down. */

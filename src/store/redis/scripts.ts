@@ -1,54 +1,43 @@
 /**
  * Writes that compare first. A value is the caller's only if its kind has an owner (L lock, U unsettled copy) and the sixteen
  * bytes behind the kind are the caller's owner. An absent value is nobody's (P10). Scripts are sent as text, not by hash.
- * Redis caches what it has compiled, and after a restart it needs no second try.
+ * Redis caches what it has compiled, and after a restart it needs no second try. It hashes the text each time, so the script of
+ * every request is short.
  */
-
-/**
- * KEYS the records. ARGV[1] milliseconds to live of the first lock, [2] its bytes, and so on. Sets every lock whose key has
- * no value. Returns for each record the value that it had before. nil: none, and the lock is the caller's.
- *
- * One script for a batch, not one command for each. Redis does the same work, and this process handles one reply.
- */
-export const LOCK = `
-local found = {}
-for i, key in ipairs(KEYS) do
-  found[i] = redis.call('SET', key, ARGV[i * 2], 'PX', ARGV[i * 2 - 1], 'NX', 'GET')
-end
-return found
-`
 
 /**
  * Writes at the end of claims and executions, many at once. For each record the caller's own value is replaced or deleted.
  * Then the watchers of some of the records are woken. One script for a batch costs Redis and this process a tenth of one for
  * each record.
  *
- * KEYS the records. ARGV[1] how many channels to wake, then the channels, then for each record its owner, the new value
- * (empty: delete) and milliseconds to live. Returns for each record 1 if it was done. 0: the value is not the caller's, or
- * Redis has no room for the new one. If there is no room, the lock is deleted, because others would wait for it in vain. If
- * the user may not publish, no watcher is woken and no error is returned. What was written stays.
+ * KEYS the records. ARGV[1] for each record 1 if its watchers are woken, else 0. [2] the text before the id in the name of a
+ * channel, [3] where the id begins in a key. Then for each record L and its owner, the new value (empty: delete) and
+ * milliseconds to live. Then further channels to wake. Returns nil if all was done, else for each record 1 if it was done. 0:
+ * the value is not the caller's, or Redis has no room for the new one. If there is no room, the lock is deleted, because
+ * others would wait for it in vain. If the user may not publish, no watcher is woken and no error is returned. What was
+ * written stays.
  */
-export const WRITE = `
-local wakes = tonumber(ARGV[1])
-local done = {}
-for i, key in ipairs(KEYS) do
-  local at = wakes + i * 3 - 1
-  local value = redis.call('GETRANGE', key, 0, 16)
-  local kind = string.sub(value, 1, 1)
-  if string.sub(value, 2, 17) ~= ARGV[at] or (kind ~= 'L' and kind ~= 'U') then
-    done[i] = 0
-  elseif ARGV[at + 1] == '' then
-    done[i] = redis.call('DEL', key)
-  elseif redis.pcall('SET', key, ARGV[at + 1], 'PX', ARGV[at + 2])['ok'] then
-    done[i] = 1
-  else
-    redis.call('DEL', key)
-    done[i] = 0
-  end
+export const WRITE = `local done,all,at={},true,4
+for i,key in ipairs(KEYS) do
+local mine,new=ARGV[at],ARGV[at+1]
+local value=redis.call('GETRANGE',key,0,16)
+local ok=value==mine or value=='U'..string.sub(mine,2)
+if ok then
+if new=='' then ok=redis.call('DEL',key)==1
+elseif not redis.pcall('SET',key,new,'PX',ARGV[at+2])['ok'] then
+redis.call('DEL',key)
+ok=false
 end
-for i = 2, wakes + 1 do redis.pcall('PUBLISH', ARGV[i], '') end
-return done
-`
+end
+done[i]=ok and '1' or '0'
+all=all and ok
+at=at+3
+end
+for i,key in ipairs(KEYS) do
+if string.byte(ARGV[1],i)==49 then redis.pcall('PUBLISH',ARGV[2]..string.sub(key,ARGV[3]),'') end
+end
+for i=at,#ARGV do redis.pcall('PUBLISH',ARGV[i],'') end
+if not all then return table.concat(done) end`
 
 /**
  * KEYS the records. ARGV[1] milliseconds to live, [i + 1] the owner of KEYS[i].

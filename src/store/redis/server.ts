@@ -7,12 +7,24 @@ import type { Redis } from 'ioredis'
 import { Outage } from '../../core/limits/outage.ts'
 import { causeOf, errorText } from '../../ports/errors.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
-import { Batcher } from '../shared/batcher.ts'
-import type { Batches, Calling, Found, Held, Locking, RecordWrite, Write } from './batches.ts'
+import { Lane, type Batch } from '../shared/lane.ts'
+import type { BatchReply, Batches, Calling, Found, Held, Locking, RecordWrite, Wake } from './batches.ts'
 import { Breaker } from './breaker.ts'
 import { isForbidden, wrongWith } from './client.ts'
 import type { ServerSays } from './client.ts'
+import { EndOfTick } from './exchange.ts'
 import type { Elsewhere } from './slots.ts'
+
+/** A lock that is asked for. Gets what was found, never before the call that asks has returned. */
+export interface LockOrder extends Locking { found: (found: Found) => void }
+
+/** What a write gets. `sent`: its bytes are on their way. `done` false: it was not done. */
+interface Written { sent: boolean, done: (done: boolean | Elsewhere) => void }
+
+export type RecordOrder = RecordWrite & Written
+export type WakeOrder = Wake & Written
+/** A write that is asked for. */
+export type WriteOrder = RecordOrder | WakeOrder
 
 export interface ServerOptions {
   readonly connect: () => Redis
@@ -55,8 +67,8 @@ export class Server {
   readonly #options: ServerOptions
   readonly #client: Redis
   readonly #breaker: Breaker
-  readonly #locks: Batcher<Locking, Found>
-  readonly #writes: Batcher<Write, boolean | Elsewhere>
+  readonly #locks: Lane<LockOrder, Found, LockOrder>
+  readonly #writes: Lane<WriteOrder, boolean | Elsewhere, WriteOrder>
   readonly #logFields: { readonly node?: string }
   #usable = false
   /** Its first connection stands, or has failed. */
@@ -78,26 +90,32 @@ export class Server {
       probe: () => this.#probe(),
       onChange: (open) => { this.#changed(open); onChange?.(open) }
     })
+    const endOfTick = new EndOfTick(() => this.#client)
     const batching = {
+      schedule: endOfTick.schedule,
       batchMax: WRITES_MAX,
       batchesMax: BATCHES_MAX,
       msPerParallelBatch: MS_PER_PARALLEL_BATCH,
       queueMax: WRITES_WAITING_MAX,
       provenRolledBack: () => false
     }
-    this.#locks = new Batcher<Locking, Found>({
+    this.#locks = new Lane<LockOrder, Found, LockOrder>({
       ...batching,
       name: 'redis locks',
-      run: async (lockings) => this.#lock(lockings),
-      idOf: ({ key }) => key
+      run: (batch) => { this.#sendLocks(batch) },
+      idOf: ({ key }) => key,
+      succeed: (order, found) => { order.found(found) },
+      fail: (order) => { order.found(undefined) }
     })
-    this.#writes = new Batcher<Write, boolean | Elsewhere>({
+    this.#writes = new Lane<WriteOrder, boolean | Elsewhere, WriteOrder>({
       ...batching,
       name: 'redis writes',
-      run: async (writes) => this.#write(writes),
+      run: (batch) => { this.#sendWrites(batch) },
       idOf: (write) => write.kind === 'record' ? write.key : write.channel,
       batchBytesMax: WRITES_BYTES_MAX,
-      bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0
+      bytesOf: (write) => write.kind === 'record' ? write.value?.length ?? 0 : 0,
+      succeed: (order, done) => { order.done(done) },
+      fail: (order) => { order.done(order.kind === 'wake') }
     })
     this.#client = options.connect()
     this.#client.on('connecting', () => { this.#connectingAtMs = performance.now() })
@@ -116,13 +134,15 @@ export class Server {
 
   available (): boolean { return this.#usable && !this.#closed && !this.#breaker.open }
 
-  lock (locking: Locking): Promise<Found> {
-    return this.available() ? this.#locks.push(locking).catch(() => undefined) : Promise.resolve(undefined)
+  lock (order: LockOrder): void {
+    if (this.available()) this.#locks.enter(order, order)
+    else process.nextTick(findNothing, order)
   }
 
-  /** Writes after an answer travel together with other writes, because no caller waits long for them. false: not done. */
-  write (write: Write): Promise<boolean | Elsewhere> {
-    return this.available() ? this.#writes.push(write).catch(() => false) : Promise.resolve(false)
+  /** Writes after an answer travel together with other writes, because no caller waits long for them. */
+  write (order: WriteOrder): void {
+    if (this.available()) this.#writes.enter(order, order)
+    else order.done(false)
   }
 
   /** For each lock, where it is if it is not here. */
@@ -141,7 +161,7 @@ export class Server {
 
   /** undefined: no Redis, or no reply. If Redis refuses a call for the call's own content, that is no outage for others. */
   async call (calling: Calling): Promise<unknown> {
-    return this.#ask(calling.operation, () => this.#options.batches.call(this.#client, calling), 1, (error) => error instanceof ReplyError)
+    return this.#ask(calling.operation, () => this.#options.batches.call(this.#client, calling), (error) => error instanceof ReplyError)
   }
 
   close (): void {
@@ -150,45 +170,59 @@ export class Server {
     this.#client.disconnect()
   }
 
-  async #lock (all: readonly Locking[]): Promise<Found[]> {
+  #sendLocks (batch: Batch<LockOrder, Found, LockOrder>): void {
     // A lock that has waited as long as a command may take goes on without Redis (P2): the arbiter is waiting.
     const since = performance.now() - this.#options.commandTimeoutMs
-    const lockings = all.filter(({ askedAtMs }) => askedAtMs >= since)
-    if (lockings.length === 0) return all.map(() => undefined)
-    const found = await this.#ask('lock', () => this.#options.batches.lock(this.#client, lockings), lockings.length)
-    let at = 0
-    return all.map(({ askedAtMs }) => askedAtMs >= since ? found?.[at++] : undefined)
+    const { items } = batch
+    const lockings = items.some(({ askedAtMs }) => askedAtMs < since) ? items.filter(({ askedAtMs }) => askedAtMs >= since) : items
+    if (lockings.length === 0 || !this.available()) return batch.succeedEach(() => undefined)
+    const asked = new Asked('lock', lockings.length, this.#ended, batch)
+    try {
+      this.#options.batches.lock(this.#client, lockings, lockings === items ? asked : new WithoutLate(asked, items, since))
+    } catch (error) {
+      asked.fail(error)
+    }
   }
 
-  async #write (writes: readonly Write[]): Promise<Array<boolean | Elsewhere>> {
-    return await this.#ask('write', () => this.#options.batches.write(this.#client, writes), writes.length) ??
-      writes.map(({ kind }) => kind === 'wake')
+  #sendWrites (batch: Batch<WriteOrder, boolean | Elsewhere, WriteOrder>): void {
+    for (const order of batch.items) order.sent = true
+    if (!this.available()) return batch.succeedEach(({ kind }) => kind === 'wake')
+    const asked = new Asked('write', batch.items.length, this.#ended, batch)
+    try {
+      this.#options.batches.write(this.#client, batch.items, asked)
+    } catch (error) {
+      asked.fail(error)
+    }
   }
 
-  /** undefined: no Redis. `asked`: how many wait for the answer. If there is none, so many have failed. */
+  /** undefined: no Redis. `answered`: Redis has refused the call for the call's own content. */
   async #ask<Reply> (
     operation: string,
     command: () => Promise<Reply>,
-    asked = 1,
     answered: (error: unknown) => boolean = () => false
   ): Promise<Reply | undefined> {
     if (!this.available()) return undefined
     const began = performance.now()
     try {
       const reply = await command()
-      this.#breaker.succeeded()
-      this.#options.meter?.store('redis', operation, true, performance.now() - began)
+      this.#ended(operation, began, null, 0)
       return reply
     } catch (error) {
-      this.#lastError = messageOf(error)
-      if (!answered(error)) this.#breaker.failed(asked)
-      this.#options.meter?.store('redis', operation, false, performance.now() - began)
-      this.#options.log.debug(
-        { event: 'redis-command-failed', ...this.#logFields, operation, error: this.#lastError },
-        'Redis did not answer'
-      )
+      this.#ended(operation, began, errorOf(error), answered(error) ? 0 : 1)
       return undefined
     }
+  }
+
+  /** `error` null: Redis has answered. `failures`: for so many who waited it was no answer. */
+  readonly #ended: Ended = (operation, began, error, failures) => {
+    const { meter, log } = this.#options
+    meter?.store('redis', operation, error === null, performance.now() - began)
+    if (error === null) return this.#breaker.succeeded()
+    this.#lastError = messageOf(error)
+    // Other commands may succeed for ever between those that this user may not use. So this needs no counting.
+    if (failures > 0 && lacksRight(error)) this.#breaker.trip()
+    else if (failures > 0) this.#breaker.failed(failures)
+    log.debug({ event: 'redis-command-failed', ...this.#logFields, operation, error: this.#lastError }, 'Redis did not answer')
   }
 
   /** A new connection may lead to another server. So the server is checked again before it is used. */
@@ -203,7 +237,7 @@ export class Server {
     } catch (error) {
       // If there is no connection, its own error was logged.
       if (this.#client.status === 'ready') {
-        this.#refused(messageOf(error))
+        this.#refused(messageOf(errorOf(error)))
         onRefusal?.()
       }
       throw error
@@ -224,11 +258,12 @@ export class Server {
       Date.now() + PROBE_LIVES_MS
     ]
     const lock = Buffer.concat([Buffer.from('L'), owner])
-    const unlock: RecordWrite = { kind: 'record', key, owner, value: null, endsAtMs, endsAtWallMs }
+    const unlock: RecordWrite = { kind: 'record', key, owner, value: null, endsAtMs, endsAtWallMs, wakes: false }
+    const locking: Locking = { key, bytes: lock, ttlMs: PROBE_LIVES_MS, askedAtMs: endsAtMs }
     await Promise.all([
-      batches.lock(this.#client, [{ key, bytes: lock, ttlMs: PROBE_LIVES_MS, askedAtMs: endsAtMs }]),
+      awaited<Found>((reply) => { batches.lock(this.#client, [locking], reply) }),
       batches.renew(this.#client, [{ key, owner }], PROBE_LIVES_MS),
-      batches.write(this.#client, [unlock])
+      awaited<boolean | Elsewhere>((reply) => { batches.write(this.#client, [unlock], reply) })
     ])
     // Without it only polling remains (ports.ts). That is worth a log line, but it is no outage.
     await this.#client.publish(key, '').catch((error: unknown) => { if (isForbidden(error)) this.#mute(error.message) })
@@ -280,13 +315,72 @@ export class Server {
   }
 }
 
+function findNothing (order: LockOrder): void { order.found(undefined) }
+
+type Ended = (operation: string, began: number, error: Error | null, failures: number) => void
+
+/** A batch on its way. */
+class Asked<Order, Result> implements BatchReply<Result> {
+  readonly #operation: string
+  readonly #waiting: number
+  readonly #ended: Ended
+  readonly #batch: Batch<Order, Result, Order>
+
+  /** `waiting`: for so many a failure is one. */
+  constructor (operation: string, waiting: number, ended: Ended, batch: Batch<Order, Result, Order>) {
+    this.#operation = operation
+    this.#waiting = waiting
+    this.#ended = ended
+    this.#batch = batch
+  }
+
+  succeed (results: readonly Result[]): void {
+    this.#ended(this.#operation, this.#batch.sentAt, null, 0)
+    this.#batch.succeed(results)
+  }
+
+  fail (error: unknown): void {
+    this.#ended(this.#operation, this.#batch.sentAt, errorOf(error), this.#waiting)
+    this.#batch.fail(error)
+  }
+}
+
+/** Of a batch from which some locks were left out. */
+class WithoutLate implements BatchReply<Found> {
+  readonly #asked: BatchReply<Found>
+  readonly #all: readonly Locking[]
+  readonly #since: number
+
+  constructor (asked: BatchReply<Found>, all: readonly Locking[], since: number) {
+    this.#asked = asked
+    this.#all = all
+    this.#since = since
+  }
+
+  succeed (results: readonly Found[]): void {
+    let at = 0
+    this.#asked.succeed(this.#all.map(({ askedAtMs }) => askedAtMs >= this.#since ? results[at++] : undefined))
+  }
+
+  fail (error: unknown): void { this.#asked.fail(error) }
+}
+
+/** For a batch that is no request's. */
+function awaited<Result> (send: (reply: BatchReply<Result>) => void): Promise<readonly Result[]> {
+  return new Promise((resolve, reject) => { send({ succeed: resolve, fail: reject }) })
+}
+
 /** As long as an owner, so that the scripts find it. */
 const OWNER_LIKE_BYTES = 16
 
+function errorOf (error: unknown): Error { return error instanceof Error ? error : new Error(errorText(error)) }
+
 /** Redis does not say which command of a script the user may not use. */
-function messageOf (error: unknown): string {
+function lacksRight ({ message }: Error): boolean { return /^NOPERM|user executing the script/.test(message) }
+
+function messageOf (error: Error): string {
   const message = errorText(error)
-  return /^NOPERM|user executing the script/.test(message)
+  return lacksRight(error)
     ? `${message} (docs/guides/deploy-with-redis.md has the rights that this user needs)`
     : message
 }

@@ -4,16 +4,17 @@
  */
 import type { Redis } from 'ioredis'
 import type { Log, Meter } from '../../ports/telemetry.ts'
-import type { Calling, Held, Locking, Write } from './batches.ts'
+import type { Calling, Held } from './batches.ts'
 import type { ServerSays } from './client.ts'
+import type { LockOrder, WriteOrder } from './server.ts'
 import type { RedisAt } from './topology-options.ts'
 
-/** No method rejects. */
+/** No method rejects. A lock and a write end by a call of their order. */
 export interface Topology {
-  /** The value that the key has. null: none, and the caller has the lock now. undefined: no Redis for this record. */
-  lock: (locking: Locking) => Promise<Buffer | null | undefined>
-  /** false: not done. */
-  write: (write: Write) => Promise<boolean>
+  /** undefined: no Redis for this record. Never finds anything {@link Elsewhere}. */
+  lock: (order: LockOrder) => void
+  /** Is never done {@link Elsewhere}. */
+  write: (order: WriteOrder) => void
   renew: (held: readonly Held[], ttlMs: number) => Promise<void>
   forget: (key: string) => Promise<boolean>
   /** undefined: no Redis for this key, or no reply: it may have been done. */

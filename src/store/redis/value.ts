@@ -2,7 +2,7 @@
  * The value of a record's key: a byte for the kind, then the owner for the two kinds that have one, then the rest. The
  * scripts read nothing but that beginning. A value that cannot be decoded is null and counts as "no Redis".
  */
-import { decodeAnswer, encodeAnswer } from '../../core/protocol/codec.ts'
+import { answerBytes, decodeAnswer, encodeHeaders, putAnswer } from '../../core/protocol/codec.ts'
 import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record/record.ts'
 import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports/locks.ts'
 
@@ -53,16 +53,13 @@ export function decodeValue (bytes: Buffer): LockValue | null {
 }
 
 export function encodeLock ({ owner, fingerprint, lockedAtMs, attempt }: Lock): Buffer {
-  const prefix = Buffer.alloc(LOCK_PREFIX_BYTES)
-  prefix[0] = LOCK
-  owner.copy(prefix, 1)
-  prefix.writeDoubleBE(lockedAtMs, 1 + OWNER_BYTES)
-  return Buffer.concat([prefix, encodeFingerprint(fingerprint), ...attempt === undefined ? [] : [attemptBytes(attempt)]])
-}
-
-function attemptBytes (attempt: number): Buffer {
-  const bytes = Buffer.alloc(ATTEMPT_BYTES)
-  bytes.writeUInt32BE(attempt)
+  const end = LOCK_PREFIX_BYTES + FINGERPRINT_PREFIX_BYTES + fingerprint.value.length
+  const bytes = Buffer.allocUnsafe(attempt === undefined ? end : end + ATTEMPT_BYTES)
+  bytes[0] = LOCK
+  putOwner(bytes, owner)
+  bytes.writeDoubleBE(lockedAtMs, 1 + OWNER_BYTES)
+  putFingerprint(bytes, fingerprint, LOCK_PREFIX_BYTES)
+  if (attempt !== undefined) bytes.writeUInt32BE(attempt, end)
   return bytes
 }
 
@@ -75,12 +72,15 @@ function decodeLock (bytes: Buffer): LockValue | null {
 }
 
 function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs, leaseMs, generation }: Copy): Buffer {
-  const prefix = Buffer.alloc(COPY_PREFIX_BYTES - COPY_BEGINNING_BYTES)
-  prefix.writeUInt8(STATES.indexOf(state), 0)
-  prefix.writeUInt32BE(attempt, 1)
-  prefix.writeDoubleBE(expiresAtMs, 5)
-  prefix.writeDoubleBE(leaseMs, 13)
-  return Buffer.concat([beginningOfCopy(generation), prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+  const beginning = beginningOfCopy(generation)
+  const at = beginning.length
+  const bytes = bytesWithRest(at + COPY_PREFIX_BYTES - COPY_BEGINNING_BYTES, fingerprint, answer)
+  bytes.set(beginning)
+  bytes.writeUInt8(STATES.indexOf(state), at)
+  bytes.writeUInt32BE(attempt, at + 1)
+  bytes.writeDoubleBE(expiresAtMs, at + 5)
+  bytes.writeDoubleBE(leaseMs, at + 13)
+  return bytes
 }
 
 /** How every copy of this generation begins. */
@@ -121,12 +121,12 @@ function decodeCopyBefore (bytes: Buffer): LockValue | null {
 }
 
 function encodeUnsettled ({ owner, attempt, fingerprint, keepMs, answer }: UnsettledCopy): Buffer {
-  const prefix = Buffer.alloc(UNSETTLED_PREFIX_BYTES)
-  prefix[0] = UNSETTLED
-  owner.copy(prefix, 1)
-  prefix.writeUInt32BE(attempt, 1 + OWNER_BYTES)
-  prefix.writeDoubleBE(keepMs, 1 + OWNER_BYTES + 4)
-  return Buffer.concat([prefix, encodeFingerprint(fingerprint), encodeAnswer(answer)])
+  const bytes = bytesWithRest(UNSETTLED_PREFIX_BYTES, fingerprint, answer)
+  bytes[0] = UNSETTLED
+  putOwner(bytes, owner)
+  bytes.writeUInt32BE(attempt, 1 + OWNER_BYTES)
+  bytes.writeDoubleBE(keepMs, 1 + OWNER_BYTES + 4)
+  return bytes
 }
 
 function decodeUnsettled (bytes: Buffer): LockValue | null {
@@ -138,11 +138,25 @@ function decodeUnsettled (bytes: Buffer): LockValue | null {
 
 function ownerOf (bytes: Buffer): Buffer { return bytes.subarray(1, 1 + OWNER_BYTES) }
 
-function encodeFingerprint ({ alg, value }: Fingerprint): Buffer {
-  const prefix = Buffer.alloc(FINGERPRINT_PREFIX_BYTES)
-  prefix.writeInt16BE(alg, 0)
-  prefix.writeUInt16BE(value.length, 2)
-  return Buffer.concat([prefix, value])
+function putOwner (bytes: Buffer, owner: Buffer): void {
+  if (owner.length !== OWNER_BYTES) throw new RangeError(`an owner has ${OWNER_BYTES} bytes`)
+  bytes.set(owner, 1)
+}
+
+function putFingerprint (bytes: Buffer, { alg, value }: Fingerprint, at: number): void {
+  bytes.writeInt16BE(alg, at)
+  bytes.writeUInt16BE(value.length, at + 2)
+  bytes.set(value, at + FINGERPRINT_PREFIX_BYTES)
+}
+
+/** Bytes with room for `prefixBytes`, and the fingerprint and the answer behind it. */
+function bytesWithRest (prefixBytes: number, fingerprint: Fingerprint, answer: Answer): Buffer {
+  const headers = encodeHeaders(answer.headers)
+  const answerAt = prefixBytes + FINGERPRINT_PREFIX_BYTES + fingerprint.value.length
+  const bytes = Buffer.allocUnsafe(answerAt + answerBytes(headers, answer.body))
+  putFingerprint(bytes, fingerprint, prefixBytes)
+  putAnswer(bytes, answerAt, answer.status, headers, answer.body)
+  return bytes
 }
 
 function decodeFingerprint (bytes: Buffer, at: number): { fingerprint: Fingerprint, end: number } | null {

@@ -37,6 +37,8 @@ export interface LaneLimits<Item> {
 export interface LaneOptions<Item, Result, Reply> extends LaneLimits<Item> {
   /** One transaction. Calls one method of the batch, once, now or later. */
   readonly run: (batch: Batch<Item, Result, Reply>) => void
+  /** Calls it at the end of the event loop's tick. Absent: setImmediate. Lanes that share a connection may share this. */
+  readonly schedule?: (send: () => void) => void
   readonly succeed: (reply: Reply, result: Result) => void
   readonly fail: (reply: Reply, error: unknown) => void
 }
@@ -177,7 +179,8 @@ export class Lane<Item, Result, Reply> {
     if (this.#scheduled) return
     if (!this.#hasRoom()) return this.#unstick()
     this.#scheduled = true
-    setImmediate(this.#sendReady)
+    const { schedule = setImmediate } = this.#options
+    schedule(this.#sendReady)
   }
 
   #sendAll (): void {

@@ -126,7 +126,9 @@ describe('Redis behind TLS, as a user with few rights', needs('redis tls', 'post
     const store = await readyLocks(t, options({ url: urlAs(user), log }))
     await admin.call('ACL', 'SETUSER', user, '-eval')
     await eventually(async () => {
-      await store.lock(randomBytes(32), lockOf(), LONG_MS)
+      const [id, lock] = [randomBytes(32), lockOf()]
+      await store.lock(id, lock, LONG_MS)
+      await store.unlock(id, lock.owner)
       return !store.available()
     }, 'Redis to be given up')
     await admin.call('ACL', 'SETUSER', user, '+eval')
