@@ -11,6 +11,8 @@ import { until } from '../../conformance/record-world.ts'
 import { bareClient, keyOf, lockOf, LONG_MS, openLocks, readyLocks, redisOptionsAt, redisOptionsOf, untilAvailable } from './world.ts'
 
 const RECORDS = 40
+/** ioredis makes a promise for each object that a store sends by. There are as many as batches were ever in flight at once. */
+const OBJECTS_MAX = RECORDS / 4
 
 describe('the lane of Redis', needs('redis'), () => {
   let server: RedisServer
@@ -20,9 +22,8 @@ describe('the lane of Redis', needs('redis'), () => {
   test('locks, swaps and wake-ups make no promise, one by one or many at once', async (t) => {
     const store = await readyLocks(t, redisOptionsOf(server.url))
     for (const atOnce of [1, RECORDS]) {
-      // The first time, ioredis makes a promise for each object that this store sends by.
       await new Promise<void>((resolve) => { new Pairs(store, RECORDS, atOnce, resolve).start() })
-      assert.deepEqual(await promisesOf((over) => { new Pairs(store, RECORDS, atOnce, over).start() }), [])
+      assertNonePerRecord(await promisesOf((over) => { new Pairs(store, RECORDS, atOnce, over).start() }))
     }
   })
 
@@ -101,7 +102,7 @@ describe('the lane of a Redis Cluster', needs('redis cluster'), () => {
     const store = openLocks(t, redisOptionsAt({ cluster: cluster.addresses }))
     await untilAvailable(store)
     await new Promise<void>((resolve) => { new Pairs(store, RECORDS, RECORDS, resolve).start() })
-    assert.deepEqual(await promisesOf((over) => { new Pairs(store, RECORDS, RECORDS, over).start() }), [])
+    assertNonePerRecord(await promisesOf((over) => { new Pairs(store, RECORDS, RECORDS, over).start() }))
     const [id, lock] = [randomBytes(32), lockOf()]
     await store.lock(id, lock, LONG_MS)
     let woken = 0
@@ -128,6 +129,11 @@ const COPY: LockValue = {
 function laneOf ({ lane }: LockStore): LockLane {
   assert.ok(lane !== undefined)
   return lane
+}
+
+function assertNonePerRecord (promises: readonly string[]): void {
+  assert.deepEqual(promises.filter((stack) => !stack.includes('new Commands')), [])
+  assert.ok(promises.length <= OBJECTS_MAX, `${promises.length} promises for ${RECORDS} records`)
 }
 
 /** Locks, each followed by a swap and a wake-up of its own. */
