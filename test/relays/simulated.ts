@@ -114,8 +114,9 @@ function throughGateways (
       corsRequest: { origin: null, preflighted: false, cors: null },
       problemBaseUri: 'urn:onceway:problem:'
     })
-    if (!Buffer.isBuffer(body)) throw new Error('the consumer streams nothing')
-    return heardOf(status, headers, body)
+    const whole = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
+    if (!Buffer.isBuffer(whole)) throw new Error('the consumer streams nothing')
+    return heardOf(status, headers, whole)
   }
 }
 
