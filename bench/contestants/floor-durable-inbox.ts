@@ -8,7 +8,7 @@ import type pg from 'pg'
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
 import { ACCEPTED } from '../exchange.ts'
-import { respondAtEndOfTurn, serve } from './floor/http.ts'
+import { headOf, respondAtEndOfTurn, serve } from './floor/http.ts'
 import { Lane } from './floor/lane.ts'
 import type { Entry } from './floor/lane.ts'
 import { bigints, byteas, changed, connect, texts } from './floor/postgres.ts'
@@ -49,16 +49,7 @@ class Message implements Entry {
   readonly #response: ServerResponse
 
   constructor ({ rawHeaders, url = '/' }: IncomingMessage, response: ServerResponse, body: Buffer) {
-    const headers: string[] = []
-    let [key, caller] = ['', '']
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string]
-      const lower = name.toLowerCase()
-      if (NOT_FORWARDED.has(lower)) continue
-      if (lower === 'idempotency-key') key = value
-      else if (lower === 'authorization') caller = value
-      headers.push(name, value)
-    }
+    const { forwarded: headers, key, caller } = headOf(rawHeaders, NOT_FORWARDED)
     this.name = hash('sha256', `${caller}\0${key}`, 'hex')
     this.id = Buffer.from(this.name, 'hex')
     this.path = url

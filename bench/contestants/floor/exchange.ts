@@ -6,7 +6,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Pool } from 'undici'
 import type { Dispatcher } from 'undici'
-import { joined, respondAtEndOfTurn, serve } from './http.ts'
+import { headOf, joined, respondAtEndOfTurn, serve } from './http.ts'
 import type { Entry, Lane } from './lane.ts'
 
 /** More than any concurrency of the benchmark. */
@@ -47,16 +47,7 @@ export class Exchange implements Entry, Dispatcher.DispatchHandler {
   readonly #store: Store
 
   constructor ({ rawHeaders, url = '/' }: IncomingMessage, response: ServerResponse, body: Buffer, upstream: Pool, store: Store) {
-    const headers: string[] = []
-    let [key, caller] = ['', '']
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string]
-      const lower = name.toLowerCase()
-      if (NOT_FORWARDED.has(lower)) continue
-      if (lower === 'idempotency-key') key = value
-      else if (lower === 'authorization') caller = value
-      headers.push(name, value)
-    }
+    const { forwarded: headers, key, caller } = headOf(rawHeaders, NOT_FORWARDED)
     this.name = hash('sha256', `${caller}\0${key}`, 'hex')
     this.id = Buffer.from(this.name, 'hex')
     this.owner = nextOwner()

@@ -21,6 +21,23 @@ export function joined (pieces: readonly Buffer[]): Buffer {
   return pieces.length === 1 ? pieces[0] as Buffer : pieces.length === 0 ? NOTHING : Buffer.concat(pieces)
 }
 
+export interface Head { readonly forwarded: string[], readonly key: string, readonly caller: string }
+
+/** One pass over the raw fields. `notForwarded`: lower-case names. */
+export function headOf (rawHeaders: readonly string[], notForwarded: ReadonlySet<string>): Head {
+  const forwarded: string[] = []
+  let [key, caller] = ['', '']
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string]
+    const lower = name.toLowerCase()
+    if (notForwarded.has(lower)) continue
+    if (lower === 'idempotency-key') key = value
+    else if (lower === 'authorization') caller = value
+    forwarded.push(name, value)
+  }
+  return { forwarded, key, caller }
+}
+
 interface Responding { readonly respond: () => void }
 
 let leaving: Responding[] = []

@@ -1,13 +1,19 @@
 /**
  * The worker thread of SQLite. Takes batches from the main thread and runs each as one transaction. Settles and renewals
  * overtake other batches: new claims never delay an answer (P8). Claims and settles come through shared memory (lane-buffer.ts),
- * everything else as messages. The thread sleeps on the memory's bell, never in its event loop.
+ * everything else as messages. The thread sleeps on the memory's bell, not in its event loop.
  */
 import { parentPort, receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads'
 import { Database } from './database.ts'
 import { Faulted, type Fault } from './faults.ts'
 import { BATCHES, LaneReader, RUNG, type LaneMemory } from './lane-buffer.ts'
 import { ALL_USUAL, revived, type Batch, type FromWorker, type ToWorker, type WorkerData } from './worker-protocol.ts'
+
+/**
+ * With nothing to do for so long, the thread takes one turn of its event loop: there its inspector and its profiler are answered. A thread
+ * that has work never waits so long.
+ */
+const IDLE_MS = 250
 
 // Not within the module: what its loading has to say (a warning) leaves before the thread stops listening.
 if (parentPort !== null) setImmediate(serve, parentPort, workerData as WorkerData)
@@ -21,36 +27,65 @@ function serve (port: MessagePort, start: WorkerData): void {
     return answer({ kind: 'failed', fault: carried(error) })
   }
   answer({ kind: 'open', installation: database.installation, lapsed: database.lapsedAtStart, recovered: database.recoveredAtStart })
-  work(database, port, start.memory, answer)
-  database.close()
+  const desk = new Desk(database, port, start.memory, answer)
+  const turn = () => {
+    if (desk.work() === 'idle') setImmediate(turn)
+    else database.close()
+  }
+  turn()
 }
 
-/** Until `close`. Looks for something more urgent before each batch. The main thread bounds how much waits. */
-function work (database: Database, port: MessagePort, memory: LaneMemory, answer: (message: FromWorker) => void): void {
-  const urgent: Batch[] = []
-  const others: Batch[] = []
-  const reader = new LaneReader(memory)
-  let done = 0
-  let isClosing = false
-  for (;;) {
-    const rung = Atomics.load(memory.bell, RUNG)
-    for (let waiting = receiveMessageOnPort(port); waiting !== undefined; waiting = receiveMessageOnPort(port)) {
+/** Looks for something more urgent before each batch. The main thread bounds how much waits. */
+class Desk {
+  readonly #database: Database
+  readonly #port: MessagePort
+  readonly #bell: LaneMemory['bell']
+  readonly #reader: LaneReader
+  readonly #answer: (message: FromWorker) => void
+  readonly #urgent: Batch[] = []
+  readonly #others: Batch[] = []
+  /** Batches of the shared memory. */
+  #done = 0
+  #isClosing = false
+
+  constructor (database: Database, port: MessagePort, memory: LaneMemory, answer: (message: FromWorker) => void) {
+    this.#database = database
+    this.#port = port
+    this.#bell = memory.bell
+    this.#reader = new LaneReader(memory)
+    this.#answer = answer
+  }
+
+  work (): 'closed' | 'idle' {
+    for (;;) {
+      const rung = Atomics.load(this.#bell, RUNG)
+      this.#receive()
+      if (this.#runNext()) continue
+      if (this.#isClosing) return 'closed'
+      if (Atomics.wait(this.#bell, RUNG, rung, IDLE_MS) === 'timed-out') return 'idle'
+    }
+  }
+
+  #receive (): void {
+    for (let waiting = receiveMessageOnPort(this.#port); waiting !== undefined; waiting = receiveMessageOnPort(this.#port)) {
       const message = waiting.message as ToWorker
-      if (message.kind === 'close') isClosing = true
-      else (isUrgent(message) ? urgent : others).push(revived(message))
+      if (message.kind === 'close') this.#isClosing = true
+      else (isUrgent(message) ? this.#urgent : this.#others).push(revived(message))
     }
-    const first = urgent.shift()
-    if (first !== undefined) {
-      answer(run(database, first))
-    } else if (Atomics.load(memory.bell, BATCHES) !== done) {
-      done = (done + 1) | 0
-      answer(runLanes(database, reader))
-    } else {
-      const other = others.shift()
-      if (other !== undefined) answer(run(database, other))
-      else if (isClosing) return
-      else Atomics.wait(memory.bell, RUNG, rung)
+  }
+
+  /** false: nothing waits. */
+  #runNext (): boolean {
+    const urgent = this.#urgent.shift()
+    if (urgent === undefined && Atomics.load(this.#bell, BATCHES) !== this.#done) {
+      this.#done = (this.#done + 1) | 0
+      this.#answer(runLanes(this.#database, this.#reader))
+      return true
     }
+    const batch = urgent ?? this.#others.shift()
+    if (batch === undefined) return false
+    this.#answer(run(this.#database, batch))
+    return true
   }
 }
 
