@@ -2,7 +2,6 @@
  * A guarded request on its connection: what the gateway gets of it (IncomingRequest), and how its outcome becomes an answer and one line of
  * the log. One object for both, so that the usual way makes no promise and no closure.
  */
-import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isRepeatable } from '../core/key/repeatability.ts'
 import type { Forwarded } from '../core/forward/forwarding.ts'
@@ -30,6 +29,7 @@ import type { BodyListener } from './shared/body.ts'
 import type { ServerOptions } from './shared/options.ts'
 import { clientCertificateOf } from './shared/peer.ts'
 import { addRequestId } from './shared/request-id.ts'
+import type { ReceivedRequest } from './shared/request-id.ts'
 
 export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
   readonly route: GuardedRoute
@@ -53,7 +53,7 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
   #reply: Reply | null = null
   #budget: SendBudget | null = null
 
-  constructor (options: ServerOptions, { raw, id }: FastifyRequest, response: ServerResponse, { route, key, alike }: GuardedHead) {
+  constructor (options: ServerOptions, { raw, id }: ReceivedRequest, response: ServerResponse, { route, key, alike }: GuardedHead) {
     const { peers } = options
     this.#startedAtMs = performance.now()
     this.#options = options

@@ -1,9 +1,9 @@
 /**
- * Takes every request from Fastify (hijacked) and sends it where its head says. A guarded request with a key goes to
- * the gateway (exchange.ts). Other requests get a problem or pass through.
+ * Sends every request where its head says. A guarded request with a key goes to the gateway (exchange.ts). Other requests get a problem or
+ * pass through.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { errorStack } from '../ports/errors.ts'
 import { requestsIssuedKey, sendIssuedKey } from './endpoints/issued-keys.ts'
 import { requestedMessage, sendMessageState } from './endpoints/messages.ts'
 import { passThrough } from './pass/passthrough.ts'
@@ -15,6 +15,7 @@ import type { LoadShedding } from './connection/load-shedding.ts'
 import { requestedProblem, sendProblemPage } from './endpoints/problem-pages.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import type { ServerOptions } from './shared/options.ts'
+import type { ReceivedRequest } from './shared/request-id.ts'
 import type { UpgradeDecision } from './pass/tunnels.ts'
 
 export class GuardedRequests {
@@ -26,30 +27,42 @@ export class GuardedRequests {
     this.#loadShedding = loadShedding
   }
 
-  /** Handles every request. None goes on to a route of Fastify. */
-  onRequest (request: FastifyRequest, reply: FastifyReply): void {
+  /** Never throws. */
+  handle (request: ReceivedRequest, response: ServerResponse): void {
+    try {
+      this.#handle(request, response)
+    } catch (error) {
+      this.#options.log.error(
+        { event: 'response-error', requestId: request.id, error: errorStack(error) },
+        'request could not be handled'
+      )
+      response.destroy()
+    }
+  }
+
+  #handle (request: ReceivedRequest, response: ServerResponse): void {
     const { raw } = request
-    if (this.#loadShedding.sheds()) return sendProblem(request, reply, 'overloaded', this.#options)
+    if (this.#loadShedding.sheds()) return sendProblem(request, response, 'overloaded', this.#options)
     const malformed = malformedHead(raw)
-    if (malformed !== null) return this.#refuse(request, reply, malformed)
+    if (malformed !== null) return this.#refuse(request, response, malformed)
     const { issuedKeys = null } = this.#options
-    if (issuedKeys !== null && requestsIssuedKey(raw)) return sendIssuedKey(request, reply, issuedKeys, this.#options)
+    if (issuedKeys !== null && requestsIssuedKey(raw)) return sendIssuedKey(request, response, issuedKeys, this.#options)
     const message = this.#options.gateway.deps.inboxes.size === 0 ? null : requestedMessage(raw)
-    if (message !== null) return sendMessageState(request, reply, message, this.#options)
+    if (message !== null) return sendMessageState(request, response, message, this.#options)
     const problem = requestedProblem(raw)
-    if (problem !== null) return sendProblemPage(request, reply, problem, this.#options)
+    if (problem !== null) return sendProblemPage(request, response, problem, this.#options)
     const decision = decideOnHead(this.#options, raw)
     switch (decision.kind) {
-      case 'malformed': return this.#refuse(request, reply, decision)
-      case 'refused':
-        if (decision.code === 'no-route' && answersPreflight(request, reply, ANY_METHOD, this.#options)) return
-        return sendProblem(request, reply, decision.code, this.#options, decision.detail === undefined ? {} : { detail: decision.detail })
+      case 'malformed': return this.#refuse(request, response, decision)
+      case 'refused': {
+        const { code, detail } = decision
+        if (code === 'no-route' && answersPreflight(request, response, ANY_METHOD, this.#options)) return
+        return sendProblem(request, response, code, this.#options, { ...(detail !== undefined && { detail }) })
+      }
       case 'passed':
-        reply.hijack()
-        return passThrough(this.#options, raw, reply.raw, request.id, decision.passed)
+        return passThrough(this.#options, raw, response, request.id, decision.passed)
       case 'guarded':
-        reply.hijack()
-        this.#options.gateway.begin(new GuardedExchange(this.#options, request, reply.raw, decision))
+        this.#options.gateway.begin(new GuardedExchange(this.#options, request, response, decision))
     }
   }
 
@@ -78,8 +91,8 @@ export class GuardedRequests {
       (gateway.deps.inboxes.size > 0 && requestedMessage(raw) !== null)
   }
 
-  #refuse (request: FastifyRequest, reply: FastifyReply, { detail, status }: Extract<HeadDecision, { kind: 'malformed' }>): void {
-    sendProblem(request, reply, 'bad-request', this.#options, { detail, close: true, ...(status !== undefined && { status }) })
+  #refuse (request: ReceivedRequest, response: ServerResponse, { detail, status }: Extract<HeadDecision, { kind: 'malformed' }>): void {
+    sendProblem(request, response, 'bad-request', this.#options, { detail, close: true, ...(status !== undefined && { status }) })
   }
 }
 

@@ -1,8 +1,8 @@
-/** The guarded listener: one Fastify server that hands every request to GuardedRequests. It knows nothing of records. */
+/** The guarded listener: a Fastify server that hands every request to GuardedRequests. It knows nothing of records. */
 import { createServer as createHttpServer, METHODS } from 'node:http'
 import type { RequestListener, Server } from 'node:http'
 import Fastify from 'fastify'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { Connections } from './connection/connection.ts'
 import { GuardedRequests } from './guarded.ts'
 import type { ServerOptions } from './shared/options.ts'
@@ -37,16 +37,22 @@ export interface GuardedListener {
 
 export function createServer (options: ServerOptions): GuardedListener {
   const connections = new Connections(() => options.problemBaseUri, () => idleLimitOf(options))
-  const server = fastifyOn(connections, options)
-  connections.watch(server.server)
   const loadShedding = new LoadShedding(options)
-  loadShedding.watch(server.server)
   const guarded = new GuardedRequests(options, loadShedding)
+  const server = fastifyOn(connections, guarded, options)
+  connections.watch(server.server)
+  loadShedding.watch(server.server)
   const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeDecision(request))
   tunnels.watch(server.server)
-  server.addHook('onRequest', (request, reply) => { guarded.onRequest(request, reply) })
+  server.addHook('onRequest', (request, reply) => {
+    reply.hijack()
+    guarded.handle(request, reply.raw)
+  })
   // The hook above answers every request, also those without a Fastify route.
-  server.setNotFoundHandler((request, reply) => { sendProblem(request, reply, 'no-route', options) })
+  server.setNotFoundHandler((request, reply) => {
+    reply.hijack()
+    sendProblem(request, reply.raw, 'no-route', options)
+  })
   return {
     server,
     connections: () => loadShedding.connections,
@@ -59,7 +65,7 @@ export function createServer (options: ServerOptions): GuardedListener {
 }
 
 /** Accepts every method and every path, so that Fastify refuses nothing by itself. */
-function fastifyOn (connections: Connections, options: ServerOptions): FastifyInstance {
+function fastifyOn (connections: Connections, guarded: GuardedRequests, options: ServerOptions): FastifyInstance {
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     forceCloseConnections: 'idle',
@@ -70,20 +76,26 @@ function fastifyOn (connections: Connections, options: ServerOptions): FastifyIn
     clientErrorHandler: (error, socket) => { connections.refuse(error, socket) },
     // Fastify's own message repeats the path.
     frameworkErrors: (error, request, reply) => {
-      sendProblem(
-        request,
-        reply as unknown as FastifyReply,
-        'bad-request',
-        options,
-        error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {}
-      )
+      reply.hijack()
+      sendProblem(request, reply.raw, 'bad-request', options, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {})
     },
-    serverFactory: (handle) => httpServerOn(connections, handle)
+    serverFactory: (route) => httpServerOn(connections, routedOnlyIfEscaped(guarded, route))
   })
   for (const method of METHODS) {
     if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
   }
   return server
+}
+
+/**
+ * A path with escapes goes through Fastify's router, which refuses what cannot be decoded. Other requests go by it: the router, its request
+ * and its reply are a fortieth of a replay (Node 24.21).
+ */
+function routedOnlyIfEscaped (guarded: GuardedRequests, route: RequestListener): RequestListener {
+  return (raw, response) => {
+    if (raw.url?.includes('%') === true) route(raw, response)
+    else guarded.handle({ raw, id: requestIdOf(raw) }, response)
+  }
 }
 
 function httpServerOn (connections: Connections, handle: RequestListener): Server {

@@ -1,6 +1,5 @@
 /** POST /.well-known/idempotency-keys: issues a key. It is checked before any route. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ISSUED_KEYS_PATH } from '../../core/key/issued-keys.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import type { IssuedKey } from '../../gateway/issued-keys/issue.ts'
@@ -13,6 +12,7 @@ import { clientCertificateOf } from '../shared/peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
+import type { ReceivedRequest } from '../shared/request-id.ts'
 
 /** Only this exact path. So no other path of an upstream is hidden. */
 export function requestsIssuedKey ({ method = 'GET', url = '/' }: IncomingMessage): boolean {
@@ -21,29 +21,29 @@ export function requestsIssuedKey ({ method = 'GET', url = '/' }: IncomingMessag
 }
 
 /** Any method. Other methods than POST get 405. */
-export function sendIssuedKey (request: FastifyRequest, reply: FastifyReply, policy: IssuedKeysPolicy, options: ServerOptions): void {
+export function sendIssuedKey (request: ReceivedRequest, response: ServerResponse, policy: IssuedKeysPolicy, options: ServerOptions): void {
   if (request.raw.method === 'POST') {
-    void issueAndAnswer(request, reply, policy, options)
+    void issueAndAnswer(request, response, policy, options)
     return
   }
-  if (answersPreflight(request, reply, ['POST'], options)) return
-  sendProblem(request, reply, 'bad-request', options, { status: 405, detail: 'A key is asked for by POST.', headers: ['Allow', 'POST'] })
+  if (answersPreflight(request, response, ['POST'], options)) return
+  sendProblem(request, response, 'bad-request', options, { status: 405, detail: 'A key is asked for by POST.', headers: ['Allow', 'POST'] })
 }
 
 /** Never rejects. */
 async function issueAndAnswer (
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: ReceivedRequest,
+  response: ServerResponse,
   policy: IssuedKeysPolicy,
   options: ServerOptions
 ): Promise<void> {
   const startedAt = performance.now()
-  const outcome = await outcomeOf(request, reply, policy, options)
-  write(request, reply, outcome, options)
+  const outcome = await outcomeOf(request, response, policy, options)
+  write(request, response, outcome, options)
   noteOwnRequest(
     ISSUED_KEYS_PATH,
     request,
-    reply.statusCode,
+    response.statusCode,
     outcome.kind === 'issued' ? outcome.kind : outcome,
     performance.now() - startedAt,
     options
@@ -51,8 +51,8 @@ async function issueAndAnswer (
 }
 
 async function outcomeOf (
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: ReceivedRequest,
+  response: ServerResponse,
   policy: IssuedKeysPolicy,
   { gateway, log, peers, limits: { requestBodyMs, clientIdleMs } }: ServerOptions
 ): Promise<IssuedKey | Rejected> {
@@ -64,7 +64,7 @@ async function outcomeOf (
       forwarded: peers.forwardedOf(raw),
       peer: peers.peerOf(raw),
       connection: raw.socket,
-      readBody: async (bytesMax, budget) => bodyOf(raw, () => { sendContinue(raw, reply.raw) }, {
+      readBody: async (bytesMax, budget) => bodyOf(raw, () => { sendContinue(raw, response) }, {
         bytesMax,
         budget,
         timeoutMs: requestBodyMs,
@@ -82,17 +82,17 @@ async function outcomeOf (
   }
 }
 
-function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey | Rejected, options: ServerOptions): void {
+function write (request: ReceivedRequest, response: ServerResponse, outcome: IssuedKey | Rejected, options: ServerOptions): void {
   if (outcome.kind === 'issued') {
     const body = Buffer.from(JSON.stringify({ key: outcome.key, expiresAt: new Date(outcome.expiresAtMs).toISOString() }))
     return sendOwn(
       request,
-      reply,
+      response,
       { status: 201, headers: ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], body, close: false },
       options
     )
   }
-  sendRefusal(request, reply, outcome, options)
+  sendRefusal(request, response, outcome, options)
 }
 
 /**
@@ -101,7 +101,7 @@ function write (request: FastifyRequest, reply: FastifyReply, outcome: IssuedKey
  */
 export function noteOwnRequest (
   path: string,
-  { id, raw }: FastifyRequest,
+  { id, raw }: ReceivedRequest,
   status: number,
   result: Rejected | string,
   ms: number,

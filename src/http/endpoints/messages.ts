@@ -1,6 +1,5 @@
 /** GET /.well-known/onceway/messages/ID: the state of a message. It is checked before any route. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
 import { askAgainSeconds, messageView } from '../../core/inbox/message-view.ts'
 import { findMessage } from '../../gateway/inbox/find-message.ts'
@@ -13,6 +12,7 @@ import { clientCertificateOf } from '../shared/peer.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
+import type { ReceivedRequest } from '../shared/request-id.ts'
 
 /** The id in this exact path. null: another path. */
 export function requestedMessage ({ method = 'GET', url = '/' }: IncomingMessage): string | null {
@@ -21,13 +21,13 @@ export function requestedMessage ({ method = 'GET', url = '/' }: IncomingMessage
 }
 
 /** Any method. Other methods than GET and HEAD get 405. */
-export function sendMessageState (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): void {
+export function sendMessageState (request: ReceivedRequest, response: ServerResponse, name: string, options: ServerOptions): void {
   if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
-    void findAndAnswer(request, reply, name, options)
+    void findAndAnswer(request, response, name, options)
     return
   }
-  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
-  sendProblem(request, reply, 'bad-request', options, {
+  if (answersPreflight(request, response, ['GET', 'HEAD'], options)) return
+  sendProblem(request, response, 'bad-request', options, {
     status: 405,
     detail: 'How a message stands is asked by GET or HEAD.',
     headers: ['Allow', 'GET, HEAD']
@@ -35,17 +35,17 @@ export function sendMessageState (request: FastifyRequest, reply: FastifyReply, 
 }
 
 /** Never rejects. */
-async function findAndAnswer (request: FastifyRequest, reply: FastifyReply, name: string, options: ServerOptions): Promise<void> {
+async function findAndAnswer (request: ReceivedRequest, response: ServerResponse, name: string, options: ServerOptions): Promise<void> {
   const startedAt = performance.now()
   const found = await find(request, name, options)
-  if (found.kind === 'rejected') sendRefusal(request, reply, found, options)
-  else write(request, reply, found, options)
+  if (found.kind === 'rejected') sendRefusal(request, response, found, options)
+  else write(request, response, found, options)
   const result = found.kind === 'rejected' ? found : 'told'
-  noteOwnRequest(MESSAGES_PATH, request, reply.statusCode, result, performance.now() - startedAt, options)
+  noteOwnRequest(MESSAGES_PATH, request, response.statusCode, result, performance.now() - startedAt, options)
 }
 
 async function find (
-  { id, raw }: FastifyRequest,
+  { id, raw }: ReceivedRequest,
   name: string,
   { gateway, log, peers }: ServerOptions
 ): Promise<FoundMessage | Rejected> {
@@ -69,7 +69,7 @@ async function find (
   }
 }
 
-function write (request: FastifyRequest, reply: FastifyReply, { message }: FoundMessage, options: ServerOptions): void {
+function write (request: ReceivedRequest, response: ServerResponse, { message }: FoundMessage, options: ServerOptions): void {
   const seconds = askAgainSeconds(message, options.gateway.deps.clock.wallMs())
   const headers = [
     'Content-Type',
@@ -78,5 +78,5 @@ function write (request: FastifyRequest, reply: FastifyReply, { message }: Found
     'no-store',
     ...seconds === null ? [] : ['Retry-After', String(seconds)]
   ]
-  sendOwn(request, reply, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
+  sendOwn(request, response, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
 }

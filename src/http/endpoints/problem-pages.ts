@@ -1,6 +1,5 @@
 /** GET /.well-known/onceway/problems[/CODE]: explains a code. It is checked before any route and reads no store. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { headerLines } from '../../core/headers/lines.ts'
 import { isProblemCode, problemPage } from '../../core/protocol/problem-page.ts'
 import { PROBLEMS_PATH } from '../../core/protocol/problems.ts'
@@ -9,6 +8,7 @@ import { noteOwnRequest } from './issued-keys.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
+import type { ReceivedRequest } from '../shared/request-id.ts'
 
 /** The page loads nothing and may not be framed. */
 const HEADERS = [
@@ -29,22 +29,22 @@ export function requestedProblem ({ method = 'GET', url = '/' }: IncomingMessage
 }
 
 /** Any method. Other methods than GET and HEAD get 405. */
-export function sendProblemPage (request: FastifyRequest, reply: FastifyReply, code: string, options: ServerOptions): void {
+export function sendProblemPage (request: ReceivedRequest, response: ServerResponse, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
-  if (answersPreflight(request, reply, ['GET', 'HEAD'], options)) return
+  if (answersPreflight(request, response, ['GET', 'HEAD'], options)) return
   if (method !== 'GET' && method !== 'HEAD') {
-    return sendProblem(request, reply, 'bad-request', options, {
+    return sendProblem(request, response, 'bad-request', options, {
       status: 405,
       detail: 'What a problem means is asked by GET or HEAD.',
       headers: ['Allow', 'GET, HEAD']
     })
   }
   if (code !== '' && !isProblemCode(code)) {
-    return sendProblem(request, reply, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
+    return sendProblem(request, response, 'no-route', options, { detail: `The gateway has no such problem. ${PROBLEMS_PATH} lists them.` })
   }
   const startedAt = performance.now()
   const { type, text } = problemPage(code === '' ? null : code, formFor(headerLines(rawHeaders, 'accept')))
-  sendOwn(request, reply, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
+  sendOwn(request, response, { status: 200, headers: ['Content-Type', type, ...HEADERS], body: Buffer.from(text), close: false }, options)
   noteOwnRequest(PROBLEMS_PATH, request, 200, 'told', performance.now() - startedAt, options)
 }
 

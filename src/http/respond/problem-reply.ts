@@ -2,12 +2,13 @@
  * Writes the gateway's own answers outside guarded routes, most of them problems. If the body of the request is not
  * read, the connection ends.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ServerResponse } from 'node:http'
 import { problem, retrySoon } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { corsOfOwn } from './cors.ts'
 import { addRequestId } from '../shared/request-id.ts'
+import type { ReceivedRequest } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
 import { sendBudgetOf } from './send-budget.ts'
 import { isWritableAtOnce, writeInParts, writeAtOnce } from './write.ts'
@@ -25,12 +26,12 @@ export interface ProblemExtras {
 
 /** For a refusal on a resource of the gateway itself. */
 export function sendRefusal (
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: ReceivedRequest,
+  response: ServerResponse,
   { code, detail, challenge, close }: Rejected,
   options: ServerOptions
 ): void {
-  sendProblem(request, reply, code, options, {
+  sendProblem(request, response, code, options, {
     ...(detail !== undefined && { detail }),
     ...(challenge !== undefined && { challenge }),
     ...(close !== undefined && { close })
@@ -38,8 +39,8 @@ export function sendRefusal (
 }
 
 export function sendProblem (
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: ReceivedRequest,
+  response: ServerResponse,
   code: ProblemCode,
   options: ServerOptions,
   { headers: further = [], close = false, ...more }: ProblemExtras = {}
@@ -50,18 +51,16 @@ export function sendProblem (
     ...more,
     retryAfterSeconds: retrySoon(code)
   })
-  sendOwn(request, reply, { status, headers: [...headers, ...further], body, close }, options)
+  sendOwn(request, response, { status, headers: [...headers, ...further], body, close }, options)
 }
 
 /** An answer of the gateway itself, with its CORS fields. `headers` is flat. */
-export function sendOwn (request: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
-  writeOwn(request, reply, { ...answer, headers: [...answer.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
+export function sendOwn (request: ReceivedRequest, response: ServerResponse, answer: BufferedReply, options: ServerOptions): void {
+  writeOwn(request, response, { ...answer, headers: [...answer.headers, ...corsOfOwn(options, request.raw.rawHeaders)] }, options)
 }
 
 /** The same for an answer that has its CORS fields already. */
-export function writeOwn ({ raw, id }: FastifyRequest, reply: FastifyReply, answer: BufferedReply, options: ServerOptions): void {
-  reply.hijack()
-  const { raw: response } = reply
+export function writeOwn ({ raw, id }: ReceivedRequest, response: ServerResponse, answer: BufferedReply, options: ServerOptions): void {
   // A broken socket must not end the process.
   raw.on('error', ignored)
   response.on('error', ignored)

@@ -10,6 +10,9 @@ import { headerValue } from '../../core/headers/lines.ts'
 /** Long enough for the ids of tracing systems, short enough for a log line and a column. */
 const TAKEN = /^[\w.:/+=@-]{1,128}$/
 
+/** A request and its id. */
+export interface ReceivedRequest { readonly raw: IncomingMessage, readonly id: string }
+
 export function requestIdOf (raw: IncomingMessage | Http2ServerRequest): string {
   const sent = raw.headers['x-request-id']
   return typeof sent === 'string' && TAKEN.test(sent) ? sent : newId()
