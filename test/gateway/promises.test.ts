@@ -79,11 +79,11 @@ describe('with servers', needs('postgres', 'redis'), () => {
   before(async () => { servers = await startServers() })
   after(async () => { await servers.stop() })
 
-  for (const [stores, withRedis, todo] of [
-    ['Postgres', false, false],
-    ['Redis and Postgres', true, 'locks and copies in Redis still go by promises']
+  for (const [stores, withRedis] of [
+    ['Postgres', false],
+    ['Redis and Postgres', true]
   ] as const) {
-    test(`${stores}: no promise for a first request, and none for a replay`, { todo }, async (t) => {
+    test(`${stores}: no promise for a first request, and none for a replay`, async (t) => {
       const witness = await startWitness()
       t.after(() => witness.close())
       const config = configOf({
