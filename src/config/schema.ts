@@ -235,7 +235,7 @@ export const ConfigSchema = Type.Object({
     ),
     recentBytes: size(
       '32MiB',
-      'Memory for settled answers. The least recently used are evicted. 0B: every replay comes from Redis or the store.'
+      'Memory for settled answers. The oldest are evicted. 0B: every replay comes from Redis or the store.'
     ),
     connections: Type.Integer({
       minimum: 1,

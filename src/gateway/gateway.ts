@@ -162,7 +162,7 @@ export class Gateway implements WayContext {
 
   /** This process executes it, or has its answer in memory. */
   readonly isInMemory = (name: string): boolean =>
-    this.executions.get(name) !== undefined || this.replayCache.find(name) !== null || this.drop.has(name)
+    this.executions.get(name) !== undefined || this.replayCache.has(name) || this.drop.has(name)
 
   /** Work that no request waits for. Its failure is logged. */
   background (work: Promise<void>): void {

@@ -18,8 +18,8 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     breaks: ['P3'],
     patches: [{
       file: 'gateway/execution/replay-cache.ts',
-      find: 'maxSize: Math.max(ENTRY_BYTES, bytesMax)',
-      replace: 'maxSize: Math.max(1_000_000, bytesMax)'
+      find: 'new CacheGeneration(bytesMax / 2)',
+      replace: 'new CacheGeneration(Math.max(1_000_000, bytesMax))'
     }]
   },
   {

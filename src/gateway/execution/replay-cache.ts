@@ -2,11 +2,15 @@
  * Settled answers in memory, in front of both stores (P3). The cache is bounded in bytes, and each entry in time.
  * An entry lives at most one lease of the row after the row was read, and never longer than the row (P10).
  * So an operator's delete, which takes effect after two leases, need not notify any process.
+ *
+ * It has two halves. New entries go into one. When that is full, the other is cleared and takes its
+ * place: what goes is what came first. An answer that needs more than a half is not kept.
  */
-import { LRUCache } from 'lru-cache'
 import type { Answer, Fingerprint, KeptAnswerState, RawHeaders, Row } from '../../core/record/record.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Copy, SettledAnswer } from '../../ports/locks.ts'
+import { CacheGeneration, NONE } from './cache-generation.ts'
+import type { CacheEntry } from './cache-generation.ts'
 
 export interface CachedAnswer {
   readonly state: KeptAnswerState
@@ -15,65 +19,55 @@ export interface CachedAnswer {
   readonly expiresAtMs: number
 }
 
-/**
- * A settled answer in few heap objects. There may be a hundred thousand of them.
- * The collector moves each object twice, and marks it again and again after that.
- */
-interface Entry {
-  readonly state: KeptAnswerState
-  readonly alg: number
-  /** latin1, like all strings here: one character for each byte. */
-  readonly fingerprint: string
-  readonly status: number
-  readonly head: string
-  readonly body: string | Buffer
-  readonly expiresAtMs: number
-  readonly endsAtMs: number
-  readonly endsAtWallMs: number
-}
-
-type Entries = LRUCache<string, Entry>
-
-/** Bytes of an entry beside its body and headers: key, objects, the list. */
-const ENTRY_BYTES = 512
-/** Longer bodies stay Buffers outside the heap, so that the collector does not copy them. */
+/** Longer bodies are kept as the Buffers that they are. */
 export const TEXT_BYTES_MAX = 16 * 1024
-/** A character that no header field contains. */
-const SEPARATOR = '\0'
 
 export class ReplayCache {
-  readonly #clock: Clock
+  readonly #clock: Pick<Clock, 'monotonicMs' | 'wallMs'>
   #bytesMax: number
-  #entries: Entries
-  /** The head of the last answer that was returned. Most answers of an upstream have the same. */
-  #head = ''
-  #headers: RawHeaders = []
+  #new: CacheGeneration
+  #old: CacheGeneration
 
-  constructor (clock: Clock, bytesMax: number) {
+  constructor (clock: Pick<Clock, 'monotonicMs' | 'wallMs'>, bytesMax: number) {
     this.#clock = clock
     this.#bytesMax = bytesMax
-    this.#entries = entriesWithin(bytesMax)
+    this.#new = halfOf(bytesMax)
+    this.#old = halfOf(bytesMax)
   }
 
   /** For a reload. Another bound starts an empty cache. A miss costs one read of the store. */
   resize (bytesMax: number): void {
     if (bytesMax === this.#bytesMax) return
     this.#bytesMax = bytesMax
-    this.#entries = entriesWithin(bytesMax)
+    this.#new = halfOf(bytesMax)
+    this.#old = halfOf(bytesMax)
   }
 
   find (name: string): CachedAnswer | null {
-    const entry = this.#entries.get(name)
-    if (entry === undefined) return null
-    // Both clocks count: the monotonic one stands still while the machine is suspended.
-    if (entry.endsAtMs > this.#clock.monotonicMs() && entry.endsAtWallMs > this.#clock.wallMs()) return this.#toAnswer(entry)
-    this.#entries.delete(name)
-    return null
+    return this.#findIn(this.#new, name) ?? this.#findIn(this.#old, name)
+  }
+
+  has (name: string): boolean {
+    return this.#placeIn(this.#new, name) !== NONE || this.#placeIn(this.#old, name) !== NONE
   }
 
   /** For an answer that its owner took back. */
   forget (name: string): void {
-    this.#entries.delete(name)
+    for (const generation of [this.#new, this.#old]) {
+      const place = generation.find(name)
+      if (place !== NONE) generation.end(place)
+    }
+  }
+
+  #findIn (generation: CacheGeneration, name: string): CachedAnswer | null {
+    const place = this.#placeIn(generation, name)
+    return place === NONE ? null : toAnswer(generation.read(place))
+  }
+
+  /** Both clocks count: the monotonic one stands still while the machine is suspended. */
+  #placeIn (generation: CacheGeneration, name: string): number {
+    const place = generation.find(name)
+    return place === NONE || generation.isOver(place, this.#clock.monotonicMs(), this.#clock.wallMs()) ? NONE : place
   }
 
   /** After an acknowledged settle. */
@@ -111,36 +105,34 @@ export class ReplayCache {
     const sinceMs = Math.max(now - askedAtMs, wallMs - askedAtWallMs)
     const endsAtMs = now + Math.min(leftMs, leaseMs) - sinceMs
     if (endsAtMs <= now) return
-    this.#entries.set(name, {
+    const entry: CacheEntry = {
       state,
       alg: fingerprint.alg,
-      fingerprint: fingerprint.value.toString('latin1'),
+      fingerprint: fingerprint.value,
       status: answer.status,
-      head: this.#headOf(answer.headers),
+      headers: answer.headers,
       body: answer.text ?? (answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1')),
       expiresAtMs: wallMs + leftMs + leaseMs - sinceMs,
       endsAtMs,
       endsAtWallMs: wallMs + endsAtMs - now
-    })
-  }
-
-  #headOf (headers: RawHeaders): string {
-    const head = headers.join(SEPARATOR)
-    // Shares one string among answers with the same head.
-    return head === this.#head ? this.#head : head
-  }
-
-  #toAnswer ({ state, alg, fingerprint, status, head, body, expiresAtMs }: Entry): CachedAnswer {
-    if (head !== this.#head) {
-      this.#head = head
-      this.#headers = head === '' ? [] : head.split(SEPARATOR)
     }
-    return {
-      state,
-      fingerprint: { alg, value: Buffer.from(fingerprint, 'latin1') },
-      answer: typeof body === 'string' ? new TextAnswer(status, this.#headers, body) : { status, headers: this.#headers, body },
-      expiresAtMs
-    }
+    if (this.#new.add(name, entry) !== 'full') return
+    [this.#new, this.#old] = [this.#old, this.#new]
+    this.#new.clear()
+    this.#new.add(name, entry)
+  }
+}
+
+function halfOf (bytesMax: number): CacheGeneration {
+  return new CacheGeneration(bytesMax / 2)
+}
+
+function toAnswer ({ state, alg, fingerprint, status, headers, body, expiresAtMs }: CacheEntry): CachedAnswer {
+  return {
+    state,
+    fingerprint: { alg, value: fingerprint },
+    answer: typeof body === 'string' ? new TextAnswer(status, headers, body) : { status, headers, body },
+    expiresAtMs
   }
 }
 
@@ -157,12 +149,4 @@ class TextAnswer implements Answer {
   }
 
   get body (): Buffer { return Buffer.from(this.text, 'latin1') }
-}
-
-/** An entry adds at least one byte to {@link ENTRY_BYTES}, so that a bound below one entry keeps nothing. */
-function entriesWithin (bytesMax: number): Entries {
-  return new LRUCache({
-    maxSize: Math.max(ENTRY_BYTES, bytesMax),
-    sizeCalculation: (entry) => ENTRY_BYTES + 1 + entry.body.length + entry.head.length
-  })
 }
