@@ -133,9 +133,9 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     does: 'takes all who come by one connection with the same names for one',
     breaks: ['caller'],
     patches: [{
-      file: 'gateway/scope/scope-cache.ts',
-      find: 'name === asked.lines[index]?.name && value === asked.lines[index].value',
-      replace: 'name === asked.lines[index]?.name && value !== null'
+      file: 'core/headers/found-carriers.ts',
+      find: "line.name !== lower || line.value !== trimOws(raw[at + 1] ?? '')",
+      replace: 'line.name !== lower'
     }]
   },
   {

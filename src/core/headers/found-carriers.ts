@@ -1,6 +1,7 @@
 /** The carriers of a request: every line with a known name. One pass, because this runs on every guarded request. */
 import { carrierOf, mayBeCarrier } from './carriers.ts'
 import type { Carrier } from './carriers.ts'
+import { fieldName } from './fields.ts'
 import { trimOws } from './lines.ts'
 import type { RawHeaders } from '../record/record.ts'
 
@@ -35,4 +36,19 @@ export function findCarriers (raw: RawHeaders): FoundCarriers {
     else lines.push({ name, value: trimOws(raw[at + 1] ?? ''), carrier })
   }
   return { lines, repeated, rotating }
+}
+
+/** Whether {@link findCarriers} would find these lines, and none of them repeated. `lines`: what it found where none was. */
+export function hasSameCarriers (raw: RawHeaders, lines: ReadonlyArray<Pick<CarrierLine, 'name' | 'value'>>): boolean {
+  let count = 0
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const sent = raw[at] ?? ''
+    if (!mayBeCarrier(sent)) continue
+    const { lower } = fieldName(sent)
+    const carrier = carrierOf(lower)
+    if (carrier === undefined || carrier.class === 'rotating') continue
+    const line = lines[count++]
+    if (line === undefined || line.name !== lower || line.value !== trimOws(raw[at + 1] ?? '')) return false
+  }
+  return count === lines.length
 }

@@ -3,21 +3,25 @@
  * of a replay. An entry lives as long as its connection.
  * All inputs of the scope are compared (core/scope/caller-scope.ts), so the cache never decides.
  */
-import { headerLines } from '../../core/headers/lines.ts'
+import { countLines, headerLines, headerValue } from '../../core/headers/lines.ts'
 import type { ScopePolicy } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { Rules } from '../../core/record/rules.ts'
-import { findCarriers } from '../../core/headers/found-carriers.ts'
+import { findCarriers, hasSameCarriers } from '../../core/headers/found-carriers.ts'
 import type { FoundCarriers, CarrierLine } from '../../core/headers/found-carriers.ts'
 import type { Signing } from '../../core/headers/signature.ts'
 
-/** All inputs of a scope, except those that are fixed for a connection. */
-export interface ScopeInputs {
+/** Inputs of a scope that are not header lines. Those that are fixed for a connection are left out. */
+export interface ScopeSetting {
   readonly rules: Rules
-  readonly lines: ReadonlyArray<Pick<CarrierLine, 'name' | 'value'>>
   readonly trusted: boolean
   readonly signing: Signing
-  /** A by-product, for making the scope if the cache misses. */
+}
+
+/** All inputs of a scope, except those that are fixed for a connection. */
+export interface ScopeInputs extends ScopeSetting {
+  readonly lines: ReadonlyArray<Pick<CarrierLine, 'name' | 'value'>>
+  /** A by-product, for making the scope. */
   readonly shown?: FoundCarriers
 }
 
@@ -26,9 +30,12 @@ interface CachedScope { readonly inputs: ScopeInputs, readonly scope: string }
 export class ScopeCache {
   readonly #last = new WeakMap<object, CachedScope>()
 
-  find (connection: object, inputs: ScopeInputs): string | null {
+  /** Only for a policy of credentials. It allocates nothing. */
+  find (connection: object, rawHeaders: RawHeaders, { rules, trusted, signing }: ScopeSetting): string | null {
     const known = this.#last.get(connection)
-    return known !== undefined && isSame(known.inputs, inputs) ? known.scope : null
+    if (known === undefined) return null
+    const { inputs, scope } = known
+    return inputs.rules === rules && inputs.trusted === trusted && inputs.signing === signing && hasLines(rawHeaders, inputs) ? scope : null
   }
 
   keep (connection: object, { rules, lines, trusted, signing }: ScopeInputs, scope: string): void {
@@ -36,17 +43,17 @@ export class ScopeCache {
   }
 }
 
-function isSame (known: ScopeInputs, asked: ScopeInputs): boolean {
-  return known.rules === asked.rules && known.trusted === asked.trusted && known.signing === asked.signing &&
-    known.lines.length === asked.lines.length &&
-    known.lines.every(({ name, value }, index) => name === asked.lines[index]?.name && value === asked.lines[index].value)
+/** Whether {@link scopeInputsOf} would find these lines. */
+function hasLines (rawHeaders: RawHeaders, { rules, lines }: ScopeInputs): boolean {
+  if (rules !== 1) return hasSameCarriers(rawHeaders, lines)
+  return countLines(rawHeaders, 'authorization') === 1 && headerValue(rawHeaders, 'authorization') === lines[0]?.value
 }
 
 /** The inputs of this request's scope. null: the scope depends on something else too, so it is not cached. */
 export function scopeInputsOf (
   rawHeaders: RawHeaders,
   policy: ScopePolicy,
-  { rules, trusted, signing }: Pick<ScopeInputs, 'rules' | 'trusted' | 'signing'>
+  { rules, trusted, signing }: ScopeSetting
 ): ScopeInputs | null {
   if (policy.kind !== 'credential') return null
   if (rules === 1) {

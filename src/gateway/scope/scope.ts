@@ -84,11 +84,12 @@ function scopeOfToken (
 ): CallerScope {
   const { rules } = context.ids
   const { connection } = request
-  const inputs = connection === undefined
+  const setting = { rules, trusted: request.forwarded.trusted, signing: signing(policy) }
+  const known = connection === undefined || policy.scope.kind !== 'credential'
     ? null
-    : scopeInputsOf(request.rawHeaders, policy.scope, { rules, trusted: request.forwarded.trusted, signing: signing(policy) })
-  const known = inputs === null || connection === undefined ? null : context.scopeCache.find(connection, inputs)
+    : context.scopeCache.find(connection, request.rawHeaders, setting)
   if (known !== null) return callerScopeOf({ kind: 'scope', scope: known }, { rules, request, policy, claims: null, host })
+  const inputs = connection === undefined ? null : scopeInputsOf(request.rawHeaders, policy.scope, setting)
   if (token?.kind === 'unavailable') return { kind: 'refused', outcome: rejected('scope-unavailable'), byRules: noScope }
   if (token?.kind === 'invalid') return { kind: 'refused', outcome: tokenRefusal(token.fault), byRules: noScope }
   const claims = token?.claims ?? null
