@@ -120,8 +120,9 @@ function replayed (outcome: Extract<Outcome, { kind: 'replayed' }>, context: Rep
   const kept = withoutRetryHints(outcome.answer, context.route.idempotency.keep.keepHeaders)
   const headers = replayedHeaders(kept, context.corsRequest)
   headers.push('Idempotency-Status', 'replayed', 'Idempotent-Replayed', 'true', 'Idempotency-Expires', imfFixdate(outcome.expiresAtMs))
-  const { status, text, body } = outcome.answer
-  return { status, headers, body: text ?? body, close: false, outcome: 'replayed', problem: null, kept: true }
+  // The bytes of a kept text are made when somebody asks for them.
+  const { answer } = outcome
+  return { status: answer.status, headers, body: answer.text ?? answer.body, close: false, outcome: 'replayed', problem: null, kept: true }
 }
 
 /** This answer is shown only once. Retries get the tombstone. */
