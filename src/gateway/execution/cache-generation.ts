@@ -53,8 +53,9 @@ export class CacheGeneration {
   #table = new Uint32Array(2 * SLOTS_AT_FIRST)
   #count = 0
   /** The head that was written last. Most answers of an upstream have the same. */
-  #head = ''
+  #headers: RawHeaders = []
   #headAt = NONE
+  #headLength = 0
   /** The head that was read last. */
   #readAt = NONE
   #readHead: RawHeaders = []
@@ -68,10 +69,10 @@ export class CacheGeneration {
   /** It becomes the newest of its name. Otherwise nothing has changed: `full`, or it is larger than a generation. */
   add (name: string, entry: CacheEntry): 'added' | 'full' | 'too-large' {
     const { fingerprint, body } = entry
-    const head = entry.headers.join(SEPARATOR)
-    const isNewHead = this.#headAt === NONE || head !== this.#head
+    const isNewHead = this.#headAt === NONE || !isSame(entry.headers, this.#headers)
+    const head = isNewHead ? entry.headers.join(SEPARATOR) : ''
     const isText = typeof body === 'string'
-    const bytes = FIXED_WORDS * WORD_BYTES + name.length + fingerprint.length + (isNewHead ? head.length : 0) + (isText ? body.length : 0)
+    const bytes = FIXED_WORDS * WORD_BYTES + name.length + fingerprint.length + head.length + (isText ? body.length : 0)
     const room = this.#makeRoom(Math.ceil(bytes / WORD_BYTES) * WORD_BYTES, isText ? 0 : body.length)
     if (room !== 'added') return room
     const { bytes: block, words } = this.#blocks[this.#block] as Block
@@ -81,8 +82,9 @@ export class CacheGeneration {
     block.set(fingerprint, at)
     at += fingerprint.length
     if (isNewHead) {
-      this.#head = head
+      this.#headers = entry.headers
       this.#headAt = from + at
+      this.#headLength = head.length
       at += block.write(head, at, 'latin1')
     }
     const word = this.#at / WORD_BYTES
@@ -95,7 +97,7 @@ export class CacheGeneration {
     words[word + NAME] = name.length
     words[word + FINGERPRINT] = fingerprint.length
     words[word + HEAD_AT] = this.#headAt
-    words[word + HEAD] = head.length
+    words[word + HEAD] = this.#headLength
     // Below zero: its number among the large ones, from 1 on.
     words[word + BODY_AT] = isText ? from + at : -this.#large.push(body)
     words[word + BODY] = body.length
@@ -235,6 +237,12 @@ export class CacheGeneration {
     }
     this.#table = table
   }
+}
+
+function isSame (one: RawHeaders, other: RawHeaders): boolean {
+  if (one.length !== other.length) return false
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false
+  return true
 }
 
 /** FNV-1a from a number that no client knows: it cannot choose keys whose names meet in one slot. */
