@@ -3,6 +3,8 @@ import type { Contestant } from './contestants.ts'
 
 /** Wakes what slept while the others had their turns: code, connections, and answers that were dropped from memory meanwhile. */
 export const LEAD_IN_SECONDS = 1
+/** A slow machine needs longer to ask for the whole pool once. What is not asked for then comes from a store in the turn. */
+export const LEAD_IN_SECONDS_MAX = 5
 /** The first seconds of a process are its compiler's. */
 export const WARM_UP_SECONDS = 2
 /** Nobody waits longer for a count of bytes: it hardly changes from turn to turn. */

@@ -13,7 +13,8 @@ import type { Violation } from './judge.ts'
 import { settlePool } from './pool.ts'
 import { BASELINE } from './names.ts'
 import {
-  ALLOCATIONS_SECONDS, enterSeconds, LEAD_IN_SECONDS, plannedSeconds, roundSeconds, SERVERS_SECONDS, turnSeconds, WARM_UP_SECONDS
+  ALLOCATIONS_SECONDS, enterSeconds, LEAD_IN_SECONDS, LEAD_IN_SECONDS_MAX, plannedSeconds, roundSeconds, SERVERS_SECONDS, turnSeconds,
+  WARM_UP_SECONDS
 } from './plan.ts'
 import type { Planned } from './plan.ts'
 import { Progress } from './progress.ts'
@@ -202,12 +203,17 @@ class Stage {
     const target = { url: child.url, pool: work === 'replay' ? this.#options.poolKeys : null }
     const [leadIn, series] = [this.#nextSeries('l'), this.#nextSeries('m')]
     await upstream.taken()
-    const led = await drive({
+    const lead = async (seconds: number): Promise<LoadResult> => drive({
       ...target,
       series: work === 'replay' ? poolSeries : leadIn,
-      seconds: LEAD_IN_SECONDS,
+      seconds,
       connections: Math.max(this.#concurrency, LEAD_IN_CONNECTIONS_MIN)
     })
+    const leads = [await lead(LEAD_IN_SECONDS)]
+    const [{ answered }] = leads as [LoadResult]
+    if (work === 'replay' && answered > 0 && answered < this.#options.poolKeys) {
+      leads.push(await lead(Math.min(LEAD_IN_SECONDS_MAX, Math.ceil(LEAD_IN_SECONDS * this.#options.poolKeys / answered))))
+    }
     const from = await mark()
     const load = await drive({
       ...target,
@@ -219,7 +225,7 @@ class Stage {
     const to = await mark()
     const taken = await upstream.taken()
     this.#blame(contestant.name, work, [
-      ...judgeTurn({ work, series: leadIn, poolSeries, load: led, taken }),
+      ...leads.flatMap((led) => judgeTurn({ work, series: leadIn, poolSeries, load: led, taken })),
       ...judgeTurn({ work, series, poolSeries, load, taken })
     ])
     for (const trouble of [child.trouble(), upstream.trouble()]) if (trouble !== null) throw new Error(trouble)
