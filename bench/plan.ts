@@ -5,12 +5,18 @@ import type { Contestant } from './contestants.ts'
 export const LEAD_IN_SECONDS = 1
 /** A slow machine needs longer to ask for the whole pool once. What is not asked for then comes from a store in the turn. */
 export const LEAD_IN_SECONDS_MAX = 5
-/** The first seconds of a process are its compiler's. */
+/**
+ * The first requests of a process are its compiler's. It takes a third of a core until about 15,000 first requests are answered, and a
+ * fiftieth behind 20,000 (onceway on Postgres, Node 24.21). A slow machine needs more turns for as many.
+ */
 export const WARM_UP_SECONDS = 2
+export const WARM_UP_REQUESTS = 20_000
+export const WARM_UP_TURNS_MAX = 6
 /** Nobody waits longer for a count of bytes: it hardly changes from turn to turn. */
 export const ALLOCATIONS_SECONDS = 1
 /** For the plan only: starts, ends, and what is read and judged after a turn. */
 export const SERVERS_SECONDS = 4
+const WARM_UP_TURNS_USUAL = 2
 const [START_SECONDS, POOL_SECONDS, JUDGE_SECONDS, DELIVER_SECONDS] = [1.5, 6, 0.8, 6]
 
 export interface Planned {
@@ -30,7 +36,8 @@ export function plannedSeconds ({ contestants, concurrencies, rounds, seconds, a
 }
 
 export function enterSeconds ({ works }: Contestant): number {
-  return START_SECONDS + WARM_UP_SECONDS + (works.includes('replay') ? POOL_SECONDS : 0)
+  const warmUps = works.includes('accept') ? 1 : WARM_UP_TURNS_USUAL
+  return START_SECONDS + warmUps * WARM_UP_SECONDS + (works.includes('replay') ? POOL_SECONDS : 0)
 }
 
 export function roundSeconds ({ works }: Contestant, seconds: number): number {
