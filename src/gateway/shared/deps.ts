@@ -26,7 +26,7 @@ export interface GatewayLimits {
   readonly bufferedBytes: number
   /** Bytes of answers that the arbiter has not taken. At the bound, new guarded requests get 503 before any claim. */
   readonly unsettledBytes: number
-  /** Bytes of settled answers in memory. At the bound, the least recently used one is evicted. 0: none are kept. */
+  /** Bytes of settled answers in memory. At the bound, the oldest are evicted. 0: none are kept. */
   readonly recentBytes: number
   /**
    * The part of executions, waiters and buffered bytes that one caller, or one peer, may have while no other holds any.
