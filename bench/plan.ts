@@ -7,10 +7,10 @@ export const LEAD_IN_SECONDS = 1
 export const LEAD_IN_SECONDS_MAX = 5
 /**
  * The first requests of a process are its compiler's. It takes a third of a core until about 15,000 first requests are answered, and a
- * fiftieth behind 20,000 (onceway on Postgres, Node 24.21). A slow machine needs more turns for as many.
+ * fiftieth behind 20,000 (onceway on Postgres, Node 24.21): twice the pool. A slow machine needs more turns for as many.
  */
 export const WARM_UP_SECONDS = 2
-export const WARM_UP_REQUESTS = 20_000
+export const WARM_UP_POOLS = 2
 export const WARM_UP_TURNS_MAX = 6
 /** Nobody waits longer for a count of bytes: it hardly changes from turn to turn. */
 export const ALLOCATIONS_SECONDS = 1

@@ -14,7 +14,7 @@ import { settlePool } from './pool.ts'
 import { BASELINE } from './names.ts'
 import {
   ALLOCATIONS_SECONDS, enterSeconds, LEAD_IN_SECONDS, LEAD_IN_SECONDS_MAX, plannedSeconds, roundSeconds, SERVERS_SECONDS, turnSeconds,
-  WARM_UP_REQUESTS, WARM_UP_SECONDS, WARM_UP_TURNS_MAX
+  WARM_UP_POOLS, WARM_UP_SECONDS, WARM_UP_TURNS_MAX
 } from './plan.ts'
 import type { Planned } from './plan.ts'
 import { Progress } from './progress.ts'
@@ -114,7 +114,7 @@ class Stage {
     let warmed = 0
     // What an inbox takes has to be delivered before it counts.
     const turnsMax = accepts ? 1 : WARM_UP_TURNS_MAX
-    for (let turn = 0; turn < turnsMax && warmed < WARM_UP_REQUESTS; turn++) {
+    for (let turn = 0; turn < turnsMax && warmed < WARM_UP_POOLS * this.#options.poolKeys; turn++) {
       const { answered } = await drive({
         url: child.url,
         series: this.#nextSeries('w'),
