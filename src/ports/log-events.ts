@@ -322,7 +322,7 @@ export const LOG_EVENTS = {
     do: 'Follow [OncewayShedding](../guides/alerts.md#oncewayshedding).'
   },
   'response-error': {
-    means: 'An answer could not be written, because of an unexpected error. The connection of its client was closed. The record is not affected.',
+    means: 'A request could not be taken up, or its answer could not be written, because of an unexpected error. The connection of its client was closed. The record is not affected.',
     do: 'Read `error`. If it repeats, report it with the line.'
   },
   'route-differs': {
