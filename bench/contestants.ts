@@ -5,8 +5,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { MAIN } from '../test/harness/process-gateway.ts'
 import { ConfigSchema } from '../src/config/schema.ts'
+import { builtMain } from './built.ts'
 import { startNode } from './child.ts'
 import type { Child, Wish } from './child.ts'
 import { GROUP_HEADER, PATH } from './exchange.ts'
@@ -311,8 +311,8 @@ function holdable (child: Child): Child {
 
 interface Onceway {
   readonly name: string
-  /** The program. Default: this checkout's. */
-  readonly main?: string
+  /** Default: this one. */
+  readonly checkout?: string
   readonly what: string
   readonly works: readonly Work[]
   readonly over?: string
@@ -327,7 +327,7 @@ interface Onceway {
 
 /** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
 function onceway (settings: Onceway): Contestant {
-  const { name, main = MAIN, what, works, over = BASELINE, workers } = settings
+  const { name, checkout, what, works, over = BASELINE, workers } = settings
   const { postgres = false, redis = false, slow = false, ordered = false } = settings
   const needs: Need[] = []
   if (postgres) needs.push(slow ? 'slow postgres' : 'postgres')
@@ -340,11 +340,11 @@ function onceway (settings: Onceway): Contestant {
     ...works.includes('first') && !slow && { floor: postgres ? FLOOR_DURABLE : FLOOR_EMBEDDED },
     needs,
     ordered,
-    of: (checkout) => onceway({
+    of: (other) => onceway({
       ...settings,
       name: `${name}${BEFORE}`,
       what: `${what}; the other checkout`,
-      main: join(checkout, 'src/main.ts')
+      checkout: other
     }),
     async start ({ directory, upstreamUrl, concurrency, redisUrl, createDatabase }) {
       const home = join(directory, name)
@@ -354,7 +354,8 @@ function onceway (settings: Onceway): Contestant {
       const write = (policy: string): void => { writeFileSync(file, configuration(settings, upstreamUrl, databaseUrl, cacheUrl, policy)) }
       const policyOf = (wish: Wish): string => works.includes('accept') ? inboxPolicy(settings, concurrency, wish) : 'profile: api'
       write(policyOf('free'))
-      const child = await startNode(name, directory, [main, 'serve', '--config', file, '--data-dir', join(home, 'store')], {})
+      const args = ['serve', '--config', file, '--data-dir', join(home, 'store')]
+      const child = await startNode(name, directory, [builtMain(checkout), ...args], {})
       return {
         ...child,
         // Workers are threads or processes of their own, which nothing tells to count.
