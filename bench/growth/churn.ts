@@ -3,19 +3,13 @@
  * at the other, through the store's own statements. It goes by in minutes, in which autovacuum would hardly wake up: so
  * vacuum runs when autovacuum would have, at the table's own thresholds. Compared: storage parameters.
  */
-import { randomBytes } from 'node:crypto'
-import { encodeHeaders } from '../../src/core/protocol/codec.ts'
-import { keyHash, recordId } from '../../src/core/record/record-id.ts'
-import { OWNER_BYTES } from '../../src/core/record/record.ts'
-import { FIRST_SCHEME } from '../../src/core/record/schemes.ts'
-import type { Claim } from '../../src/core/record/record.ts'
 import { openPostgres } from '../../src/store/postgres/open.ts'
-import type { PostgresRecordStore } from '../../src/store/postgres/open.ts'
+import { fill, turnOver } from './cycles.ts'
 import type { Numbers } from './load.ts'
 import type { Servers } from './servers.ts'
 import { Table } from './table.ts'
 import type { TableSizes } from './table.ts'
-import { ANSWER_HEADERS, ANSWER_STATUS, answerOf, keyOf, PATH, ROUTE, SCOPE } from './thing.ts'
+import { keyOf } from './thing.ts'
 
 /** Storage parameters of the records; '' is what the migration made. */
 export const PARAMETERS = [
@@ -55,18 +49,6 @@ export interface ChurnResult {
   readonly bloat: number
 }
 
-/** Claimed together, then settled together, as many as a busy gateway has under way. */
-const TOGETHER = 256
-/** As the sweeper does it. */
-const SWEEP_BATCH = 500
-const HOUR_MS = 3_600_000
-
-/** The sweeper's statement without its clock: what is oldest is over. */
-const SWEEP_OLDEST = `with gone as materialized (
-  select id from onceway.records where expires_at is not null order by expires_at limit $1 for update skip locked
-)
-delete from onceway.records r using gone g where r.id = g.id`
-
 export async function measureChurn (servers: Servers, numbers: Numbers, options: ChurnOptions): Promise<ChurnResult[]> {
   const results: ChurnResult[] = []
   for (const parameters of options.parameters) {
@@ -84,11 +66,14 @@ async function churn (servers: Servers, numbers: Numbers, { records, days }: Chu
   try {
     if (parameters !== '') await table.rows(`alter table onceway.records set (${parameters})`)
     const vacuums = new Vacuums(table)
+    const nextKey = (): string => keyOf('made', numbers.take())
     await vacuums.start()
-    await fill(store, numbers, records)
+    await fill(store, nextKey, records)
     await table.settle()
     const began = performance.now()
-    const { walBytes } = await table.walOf(async () => turnOver(store, table, numbers, records * days, vacuums))
+    const { walBytes } = await table.walOf(async () => turnOver({
+      store, table, nextKey, count: records * days, note: async (settled, swept) => vacuums.note(settled, swept)
+    }))
     const seconds = (performance.now() - began) / 1_000
     return {
       parameters,
@@ -101,67 +86,6 @@ async function churn (servers: Servers, numbers: Numbers, { records, days }: Chu
   } finally {
     await store.close()
     await table.close()
-  }
-}
-
-async function fill (store: PostgresRecordStore, numbers: Numbers, count: number): Promise<void> {
-  for (let made = 0; made < count; made += TOGETHER) await makeTogether(store, numbers, Math.min(TOGETHER, count - made))
-}
-
-async function turnOver (store: PostgresRecordStore, table: Table, numbers: Numbers, count: number, vacuums: Vacuums): Promise<void> {
-  let [made, swept] = [0, 0]
-  while (made < count) {
-    const together = Math.min(TOGETHER, count - made)
-    await makeTogether(store, numbers, together)
-    made += together
-    const before = swept
-    for (; made - swept >= SWEEP_BATCH; swept += SWEEP_BATCH) await table.client.query(SWEEP_OLDEST, [SWEEP_BATCH])
-    await vacuums.note(together, swept - before)
-  }
-}
-
-async function makeTogether (store: PostgresRecordStore, numbers: Numbers, count: number): Promise<void> {
-  await Promise.all(Array.from({ length: count }, async () => make(store, keyOf('made', numbers.take()))))
-}
-
-async function make (store: PostgresRecordStore, key: string): Promise<void> {
-  const claim = claimOf(key)
-  const won = await store.insert(claim)
-  if (won.kind !== 'won') throw new Error(`${key} was there before`)
-  const settled = await store.settle({
-    token: { id: claim.id, owner: claim.owner, attempt: won.attempt },
-    outcome: 'completed',
-    keepMs: 24 * HOUR_MS,
-    status: ANSWER_STATUS,
-    headers: HEADERS,
-    body: Buffer.from(answerOf(key)),
-    reason: null
-  })
-  if (settled.kind !== 'settled') throw new Error(`${key} could not be settled`)
-}
-
-const HEADERS = encodeHeaders(Object.entries(ANSWER_HEADERS).flat())
-
-function claimOf (key: string): Claim {
-  return {
-    id: recordId(ROUTE, SCOPE, key),
-    scheme: FIRST_SCHEME,
-    earlierId: null,
-    owner: randomBytes(OWNER_BYTES),
-    fingerprint: { alg: 1, value: randomBytes(32) },
-    leaseMs: 15_000,
-    unknownKeepMs: 30 * 24 * HOUR_MS,
-    quarantineMs: 315_000,
-    question: null,
-    about: {
-      route: ROUTE,
-      method: 'POST',
-      path: PATH,
-      requestId: '01234567-89ab-cdef-0123-456789abcdef',
-      instance: 'gateway-of-the-churn',
-      keyHash: keyHash(key),
-      keyText: null
-    }
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:growth -- --records 0,1000000,10000000 --seconds 10 --rounds 3 --only sizes,sweep,churn,variants --json FILE
+ * `npm run bench:growth -- --records 0,1000000,10000000 --seconds 10 --rounds 3 --turnovers 0 --only sizes,sweep,churn,variants --json FILE
  * --report FILE`: what a table that grows costs, printed; exit 1 when an answer or an execution was wrong, never for a time.
  */
 import { writeFileSync } from 'node:fs'
@@ -18,6 +18,7 @@ const { values } = parseArgs({
     records: { type: 'string', default: '0,1000000,10000000' },
     seconds: { type: 'string', default: '10' },
     rounds: { type: 'string', default: '3' },
+    turnovers: { type: 'string', default: '0' },
     only: { type: 'string', default: PARTS.join() },
     sweep: { type: 'string', default: '1000000' },
     rate: { type: 'string', default: '200' },
@@ -54,6 +55,7 @@ const options: GrowthOptions = {
   sizes: only.has('sizes')
     ? {
         records: values.records.split(',').map((text) => whole('records', text)).sort((a, b) => a - b),
+        turnovers: whole('turnovers', values.turnovers),
         rounds: whole('rounds', values.rounds),
         seconds,
         stores: ['postgres', 'redis and postgres'],

@@ -42,8 +42,8 @@ Seeded into the table as the migration makes it, with all its indexes. Requests 
 within a round; a ratio is the median of same-round ratios over ${base} records (smallest–largest). A table of 0 holds ${REPLAYS_OF_NONE} records for the replays,
 whose keys are drawn from the whole table; answers come from neither memory nor copies.
 
-| records | seeded a second | bytes a record | heap | toast | indexes | WAL a record |
-|---|---|---|---|---|---|---|
+| records | seeded a second | cycles of claim, settle and sweep | a second | autovacuum | bytes a record | heap | toast | indexes | WAL a record |
+|---|---|---|---|---|---|---|---|---|---|
 ${tables.map((table) => `| ${tableCells(table).join(' | ')} |`).join('\n')}
 
 | stores | work | at once | records | p50 ms | p99 ms | a second | p50 over ${base} | p99 over ${base} | claim ms (p50, p99) | settle ms (p50, p99) | WAL a request |
@@ -52,12 +52,13 @@ ${groupsOf(cells).map((group) => `| ${cellCells(group, cells, base).join(' | ')}
 `
 }
 
-function tableCells ({ records, seeded, sizes, walPerRecord }: SeededTable): string[] {
+function tableCells ({ records, seeded, aged, sizes, walPerRecord }: SeededTable): string[] {
   const each = (bytes: number): string => (bytes / sizes.records).toFixed(0)
   const indexes = Object.entries(sizes.indexes).map(([name, bytes]) => `${name} ${each(bytes)}`).join(', ')
   return [
     String(records),
     seeded.perSecond.toFixed(0),
+    ...aged === null ? ['–', '–', '–'] : [String(aged.cycles), (aged.cycles / aged.seconds).toFixed(0), `${aged.autovacuums} times`],
     each(sizes.total),
     each(sizes.heap),
     each(sizes.toast),

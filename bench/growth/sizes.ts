@@ -4,6 +4,9 @@
  * within minutes and what the machine does meanwhile meets them alike.
  */
 import type { GatewayProcess } from '../../test/soak/gateway-process.ts'
+import { openPostgres } from '../../src/store/postgres/open.ts'
+import { age, EDGE } from './cycles.ts'
+import type { Aged } from './cycles.ts'
 import { storeTimes } from './histograms.ts'
 import type { Operation, OperationTimes } from './histograms.ts'
 import { Client, closedLoop } from './load.ts'
@@ -19,6 +22,8 @@ import { keyOf } from './thing.ts'
 export interface SizesOptions {
   /** Ascending; the first is what the others are compared with. */
   readonly records: readonly number[]
+  /** How often all records of a table are replaced, by claim, settle and sweep, before it is measured. */
+  readonly turnovers: number
   readonly rounds: number
   /** Of one cell. */
   readonly seconds: number
@@ -44,7 +49,11 @@ export interface SeededTable {
   readonly records: number
   readonly seeded: Seeded
   readonly walPerRecord: number
+  /** null: as it was seeded. */
+  readonly aged: Aged | null
   readonly sizes: TableSizes
+  /** Of the keys that are there: the first, and how many. */
+  readonly keys: { readonly from: number, readonly count: number }
 }
 
 export interface SizesResult {
@@ -61,24 +70,21 @@ const WARM_UP_SHARE = 0.4
 
 export async function measureSizes (servers: Servers, numbers: Numbers, options: SizesOptions): Promise<SizesResult> {
   const result = { tables: [] as SeededTable[], cells: [] as Cell[], wrongCount: 0, wrong: [] as string[] }
-  const databases = new Map<number, string>()
+  const made = new Map<number, MadeTable>()
   for (const records of options.records) {
-    const made = await makeTable(servers, numbers, records)
-    databases.set(records, made.database)
-    result.tables.push(made.table)
-    options.say(`${records} records: ${Math.round(made.table.seeded.perSecond)} a second, ${Math.round(made.table.sizes.total / made.table.sizes.records)} bytes each`)
+    const one = await makeTable(servers, numbers, records, options)
+    made.set(records, one)
+    result.tables.push(one.table)
+    const { seeded, sizes } = one.table
+    options.say(`${records} records: ${Math.round(seeded.perSecond)} a second, ${Math.round(sizes.total / sizes.records)} bytes each`)
   }
   for (let round = 1; round <= options.rounds; round++) {
     for (const stores of options.stores) {
       for (const records of options.records) {
         // What one round has added to an empty table is not nothing to the next.
-        if (records === 0 && round > 1) databases.set(0, (await makeTable(servers, numbers, 0)).database)
-        const measured = await measureTable(servers, numbers, options, {
-          records,
-          stores,
-          round,
-          database: databases.get(records) as string
-        })
+        if (records === 0 && round > 1) made.set(0, await makeTable(servers, numbers, 0, options))
+        const { database, table: { keys } } = made.get(records) as MadeTable
+        const measured = await measureTable(servers, numbers, options, { records, stores, round, database, keys })
         result.cells.push(...measured.cells)
         result.wrongCount += measured.client.wrongCount
         result.wrong.push(...measured.client.wrong)
@@ -102,24 +108,45 @@ export async function makeDatabase (servers: Servers, numbers: Numbers): Promise
   return { database, template }
 }
 
-async function makeTable (
-  servers: Servers,
-  numbers: Numbers,
-  records: number
-): Promise<{ readonly database: string, readonly table: SeededTable }> {
+interface MadeTable { readonly database: string, readonly table: SeededTable }
+
+async function makeTable (servers: Servers, numbers: Numbers, records: number, { turnovers, say }: SizesOptions): Promise<MadeTable> {
   const { database, template } = await makeDatabase(servers, numbers)
   const count = records === 0 ? REPLAYS_OF_NONE : records
   const table = await Table.open(database)
   try {
     const { result: seeded, walBytes } = await table.walOf(async () => seed({ database, from: 0, count, expiresAtMs: null, template }))
     await table.settle()
-    return { database, table: { records, seeded, walPerRecord: walBytes / count, sizes: await table.sizes() } }
+    const cycles = records * turnovers
+    const aged = cycles === 0 ? null : await ageTable(database, table, { cycles, template, from: count })
+    if (aged !== null) say(`${records} records: ${cycles} cycles, ${Math.round(cycles / aged.seconds)} a second, autovacuum ${aged.autovacuums} times`)
+    await table.checkpoint()
+    const keys = aged === null ? { from: 0, count } : { from: cycles + EDGE, count: count - EDGE }
+    return { database, table: { records, seeded, walPerRecord: walBytes / count, aged, sizes: await table.sizes(), keys } }
   } finally {
     await table.close()
   }
 }
 
-interface Place { readonly records: number, readonly stores: Stores, readonly round: number, readonly database: string }
+interface Ageing { readonly cycles: number, readonly template: string, readonly from: number }
+
+async function ageTable (database: string, table: Table, { cycles, template, from }: Ageing): Promise<Aged> {
+  const store = await openPostgres({ url: database, schema: 'onceway', prepared: true, migrate: 'check', claimTimeoutMs: 10_000 })
+  let next = from
+  try {
+    return await age(store, table, { cycles, template, nextKey: () => keyOf('seed', next++) })
+  } finally {
+    await store.close()
+  }
+}
+
+interface Place {
+  readonly records: number
+  readonly stores: Stores
+  readonly round: number
+  readonly database: string
+  readonly keys: SeededTable['keys']
+}
 
 async function measureTable (
   servers: Servers,
@@ -127,15 +154,14 @@ async function measureTable (
   options: SizesOptions,
   place: Place
 ): Promise<{ readonly cells: readonly Cell[], readonly client: Client }> {
-  const { records, stores, database } = place
-  const seeded = records === 0 ? REPLAYS_OF_NONE : records
+  const { stores, database, keys } = place
   const table = await Table.open(database)
   try {
     // No copies: what is measured is the way to the table, however few keys there are to replay.
     return await withGateway(servers, { stores, database, limits: 'recentBytes: 0B', copies: '0B' }, async (gateway) => {
       const client = new Client(gateway.url, Math.max(...options.concurrencies))
       const first = (): Ask => ({ key: keyOf('made', numbers.take()), expected: 'executed' })
-      const replay = (): Ask => ({ key: keyOf('seed', Math.floor(Math.random() * seeded)), expected: 'replayed' })
+      const replay = (): Ask => ({ key: keyOf('seed', keys.from + Math.floor(Math.random() * keys.count)), expected: 'replayed' })
       const asks: Record<Work, () => Ask> = { first, replay, 'first after a checkpoint': first }
       const at = { table, gateway, client, seconds: options.seconds, place }
       await warmUp(at, Math.max(...options.concurrencies), [first, replay])

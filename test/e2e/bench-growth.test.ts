@@ -83,7 +83,7 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
   test('a table that grows: every part has its figures, and no answer is wrong', async () => {
     const [records, days] = [1_000, 1]
     const result = await runGrowth({
-      sizes: { records: [0, records], rounds: 1, seconds: 0.3, stores: ['redis and postgres'], concurrencies: [1, 4] },
+      sizes: { records: [0, records], turnovers: 1, rounds: 1, seconds: 0.3, stores: ['redis and postgres'], concurrencies: [1, 4] },
       sweeps: [{ records, rate: 40, phaseSeconds: 3, stores: 'redis and postgres', besideTransaction: true }],
       churn: { records, days, parameters: ['fillfactor = 50'] },
       variants: { records },
@@ -92,6 +92,7 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
     })
     assert.deepEqual(result.wrong, [])
     assert.deepEqual(result.sizes?.tables.map((table) => table.records), [0, records])
+    assert.deepEqual(result.sizes?.tables.map(({ aged }) => aged?.cycles), [undefined, records])
     // Of each size: after a checkpoint, and first requests and replays at each concurrency.
     assert.equal(result.sizes?.cells.length, 2 * 5)
     for (const { work, measured, operations, walPerRequest } of result.sizes?.cells ?? []) {
@@ -112,6 +113,7 @@ describe('at a small scale', needs('own postgres', 'redis'), () => {
     )
     assert.equal(result.variants?.shapes.length, 4)
     assert.match(growthReport(result, []), /every answer right/)
+    assert.match(growthReport(result, []), new RegExp(`\\| ${records} \\| \\d+ \\| ${records} \\|`))
   })
 
   test('memory: every request is executed once, every waiter gets the answer of its key', async () => {
