@@ -36,5 +36,5 @@ VOLUME /data
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "dist/main.js", "healthcheck"]
-ENTRYPOINT ["node", "dist/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=32", "dist/main.js"]
 CMD ["serve", "--data-dir", "/data"]

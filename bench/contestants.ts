@@ -355,7 +355,7 @@ function onceway (settings: Onceway): Contestant {
       const policyOf = (wish: Wish): string => works.includes('accept') ? inboxPolicy(settings, concurrency, wish) : 'profile: api'
       write(policyOf('free'))
       const args = ['serve', '--config', file, '--data-dir', join(home, 'store')]
-      const child = await startNode(name, directory, [builtMain(checkout), ...args], {})
+      const child = await startNode(name, directory, [...builtMain(checkout), ...args], {})
       return {
         ...child,
         // Workers are threads or processes of their own, which nothing tells to count.

@@ -1,42 +1,52 @@
 /**
- * A list for items that come and go with every request. It releases a removed item at once. A Set would keep it, and everything it
- * references, in old copies of its table (see gateway/execution/executions.ts). Items are in no order.
+ * A list for items that come and go with every request, in no order. It releases a removed item at once. A Set would keep it, and
+ * everything it references, in old copies of its table (see gateway/execution/executions.ts).
  */
-export interface Slot<Item> { readonly item: Item, index: number }
 
-const LEFT = -1
+/** The place of an item that is not there. */
+export const NOWHERE = -1
 
-export class UnorderedList<Item> {
-  readonly #slots: Array<Slot<Item>> = []
+/** `Field`: where an item has its place in this list. Only the list writes it. */
+export class UnorderedList<Item extends Record<Field, number>, Field extends string = 'place'> {
+  readonly #field: Field
+  readonly #items: Item[] = []
 
-  get size (): number { return this.#slots.length }
-
-  add (item: Item): Slot<Item> {
-    const slot = { item, index: this.#slots.length }
-    this.#slots.push(slot)
-    return slot
+  constructor (field: Field) {
+    this.#field = field
   }
 
-  /** A second call does nothing. */
-  remove (slot: Slot<Item>): void {
-    if (slot.index === LEFT) return
-    const last = this.#slots.pop()
-    if (last !== undefined && last !== slot) {
-      this.#slots[slot.index] = last
-      last.index = slot.index
+  get size (): number { return this.#items.length }
+
+  /** Does nothing if it is there already. */
+  add (item: Item): void {
+    if (item[this.#field] === NOWHERE) this.#place(item, this.#items.push(item) - 1)
+  }
+
+  /** Does nothing if it is not there. */
+  remove (item: Item): void {
+    const place: number = item[this.#field]
+    if (place === NOWHERE) return
+    const last = this.#items.pop() as Item
+    if (last !== item) {
+      this.#items[place] = last
+      this.#place(last, place)
     }
-    slot.index = LEFT
+    this.#place(item, NOWHERE)
   }
 
   /** Removes and returns any item. */
   take (): Item | undefined {
-    const slot = this.#slots.pop()
-    if (slot === undefined) return undefined
-    slot.index = LEFT
-    return slot.item
+    const item = this.#items.at(-1)
+    if (item !== undefined) this.remove(item)
+    return item
   }
 
+  /** Those that are there now. */
   all (): Item[] {
-    return this.#slots.map(({ item }) => item)
+    return this.#items.slice()
+  }
+
+  #place (item: Record<Field, number>, place: number): void {
+    item[this.#field] = place
   }
 }

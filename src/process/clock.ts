@@ -1,7 +1,7 @@
 /** The system's clock and random generator behind their ports. */
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
-import { UnorderedList } from '../unordered-list.ts'
+import { NOWHERE, UnorderedList } from '../unordered-list.ts'
 import type { Cancel, Clock, Random } from '../ports/clock.ts'
 
 export const SYSTEM_CLOCK: Clock = {
@@ -63,7 +63,8 @@ function timerAt (dueMs: number, call: () => void): Cancel {
   return () => { clearTimeout(timer) }
 }
 
-type Calls = UnorderedList<() => void>
+interface Call { readonly call: () => void, place: number }
+type Calls = UnorderedList<Call>
 
 /** Calls by slot width (a power of two, in ms) and by slot number. They are due at the start of the slot. */
 const slotsByWidth = new Map<number, Map<number, Calls>>()
@@ -78,18 +79,19 @@ function sharedTimer (ms: number, call: () => void): Cancel {
   const now = performance.now()
   const number = Math.ceil((now + waitMs) / width)
   const calls = slotsByWidth.get(width)?.get(number) ?? open(width, number)
-  const place = calls.add(call)
-  return () => { calls.remove(place) }
+  const entry: Call = { call, place: NOWHERE }
+  calls.add(entry)
+  return () => { calls.remove(entry) }
 }
 
 function open (width: number, number: number): Calls {
-  const calls: Calls = new UnorderedList()
+  const calls: Calls = new UnorderedList('place')
   const slots = slotsByWidth.get(width) ?? new Map<number, Calls>()
   slotsByWidth.set(width, slots.set(number, calls))
   timerAt(number * width, () => {
     slots.delete(number)
     // A call may cancel another.
-    for (let call = calls.take(); call !== undefined; call = calls.take()) call()
+    for (let entry = calls.take(); entry !== undefined; entry = calls.take()) entry.call()
   })
   return calls
 }

@@ -4,6 +4,7 @@
  * watches and changes nothing.
  */
 import type { Lapsed } from '../../src/ports/records.ts'
+import { NOWHERE } from '../../src/unordered-list.ts'
 import type { Timeline } from '../harness/timeline.ts'
 import type { Seat } from './clients.ts'
 import type { Schedule } from './schedule.ts'
@@ -47,7 +48,7 @@ export class Living {
       .filter(({ process }) => process.alive && !process.stopped && (this.#untilMs[process.gateway] ?? 0) <= this.#timeline.nowMs)
       .filter(({ gateway, process }) => gateway.executions.all().some((execution) =>
         execution.won &&
-        execution.leasePlace !== -1 &&
+        execution.leasePlace !== NOWHERE &&
         execution.attempt === attempt &&
         execution.keyed.id.equals(id) &&
         process.clock.monotonicMs() < execution.hardEndMs()))

@@ -2,8 +2,7 @@
  * The events of mode drop that this process executes: at most one marked event for each record, and duplicates that are
  * forwarded as such.
  */
-import { UnorderedList } from '../../unordered-list.ts'
-import type { Slot } from '../../unordered-list.ts'
+import { NOWHERE, UnorderedList } from '../../unordered-list.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { MarkResult, MarkStore } from '../../ports/marks.ts'
 import type { Sending } from '../../ports/upstream.ts'
@@ -28,7 +27,7 @@ export class DropExecution implements Forwarding {
   readonly through = Promise.withResolvers<boolean>()
   /** For the request that started it. */
   readonly result = Promise.withResolvers<Outcome>()
-  place: Slot<DropExecution> | null = null
+  place = NOWHERE
   sending: Sending | null = null
   sentAtMs: number | null = null
   releaseAnswer = (): void => {}
@@ -53,7 +52,7 @@ export class DropExecution implements Forwarding {
 }
 
 export class DropExecutions {
-  readonly #all = new UnorderedList<DropExecution>()
+  readonly #all = new UnorderedList<DropExecution>('place')
   readonly #joinable = new Map<string, DropExecution>()
 
   get size (): number { return this.#all.size }
@@ -61,7 +60,7 @@ export class DropExecutions {
   get (name: string): DropExecution | undefined { return this.#joinable.get(name) }
 
   enter (execution: DropExecution): void {
-    execution.place = this.#all.add(execution)
+    this.#all.add(execution)
     if (!execution.duplicate) this.#joinable.set(execution.keyed.name, execution)
   }
 
@@ -72,8 +71,7 @@ export class DropExecutions {
 
   leave (execution: DropExecution): void {
     this.closeToJoiners(execution)
-    if (execution.place !== null) this.#all.remove(execution.place)
-    execution.place = null
+    this.#all.remove(execution)
   }
 
   all (): DropExecution[] { return this.#all.all() }

@@ -90,7 +90,7 @@ export interface Execution {
   /** Wall clock minus monotonic clock at the last grant. The difference grows while the machine is suspended. */
   clockOffsetMs: number
   leaseLost: boolean
-  /** Its place in the list of renewed leases (lease-renewal.ts). -1: it is not there. */
+  /** Its place in the list of renewed leases (lease-renewal.ts). */
   leasePlace: number
   /** Given up before the send: the last check before the first byte will refuse. */
   cancelled: boolean

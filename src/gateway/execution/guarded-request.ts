@@ -22,6 +22,7 @@ import type { Timed } from '../shared/deadlines.ts'
 import type { Outcome } from '../shared/outcome.ts'
 import type { RegistrationNumber } from '../shared/registration.ts'
 import type { SplitMessage } from './modes.ts'
+import { NOWHERE } from '../../unordered-list.ts'
 import type { ClaimDecision, Executed, Execution, ExecutionResult, Plan } from './execution.ts'
 
 /** Moves requests: gateway/way.ts. */
@@ -83,7 +84,7 @@ export class GuardedRequest implements Execution, ClaimReply, SettleReply, LockR
   leaseEndsAtMs = 0
   clockOffsetMs = 0
   leaseLost = false
-  leasePlace = -1
+  leasePlace = NOWHERE
   cancelled = false
   unsettled = false
   doubted: Token[] = []
@@ -112,7 +113,7 @@ export class GuardedRequest implements Execution, ClaimReply, SettleReply, LockR
   result: ExecutionResult | null = null
 
   // ---- its time limits, and those who wait for it
-  place = -1
+  place = NOWHERE
   /** Monotonic: when the time of this state is over, and until when its client waits. */
   stateDueMs = Infinity
   answerDueMs = Infinity

@@ -8,6 +8,7 @@ import type { Execution } from './execution.ts'
 import { readClocks } from '../shared/clock-reading.ts'
 import type { ClockReading } from '../shared/clock-reading.ts'
 import type { Deps } from '../shared/deps.ts'
+import { NOWHERE, UnorderedList } from '../../unordered-list.ts'
 
 interface LeaseContext { readonly deps: Deps, readonly background: (work: Promise<void>) => void }
 
@@ -22,8 +23,7 @@ const TICK_LONGEST_MS = 1_000
 export class Leases {
   readonly #context: LeaseContext
   readonly #tickMs: number
-  /** In no order. Each has its place in it. */
-  readonly #held: Execution[] = []
+  readonly #held = new UnorderedList<Execution, 'leasePlace'>('leasePlace')
   #cancelTick: Cancel | null = null
   #renewing = false
 
@@ -34,19 +34,12 @@ export class Leases {
   }
 
   hold (execution: Execution): void {
-    if (execution.leasePlace === -1) execution.leasePlace = this.#held.push(execution) - 1
+    this.#held.add(execution)
     this.#arm()
   }
 
   drop (execution: Execution): void {
-    const { leasePlace } = execution
-    if (leasePlace === -1) return
-    const last = this.#held.pop()
-    if (last !== undefined && last !== execution) {
-      this.#held[leasePlace] = last
-      last.leasePlace = leasePlace
-    }
-    execution.leasePlace = -1
+    this.#held.remove(execution)
   }
 
   stop (): void {
@@ -55,7 +48,7 @@ export class Leases {
   }
 
   #arm (): void {
-    if (this.#cancelTick !== null || this.#held.length === 0) return
+    if (this.#cancelTick !== null || this.#held.size === 0) return
     this.#cancelTick = this.#context.deps.clock.after(this.#tickMs, () => {
       this.#cancelTick = null
       this.#tick()
@@ -66,7 +59,7 @@ export class Leases {
   #tick (): void {
     if (this.#renewing) return
     const reading = readClocks(this.#context.deps.clock)
-    const due = this.#held.filter((execution) => isDue(execution, reading.monotonicMs))
+    const due = this.#held.all().filter((execution) => isDue(execution, reading.monotonicMs))
     if (due.length === 0) return
     this.#renewing = true
     this.#context.background(this.#renew(due, reading).finally(() => { this.#renewing = false }))
@@ -97,7 +90,7 @@ export class Leases {
       execution.grant(reading)
       return
     }
-    if (result === 'skipped' || execution.leasePlace === -1) return
+    if (result === 'skipped' || execution.leasePlace === NOWHERE) return
     execution.leaseLost = true
     this.drop(execution)
     const { route, name } = execution.keyed

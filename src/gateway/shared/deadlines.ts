@@ -4,11 +4,12 @@
  * entries are looked at: most often that limit has gone with its request.
  */
 import type { Cancel, Clock } from '../../ports/clock.ts'
+import { UnorderedList } from '../../unordered-list.ts'
 
 export interface Timed {
   /** Monotonic: its next limit. Infinity: it has none. */
   readonly dueMs: number
-  /** Its place in the list. -1: it is not there. Only the list writes it. */
+  /** Its place in the list. Only the list writes it. */
   place: number
   /** A limit is over. Afterwards `dueMs` is later. */
   due: (nowMs: number) => void
@@ -16,7 +17,7 @@ export interface Timed {
 
 export class Deadlines {
   readonly #clock: () => Clock
-  readonly #entries: Timed[] = []
+  readonly #entries = new UnorderedList<Timed>('place')
   #armedForMs = Infinity
   #cancel: Cancel | null = null
 
@@ -24,23 +25,16 @@ export class Deadlines {
     this.#clock = clock
   }
 
-  get size (): number { return this.#entries.length }
+  get size (): number { return this.#entries.size }
 
   /** Also for an entry that is there already, and has another limit now. */
   watch (entry: Timed): void {
-    if (entry.place === -1) entry.place = this.#entries.push(entry) - 1
+    this.#entries.add(entry)
     if (entry.dueMs < this.#armedForMs) this.#arm(entry.dueMs)
   }
 
   remove (entry: Timed): void {
-    const { place } = entry
-    if (place === -1) return
-    const last = this.#entries.pop()
-    if (last !== undefined && last !== entry) {
-      this.#entries[place] = last
-      last.place = place
-    }
-    entry.place = -1
+    this.#entries.remove(entry)
   }
 
   #arm (dueMs: number): void {
@@ -54,9 +48,9 @@ export class Deadlines {
     this.#cancel = null
     this.#armedForMs = Infinity
     const nowMs = this.#clock().monotonicMs()
-    for (const entry of this.#entries.filter(({ dueMs }) => dueMs <= nowMs)) if (entry.dueMs <= nowMs) entry.due(nowMs)
+    for (const entry of this.#entries.all()) if (entry.dueMs <= nowMs) entry.due(nowMs)
     let nextMs = Infinity
-    for (const { dueMs } of this.#entries) if (dueMs < nextMs) nextMs = dueMs
+    for (const { dueMs } of this.#entries.all()) if (dueMs < nextMs) nextMs = dueMs
     if (nextMs < this.#armedForMs) this.#arm(nextMs)
   }
 }
