@@ -8,6 +8,7 @@ import type { RedisServer } from '../../test/harness/redis.ts'
 import { startGatewayProcess } from '../../test/soak/gateway-process.ts'
 import type { GatewayProcess } from '../../test/soak/gateway-process.ts'
 import { PATH, ROUTE } from './thing.ts'
+import { builtMain } from '../built.ts'
 import { Upstream } from './upstream.ts'
 
 /**
@@ -70,7 +71,9 @@ export async function withGateway<Result> (
   work: (gateway: GatewayProcess) => Promise<Result>
 ): Promise<Result> {
   const name = `gateway-${started++}`
-  const gateway = await startGatewayProcess({ name, directory: servers.directory, config: configOf(servers, choice, name), broken: null })
+  const gateway = await startGatewayProcess({
+    name, directory: servers.directory, config: configOf(servers, choice, name), broken: null, program: builtMain()
+  })
   try {
     return await work(gateway)
   } catch (error) {

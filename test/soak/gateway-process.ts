@@ -29,15 +29,18 @@ export interface GatewayProcessOptions {
   readonly config: string
   /** A break of test/broken; null: the gateway as it is. */
   readonly broken: string | null
+  /** What Node is told, and the program. Default: the sources. */
+  readonly program?: readonly string[]
 }
 
-export async function startGatewayProcess ({ name, directory, config, broken }: GatewayProcessOptions): Promise<GatewayProcess> {
+export async function startGatewayProcess (options: GatewayProcessOptions): Promise<GatewayProcess> {
+  const { name, directory, config, broken, program = [MAIN] } = options
   const [file, logFile] = [join(directory, `${name}.yaml`), join(directory, `${name}.log`)]
   writeFileSync(file, config)
   const log = openSync(logFile, 'a')
   const child = spawn(
     process.execPath,
-    [...broken === null ? [] : ['--import', BREAKS], MAIN, 'serve', '--config', file],
+    [...broken === null ? [] : ['--import', BREAKS], ...program, 'serve', '--config', file],
     { cwd: directory, stdio: ['ignore', log, log], env: environment(broken) }
   )
   closeSync(log)
