@@ -18,7 +18,7 @@ import {
 } from './claims.ts'
 import type { Connections } from './connections.ts'
 import type { Session } from './statements.ts'
-import { HeldLane } from './held-lane.ts'
+import { HeldLane, type Written } from './held-lane.ts'
 import { hasEarlier } from './identities.ts'
 import { lookAtMessages } from './inbox-accept.ts'
 
@@ -82,6 +82,7 @@ export function claimLane (connections: Connections, succeed: (reply: ClaimReply
     isUsual: (claims) => !hasEarlier(claims),
     written: () => WON,
     finish: claimRest,
+    afterNothing: lookThenClaim,
     otherwise: (session, claims) => claimAll(session, claims, insertWon)
   })
 }
@@ -104,6 +105,20 @@ async function claimRest (session: Session, claims: readonly Claim[], count: num
   const won = mine.length === count ? WON : { error: new StoreUnavailable('postgres', 'claim_insert', true, SEVERAL) }
   for (const claim of mine) outcomes.set(idText(claim), won)
   return finishClaims(session, claims, insertWon, outcomes)
+}
+
+/**
+ * Nothing of the batch before was inserted: retries are what comes, so the look goes first. What it does not find is claimed as ever. If
+ * it fails, nothing has been written.
+ */
+async function lookThenClaim (session: Session, claims: readonly Claim[]): Promise<Written<Outcome<ClaimResult>>> {
+  const outcomes = new Map<string, Outcome<ClaimResult>>()
+  await lookAtLost(session, claims, outcomes)
+  const wroteNothing = outcomes.size === claims.length
+  const rest = claims.filter((claim) => !outcomes.has(idText(claim)))
+  const results = wroteNothing ? [] : await claimAll(session, rest, insertWon)
+  rest.forEach((claim, index) => outcomes.set(idText(claim), results[index] as Outcome<ClaimResult>))
+  return { results: claims.map((claim) => outcomes.get(idText(claim)) as Outcome<ClaimResult>), wroteNothing }
 }
 
 function isOwn ({ owner }: Claim, outcome: Outcome<ClaimResult> | undefined): boolean {

@@ -18,8 +18,16 @@ export interface HeldLaneOptions<Item, Result, Reply> extends LaneLimits<Item>, 
   readonly written: (item: Item) => Result
   /** Not all were written. `column`: the first column of each row that was. */
   readonly finish: (session: Session, items: readonly Item[], count: number, column: readonly string[]) => Promise<Result[]>
+  /** The whole batch, if the batch before it wrote nothing. Absent: such a batch is a usual one. */
+  readonly afterNothing?: (session: Session, items: readonly Item[]) => Promise<Written<Result>>
   /** The whole batch, in a session that other clients share, or if the statement is not for these items. */
   readonly otherwise: (session: Session, items: readonly Item[]) => Promise<Result[]>
+}
+
+export interface Written<Result> {
+  /** In the order of the items. */
+  readonly results: Result[]
+  readonly wroteNothing: boolean
 }
 
 /** As for connections of the pool, which knows nothing of the age of those that are held. */
@@ -41,6 +49,7 @@ export class HeldLane<Item, Result, Reply> {
   readonly #options: HeldLaneOptions<Item, Result, Reply>
   readonly #lane: Lane<Item, Result, Reply>
   readonly #idle: Array<Held<Item, Result, Reply>> = []
+  #wroteNothing = false
   #closed = false
 
   constructor (options: HeldLaneOptions<Item, Result, Reply>) {
@@ -84,17 +93,29 @@ export class HeldLane<Item, Result, Reply> {
   }
 
   #begin (held: Held<Item, Result, Reply>, batch: Batch<Item, Result, Reply>): void {
-    const { statement, isUsual, otherwise } = this.#options
-    if (held.connection.isOwn && isUsual(batch.items)) {
+    const { statement, isUsual, afterNothing, otherwise } = this.#options
+    const { connection } = held
+    if (!connection.isOwn || !isUsual(batch.items)) void this.#finish(held, batch, otherwise(connection, batch.items))
+    else if (this.#wroteNothing && afterNothing !== undefined) {
+      void this.#finish(held, batch, this.#afterNothing(afterNothing(connection, batch.items)))
+    } else {
       held.batch = batch
-      held.connection.count(statement, batch.items, held.reply)
-    } else void this.#finish(held, batch, otherwise(held.connection, batch.items))
+      connection.count(statement, batch.items, held.reply)
+    }
+  }
+
+  async #afterNothing (work: Promise<Written<Result>>): Promise<Result[]> {
+    this.#wroteNothing = false
+    const { results, wroteNothing } = await work
+    this.#wroteNothing = wroteNothing
+    return results
   }
 
   #counted (held: Held<Item, Result, Reply>, error: unknown, count: number): void {
     const { batch, connection } = held
     if (batch === null) return
     held.batch = null
+    this.#wroteNothing = error === null && count === 0
     if (error !== null) {
       this.#keep(held)
       batch.fail(error)

@@ -43,6 +43,25 @@ describe('lanes', needs('postgres'), () => {
     assert.ok(seen?.kind === 'seen' && seen.row.owner.equals(held.owner))
   })
 
+  test('where retries are what comes, the look goes before the insert, until a claim is new', async (t) => {
+    const world = await openWorld(t, server)
+    const inserts = await countInserts(world)
+    const [held, fresh, later] = [claimOf(), claimOf(), claimOf()]
+    await world.store.insert(held)
+    const retried = async (): Promise<string> => (await world.store.insert(rivalOf(held))).kind
+    assert.equal(await retried(), 'seen')
+    const before = await inserts()
+    assert.deepEqual([await retried(), await retried()], ['seen', 'seen'])
+    assert.equal(await inserts(), before, 'a look alone')
+    const mixed = await Promise.all([rivalOf(held), fresh].map((claim) => world.store.insert(claim)))
+    assert.equal(mixed[0]?.kind, 'seen')
+    assert.deepEqual(mixed[1], { kind: 'won', attempt: 1 })
+    assert.equal(await inserts(), before + 1, 'of what the look did not find')
+    assert.deepEqual(await world.store.insert(later), { kind: 'won', attempt: 1 })
+    assert.equal(await retried(), 'seen')
+    assert.equal(await inserts(), before + 3, 'the usual way again')
+  })
+
   // An insert of which no reply came is confirmed by a write, and never by a row that is seen.
   test('if an earlier insert of a claim in the batch was written, all own rows are in doubt', async (t) => {
     const { store } = await openWorld(t, server)
@@ -196,4 +215,16 @@ async function connected (t: { after: (call: () => Promise<void>) => void }, { u
   await client.connect()
   t.after(() => client.end())
   return client
+}
+
+/** How many rows the database was asked to insert so far, in vain or not. */
+async function countInserts ({ connect, records }: PostgresWorld): Promise<() => Promise<number>> {
+  const client = await connect()
+  await client.query(`create sequence inserts;
+    create function count_insert() returns trigger language plpgsql as $$ begin perform nextval('inserts'); return new; end $$;
+    create trigger count_insert before insert on ${records} for each row execute function count_insert()`)
+  return async () => {
+    const { rows: [row] } = await client.query<{ last_value: string, is_called: boolean }>('select last_value, is_called from inserts')
+    return row?.is_called === true ? Number(row.last_value) : 0
+  }
 }
