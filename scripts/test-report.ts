@@ -16,11 +16,13 @@ interface EventData {
   readonly file?: string
   readonly skip?: string | boolean
   readonly todo?: string | boolean
-  readonly details?: { readonly passed?: boolean, readonly duration_ms?: number, readonly type?: string }
+  readonly details?: { readonly passed?: boolean, readonly duration_ms?: number, readonly type?: string, readonly error?: Error }
   readonly counts?: { readonly passed: number, readonly failed: number, readonly cancelled: number }
 }
 
 const QUIET_MS_MAX = 15_000
+/** Of a failure, as soon as it is known. A difference between two values fits. */
+const REASON_LINES = 20
 /** Without the tests that pass, the runner's own reporter prints failures and what files print, and nothing else. */
 const PRINTED = new Set(['test:fail', 'test:stdout', 'test:stderr'])
 
@@ -87,7 +89,7 @@ export class RunReport {
       const lack = lackOf(skip)
       this.#skipped.set(lack, (this.#skipped.get(lack) ?? 0) + 1)
     }
-    if (details.passed === false && todo === false) this.#say(`failed: ${name} (${file})`)
+    if (details.passed === false && todo === false) this.#say(`failed: ${name} (${file})${reasonOf(details.error)}`)
   }
 
   #sayWhatRuns (): void {
@@ -104,6 +106,12 @@ export class RunReport {
 
 async function * printable (events: AsyncIterable<Event>): AsyncGenerator<Event> {
   for await (const event of events) if (PRINTED.has(event.type)) yield event
+}
+
+/** Known at once, also of a run that is stopped before its end. */
+function reasonOf (error: Error | undefined): string {
+  const { message } = (error?.cause ?? error ?? {}) as Partial<Error>
+  return (message ?? '').split('\n').slice(0, REASON_LINES).map((line) => `\n    ${line}`).join('')
 }
 
 /** "needs redis: no redis-server …; needs openssl: …" → "redis and openssl" */

@@ -50,7 +50,7 @@ test('a line for each file, and at the end one line: how many passed, and what w
 test('a failure is printed in full, and the run has failed', () => {
   const { lines, output } = report([PASSES, FAILS])
   assert.match(output, /Error: the reason\n +at /)
-  assert.match(output, /^failed: bad \(\S+1\.test\.mjs\)$/m)
+  assert.match(output, /^failed: bad \(\S+1\.test\.mjs\)\n {4}the reason$/m)
   assert.match(output, /^[12]\/2 FAILED \S+1\.test\.mjs /m)
   assert.match(lines.at(-1) ?? '', /^npm test: 1 passed, \d failed, 0 skipped in .* false$/)
 })
