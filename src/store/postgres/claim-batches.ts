@@ -109,11 +109,15 @@ async function claimRest (session: Session, claims: readonly Claim[], count: num
 
 /**
  * Nothing of the batch before was inserted: retries are what comes, so the look goes first. What it does not find is claimed as ever. If
- * it fails, nothing has been written.
+ * it fails, its claims are in doubt like those of an insert: most of them have a row, so nothing may conclude that there is none.
  */
 async function lookThenClaim (session: Session, claims: readonly Claim[]): Promise<Written<Outcome<ClaimResult>>> {
   const outcomes = new Map<string, Outcome<ClaimResult>>()
-  await lookAtLost(session, claims, outcomes)
+  try {
+    await lookAtLost(session, claims, outcomes)
+  } catch (error) {
+    return { results: claims.map(() => ({ error: unseen(error) })), wroteNothing: false }
+  }
   const wroteNothing = outcomes.size === claims.length
   const rest = claims.filter((claim) => !outcomes.has(idText(claim)))
   const results = wroteNothing ? [] : await claimAll(session, rest, insertWon)

@@ -62,6 +62,23 @@ describe('lanes', needs('postgres'), () => {
     assert.equal(await inserts(), before + 3, 'the usual way again')
   })
 
+  test('a look that goes first and fails leaves its claims in doubt', async (t) => {
+    const world = await openWorld(t, server)
+    const held = claimOf()
+    await world.store.insert(held)
+    assert.equal((await world.store.insert(rivalOf(held))).kind, 'seen')
+    const other = await world.connect()
+    await other.query(`begin; lock table ${world.records} in access exclusive mode`)
+    const [result] = await Promise.all([
+      Promise.allSettled([world.store.insert(rivalOf(held))]).then(([settled]) => settled),
+      untilBlocked(other, world, 'claims').then(() => other.query(
+        'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1',
+        [`onceway claims ${world.options.instance}`]
+      )).then(() => other.query('rollback'))
+    ])
+    assert.ok(result?.status === 'rejected' && result.reason instanceof StoreUnavailable && result.reason.inDoubt)
+  })
+
   // An insert of which no reply came is confirmed by a write, and never by a row that is seen.
   test('if an earlier insert of a claim in the batch was written, all own rows are in doubt', async (t) => {
     const { store } = await openWorld(t, server)
