@@ -23,11 +23,14 @@ const SWEEP_BATCH = 500
 const HOUR_MS = 3_600_000
 const HEADERS = encodeHeaders(Object.entries(ANSWER_HEADERS).flat())
 
-/** The sweeper's statement without its clock: what is oldest is over. */
+/** The sweeper's statement without its clock: what is oldest is over. From $2 on, or each batch would read all dead entries before it. */
 const SWEEP_OLDEST = `with gone as materialized (
-  select id from onceway.records where expires_at is not null order by expires_at limit $1 for update skip locked
+  select id, expires_at from onceway.records where expires_at >= to_timestamp($2::float8 / 1000) order by expires_at limit $1
+  for update skip locked
+), swept as (
+  delete from onceway.records r using gone g where r.id = g.id returning r.expires_at
 )
-delete from onceway.records r using gone g where r.id = g.id`
+select floor(extract(epoch from max(expires_at)) * 1000)::float8 as latest_ms from swept`
 
 export interface Cycles {
   readonly store: PostgresRecordStore
@@ -43,15 +46,18 @@ export interface Cycles {
 
 /** Settles `count` records and sweeps as many, up to the part of a batch that is left. */
 export async function turnOver ({ store, table, count, nextKey, fingerprint, streams = 1, note }: Cycles): Promise<void> {
-  let [begun, made, swept] = [0, 0, 0]
-  let sweeping = false
-  const sweep = async (): Promise<number> => {
-    if (sweeping) return 0
-    sweeping = true
-    const before = swept
-    for (; made - swept >= SWEEP_BATCH; swept += SWEEP_BATCH) await table.client.query(SWEEP_OLDEST, [SWEEP_BATCH])
-    sweeping = false
-    return swept - before
+  let [begun, made, swept, fromMs] = [0, 0, 0, 0]
+  let sweeping: Promise<void> | null = null
+  const sweepDue = async (): Promise<void> => {
+    for (; made - swept >= SWEEP_BATCH; swept += SWEEP_BATCH) {
+      const { latest_ms: latestMs } = await table.one<{ latest_ms: number | null }>(SWEEP_OLDEST, [SWEEP_BATCH, fromMs])
+      fromMs = latestMs ?? fromMs
+    }
+  }
+  // Every stream waits for it, so that no backlog grows.
+  const sweep = async (): Promise<void> => {
+    sweeping ??= sweepDue().finally(() => { sweeping = null })
+    await sweeping
   }
   const stream = async (): Promise<void> => {
     while (begun < count) {
@@ -59,8 +65,9 @@ export async function turnOver ({ store, table, count, nextKey, fingerprint, str
       begun += together
       await makeTogether(store, Array.from({ length: together }, nextKey), fingerprint)
       made += together
-      const gone = await sweep()
-      await note?.(together, gone)
+      const before = swept
+      await sweep()
+      await note?.(together, swept - before)
     }
   }
   await Promise.all(Array.from({ length: streams }, stream))

@@ -8,7 +8,6 @@ import { afterStart, afterEnd, freeSlots, startPace } from '../core/inbox/pacing
 import type { Pace } from '../core/inbox/pacing.ts'
 import { StoreOverloaded, StoreUnavailable } from '../ports/errors.ts'
 import { deliver, reportRecovered } from '../gateway/inbox/deliver.ts'
-import type { DeliveryEnd } from '../gateway/inbox/deliver.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { WORKER_RENEW_MS, WorkerLeases } from '../gateway/inbox/worker-lease.ts'
 import type { WorkerLease } from '../gateway/inbox/worker-lease.ts'
@@ -33,6 +32,9 @@ const RECOVER_MAX = 100
 /** Deliveries may use this part of the gateway's buffers. The rest stays for requests and for the answers of deliveries. */
 const BUFFERED_SHARE = 1 / 2
 
+/** Of a route's deliveries: so many free places are a reason to take more. */
+const PLACES_SHARE = 1 / 2
+
 /** The part of one route in a take. */
 interface Order { readonly route: InboxRoute, readonly places: number }
 
@@ -40,8 +42,10 @@ export class Deliverer {
   readonly #gateway: Gateway
   readonly #leases: WorkerLeases
   readonly #paces = new Map<string, Pace>()
-  /** Deliveries in flight, by route. */
+  /** Deliveries at their consumer, by route. */
   readonly #underWay = new Map<string, number>()
+  /** Those that the consumer has answered, and the store not yet. */
+  readonly #settling = new Map<string, number>()
   readonly #running = new Set<Promise<void>>()
   readonly #poller: Service
   readonly #services: readonly Service[]
@@ -157,9 +161,9 @@ export class Deliverer {
     return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
   }
 
-  /** Free places by route. */
+  /** The parts of those that have free places. */
   #orders (): Order[] {
-    return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#roomOf(route).slots }))
+    return Array.from(this.#gateway.deps.inboxes.values(), (route) => ({ route, places: this.#placesOf(route) }))
       .filter(({ places }) => places > 0)
   }
 
@@ -181,6 +185,15 @@ export class Deliverer {
     return null
   }
 
+  /**
+   * The consumer gets its next message while the store is told of the last one. As many may wait for the store as may be at the consumer:
+   * so a store that is slow to settle bounds what would be delivered again after a crash.
+   */
+  #placesOf (route: InboxRoute): number {
+    const { name, idempotency: { inbox } } = route
+    return Math.min(this.#roomOf(route).slots, Math.max(0, inbox.concurrency - (this.#settling.get(name) ?? 0)))
+  }
+
   #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {
     return freeSlots(this.#paceOf(name, inbox), this.#underWay.get(name) ?? 0, inbox, this.#nowMs())
   }
@@ -193,7 +206,7 @@ export class Deliverer {
 
   /** Some route has no free place, whether or not messages wait for it. */
   #isFull (): boolean {
-    return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#roomOf(route).slots === 0)
+    return Array.from(this.#gateway.deps.inboxes.values()).some((route) => this.#placesOf(route) === 0)
   }
 
   // -------------------------------------------------------------- deliveries
@@ -202,7 +215,7 @@ export class Deliverer {
     const { name, idempotency: { inbox } } = route
     if (taken.length === 0) return
     this.#paces.set(name, afterStart(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
-    this.#underWay.set(name, (this.#underWay.get(name) ?? 0) + taken.length)
+    add(this.#underWay, name, taken.length)
     for (const delivery of taken) {
       this.#leases.enter(lease)
       const running: Promise<void> = this.#deliver(lease, route, delivery).finally(() => { this.#running.delete(running) })
@@ -212,8 +225,25 @@ export class Deliverer {
 
   async #deliver (lease: WorkerLease, route: InboxRoute, delivery: Delivery): Promise<void> {
     const { buffered } = this.#gateway.limits
+    const { name, idempotency: { inbox } } = route
+    let counted = this.#underWay
     try {
-      await deliver(this.#gateway, lease, route, delivery, (end) => { this.#noteEnd(route, end) })
+      await deliver(this.#gateway, lease, route, delivery, {
+        ended: (feedback, isRead) => {
+          if (feedback !== null) this.#paces.set(name, afterEnd(this.#paceOf(name, inbox), feedback, inbox, this.#nowMs()))
+          if (!isRead) return
+          add(this.#underWay, name, -1)
+          add(counted = this.#settling, name, 1)
+          // One take of several costs less than several of one. The last of them waits no longer than for its own settle.
+          if (this.#placesOf(route) >= inbox.concurrency * PLACES_SHARE) this.#poller.runSoon()
+        },
+        settled: (againInMs) => {
+          // The next message of its group need not wait for the rest of a long answer.
+          this.#poller.runSoon()
+          // A later poll finds what is due later.
+          if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#poller.runSoon() })
+        }
+      })
     } catch (error) {
       // It was not settled. When this owner counts as dead, another process gets it.
       this.#leases.retire(lease)
@@ -221,7 +251,7 @@ export class Deliverer {
         {
           event: 'delivery-error',
           record: delivery.token.id.toString('base64url'),
-          route: route.name,
+          route: name,
           error: error instanceof Error ? error.stack : String(error)
         },
         'a delivery failed within the gateway'
@@ -229,19 +259,9 @@ export class Deliverer {
     } finally {
       buffered.release('requests', delivery.request.body.length)
       this.#leases.leave(lease)
-      const left = (this.#underWay.get(route.name) ?? 1) - 1
-      if (left === 0) this.#underWay.delete(route.name)
-      else this.#underWay.set(route.name, left)
+      add(counted, name, -1)
       this.#poller.runSoon()
     }
-  }
-
-  #noteEnd ({ name, idempotency: { inbox } }: InboxRoute, { ended: end, againInMs }: DeliveryEnd): void {
-    if (end !== null) this.#paces.set(name, afterEnd(this.#paceOf(name, inbox), end, inbox, this.#nowMs()))
-    // The next message of its group need not wait for the rest of a long answer.
-    this.#poller.runSoon()
-    // A later poll finds what is due later.
-    if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#poller.runSoon() })
   }
 
   // -------------------------------------------------------------- waiting for work
@@ -281,6 +301,13 @@ export class Deliverer {
   #nowMs (): number {
     return this.#gateway.deps.clock.monotonicMs()
   }
+}
+
+/** Nothing is kept for a route of which there is none. */
+function add (counts: Map<string, number>, route: string, more: number): void {
+  const count = (counts.get(route) ?? 0) + more
+  if (count === 0) counts.delete(route)
+  else counts.set(route, count)
 }
 
 /** The store has handed out nothing for this call, and will not. */

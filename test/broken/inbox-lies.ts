@@ -3,6 +3,7 @@ import type { Break } from './breaks.ts'
 
 const ACCEPTING = 'gateway/inbox/accept.ts'
 const DELIVER = 'store/postgres/inbox-deliver.ts'
+const LANES = 'store/postgres/inbox-lanes.ts'
 
 export const INBOX_LIES = [
   'accepted-before-the-commit', 'next-beside-a-retry', 'same-attempt-again', 'failed-is-delivered',
@@ -110,6 +111,10 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
       file: DELIVER,
       find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'",
       replace: "and h.state = 'delivering'"
+    }, {
+      file: LANES,
+      find: "and m.owner is not distinct from w.owner and m.attempt = w.attempt and m.state = 'delivering'",
+      replace: "and m.state = 'delivering'"
     }]
   }
 ]

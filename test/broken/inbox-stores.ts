@@ -5,9 +5,10 @@ import type { FaultRow } from './rows.ts'
 const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
 const SQLITE = 'store/sqlite/inbox-table.ts'
 const SQLITE_STATEMENTS = 'store/sqlite/inbox-statements.ts'
-const [ACCEPT, POSTGRES, TURNS, WORKERS, OPERATOR] = [
+const [ACCEPT, POSTGRES, LANES, TURNS, WORKERS, OPERATOR] = [
   'store/postgres/inbox-accept.ts',
   'store/postgres/inbox-deliver.ts',
+  'store/postgres/inbox-lanes.ts',
   'store/postgres/inbox-turns.ts',
   'store/postgres/inbox-workers.ts',
   'store/postgres/inbox-operator.ts'
@@ -190,6 +191,12 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         find: "and h.attempt = w.attempt and h.state = 'delivering'",
         replace: `and h.attempt = w.attempt and h.state = 'delivering'
           and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
+      },
+      {
+        file: LANES,
+        find: "and m.attempt = w.attempt and m.state = 'delivering'",
+        replace: `and m.attempt = w.attempt and m.state = 'delivering'
+          and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
       }
     ]
   },
@@ -222,6 +229,11 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         file: POSTGRES,
         find: "and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'",
         replace: "and h.state = 'delivering'"
+      },
+      {
+        file: LANES,
+        find: "and m.owner is not distinct from w.owner and m.attempt = w.attempt and m.state = 'delivering'",
+        replace: "and m.state = 'delivering'"
       }
     ]
   },

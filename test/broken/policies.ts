@@ -161,7 +161,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
     breaks: ['P11', 'N5'],
-    patches: [{ file: ACCEPT, find: " and o.route <> all (${contendedRoutes(schema, '$3::text[]')})", replace: '' }]
+    patches: [{ file: ACCEPT, find: ' and o.route <> all (${contendedRoutes(schema, routes)})', replace: '' }]
   },
   {
     name: 'accepted-under-any-claim',

@@ -60,11 +60,14 @@ export class RecordCounts {
     return as === null || await this.#exists(keyed) ? null : this.shed(as)
   }
 
-  /** Loads missing totals from the store. It waits no longer than a claim does: a claim would find the store down as well. */
-  async load (keyed: KeyedRequest): Promise<void> {
-    if (this.#isLoaded(keyed, boundsOf(keyed))) return
+  /**
+   * Loads missing totals from the store. It waits no longer than a claim does: a claim would find the store down as well. null: none is
+   * missing.
+   */
+  load (keyed: KeyedRequest): Promise<unknown> | null {
+    if (this.#isLoaded(keyed, boundsOf(keyed))) return null
     const { clock, claimWithinMs } = this.#context.deps
-    await withTimeout(clock, claimWithinMs, this.#loadSoon().catch(() => {}))
+    return withTimeout(clock, claimWithinMs, this.#loadSoon().catch(() => {}))
   }
 
   /** The bound that `records` more would exceed. null: there is room. */

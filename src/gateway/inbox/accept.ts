@@ -24,7 +24,7 @@ export function inboxMode (context: ModeContext): InboxMode {
   return {
     split: splitRequest,
     partOf,
-    accept: async (keyed, parts) => accept(context, keyed, parts),
+    accept: (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
     orderRefusal: (keyed) => orderRefusal(keyed),
     fullRefusal: (keyed) => isFull(context, keyed) ? INBOX_FULL : null,
@@ -46,7 +46,8 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
-    await context.recordCounts.load(keyed)
+    const loading = context.recordCounts.load(keyed)
+    if (loading !== null) await loading
     if (isFull(context, keyed, parts)) return await acceptedBefore(context, keyed, parts) ?? noRoom(keyed, parts)
     const beyond = context.recordCounts.exceeded(keyed, parts.length)
     if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.shed(beyond)
@@ -133,17 +134,16 @@ function isForeign (result: AcceptResult | undefined, { alg, value }: Fingerprin
 }
 
 /** The statement goes on after its waiter's timeout. The body is held until it ends. */
-async function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
+function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[] | typeof TIMED_OUT> {
   const { clock, claimWithinMs } = context.deps
-  keyed.reservation.retain()
-  const writing = written(context, keyed, made).finally(() => { keyed.reservation.release() })
-  return withTimeout(clock, claimWithinMs, writing)
+  return withTimeout(clock, claimWithinMs, written(context, keyed, made))
 }
 
 async function written (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[]> {
   const { depths, deps: { inbox } } = context
   const [first] = made
   const size = sizeOf(made.map(({ part }) => part))
+  keyed.reservation.retain()
   depths.reserve(keyed.route.name, size)
   try {
     const results = made.length === 1 && first !== undefined
@@ -153,6 +153,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
     return results
   } finally {
     depths.release(keyed.route.name, size)
+    keyed.reservation.release()
   }
 }
 

@@ -34,28 +34,29 @@ interface DeliverContext {
 /** The gateway's fault, not the consumer's. The message was not sent, and is due again at once. */
 const OURS: ReadonlySet<string> = new Set(['LEASE', 'DRAIN', 'CLOSED'])
 
-export interface DeliveryEnd {
-  /** What it says about the consumer. null: nothing was sent. */
-  readonly ended: ConsumerFeedback | null
+export interface DeliveryListener {
+  /**
+   * Nothing of this delivery is at the consumer any more, or only the rest of a long answer. `feedback`: what it says about the
+   * consumer. null: nothing was sent.
+   */
+  readonly ended: (feedback: ConsumerFeedback | null, isRead: boolean) => void
   /** When it is due again. null: never, or another worker decides. */
-  readonly againInMs: number | null
+  readonly settled: (againInMs: number | null) => void
 }
 
-/**
- * `noteEnd` is called once the message is settled, while the rest of a long answer may still be read. Resolves when
- * nothing is in flight.
- */
+/** Calls each method of the listener once, in their order. Resolves when nothing is in flight. */
 export async function deliver (
   context: DeliverContext,
   lease: WorkerLease,
   route: InboxRoute,
   delivery: Delivery,
-  noteEnd: (end: DeliveryEnd) => void
+  listener: DeliveryListener
 ): Promise<void> {
   const before = fateBefore(delivery, route.idempotency.inbox)
   if (before !== null) {
+    listener.ended(null, true)
     report(context, route, delivery, before, await settle(context, route, delivery, before), null)
-    noteEnd({ ended: null, againInMs: null })
+    listener.settled(null)
     return
   }
   const { clock } = context.deps
@@ -71,12 +72,10 @@ export async function deliver (
     const fate = ours
       ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const
       : judged(context, route, delivery, sent, ms)
+    listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs()), result.kind !== 'stream')
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms)
-    noteEnd({
-      ended: ours ? null : feedbackOf(sent, fate, clock.wallMs()),
-      againInMs: settled === 'settled' && fate.kind === 'again' ? fate.inMs : null
-    })
+    listener.settled(settled === 'settled' && fate.kind === 'again' ? fate.inMs : null)
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
     endTimeout()
@@ -157,7 +156,7 @@ type Settled = 'settled' | 'overtaken' | 'abandoned'
  * Retries for as long as the process lives. The worker's lease is renewed meanwhile, and a late result avoids a second
  * delivery.
  */
-async function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
+function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery, wanted: Fate): Promise<Settled> {
   const { inbox, meter, log } = context.deps
   let fate = wanted
   let inDoubt = false

@@ -34,6 +34,7 @@ function trackerOf (guards: readonly LapseGuard[]): Track {
 const isWon = ({ kind }: { readonly kind: string }): boolean => kind === 'won'
 const isSettled = ({ kind }: { readonly kind: string }): boolean => kind === 'settled'
 const isAny = (changed: readonly unknown[]): boolean => changed.length > 0
+const isTrue = (changed: boolean): boolean => changed
 const always = (): boolean => true
 
 export function trackContact (records: RecordStore, ...guards: readonly LapseGuard[]): RecordStore {
@@ -69,13 +70,13 @@ export function trackContact (records: RecordStore, ...guards: readonly LapseGua
 export function trackWorkerContact (inbox: InboxStore, ...guards: readonly LapseGuard[]): InboxStore {
   const track = trackerOf(guards)
   return {
-    accept: async (message) => inbox.accept(message),
+    accept: (message) => inbox.accept(message),
     acceptAll: async (messages) => inbox.acceptAll(messages),
     look: async (id) => inbox.look(id),
     alive: async (owner, leaseMs) => track(inbox.alive(owner, leaseMs), always),
     gone: async (owner) => inbox.gone(owner),
     take: async (order) => track(inbox.take(order), isAny),
-    settle: async (token, fate) => track(inbox.settle(token, fate), (settled) => settled),
+    settle: (token, fate) => track(inbox.settle(token, fate), isTrue),
     recover: async (limit) => inbox.recover(limit),
     dueInMs: async (routes) => inbox.dueInMs(routes),
     depths: async () => inbox.depths(),

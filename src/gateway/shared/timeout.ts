@@ -4,7 +4,7 @@ import type { Clock } from '../../ports/clock.ts'
 export const TIMED_OUT = Symbol('timed out')
 
 /** The promise's value, or {@link TIMED_OUT} after `ms`. Rejects only as the promise does. */
-export async function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
+export function withTimeout<T> (clock: Clock, ms: number, promise: Promise<T>): Promise<T | typeof TIMED_OUT> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(Math.max(0, ms), () => { resolve(TIMED_OUT) })
     promise.then((value) => {

@@ -24,7 +24,7 @@ export const BIGINT: ElementType<number> = {
   write: (into, value, at) => { writeInt64(into, Math.round(value), at) }
 }
 export const DOUBLE: ElementType<number> = { oid: 701, bytes: () => 8, write: (into, value, at) => { into.writeDoubleBE(value, at) } }
-const BOOLEAN: ElementType<boolean> = { oid: 16, bytes: () => 1, write: (into, value, at) => { into.writeUInt8(value ? 1 : 0, at) } }
+export const BOOLEAN: ElementType<boolean> = { oid: 16, bytes: () => 1, write: (into, value, at) => { into.writeUInt8(value ? 1 : 0, at) } }
 
 export const byteas = arrayOf(BYTEA)
 export const texts = arrayOf(TEXT)

@@ -42,7 +42,7 @@ const IDS_AS_TEXT: CustomTypesConfig = {
 }
 
 /** The owner of the database chooses `bytea_output`. */
-function idAsText (text: string): string {
+export function idAsText (text: string): string {
   return text.startsWith(HEX) ? text.slice(HEX.length) : bytesOf(text).toString('hex')
 }
 

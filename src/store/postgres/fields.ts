@@ -5,6 +5,7 @@
 import {
   arrayBytes,
   BIGINT,
+  BOOLEAN,
   BYTEA,
   DOUBLE,
   INTEGER,
@@ -27,8 +28,9 @@ export type Field<Item> =
   | FieldOf<Item, 'bytea', Buffer>
   | FieldOf<Item, 'text', string>
   | FieldOf<Item, 'smallint' | 'int' | 'bigint', number>
+  | FieldOf<Item, 'bool', boolean>
 
-const TYPES = { bytea: BYTEA, text: TEXT, smallint: SMALLINT, int: INTEGER, bigint: BIGINT }
+const TYPES = { bytea: BYTEA, text: TEXT, smallint: SMALLINT, int: INTEGER, bigint: BIGINT, bool: BOOLEAN }
 
 interface Column<Item, Value> { readonly type: ElementType<Value>, readonly valueOf: (item: Item) => Value | null }
 

@@ -16,7 +16,9 @@ export interface HeldLaneOptions<Item, Result, Reply> extends LaneLimits<Item>, 
   readonly isUsual: (items: readonly Item[]) => boolean
   /** Of each item, if all were written. */
   readonly written: (item: Item) => Result
-  /** Not all were written. `column`: the first column of each row that was. */
+  /** All were written. false: more is to be done all the same, by `finish`. Absent: nothing is. */
+  readonly isWhole?: (column: readonly string[]) => boolean
+  /** Not all were written, or more is to be done. `column`: the first column of each row that was. */
   readonly finish: (session: Session, items: readonly Item[], count: number, column: readonly string[]) => Promise<Result[]>
   /** The whole batch, if the batch before it wrote nothing. Absent: such a batch is a usual one. */
   readonly afterNothing?: (session: Session, items: readonly Item[]) => Promise<Written<Result>>
@@ -119,7 +121,7 @@ export class HeldLane<Item, Result, Reply> {
     if (error !== null) {
       this.#keep(held)
       batch.fail(error)
-    } else if (count === batch.items.length) {
+    } else if (count === batch.items.length && this.#options.isWhole?.(connection.column) !== false) {
       this.#keep(held)
       batch.succeedEach(this.#options.written)
     } else {

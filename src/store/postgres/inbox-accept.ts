@@ -6,22 +6,59 @@ import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
-import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import { byteas, texts } from './arrays.ts'
 import { hex, type Outcome } from './batching.ts'
 import { isAccepted, lockLimit, movedOf } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
 import { doubted, mayBeLost, PROOF_CTE } from './durable.ts'
 import { isUniqueViolation, RolledBack } from './faults.ts'
-import { claimsNow, hasEarlier, isFreeBeside, pastBeside, schemeValues } from './identities.ts'
+import { Fields, type Field } from './fields.ts'
+import { claimsNow, hasEarlier, isFreeBeside, pastBeside } from './identities.ts'
 import { isPastMessage, messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
 
 /** `number`: the order of arrival in this process. */
-export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer }
+export interface Arrival { readonly message: NewMessage, readonly number: number, readonly headers: Buffer, readonly target: Buffer }
 
 /** Throws RangeError for headers that cannot come from a connection. It throws here, where no batch fails with it. */
 export function arrivalOf (message: NewMessage, number: number): Arrival {
-  return { message, number, headers: encodeHeaders(message.request.headers) }
+  const { headers, target } = message.request
+  return { message, number, headers: encodeHeaders(headers), target: Buffer.from(target, 'latin1') }
 }
+
+/** Of a message that is under no claim, in no group, and had no earlier id. The route is the third parameter. */
+export const PLAIN_ARRIVAL: ReadonlyArray<Field<Arrival>> = [
+  ['id', 'bytea', ({ message }) => message.id],
+  ['arrival', 'bigint', ({ number }) => number],
+  ['route', 'text', ({ message }) => message.about.route],
+  ['holds', 'bool', ({ message }) => message.holds],
+  ['stops', 'bool', ({ message }) => message.stops],
+  ['keep_ms', 'bigint', ({ message }) => message.keepMs],
+  ['dead_keep_ms', 'bigint', ({ message }) => message.deadKeepMs],
+  ['bytes', 'int', ({ message }) => message.request.body.length],
+  ['fp_alg', 'smallint', ({ message }) => message.fingerprint.alg],
+  ['fingerprint', 'bytea', ({ message }) => message.fingerprint.value],
+  ['scope_hash', 'bytea', ({ message }) => message.scopeHash],
+  ['method', 'text', ({ message }) => message.request.method],
+  ['path', 'text', ({ message }) => message.about.path],
+  ['request_id', 'text', ({ message }) => message.about.requestId],
+  ['instance', 'text', ({ message }) => message.about.instance],
+  ['key_hash', 'bytea', ({ message }) => message.about.keyHash],
+  ['key_text', 'text', ({ message }) => message.about.keyText],
+  ['target', 'bytea', ({ target }) => target],
+  ['headers', 'bytea', ({ headers }) => headers],
+  ['body', 'bytea', ({ message }) => message.request.body],
+  ['scheme', 'smallint', ({ message }) => message.scheme]
+]
+const ARRIVAL = new Fields<Arrival>([
+  ...PLAIN_ARRIVAL,
+  ['group_id', 'bytea', ({ message }) => message.group],
+  ['claim', 'int', ({ message }) => message.underClaim?.attempt ?? null],
+  ['claim_owner', 'bytea', ({ message }) => message.underClaim?.owner ?? null],
+  ['earlier_id', 'bytea', ({ message }) => message.earlierId]
+])
+/** Their places among the parameters. */
+const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$23::int[]', '$25::bytea[]']
+const LOCK_LIMIT = 26
 
 /** Groups whose turn may have to be called, as hex: the statement saw an earlier message, or deleted one. */
 export type Groups = Set<string>
@@ -52,31 +89,36 @@ const contendedRoutes = (schema: string, routes: string) => `array(
  */
 const claimsThatStand = (schema: string) => `claims as materialized (
   select r.id, r.owner, r.attempt from ${schema}.records r cross join lock_limit
-   where r.id = any (array(select c.id from unnest($1::bytea[], $22::int[]) as c (id, attempt) where c.attempt is not null)) and r.state = 'claimed'
+   where r.id = any (array(select c.id from unnest(${IDS}, ${CLAIMS}) as c (id, attempt) where c.attempt is not null)) and r.state = 'claimed'
    order by r.id
      for no key update of r
 )`
-const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from ${schema}.gateway_routes where false for key share)`
+export const beforeTheBarrier = (schema: string) => `before_the_barrier as (select from ${schema}.gateway_routes where false for key share)`
+
+/** A message `o` that is under no claim. `routes`: all of the statement, as SQL. */
+export const entersUnclaimed = (schema: string, routes: string) =>
+  `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, routes)})`
+
+export const MESSAGE_COLUMNS = `id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes,
+       fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body`
+
+export const nextNumber = (schema: string) => `nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers')`
 
 /**
  * The first message of its group is due at once. A later one waits for its turn. One scalar subquery per message asks for the
  * record: a join that the planner takes for large reads the whole table.
  */
 const insertFromArrivals = (schema: string, besides: boolean) =>
-  `with ${lockLimit(24)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, '$26::bytea[]', '$25::smallint[]')}` : ''}, arrived as materialized (
-  select o.*, nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers') as number,
+  `with ${lockLimit(LOCK_LIMIT)}, ${beforeTheBarrier(schema)}, ${claimsThatStand(schema)}${besides ? `, ${pastBeside(schema, EARLIER_IDS, SCHEMES)}` : ''}, arrived as materialized (
+  select o.*, ${nextNumber(schema)} as number,
          case when o.claim is not null then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)
-           else ${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, '$3::text[]')})${besides ? ` and ${isFreeBeside(schema, 'o.earlier_id')} and not ${isAccepted(schema, 'o.earlier_id')}` : ''} end as enters
+           else ${entersUnclaimed(schema, ROUTES)}${besides ? ` and ${isFreeBeside(schema, 'o.earlier_id')} and not ${isAccepted(schema, 'o.earlier_id')}` : ''} end as enters
     from (select w.*, row_number() over (partition by w.group_id order by w.arrival) as place
-            from unnest($1::bytea[], $2::bigint[], $3::text[], $4::bytea[], $5::bool[], $6::bool[], $7::bigint[], $8::bigint[], $9::int[], $10::smallint[], $11::bytea[],
-                        $12::bytea[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::text[], $19::bytea[], $20::bytea[], $21::bytea[], $22::int[], $23::bytea[], $25::smallint[], $26::bytea[])
-                 as w (id, arrival, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
-                       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, claim, claim_owner, scheme, earlier_id)
+            from unnest(${ARRIVAL.arrays}) as w (${ARRIVAL.names})
            cross join lock_limit
            order by w.arrival) o
 )
-insert into ${schema}.messages (id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes, fp_alg, fingerprint,
-       scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body)
+insert into ${schema}.messages (${MESSAGE_COLUMNS})
 select a.id, a.scheme, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
             then statement_timestamp() end,
@@ -192,27 +234,52 @@ async function look (
   }
 }
 
-/**
- * If the first insert fails, the whole batch fails. Later steps fail for single items: they must not put in doubt what was
- * already accepted.
- */
-export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Outcome<AcceptResult>[]> {
+/** If the first insert fails, the whole batch fails. */
+export async function acceptEach (session: Session, arrivals: readonly Arrival[], groups: Groups): Promise<Array<Outcome<AcceptResult>>> {
   const outcomes = new Map<string, Outcome<AcceptResult>>()
-  let open = await insertOnce(session, arrivals, outcomes, groups)
+  await insertOnce(session, arrivals, outcomes, groups)
+  return acceptOthers(session, arrivals, outcomes, groups)
+}
+
+/**
+ * After an insert. `inserted`: ids as hex. From here on, steps fail for single items: they must not put in doubt what was already
+ * accepted.
+ */
+export async function acceptRest (
+  session: Session,
+  arrivals: readonly Arrival[],
+  inserted: readonly string[],
+  groups: Groups
+): Promise<Array<Outcome<AcceptResult>>> {
+  return acceptOthers(session, arrivals, new Map(inserted.map((id) => [id, ACCEPTED])), groups)
+}
+
+export const ACCEPTED: Outcome<AcceptResult> = { result: { kind: 'accepted' } }
+
+/** Those without an outcome. */
+async function acceptOthers (
+  session: Session,
+  arrivals: readonly Arrival[],
+  outcomes: Map<string, Outcome<AcceptResult>>,
+  groups: Groups
+): Promise<Array<Outcome<AcceptResult>>> {
+  const openOf = (): Arrival[] => arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
+  let open = openOf()
   try {
     for (let round = 1; open.length > 0; round++) {
       const { standing, past } = await look(session, open.map(({ message }) => message.id))
       for (const [id, message] of standing) outcomes.set(id, { result: { kind: 'seen', message } })
-      open = open.filter((arrival) => !outcomes.has(idText(arrival)))
+      open = openOf()
       if (open.length === 0) break
       for (const [id, result] of await refusals(session, open.map(({ message }) => message), past)) outcomes.set(id, { result })
-      open = open.filter((arrival) => !outcomes.has(idText(arrival)))
+      open = openOf()
       if (open.length === 0) break
       if (round === ROUNDS_MAX) {
         throw new RolledBack('message_accept', new Error('a message came and went between every insert and the look after it'))
       }
       await forget(session, past, groups)
-      open = await insertOnce(session, open, outcomes, groups)
+      await insertOnce(session, open, outcomes, groups)
+      open = openOf()
     }
   } catch (error) {
     for (const arrival of open) outcomes.set(idText(arrival), { error })
@@ -248,14 +315,13 @@ async function insertOnce (
   arrivals: readonly Arrival[],
   outcomes: Map<string, Outcome<AcceptResult>>,
   groups: Groups
-): Promise<readonly Arrival[]> {
+): Promise<void> {
   const inserted = await session.run<Inserted>(
     hasEarlier(arrivals.map(({ message }) => message)) ? MESSAGE_ACCEPT_BESIDES : MESSAGE_ACCEPT,
     valuesOf(arrivals, session.lockTimeout)
   )
-  for (const { id } of inserted) outcomes.set(id, { result: { kind: 'accepted' } })
+  for (const { id } of inserted) outcomes.set(id, ACCEPTED)
   addGroups(groups, inserted)
-  return inserted.length === arrivals.length ? [] : arrivals.filter((arrival) => !outcomes.has(idText(arrival)))
 }
 
 /**
@@ -307,34 +373,7 @@ export function addGroups (groups: Groups, rows: ReadonlyArray<{ readonly behind
 }
 
 function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
-  const messages = arrivals.map(({ message }) => message)
-  return [
-    byteas(messages.map(({ id }) => id)),
-    bigints(arrivals.map(({ number }) => number)),
-    texts(messages.map(({ about }) => about.route)),
-    byteas(messages.map(({ group }) => group)),
-    booleans(messages.map(({ holds }) => holds)),
-    booleans(messages.map(({ stops }) => stops)),
-    bigints(messages.map(({ keepMs }) => keepMs)),
-    bigints(messages.map(({ deadKeepMs }) => deadKeepMs)),
-    integers(messages.map(({ request }) => request.body.length)),
-    smallints(messages.map(({ fingerprint }) => fingerprint.alg)),
-    byteas(messages.map(({ fingerprint }) => fingerprint.value)),
-    byteas(messages.map(({ scopeHash }) => scopeHash)),
-    texts(messages.map(({ request }) => request.method)),
-    texts(messages.map(({ about }) => about.path)),
-    texts(messages.map(({ about }) => about.requestId)),
-    texts(messages.map(({ about }) => about.instance)),
-    byteas(messages.map(({ about }) => about.keyHash)),
-    texts(messages.map(({ about }) => about.keyText)),
-    byteas(messages.map(({ request }) => Buffer.from(request.target, 'latin1'))),
-    byteas(arrivals.map(({ headers }) => headers)),
-    byteas(messages.map(({ request }) => request.body)),
-    integers(messages.map(({ underClaim }) => underClaim?.attempt ?? null)),
-    byteas(messages.map(({ underClaim }) => underClaim?.owner ?? null)),
-    lockTimeout,
-    ...schemeValues(messages)
-  ]
+  return [...ARRIVAL.arraysOf(arrivals), lockTimeout]
 }
 
 export function idText ({ message }: Pick<Arrival, 'message'>): string { return hex(message.id) }

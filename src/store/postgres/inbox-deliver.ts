@@ -2,7 +2,8 @@
 import type { DeliveryToken } from '../../core/inbox/message.ts'
 import type { TakeMessages } from '../../ports/inbox.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
-import { bigints, booleans, byteas, integers, smallints, texts } from './arrays.ts'
+import { bigints, integers, texts } from './arrays.ts'
+import { Fields } from './fields.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
@@ -90,26 +91,10 @@ function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
 
 /**
- * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is given
- * up keeps them for an operator's retry. The rows are found by their ids alone and tested once they are locked. By the owner,
- * the statement would read everything that its worker ever delivered, while an old transaction keeps that in the index.
+ * Of a message `m`, by its settling `w`. A delivered message is not sent again, so its bytes are removed, and with them a token in its
+ * query. A message that is given up keeps them for an operator's retry.
  */
-const MESSAGE_SETTLE: Statement = {
-  name: 'message_settle',
-  writes: true,
-  idsAsText: true,
-  text: (schema) => `with ${lockLimit(9)}, want as materialized (
-  select * from unnest($1::bytea[], $2::bytea[], $3::int[], $4::text[], $5::bigint[], $6::smallint[], $7::text[], $8::bytea[], $10::bool[])
-           as w (id, owner, attempt, state, in_ms, status, error, answer, untried)
-   cross join lock_limit
-), held as materialized (
-  select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
-   where m.id = any ($1::bytea[])
-   order by m.id
-     for no key update of m
-)
-update ${schema}.messages m
-   set state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
+export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
        blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),
        due_at = case when w.state = 'waiting' then clock_timestamp() + w.in_ms * interval '1 ms' end,
        settled_at = case when w.state <> 'waiting' then clock_timestamp() end,
@@ -118,7 +103,39 @@ update ${schema}.messages m
        answer = case when w.state = 'waiting' then m.answer else w.answer end,
        target = case when w.state = 'delivered' then '' else m.target end,
        headers = case when w.state = 'delivered' then '' else m.headers end,
-       body = case when w.state = 'delivered' then '' else m.body end
+       body = case when w.state = 'delivered' then '' else m.body end`
+
+export const SETTLING = new Fields<Settling>([
+  ['id', 'bytea', ({ token }) => token.id],
+  ['owner', 'bytea', ({ token }) => token.owner],
+  ['attempt', 'int', ({ token }) => token.attempt],
+  ['state', 'text', ({ fate }) => fate.state],
+  ['in_ms', 'bigint', ({ fate }) => fate.inMs],
+  ['status', 'smallint', ({ fate }) => fate.status],
+  ['error', 'text', ({ fate }) => fate.error],
+  ['answer', 'bytea', ({ fate }) => fate.answer],
+  ['untried', 'bool', ({ fate }) => fate.untried]
+])
+
+/**
+ * In any session. The rows are found by their ids alone and tested once they are locked. By the owner, the statement would read everything
+ * that its worker ever delivered, while an old transaction keeps that in the index.
+ */
+const MESSAGE_SETTLE: Statement = {
+  name: 'message_settle',
+  writes: true,
+  idsAsText: true,
+  text: (schema) => `with ${lockLimit(10)}, want as materialized (
+  select * from unnest(${SETTLING.arrays}) as w (${SETTLING.names})
+   cross join lock_limit
+), held as materialized (
+  select m.id, m.owner, m.attempt, m.state from ${schema}.messages m
+   where m.id = any ($1::bytea[])
+   order by m.id
+     for no key update of m
+)
+update ${schema}.messages m
+   set ${MESSAGE_SETTLED}
   from want w, held h
  where m.id = h.id and w.id = h.id and h.owner = w.owner and h.attempt = w.attempt and h.state = 'delivering'
 returning m.id, case when not m.blocks then m.group_id end as behind`
@@ -127,16 +144,8 @@ returning m.id, case when not m.blocks then m.group_id end as behind`
 /** true: settled, and acknowledged. */
 export async function settleMessages (session: Session, settlings: readonly Settling[], groups: Groups): Promise<boolean[]> {
   const rows = await session.run<{ id: string, behind: string | null }>(MESSAGE_SETTLE, [
-    byteas(settlings.map(({ token }) => token.id)),
-    byteas(settlings.map(({ token }) => token.owner)),
-    integers(settlings.map(({ token }) => token.attempt)),
-    texts(settlings.map(({ fate }) => fate.state)),
-    bigints(settlings.map(({ fate }) => fate.inMs)),
-    smallints(settlings.map(({ fate }) => fate.status)),
-    texts(settlings.map(({ fate }) => fate.error)),
-    byteas(settlings.map(({ fate }) => fate.answer)),
-    session.lockTimeout,
-    booleans(settlings.map(({ fate }) => fate.untried))
+    ...SETTLING.arraysOf(settlings),
+    session.lockTimeout
   ])
   addGroups(groups, rows)
   const settled = new Set(rows.map(({ id }) => id))

@@ -8,43 +8,28 @@ import { StoreUnavailable } from '../../ports/errors.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import { SWEEP_FROM_START } from './background.ts'
-import { BATCH_MAX, BATCHING, hex, MS_PER_PARALLEL_BATCH, QUEUE_MAX, resultOf, type Outcome } from './batching.ts'
+import { BATCH_MAX, BATCHING, hex, QUEUE_MAX, resultOf, type Outcome } from './batching.ts'
 import type { Connections } from './connections.ts'
 import type { Session } from './statements.ts'
 import { isDoubtful } from './durable.ts'
 import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
-import {
-  acceptAll,
-  acceptEach,
-  arrivalOf,
-  idText,
-  lookAtMessages,
-  lookAtMessagesDurably,
-  type Arrival,
-  type Groups
-} from './inbox-accept.ts'
-import { dueInMs, settleMessages, takeMessages, type Settling } from './inbox-deliver.ts'
+import { acceptAll, arrivalOf, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
+import { dueInMs, takeMessages } from './inbox-deliver.ts'
+import { ACCEPT_BATCHES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
+import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
 import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
 import { callGroups, uncalledGroups } from './inbox-turns.ts'
 import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
 
-/**
- * Batches of acceptances in flight at once, where a commit takes long. Two more connections: one for whole batches, one for
- * looks.
- */
-const ACCEPT_BATCHES_MAX = 4
+/** Two more connections: one for whole batches, one for looks. */
 export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
 /**
- * Batches of settles in flight at once. One batch of calls each, for callers that wait and for those that do not. One
- * connection each for a take, a sign of life, a recovery and a look at what is next.
+ * One batch of calls each, for callers that wait and for those that do not. One connection each for a take, a sign of life, a recovery
+ * and a look at what is next.
  */
-const SETTLE_BATCHES_MAX = 2
 export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
-
-/** Bytes of the bodies in a batch. A large body must not hold up the small ones behind it for long. */
-const BYTES_MAX = 4 * 1024 * 1024
 
 export interface InboxPurposes {
   readonly inbox: Connections
@@ -56,11 +41,11 @@ export interface InboxPurposes {
 
 export class PostgresInbox implements InboxStore {
   readonly #purposes: InboxPurposes
-  readonly #accepts: Batcher<Arrival, Outcome<AcceptResult>>
+  readonly #accepts: AcceptLane
   readonly #whole: Batcher<readonly NewMessage[], AcceptResult[]>
   readonly #looks: Batcher<Buffer, MessageDetail | null>
   readonly #proofs: Batcher<Buffer, MessageDetail | null>
-  readonly #settles: Batcher<Settling, boolean>
+  readonly #settles: MessageSettleLane
   /** By group, as hex. */
   readonly #calls: Batcher<string, null>
   /** Groups to call for which no caller waits, as hex. Each is called once, however often it was added. */
@@ -76,15 +61,7 @@ export class PostgresInbox implements InboxStore {
   constructor (purposes: InboxPurposes) {
     const { inbox, deliveries, lines } = purposes
     this.#purposes = purposes
-    const several = { ...BATCHING, msPerParallelBatch: MS_PER_PARALLEL_BATCH, batchBytesMax: BYTES_MAX }
-    this.#accepts = new Batcher<Arrival, Outcome<AcceptResult>>({
-      ...several,
-      name: 'acceptances',
-      batchesMax: ACCEPT_BATCHES_MAX,
-      idOf: idText,
-      bytesOf: ({ message }) => message.request.body.length,
-      run: (batch) => this.#calling((groups) => inbox.use('message_accept', (session) => acceptEach(session, batch, groups)))
-    })
+    this.#accepts = acceptLane(inbox, (work) => this.#calling(work))
     this.#whole = new Batcher({
       ...BATCHING,
       name: 'acceptances of batches',
@@ -104,14 +81,7 @@ export class PostgresInbox implements InboxStore {
       idOf: hex,
       run: (ids) => inbox.use('message_look_durably', async (session) => inOrder(ids, await lookAtMessagesDurably(session, ids)))
     })
-    this.#settles = new Batcher({
-      ...several,
-      name: 'settles of messages',
-      batchesMax: SETTLE_BATCHES_MAX,
-      idOf: ({ token }) => hex(token.id),
-      bytesOf: ({ fate }) => fate.answer?.length ?? 0,
-      run: (batch) => this.#callingNow((groups) => deliveries.use('message_settle', (session) => settleMessages(session, batch, groups)))
-    })
+    this.#settles = messageSettleLane(deliveries, (work) => this.#callingNow(work))
     this.#calls = new Batcher<string, null>({
       ...BATCHING,
       name: 'calls of groups',
@@ -126,7 +96,10 @@ export class PostgresInbox implements InboxStore {
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
-    return this.#certain(resultOf(await this.#accepts.push(arrivalOf(message, ++this.#arrivals))))
+    const accepted = Promise.withResolvers<Outcome<AcceptResult>>()
+    this.#accepts.enter(arrivalOf(message, ++this.#arrivals), accepted)
+    const result = resultOf(await accepted.promise)
+    return result.kind === 'seen' ? this.#certain(result) : result
   }
 
   /**
@@ -171,7 +144,11 @@ export class PostgresInbox implements InboxStore {
     return taken.filter(isWhole)
   }
 
-  settle (token: DeliveryToken, fate: Fate): Promise<boolean> { return this.#settles.push({ token, fate: columnsOfFate(fate) }) }
+  settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
+    const settled = Promise.withResolvers<boolean>()
+    this.#settles.enter({ token, fate: columnsOfFate(fate) }, settled)
+    return settled.promise
+  }
 
   async recover (limit: number): Promise<Recovered> {
     const { deliveries } = this.#purposes
@@ -217,7 +194,11 @@ export class PostgresInbox implements InboxStore {
     return count
   }
 
-  close (): void { this.#line.close() }
+  close (): void {
+    this.#line.close()
+    this.#accepts.close()
+    this.#settles.close()
+  }
 
   async #allOf (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     return Promise.all((await this.#whole.push(messages)).map((result) => this.#certain(result)))

@@ -183,8 +183,8 @@ async function open (
     beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
     background: connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     marks: connections('marks', MARK_CONNECTIONS, options.claimTimeoutMs),
-    inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs),
-    deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX),
+    inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs, { byKey: true }),
+    deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX, { byKey: true }),
     lines: connections('lines', LINE_CONNECTIONS, linesMs, { lockTimeoutMs: linesMs * LINE_LOCK_SHARE })
   }, subscriptionsOf(options, transport, installation))
 }

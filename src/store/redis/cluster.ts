@@ -6,10 +6,11 @@
 import type { Redis } from 'ioredis'
 import { errorText } from '../../ports/errors.ts'
 import { APART } from './batches.ts'
-import type { Calling, Found, Held } from './batches.ts'
+import type { Calling, Held } from './batches.ts'
 import { CONNECTION_NAME, connectFound, connectTo, reconnect, SUBSCRIBER_NAME } from './client.ts'
 import type { ClientOptions } from './client.ts'
-import { Server, type LockOrder, type RecordOrder, type WriteOrder } from './server.ts'
+import { lockingAt, LockThere, writeAt, WriteThere } from './hops.ts'
+import { findNothing, Server, type LockOrder, type RecordOrder, type WriteOrder } from './server.ts'
 import { Elsewhere, rangesOf, SLOTS, slotOf } from './slots.ts'
 import type { Range } from './slots.ts'
 import type { Topology, TopologyOptions } from './topology.ts'
@@ -331,78 +332,4 @@ export class Cluster implements Topology {
     const { username = null, password = null, tls = null, commandTimeoutMs } = this.#options
     return { username, password, tls, name, commandTimeoutMs }
   }
-}
-
-function findNothing (order: LockOrder): void { order.found(undefined) }
-
-type Follow<Order> = (order: Order, place: Elsewhere, from: Server) => Promise<void>
-
-/** A lock at the server that the map names. */
-class LockThere implements LockOrder {
-  readonly key: string
-  readonly bytes: Buffer
-  readonly ttlMs: number
-  readonly askedAtMs: number
-  readonly #order: LockOrder
-  readonly #server: Server
-  readonly #follow: Follow<LockOrder>
-
-  constructor (order: LockOrder, server: Server, follow: Follow<LockOrder>) {
-    this.key = order.key
-    this.bytes = order.bytes
-    this.ttlMs = order.ttlMs
-    this.askedAtMs = order.askedAtMs
-    this.#order = order
-    this.#server = server
-    this.#follow = follow
-  }
-
-  found (found: Found): void {
-    if (found instanceof Elsewhere) void this.#follow(this.#order, found, this.#server)
-    else this.#order.found(found)
-  }
-}
-
-/** A write at the server that the map names. */
-class WriteThere implements RecordOrder {
-  readonly kind = 'record'
-  readonly key: string
-  readonly owner: Buffer
-  readonly value: Buffer | null
-  readonly endsAtMs: number
-  readonly endsAtWallMs: number
-  readonly #order: RecordOrder
-  readonly #server: Server
-  readonly #follow: Follow<RecordOrder>
-
-  constructor (order: RecordOrder, server: Server, follow: Follow<RecordOrder>) {
-    this.key = order.key
-    this.owner = order.owner
-    this.value = order.value
-    this.endsAtMs = order.endsAtMs
-    this.endsAtWallMs = order.endsAtWallMs
-    this.#order = order
-    this.#server = server
-    this.#follow = follow
-  }
-
-  get wakes (): boolean { return this.#order.wakes }
-
-  get sent (): boolean { return this.#order.sent }
-
-  set sent (sent: boolean) { this.#order.sent = sent }
-
-  done (done: boolean | Elsewhere): void {
-    if (done instanceof Elsewhere) void this.#follow(this.#order, done, this.#server)
-    else this.#order.done(done)
-  }
-}
-
-function lockingAt ({ key, bytes, ttlMs, askedAtMs }: LockOrder, asking: boolean, found: (found: Found) => void): LockOrder {
-  return { key, bytes, ttlMs, askedAtMs, asking, found }
-}
-
-function writeAt (order: RecordOrder, asking: boolean, done: (done: boolean | Elsewhere) => void): RecordOrder {
-  const { kind, key, owner, value, endsAtMs, endsAtWallMs, wakes } = order
-  return { kind, key, owner, value, endsAtMs, endsAtWallMs, wakes, asking, sent: true, done }
 }

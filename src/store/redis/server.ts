@@ -8,7 +8,9 @@ import { Outage } from '../../core/limits/outage.ts'
 import { causeOf, errorText } from '../../ports/errors.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import { Lane, type Batch } from '../shared/lane.ts'
-import type { BatchReply, Batches, Calling, Found, Held, Locking, RecordWrite, Wake } from './batches.ts'
+import { Asked, awaited, errorOf, WithoutLate } from './batch-replies.ts'
+import type { Ended } from './batch-replies.ts'
+import type { Batches, Calling, Found, Held, Locking, RecordWrite, Wake } from './batches.ts'
 import { Breaker } from './breaker.ts'
 import { isForbidden, wrongWith } from './client.ts'
 import type { ServerSays } from './client.ts'
@@ -315,65 +317,10 @@ export class Server {
   }
 }
 
-function findNothing (order: LockOrder): void { order.found(undefined) }
-
-type Ended = (operation: string, began: number, error: Error | null, failures: number) => void
-
-/** A batch on its way. */
-class Asked<Order, Result> implements BatchReply<Result> {
-  readonly #operation: string
-  readonly #waiting: number
-  readonly #ended: Ended
-  readonly #batch: Batch<Order, Result, Order>
-
-  /** `waiting`: for so many a failure is one. */
-  constructor (operation: string, waiting: number, ended: Ended, batch: Batch<Order, Result, Order>) {
-    this.#operation = operation
-    this.#waiting = waiting
-    this.#ended = ended
-    this.#batch = batch
-  }
-
-  succeed (results: readonly Result[]): void {
-    this.#ended(this.#operation, this.#batch.sentAt, null, 0)
-    this.#batch.succeed(results)
-  }
-
-  fail (error: unknown): void {
-    this.#ended(this.#operation, this.#batch.sentAt, errorOf(error), this.#waiting)
-    this.#batch.fail(error)
-  }
-}
-
-/** Of a batch from which some locks were left out. */
-class WithoutLate implements BatchReply<Found> {
-  readonly #asked: BatchReply<Found>
-  readonly #all: readonly Locking[]
-  readonly #since: number
-
-  constructor (asked: BatchReply<Found>, all: readonly Locking[], since: number) {
-    this.#asked = asked
-    this.#all = all
-    this.#since = since
-  }
-
-  succeed (results: readonly Found[]): void {
-    let at = 0
-    this.#asked.succeed(this.#all.map(({ askedAtMs }) => askedAtMs >= this.#since ? results[at++] : undefined))
-  }
-
-  fail (error: unknown): void { this.#asked.fail(error) }
-}
-
-/** For a batch that is no request's. */
-function awaited<Result> (send: (reply: BatchReply<Result>) => void): Promise<readonly Result[]> {
-  return new Promise((resolve, reject) => { send({ succeed: resolve, fail: reject }) })
-}
+export function findNothing (order: LockOrder): void { order.found(undefined) }
 
 /** As long as an owner, so that the scripts find it. */
 const OWNER_LIKE_BYTES = 16
-
-function errorOf (error: unknown): Error { return error instanceof Error ? error : new Error(errorText(error)) }
 
 /** Redis does not say which command of a script the user may not use. */
 function lacksRight ({ message }: Error): boolean { return /^NOPERM|user executing the script/.test(message) }

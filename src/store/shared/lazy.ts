@@ -47,6 +47,17 @@ export function lazyLocks (): Lazy<LockStore> {
   return { port: proxied<LockStore>(properties, (_, on) => on(locks)), open: (opened) => { locks = opened } }
 }
 
+/** The call's own promise. A call that throws rejects. */
+function started (call: () => unknown): unknown {
+  try {
+    return call()
+  } catch (error) {
+    return thrown(error)
+  }
+}
+
+async function thrown (error: unknown): Promise<never> { throw error }
+
 /** `idle`: methods that have nothing to do before the store is opened. */
 function lazily<Port extends object> (
   store: Name,
@@ -60,7 +71,10 @@ function lazily<Port extends object> (
   }
   const port = proxied<Port>(
     propertiesOf(get, () => opened !== null),
-    async (method, on) => opened === null && idle.includes(method) ? undefined : on(get(String(method)))
+    (method, on) => {
+      if (opened !== null) return started(() => on(opened as Port))
+      return idle.includes(method) ? Promise.resolve() : Promise.reject(new StoreNotOpened(store, String(method)))
+    }
   )
   return { port, open: (it) => { opened = it } }
 }
