@@ -186,12 +186,13 @@ export class Deliverer {
   }
 
   /**
-   * The consumer gets its next message while the store is told of the last one. As many may wait for the store as may be at the consumer:
-   * so a store that is slow to settle bounds what would be delivered again after a crash.
+   * The consumer gets its next message while the store is told of the last one. As many may wait for the store as may be at the consumer,
+   * because after a crash all of these are delivered again.
    */
   #placesOf (route: InboxRoute): number {
     const { name, idempotency: { inbox } } = route
-    return Math.min(this.#roomOf(route).slots, Math.max(0, inbox.concurrency - (this.#settling.get(name) ?? 0)))
+    const open = (this.#underWay.get(name) ?? 0) + (this.#settling.get(name) ?? 0)
+    return Math.min(this.#roomOf(route).slots, Math.max(0, inbox.concurrency * 2 - open))
   }
 
   #roomOf ({ name, idempotency: { inbox } }: InboxRoute) {

@@ -6,6 +6,7 @@ import { eventually } from '../harness/eventually.ts'
 import {
   accept,
   after,
+  between,
   Consumer,
   detail,
   fieldOf,
@@ -54,6 +55,27 @@ test('a slow consumer never has more at once than the route says, and gets every
   await accept(store, worker, ...many(30))
   await clock.advance(2_000)
   assert.deepEqual([await states(store), consumer.mostUnderWay, consumer.asked.length], [{ delivered: 30 }, 4, 30])
+})
+
+test('the consumer gets the next message while the store settles the last one, and not more than one more for each place', async (t) => {
+  const store = shared()
+  const { clock } = store
+  const waiting: Array<() => void> = []
+  const consumer = new Consumer(clock)
+  const worker = startWorker(t, store, consumer, {
+    between: between('settle', (inbox) => async (token, fate) => {
+      await new Promise<void>((resolve) => { waiting.push(resolve) })
+      return inbox.settle(token, fate)
+    })
+  })
+  await accept(store, worker, ...many(30))
+  await clock.advance(3_000)
+  assert.deepEqual([consumer.asked.length, waiting.length, await states(store)], [8, 8, { waiting: 22, delivering: 8 }])
+  for (let left = 30; left > 0; left--) {
+    waiting.shift()?.()
+    await clock.advance(1)
+  }
+  assert.deepEqual([await states(store), consumer.asked.length, consumer.mostUnderWay <= 4], [{ delivered: 30 }, 30, true])
 })
 
 test('a consumer that was down is found again within a second, and begins with one, then two more', async (t) => {
@@ -354,10 +376,10 @@ test('who has no places left wakes others; nobody waits for a poll', async (t) =
 test('a gateway whose routes have no inbox asks its store for nothing', async (t) => {
   const store = shared()
   const asked: string[] = []
-  const between = (inbox: typeof store.inbox) => new Proxy(inbox, {
+  const watched = (inbox: typeof store.inbox) => new Proxy(inbox, {
     get: (target, name) => { asked.push(String(name)); return Reflect.get(target, name) as unknown }
   })
-  startWorker(t, store, new Consumer(store.clock), { routes: [], between: (inbox) => between(inbox as typeof store.inbox) })
+  startWorker(t, store, new Consumer(store.clock), { routes: [], between: (inbox) => watched(inbox as typeof store.inbox) })
   await store.clock.advance(60_000)
   assert.deepEqual(asked, [])
 })

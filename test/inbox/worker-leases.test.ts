@@ -5,10 +5,9 @@ import { StoreUnavailable } from '../../src/ports/errors.ts'
 import { WORKER_LEASE_MS } from '../../src/gateway/shared/arbiter-clock.ts'
 import { WORKER_NAME_MS } from '../../src/gateway/inbox/worker-lease.ts'
 import type { GuardedRoute } from '../../src/core/policy/policy.ts'
-import type { InboxStore } from '../../src/ports/inbox.ts'
 import { MemoryStore } from '../../src/store/memory/records.ts'
 import { faulty, gate } from '../harness/faulty-store.ts'
-import { accept, after, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
+import { accept, after, between, Consumer, detail, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 
 /** A lease, and the time until the next search for expired leases. */
 const RECOVERED_MS = WORKER_LEASE_MS + 4_000
@@ -17,17 +16,6 @@ const RECOVERED_MS = WORKER_LEASE_MS + 4_000
 function patient (over: Parameters<typeof inboxRoute>[0] = {}): GuardedRoute {
   const route = inboxRoute(over)
   return { ...route, upstream: { ...route.upstream, timeoutMs: 600_000 } }
-}
-
-/** Wraps one method of the store for one worker. */
-function between<Name extends keyof InboxStore> (
-  name: Name,
-  instead: (inbox: InboxStore) => InboxStore[Name]
-): (inbox: InboxStore) => InboxStore {
-  return (inbox) => new Proxy(inbox, {
-    get: (target, asked) =>
-      asked === name ? instead(inbox) : (target[asked as keyof InboxStore] as (...args: unknown[]) => unknown).bind(target)
-  })
 }
 
 test('what a killed process was delivering is delivered by another one, when its lease is over', async (t) => {

@@ -156,6 +156,17 @@ export interface WorkerOptions {
   readonly between?: (inbox: InboxStore) => InboxStore
 }
 
+/** For {@link WorkerOptions.between}: one method is another one. */
+export function between<Name extends keyof InboxStore> (
+  name: Name,
+  instead: (inbox: InboxStore) => InboxStore[Name]
+): (inbox: InboxStore) => InboxStore {
+  return (inbox) => new Proxy(inbox, {
+    get: (target, asked) =>
+      asked === name ? instead(inbox) : (target[asked as keyof InboxStore] as (...args: unknown[]) => unknown).bind(target)
+  })
+}
+
 export function startWorker (
   t: TestContext,
   { clock, inbox, locks }: Shared,
