@@ -186,8 +186,8 @@ export class Deliverer {
   }
 
   /**
-   * The consumer gets its next message while the store is told of the last one. As many may wait for the store as may be at the consumer,
-   * because after a crash all of these are delivered again.
+   * The consumer gets its next message while the store is told of the last one. Both together are at most twice the places, because after
+   * a crash all of these are delivered again.
    */
   #placesOf (route: InboxRoute): number {
     const { name, idempotency: { inbox } } = route
