@@ -14,14 +14,16 @@ type Call<Port> = (method: MethodOf<Port>, on: (port: Port) => unknown) => unkno
 /** The caller gets what `call` returns. So `call` must return what the method returns, a promise if the method does. */
 export function proxied<Port extends object> (properties: PropertiesOf<Port>, call: Call<Port>): Port {
   const methods = new Map<string, unknown>()
-  return new Proxy(properties, {
+  const forwarding = new Proxy({}, {
     get: (_, name) => {
       // A promise that resolves to a port looks for `then`.
-      if (typeof name === 'symbol' || name === 'then' || name in properties) return Reflect.get(properties, name) as unknown
+      if (typeof name === 'symbol' || name === 'then') return undefined
       if (!methods.has(name)) {
         methods.set(name, (...args: never[]) => call(name as MethodOf<Port>, (port) => (port as Record<string, Method>)[name]?.(...args)))
       }
       return methods.get(name)
     }
-  }) as object as Port
+  })
+  // Every request reads some of the properties: behind the proxy's trap each would cost more than what it says.
+  return Object.create(forwarding, Object.getOwnPropertyDescriptors(properties)) as Port
 }

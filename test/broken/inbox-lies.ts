@@ -41,7 +41,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
         replace: "e.state = 'delivering' and e.number < m.number)"
       },
       {
-        file: 'store/postgres/inbox-accept.ts',
+        file: 'store/postgres/inbox-arrivals.ts',
         find: 'where m.group_id = a.group_id and m.blocks))',
         replace: "where m.group_id = a.group_id and m.state = 'delivering'))"
       }

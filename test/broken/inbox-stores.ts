@@ -5,8 +5,9 @@ import type { FaultRow } from './rows.ts'
 const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
 const SQLITE = 'store/sqlite/inbox-table.ts'
 const SQLITE_STATEMENTS = 'store/sqlite/inbox-statements.ts'
-const [ACCEPT, POSTGRES, LANES, TURNS, WORKERS, OPERATOR] = [
+const [ACCEPT, ARRIVALS, POSTGRES, LANES, TURNS, WORKERS, OPERATOR] = [
   'store/postgres/inbox-accept.ts',
+  'store/postgres/inbox-arrivals.ts',
   'store/postgres/inbox-deliver.ts',
   'store/postgres/inbox-lanes.ts',
   'store/postgres/inbox-turns.ts',
@@ -277,7 +278,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         find: 'e.blocks and e.number < m.number)',
         replace: "e.blocks and e.number < m.number and (e.tries = 0 or e.state <> 'waiting'))"
       },
-      { file: ACCEPT, find: '(a.place = 1 and not exists (', replace: '(a.place = 1 or not exists (' }
+      { file: ARRIVALS, find: '(a.place = 1 and not exists (', replace: '(a.place = 1 or not exists (' }
     ]
   },
   {

@@ -4,7 +4,7 @@ import type { Break } from './breaks.ts'
 import type { FaultRow } from './rows.ts'
 
 const CLAIMING = 'gateway/claim/claim.ts'
-const ACCEPT = 'store/postgres/inbox-accept.ts'
+const [ACCEPT, ARRIVALS] = ['store/postgres/inbox-accept.ts', 'store/postgres/inbox-arrivals.ts']
 
 export const POLICY_ROWS: readonly FaultRow[] = [
   {
@@ -161,7 +161,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
     breaks: ['P11', 'N5'],
-    patches: [{ file: ACCEPT, find: ' and o.route <> all (${contendedRoutes(schema, routes)})', replace: '' }]
+    patches: [{ file: ARRIVALS, find: ' and o.route <> all (${contendedRoutes(schema, routes)})', replace: '' }]
   },
   {
     name: 'accepted-under-any-claim',
@@ -169,7 +169,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     breaks: ['P11', 'N5'],
     patches: [
       {
-        file: ACCEPT,
+        file: ARRIVALS,
         find: 'then exists (select from claims c where c.id = o.id and c.owner = o.claim_owner and c.attempt = o.claim)',
         replace: 'then true'
       },
@@ -181,7 +181,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     does: 'calls a batch accepted of which an item was left out',
     breaks: ['N1'],
     patches: [
-      { file: ACCEPT, find: ' where (select bool_and(o.enters) from arrived o)\n', replace: ' where a.enters\n' },
+      { file: ARRIVALS, find: ' where (select bool_and(o.enters) from arrived o)\n', replace: ' where a.enters\n' },
       {
         file: ACCEPT,
         find: 'if (inserted.length === missing.length) return results',

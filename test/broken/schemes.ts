@@ -70,7 +70,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
         find: '    if (this.#records !== null && scheme !== this.#records.scheme) return true\n',
         replace: ''
       },
-      { file: 'store/postgres/inbox-accept.ts', find: "`${claimsNow(schema, 'o.scheme')} and (select", replace: '`(select' }
+      { file: 'store/postgres/inbox-arrivals.ts', find: "`${claimsNow(schema, 'o.scheme')} and (select", replace: '`(select' }
     ]
   },
   {

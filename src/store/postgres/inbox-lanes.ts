@@ -5,18 +5,8 @@ import { idAsText } from './connection.ts'
 import type { Connections } from './connections.ts'
 import { Fields, type OwnStatement } from './fields.ts'
 import { HeldLane } from './held-lane.ts'
-import {
-  acceptEach,
-  ACCEPTED,
-  acceptRest,
-  beforeTheBarrier,
-  entersUnclaimed,
-  MESSAGE_COLUMNS,
-  nextNumber,
-  PLAIN_ARRIVAL,
-  type Arrival,
-  type Groups
-} from './inbox-accept.ts'
+import { acceptEach, ACCEPTED, acceptRest, type Groups } from './inbox-accept.ts'
+import { beforeTheBarrier, entersUnclaimed, MESSAGE_COLUMNS, nextNumber, PLAIN_ARRIVAL, type Arrival } from './inbox-arrivals.ts'
 import { MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
 /**

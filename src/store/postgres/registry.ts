@@ -1,7 +1,7 @@
 /**
  * The registry in Postgres: which gateway serves which route (ports/registry.ts). An acceptance and a claim that overlap do not
  * see each other. So a gateway that executes registers behind a barrier, and no gateway accepts beside it without a claim. The
- * barrier is a lock that every acceptance takes before it looks (inbox-accept.ts) and holds until its commit. Reads, and so a
+ * barrier is a lock that every acceptance takes before it looks (inbox-arrivals.ts) and holds until its commit. Reads, and so a
  * backup, do not delay it.
  */
 import { LIVES_MS } from '../../core/protocol/aspects.ts'

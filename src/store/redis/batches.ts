@@ -6,7 +6,7 @@
  */
 import type { ChainableCommander, Redis } from 'ioredis'
 import { isForbidden } from './client.ts'
-import { argument, CommandBytes, exchange, type Replies } from './exchange.ts'
+import { argument, CommandBytes, exchange, NumberedText, type Replies } from './exchange.ts'
 import { RENEW, WRITE } from './scripts.ts'
 import { Elsewhere, elsewhereOf } from './slots.ts'
 
@@ -66,6 +66,13 @@ export function whole (ms: number): number { return Math.max(1, Math.round(ms)) 
 
 // ---------------------------------------------------------------- locks
 
+const BEFORE_KEY = new NumberedText((length) => `*7\r\n$3\r\nSET\r\n$${length}\r\n`)
+const BEFORE_LOCK = new NumberedText(lengthOf)
+const BEHIND_LOCK = new NumberedText((ms) => `\r\n$2\r\nPX\r\n${argument(String(ms))}$2\r\nNX\r\n$3\r\nGET\r\n`)
+
+/** Behind a text, in front of the next one. */
+function lengthOf (length: number): string { return `\r\n$${length}\r\n` }
+
 /** More than the texts of one lock take besides its key. */
 const LOCK_TEXT_BYTES_MAX = 128
 
@@ -75,9 +82,11 @@ function lockBytes (lockings: readonly Locking[]): CommandBytes {
   const out = new CommandBytes(bytesMax)
   for (const { key, bytes, ttlMs, asking } of lockings) {
     if (asking === true) out.text(ASKING)
-    out.text(`*7\r\n$3\r\nSET\r\n${argument(key)}$${bytes.length}\r\n`)
+    out.text(BEFORE_KEY.of(key.length))
+    out.text(key)
+    out.text(BEFORE_LOCK.of(bytes.length))
     out.bytes(bytes)
-    out.text(`\r\n$2\r\nPX\r\n${argument(String(whole(ttlMs)))}$2\r\nNX\r\n$3\r\nGET\r\n`)
+    out.text(BEHIND_LOCK.of(whole(ttlMs)))
   }
   return out
 }
@@ -121,36 +130,47 @@ const ARGUMENTS_EACH = 4
 
 function writeBytes (records: readonly RecordWrite[], channels: readonly string[]): CommandBytes {
   let bytesMax = WRITE_TEXT_BYTES_MAX + EVAL_WRITE.length
-  let keys = ''
   let woken = ''
   let sample = ''
   for (const { key, owner, value, wakes } of records) {
     bytesMax += RECORD_TEXT_BYTES_MAX + 2 * key.length + owner.length + (value?.length ?? 0)
-    keys += argument(key)
     woken += wakes ? '1' : '0'
     if (wakes) sample = key
   }
   for (const channel of channels) bytesMax += RECORD_TEXT_BYTES_MAX + channel.length
   const out = new CommandBytes(bytesMax)
   const idAt = sample.lastIndexOf(':') + 1
-  out.text(`*${WRITE_ARGUMENTS + records.length * ARGUMENTS_EACH + channels.length}\r\n${EVAL_WRITE}${argument(String(records.length))}${keys}`)
+  out.text(`*${WRITE_ARGUMENTS + records.length * ARGUMENTS_EACH + channels.length}\r\n${EVAL_WRITE}${argument(String(records.length))}`)
+  for (const { key } of records) putText(out, key)
   out.text(argument(woken) + argument(`${sample.slice(0, idAt)}${WAKE}`) + argument(String(idAt + 1)))
   const [nowMs, wallMs] = [performance.now(), Date.now()]
   for (const record of records) putRecord(out, record, nowMs, wallMs)
-  for (const channel of channels) out.text(argument(channel))
+  for (const channel of channels) putText(out, channel)
   return out
+}
+
+const BEFORE_TEXT = new NumberedText((length) => `$${length}\r\n`)
+const BEFORE_OWNER = new NumberedText((length) => `$${1 + length}\r\nL`)
+const BEFORE_RECORD = new NumberedText(lengthOf)
+const BEHIND_RECORD = new NumberedText((ms) => `\r\n${argument(String(ms))}`)
+const LINE_END = '\r\n'
+
+function putText (out: CommandBytes, text: string): void {
+  out.text(BEFORE_TEXT.of(text.length))
+  out.text(text)
+  out.text(LINE_END)
 }
 
 function putRecord (out: CommandBytes, { owner, value, endsAtMs, endsAtWallMs }: RecordWrite, nowMs: number, wallMs: number): void {
   // Time in which a value waited here, or the machine slept, does not prolong its life (P10). A value that is over leaves no
   // lock behind.
   const livesMs = Math.min(endsAtMs - nowMs, endsAtWallMs - wallMs)
-  out.text(`$${1 + owner.length}\r\nL`)
+  out.text(BEFORE_OWNER.of(owner.length))
   out.bytes(owner)
   if (value === null || livesMs < 1) return out.text(DELETED)
-  out.text(`\r\n$${value.length}\r\n`)
+  out.text(BEFORE_RECORD.of(value.length))
   out.bytes(value)
-  out.text(`\r\n${argument(String(whole(livesMs)))}`)
+  out.text(BEHIND_RECORD.of(whole(livesMs)))
 }
 
 /** Between the prefix of all keys and the id of the record whose watchers are woken. */

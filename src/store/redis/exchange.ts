@@ -38,6 +38,25 @@ export class CommandBytes {
 /** A text as an argument of a command. */
 export function argument (text: string): string { return `$${text.length}\r\n${text}\r\n` }
 
+/** A text with a number in it, made anew only for another number. The requests of a route have keys of one length, and one time. */
+export class NumberedText {
+  readonly #textOf: (number: number) => string
+  #number = -1
+  #text = ''
+
+  constructor (textOf: (number: number) => string) {
+    this.#textOf = textOf
+  }
+
+  of (number: number): string {
+    if (number !== this.#number) {
+      this.#number = number
+      this.#text = this.#textOf(number)
+    }
+    return this.#text
+  }
+}
+
 /**
  * `bytes`: `count` commands, of which `name` is one. Redis answers each of them, in order. The replies are bytes, numbers, null, or
  * arrays of these.
