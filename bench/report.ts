@@ -119,6 +119,11 @@ const README_ROWS: ReadonlyArray<readonly [contestant: string, work: Work, title
 /** Busy, and not yet a queue. */
 const README_CONCURRENCY = 32
 
+/** What needs no upstream is faster than a proxy that asks it. */
+function addedText (addedMs: number | null): string {
+  return addedMs !== null && addedMs <= 0 ? 'nothing' : ms(addedMs)
+}
+
 /** Figures to choose by: how many a second, and how much later. */
 export function readmeTable (result: BenchResult, file: string): string {
   const concurrency = busyConcurrency(result)
@@ -128,7 +133,7 @@ export function readmeTable (result: BenchResult, file: string): string {
       result.cases.find((each) => each.contestant === contestant && each.work === work && each.concurrency === connections)
     const found = at(concurrency)
     if (found === undefined) return []
-    const added = alone ? [` ${contestant === BASELINE ? '–' : ms(at(1)?.absolute.addedP50Ms ?? null)} |`] : []
+    const added = alone ? [` ${contestant === BASELINE ? '–' : addedText(at(1)?.absolute.addedP50Ms ?? null)} |`] : []
     return [`| ${title} | ${thousands(found.absolute.requestsPerSecond)} | ${ms(found.absolute.p50Ms ?? 0)} |${added.join('')}`]
   })
   return `| ${concurrency} connections, one gateway process | requests a second | median latency |${alone ? ' added to a single request |' : ''}

@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { burstMemory } from '../background/burst-memory.ts'
 import { recordCountSync } from '../background/record-counts.ts'
 import { Deliverer } from '../background/deliverer.ts'
 import { heartbeat } from '../background/heartbeat.ts'
@@ -22,6 +23,7 @@ import { StoreUnavailable } from '../ports/errors.ts'
 import { ArbiterClock } from '../gateway/shared/arbiter-clock.ts'
 import { reportRecovered } from '../gateway/inbox/deliver.ts'
 import { Gateway } from '../gateway/gateway.ts'
+import { collectMemory } from './collect.ts'
 import { drain, withinCloseTime } from './drain.ts'
 import { MODES } from './modes.ts'
 import { inboxRoutes, probedRoutes } from '../gateway/shared/deps.ts'
@@ -107,7 +109,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const parts = { ...drivers, gateway }
   const listener = listenerOf(start, parts)
   measure(start, parts, listener)
-  const background = backgroundOf(start, parts)
+  const background = backgroundOf(start, parts, listener)
   background.heartbeat.start()
   // Before the listener opens. A client may send as soon as this process reports ready.
   await redisInUse(drivers.stores)
@@ -208,7 +210,11 @@ function measure ({ meter }: Start, { stores, passing, gateway }: Parts, listene
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
 }
 
-function backgroundOf ({ logs: { log }, meter, logsForGateway }: Start, { stores, gateway }: Parts): Background {
+function backgroundOf (
+  { logs: { log }, meter, logsForGateway }: Start,
+  { stores, gateway }: Parts,
+  { connections }: GuardedListener
+): Background {
   const durability = new DurabilityWatch({
     durability: async () => stores.durability(),
     remarks: () => stores.remarks(),
@@ -225,7 +231,7 @@ function backgroundOf ({ logs: { log }, meter, logsForGateway }: Start, { stores
     heartbeat: heartbeat(gateway),
     services: [
       registration, sweeper(gateway), reconciler(gateway), inboxDepths(gateway), recordCountSync(gateway), new Deliverer(gateway),
-      durability
+      burstMemory({ clock: SYSTEM_CLOCK, log, connections, collect: collectMemory }), durability
     ]
   }
 }

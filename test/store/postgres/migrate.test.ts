@@ -110,6 +110,56 @@ describe('starting on a database', needs('postgres'), () => {
     assert.deepEqual((await migrating).applied, [next.name])
   })
 
+  describe('vacuum at ten times the pace', () => {
+    const all = readMigrationFiles('postgres')
+    const before = all.filter(({ name }) => name < '0012')
+    const settingsOf = async (schema: string): Promise<unknown> => (query(
+      url,
+      `select c.relname as name, c.reloptions as own, t.reloptions as toast from pg_class c left join pg_class t on t.oid = c.reltoastrelid
+        where c.relnamespace = '${schema}'::regnamespace and c.relkind = 'r' and c.reloptions is not null order by 1`
+    ))
+    const [PACE, SLOW] = [['autovacuum_vacuum_cost_limit=2000'], ['autovacuum_vacuum_cost_limit=100']]
+
+    test('records and messages, with what they keep apart', async () => {
+      const options = optionsOf(url)
+      await migratePostgres(options)
+      assert.deepEqual(await settingsOf(options.schema), ['messages', 'records'].map((name) => ({ name, own: PACE, toast: PACE })))
+    })
+
+    test('each partition, and what an operator has set stays', async () => {
+      const options = optionsOf(url)
+      await migratePostgres({ ...options, migrations: before })
+      const { schema } = options
+      await query(url, `alter table ${schema}.messages set (autovacuum_vacuum_cost_limit = 100)`)
+      await query(url, `alter table ${schema}.records rename to records_0`)
+      await query(url, `create table ${schema}.records (like ${schema}.records_0) partition by hash (id)`)
+      await query(url, `alter table ${schema}.records attach partition ${schema}.records_0 for values with (modulus 1, remainder 0)`)
+      await migratePostgres(options)
+      assert.deepEqual(await settingsOf(schema), [
+        { name: 'messages', own: SLOW, toast: null },
+        { name: 'records_0', own: PACE, toast: PACE }
+      ])
+    })
+
+    // Autovacuum holds the lock for minutes, and gives way to who has waited for a second. Migrations wait 150 ms for other locks.
+    test('it waits for a vacuum, and nobody waits for it', async (t) => {
+      const options = optionsOf(url)
+      await migratePostgres({ ...options, migrations: before })
+      const vacuum = await connectedTo(t, url)
+      await vacuum.query('begin')
+      await vacuum.query(`lock table ${options.schema}.records in share update exclusive mode`)
+      const migrating = migratePostgres(options)
+      await eventually(async () => (await query(
+        url,
+        `select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'ShareUpdateExclusiveLock' and not granted`
+      )).length === 1, 'the migration waits')
+      await query(url, `set lock_timeout = 100; delete from ${options.schema}.records`)
+      await vacuum.query('select pg_sleep(1)')
+      await vacuum.query('commit')
+      assert.deepEqual((await migrating).applied, ['0012_vacuum'])
+    })
+  })
+
   test('the tables were analysed, so that statements are not planned for an empty one', async (t) => {
     const world = await openWorld(t, server)
     const [table] = await query(server.url, `select reltuples::int as tuples from pg_class where oid = '${world.records}'::regclass`)
