@@ -95,7 +95,11 @@ describe('locks behind sentinels', needs('redis sentinel', 'postgres'), () => {
     there.wake(id)
     await eventually(() => woken > 0, 'the wake-up')
     const sentinel = await bareClient(t, `redis://127.0.0.1:${world.addresses[0]?.port}`)
-    await sentinel.call('SENTINEL', 'FAILOVER', MASTER_NAME)
+    // A sentinel asks a replica every ten seconds. Until then it may refuse one that is back after a partition.
+    await eventually(async () => sentinel.call('SENTINEL', 'FAILOVER', MASTER_NAME).then(() => true, (error: unknown) => {
+      assert.match(String(error), /NOGOODSLAVE/)
+      return false
+    }), 'the sentinel to know a replica that may be promoted', SENTINELS_MS_MAX)
     await world.promoted(next)
     const client = await bareClient(t, next.url)
     await eventually(async () => {
