@@ -65,7 +65,8 @@ export function endExecution (context: ExecuteContext, request: GuardedRequest):
   request.end(request.sentAtMs === null ? { kind: 'unavailable' } : { kind: 'unknown', timedOut: false })
 }
 
-function releaseAnswer ({ limits }: ExecuteContext, request: GuardedRequest): void {
+/** May be called again. */
+export function releaseAnswer ({ limits }: ExecuteContext, request: GuardedRequest): void {
   if (request.answerBytes === 0) return
   limits.buffered.release('answers', request.answerBytes, request.keyed.reservation.holder)
   request.answerBytes = 0
@@ -73,8 +74,8 @@ function releaseAnswer ({ limits }: ExecuteContext, request: GuardedRequest): vo
 
 // ---------------------------------------------------------------- claimed
 
-/** The claim is won: sends it, or puts it into the inbox. `executed`: told how that went, if it was not sent. */
-export function forwardClaimed (context: ExecuteContext, request: GuardedRequest, executed: (result: Executed) => void): void {
+/** The claim is won: sends it, at once (null) or when others were asked, or puts it into the inbox. The result: if it was not sent. */
+export function forwardClaimed (context: ExecuteContext, request: GuardedRequest): Promise<Executed | null> | null {
   const { deps: { clock }, rowsMayVanish } = context
   const { keyed } = request
   const { inbox, answerWithinMs } = keyed.route.idempotency
@@ -89,18 +90,19 @@ export function forwardClaimed (context: ExecuteContext, request: GuardedRequest
   request.stateDueMs = Infinity
   request.answerDueMs = keyed.arrivedAtMs + answerWithinMs
   context.deadlines.watch(request)
-  if (inbox === null && !rowsMayVanish) send(context, request)
-  else context.background(prepare(context, request, executed))
+  if (inbox !== null || rowsMayVanish) return prepare(context, request)
+  send(context, request)
+  return null
 }
 
 /** With the claim won, other stores are asked before it is sent. */
-async function prepare (context: ExecuteContext, request: GuardedRequest, executed: (result: Executed) => void): Promise<void> {
+async function prepare (context: ExecuteContext, request: GuardedRequest): Promise<Executed | null> {
   if (context.rowsMayVanish) await acknowledgeLock(context, request)
   const kept = request.keyed.route.idempotency.inbox === null
     ? null
     : await context.inbox.acceptClaimed(request, () => maySend(context, request))
   if (kept === null) send(context, request)
-  else executed(kept)
+  return kept
 }
 
 function send (context: ExecuteContext, request: GuardedRequest): void {
@@ -130,12 +132,16 @@ export function notePlaced (context: ExecuteContext, request: GuardedRequest): v
 
 /** Counts bytes of its answer before they are buffered. */
 export function reserveAnswer ({ limits }: ExecuteContext, request: GuardedRequest, bytes: number): boolean {
+  if (!request.isExecuting) return false
   if (limits.buffered.take('answers', bytes, request.keyed.reservation.holder) !== null) return false
   request.answerBytes += bytes
   return true
 }
 
-/** The sending is over. A client may read the buffered beginning of a stream for longer than the execution lasts. */
+/**
+ * The sending is over. A client may read the buffered beginning of a stream for longer than the execution lasts. The client of the upstream
+ * keeps the request's body until the stream has ended.
+ */
 export function noteForwarded (context: ExecuteContext, request: GuardedRequest, result: UpstreamResult): void {
   const { clock, meter } = context.deps
   const { keyed: { steps, route, reservation } } = request
@@ -144,7 +150,9 @@ export function noteForwarded (context: ExecuteContext, request: GuardedRequest,
   steps.upstreamMs = ms
   meter.upstream(route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, ms)
   noteShed(context, result)
-  if (result.kind !== 'stream' || request.answerBytes === 0) return
+  if (result.kind !== 'stream') return
+  reservation.retainBytes()
+  void result.over.then(() => { reservation.releaseBytes() })
   const { answerBytes } = request
   request.answerBytes = 0
   void result.taken.then(() => { context.limits.buffered.release('answers', answerBytes, reservation.holder) })
@@ -152,10 +160,15 @@ export function noteForwarded (context: ExecuteContext, request: GuardedRequest,
 
 // ---------------------------------------------------------------- not claimed
 
-/** A claim that is not decided in time. A claim that succeeds later is released unsent (P6): the client has got 503 by then. */
+/**
+ * A claim that is not decided in time. A claim that succeeds later is released unsent (P6): the client has got 503 by then. Until its late
+ * reply the queue of the store holds the request, so its body counts.
+ */
 export function giveUpClaim (context: ExecuteContext, request: GuardedRequest): void {
-  const { keyed: { name, route } } = request
+  const { keyed: { name, route, reservation } } = request
   request.cancelled = true
+  request.awaitsClaim = true
+  reservation.retainBytes()
   context.executions.remove(request)
   request.decide({ kind: 'unavailable', nothingKnows: false })
   noteClaimed(context, request)
@@ -220,13 +233,23 @@ function unprotectedResult (request: GuardedRequest, result: UpstreamResult): Ex
   }
 }
 
+/** The late reply is there. May be called again. */
+export function forgetClaim (request: GuardedRequest): void {
+  if (!request.awaitsClaim) return
+  request.awaitsClaim = false
+  request.keyed.reservation.releaseBytes()
+}
+
 /** What was granted to a claim that was given up is given back. */
 export function giveBack (context: ExecuteContext, request: GuardedRequest): void {
+  forgetClaim(request)
   context.background(context.writes.releaseUnsent(request.token, request.keyed.route.idempotency))
 }
 
 /** For a lock that came too late. */
-export function unlockLate (context: ExecuteContext, { keyed: { id }, owner }: GuardedRequest): Event | null {
+export function unlockLate (context: ExecuteContext, request: GuardedRequest): Event | null {
+  const { keyed: { id }, owner } = request
+  forgetClaim(request)
   context.background(context.deps.locks.unlock(id, owner))
   return null
 }

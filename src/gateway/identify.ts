@@ -37,8 +37,8 @@ export interface IdentifyContext extends CallerContext {
 /** Hands a request over to code that takes its time. */
 export type Aside = (request: GuardedRequest, work: Promise<Outcome>) => Event
 
-/** `scoped` follows, at once or when its token is verified. */
-export function findScope (context: IdentifyContext, request: GuardedRequest, whenKnown: (work: Promise<void>) => void): Event | null {
+/** A promise: `scoped` follows when its token is verified. */
+export function findScope (context: IdentifyContext, request: GuardedRequest): Event | Promise<void> {
   const { incoming } = request
   const { key, route } = incoming
   if (key.kind === 'refused') {
@@ -49,8 +49,7 @@ export function findScope (context: IdentifyContext, request: GuardedRequest, wh
   request.scopeAskedAtMs = context.deps.clock.monotonicMs()
   request.scope = scopeOfHead(context, incoming, route.idempotency, route.name, route.upstream.host)
   if (request.scope !== null) return 'scoped'
-  whenKnown(callerScope(context, incoming, route.idempotency, route.name, route.upstream.host).then((scope) => { request.scope = scope }))
-  return null
+  return callerScope(context, incoming, route.idempotency, route.name, route.upstream.host).then((scope) => { request.scope = scope })
 }
 
 /** Its caller is known. Takes the caller's slot, and reads the body into the caller's share of the buffers. */

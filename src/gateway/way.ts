@@ -11,8 +11,8 @@ import { answerIdentified, answerMoved, discardStream, join, waitElsewhere, with
 import type { ApartContext } from './apart.ts'
 import { claimRecord, decideByRow, decideClaim, lockRecord } from './claim/claim.ts'
 import {
-  beginExecution, endExecution, forwardClaimed, giveBack, giveUpClaim, noteClaimed, noteForwarded, notePlaced, reserveAnswer,
-  sendUnprotected, unlockLate
+  beginExecution, endExecution, forgetClaim, forwardClaimed, giveBack, giveUpClaim, noteClaimed, noteForwarded, notePlaced, releaseAnswer,
+  reserveAnswer, sendUnprotected, unlockLate
 } from './execute.ts'
 import type { ExecuteContext } from './execute.ts'
 import type { ExecutionResult } from './execution/execution.ts'
@@ -72,8 +72,9 @@ export class Way implements Mover {
   begin (incoming: IncomingRequest): void {
     const request = new GuardedRequest(incoming, this)
     try {
-      const event = findScope(this.#context, request, (work) => { this.#then(request, work, 'scoped') })
-      if (event !== null) this.on(request, event)
+      const found = findScope(this.#context, request)
+      if (typeof found === 'string') this.on(request, found)
+      else this.#then(request, found, 'scoped')
     } catch (error) {
       this.#fail(request, error)
     }
@@ -107,6 +108,8 @@ export class Way implements Mover {
   reserve (request: GuardedRequest, bytes: number): boolean { return reserveAnswer(this.#context, request, bytes) }
 
   ended (request: GuardedRequest, result: ExecutionResult): void {
+    // Whoever writes it counts it again.
+    releaseAnswer(this.#context, request)
     if (!request.answered) this.#answer(request, outcomeForStarter(result))
     else if (result.kind === 'streamed') this.#context.background(discardStream(result))
   }
@@ -178,7 +181,7 @@ export class Way implements Mover {
     this.#background(request, decideClaim(this.#context, request).then((decision) => {
       const won = decision.kind === 'won'
       // Too late: the client has its answer (giveUp). What was won is given back.
-      if (request.state === 'over' && !won) return
+      if (request.state === 'over' && !won) return forgetClaim(request)
       if (!won) request.decide(decision)
       this.on(request, won ? 'claimed' : 'decided')
     }))
@@ -210,10 +213,13 @@ export class Way implements Mover {
   }
 
   #forward (request: GuardedRequest): null {
-    forwardClaimed(this.#context, request, (executed) => {
+    const prepared = forwardClaimed(this.#context, request)
+    if (prepared === null) return null
+    this.#background(request, prepared.then((executed) => {
+      if (executed === null) return
       request.executed = executed
       this.on(request, 'answered')
-    })
+    }))
     return null
   }
 
@@ -312,6 +318,9 @@ export class Way implements Mover {
       'request failed in the gateway'
     )
     request.state = 'over'
+    // Nobody reads the rest.
+    if (!request.answered) request.sending?.cancel('FAILED', false)
+    forgetClaim(request)
     endExecution(this.#context, request)
     this.#answer(request, { kind: 'unknown', timedOut: false })
   }

@@ -114,6 +114,8 @@ function httpServerOn (connections: Connections, handle: RequestListener): Serve
       return switches
     }
   }, (request, response) => { connections.take(request, response, handle) })
+  // Beyond a thousand lines some versions of Node leave out the rest, a key or a credential among it. maxHeaderSize bounds them.
+  server.maxHeadersCount = 0
   // The reader of a body answers if the body does not come in time.
   server.setTimeout(0)
   return server

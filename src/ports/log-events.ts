@@ -185,6 +185,10 @@ export const LOG_EVENTS = {
     means: 'The store did not renew the leases of running executions. The gateway tries again until they end.',
     do: 'Read `error`, and look at the store.'
   },
+  'log-lines-dropped': {
+    means: 'Whatever reads the log of this process stood still or was too slow. 16 MiB of lines waited, and `lines` more were left out.',
+    do: 'Look at the reader: a full disk, a stopped collector, a terminal that holds the output.'
+  },
   'mark-failed': {
     means: 'Mode drop: the store did not take the mark of an event. The event is forwarded without a mark if `onStoreDown` is `forward`. Otherwise the sender gets 503.',
     do: 'Read `error`, and look at the store of the marks.'

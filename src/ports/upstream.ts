@@ -18,6 +18,8 @@ export interface SentRequest {
   readonly responseBytesMax: number
   /** Absent: the upstream's own limit on an execution. */
   readonly timeoutMs?: number
+  /** The time limit holds for all of a streamed answer. Absent: for its head. */
+  readonly limitsStream?: boolean
   /** The holder in whose share of the upstream's connections it counts. Absent: none. */
   readonly holder?: Holder
 }
@@ -78,7 +80,8 @@ export interface StreamedResult {
 export interface Sending {
   /**
    * Ends the sending. The result is unsent if the last point before sending was not passed (then nothing ever will be sent),
-   * else lost. `timedOut`: bytes that have already come from the upstream are read first, and a whole answer is the result.
+   * else lost. `timedOut`: bytes that have already come from the upstream are read first, and a whole answer is the result, as is the
+   * head of a stream.
    */
   cancel: (code: string, timedOut: boolean) => void
 }

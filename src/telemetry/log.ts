@@ -62,6 +62,7 @@ export function createLogs ({ level, instance, shared = false, destination = std
     serializers: { err: errorFields, error: errorFields },
     hooks: { logMethod: writeAtOnce(destination, lines) }
   }, destination)
+  if (isStdout(destination)) tellDropped(destination, log)
   // Before pino's own listener, which flushes the destination.
   if (isBuffered(destination)) process.prependListener('exit', () => { lines.write(false) })
   return {
@@ -169,9 +170,28 @@ function writeAtOnce (destination: DestinationStream, lines: LineBuffer): NonNul
   }
 }
 
-function stdout (shared: boolean): DestinationStream {
+/** Bytes of lines that wait for a reader who stands still: some ten thousand requests. What comes then is left out, and counted. */
+const WAITING_BYTES_MAX = 16 * 1024 * 1024
+
+type Stdout = ReturnType<typeof pino.destination>
+
+function isStdout (destination: DestinationStream): destination is Stdout { return 'on' in destination }
+
+function stdout (shared: boolean): Stdout {
   const bytes = shared ? { minLength: SHARED_WRITE_BYTES, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
-  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, ...bytes })
+  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, maxLength: WAITING_BYTES_MAX, ...bytes })
+}
+
+/** The reader has caught up: it is told how many lines it will not get. */
+function tellDropped (stream: Stdout, log: Log): void {
+  let dropped = 0
+  stream.on('drop', (text: string) => { dropped += text.split('\n').length - 1 })
+  stream.on('drain', () => {
+    if (dropped === 0) return
+    const lines = dropped
+    dropped = 0
+    log.warn({ event: 'log-lines-dropped', lines }, 'the reader of this log stood still, and lines were left out')
+  })
 }
 
 /** The part of a key that may be logged: the start of its hash, as in `records list --key`. */

@@ -52,8 +52,7 @@ export class AnswerStream implements AsyncIterable<Buffer> {
     this.#finish()
   }
 
-  /** `brokenBy` null: the gateway broke it off. */
-  fail (error: Error, brokenBy: string | null): void {
+  fail (error: Error, brokenBy: string): void {
     this.#failure = error
     this.#over.resolve(brokenBy)
     this.#finish()

@@ -131,7 +131,7 @@ class Exchange implements Dispatcher.DispatchHandler, Sending {
     const refusal = this.#use?.slots.refusal(holder) ?? 'full'
     if (this.#use !== null) this.#pools.done(this.#use)
     this.#cancelCode = code
-    this.#end(timedOut ? { kind: 'unsent', code: 'NO_PLACE', refusal } : { kind: 'unsent', code })
+    this.#end(timedOut && code !== 'DRAIN' ? { kind: 'unsent', code: 'NO_PLACE', refusal } : { kind: 'unsent', code })
   }
 
   #end (result: UpstreamResult): void {
@@ -147,7 +147,7 @@ class Exchange implements Dispatcher.DispatchHandler, Sending {
    */
   #recheck (code: string, rechecksLeft: number, receivedBefore: number): void {
     setImmediate(() => {
-      if (this.#over) return
+      if (this.#over || (this.#stream !== null && this.#request.limitsStream !== true)) return
       const received = this.#received
       if (received === receivedBefore || rechecksLeft === 0) return this.#cancelNow(code, true)
       setTimeout(() => { this.#recheck(code, rechecksLeft - 1, received) }, RECHECK_EVERY_MS)
@@ -213,7 +213,7 @@ class Exchange implements Dispatcher.DispatchHandler, Sending {
 
   onResponseError (_controller: unknown, error: Error): void {
     this.#leave()
-    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelCode === null ? codeOf(error) : null)
+    if (this.#stream !== null) return this.#stream.fail(error, this.#cancelCode ?? codeOf(error))
     if (this.#started) return this.#lose(this.#cancelCode ?? codeOf(error))
     this.#end({ kind: 'unsent', code: this.#cancelCode ?? codeOf(error) })
   }

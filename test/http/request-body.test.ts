@@ -1,14 +1,23 @@
 /** Bodies that are too large, too slow, or unfinished. Before any claim (E0). */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { connect } from 'node:net'
-import type { Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BodyResult } from '../../src/gateway/body/read-whole.ts'
+import { Deadlines } from '../../src/gateway/shared/deadlines.ts'
+import { readBody } from '../../src/http/shared/body.ts'
+import { SYSTEM_CLOCK } from '../../src/process/clock.ts'
 import { MemoryStore } from '../../src/store/memory/records.ts'
 import { eventually } from '../harness/eventually.ts'
 import { faulty } from '../harness/faulty-store.ts'
 import { apiPolicy, countingMeter, startGuarded } from '../harness/gateway.ts'
 
 const KEEP = { ...apiPolicy().keep, requestBytesMax: 10_000 }
+
+const NEVER_MS = 600_000
 
 interface Upload { readonly socket: Socket, readonly answer: Promise<string> }
 
@@ -30,6 +39,30 @@ function assertTooLarge (answer: string): void {
   assert.match(answer, /"code":"request-too-large"/)
   assert.match(answer, /connection: close/i)
 }
+
+test('a client that left after its whole body, while its credential was checked, is gone', async (t) => {
+  const read = Promise.withResolvers<BodyResult>()
+  const deadlines = new Deadlines(() => SYSTEM_CLOCK)
+  const server = createServer((raw) => {
+    raw.on('error', () => {})
+    raw.once('close', () => {
+      assert.ok(raw.complete && raw.destroyed, 'all of it has come, and nothing was read')
+      readBody(
+        raw,
+        { bytesMax: 10, budget: { reserve: () => true }, timeoutMs: NEVER_MS, idleMs: NEVER_MS, clock: SYSTEM_CLOCK, deadlines },
+        { bodyBegins () {}, bodyRead: read.resolve }
+      )
+    })
+    setTimeout(() => { raw.socket.destroy() }, 20)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => { server.close() })
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write('POST /things HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nwhole')
+  assert.deepEqual(await Promise.race([read.promise, sleep(1_000, 'nobody answers')]), { kind: 'gone' })
+})
 
 test('a body that is declared too large gets 413, readable while the client is still uploading, and nothing is claimed', async (t) => {
   const records = faulty(new MemoryStore({ nowMs: Date.now }))

@@ -1,8 +1,11 @@
 /** What the upstream sees (docs/reference/http.md). */
 import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { call } from '../harness/call.ts'
-import { startGuarded } from '../harness/gateway.ts'
+import { guardedRoute, startGateway, startGuarded } from '../harness/gateway.ts'
+import { startScripted } from '../harness/scripted.ts'
 
 test('the upstream sees the record id, the attempt, Via, where it came from and the request id', async (t) => {
   const { ask, witness, url } = await startGuarded(t)
@@ -25,6 +28,22 @@ test('the upstream sees the record id, the attempt, Via, where it came from and 
   assert.equal(one?.headers['x-custom'], 'kept')
   assert.equal(one?.headers['content-type'], 'application/json')
   assert.equal(one?.headers['accept-encoding'], 'identity')
+})
+
+test('a key behind more lines than Node keeps by itself is a key', async (t) => {
+  const upstream = await startScripted(t, {
+    onRequest: (socket) => { socket.write('HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n') }
+  })
+  const { url, close } = await startGateway(t, { routes: [guardedRoute(upstream.url)] })
+  t.after(close)
+  const ask = async (): Promise<string> => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    socket.write(`POST /things HTTP/1.1\r\nHost: x\r\n${'a:1\r\n'.repeat(1_100)}Idempotency-Key: k\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+    return text(socket)
+  }
+  assert.match(await ask(), /^HTTP\/1.1 201 /)
+  assert.match(await ask(), /idempotency-status: replayed/i)
+  assert.equal(upstream.requests(), 1)
 })
 
 test('the client gets the request id that the upstream saw, its own or a new one', async (t) => {

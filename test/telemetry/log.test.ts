@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
 import { keyHash } from '../../src/core/record/record-id.ts'
@@ -130,6 +132,42 @@ test('the line of a guarded request is the same log: its level, its base fields,
     requestBytes: 3,
     msg: 'guarded'
   })
+})
+
+/** Writes 40 MiB of lines to a stdout that nobody reads, says so, and goes on writing until it ends. */
+const TALKER = `
+import { createLogs } from ${JSON.stringify(new URL('../../src/telemetry/log.ts', import.meta.url).href)}
+const { requests } = createLogs({ level: 'info' })
+const line = ${JSON.stringify({ ...LINE, keyFrom: 'x'.repeat(1_000) })}
+const noteMany = async (left) => {
+  for (let i = 0; i < 200; i++) requests.note(line)
+  await new Promise((resolve) => setImmediate(resolve))
+  if (left > 1) await noteMany(left - 1)
+}
+await noteMany(150)
+process.stderr.write(String(process.memoryUsage().rss))
+await new Promise((resolve) => process.stdin.once('data', resolve))
+process.exitCode = 0
+process.stdin.destroy()
+await new Promise((resolve) => setTimeout(resolve, 300))
+requests.note(line)
+`
+
+test('a reader that stands still costs lines, which are counted, and no memory beyond a bound', async (t) => {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', TALKER], { stdio: ['pipe', 'pipe', 'pipe'] })
+  t.after(() => { child.kill('SIGKILL') })
+  const [rss] = await once(child.stderr, 'data') as [Buffer]
+  const closed = once(child, 'close')
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => { output += chunk.toString() })
+  child.stdin.end('read')
+  await closed
+  const lines = output.trimEnd().split('\n').map((line) => JSON.parse(line) as Line)
+  const dropped = lines.filter(({ event }) => event === 'log-lines-dropped').map((line) => Number(line['lines']))
+  const noted = lines.filter(({ event }) => event === 'request').length
+  assert.ok(dropped.length > 0, 'it says so')
+  assert.equal(noted + dropped.reduce((sum, each) => sum + each, 0), 150 * 200 + 1)
+  assert.ok(Number(String(rss)) < 200 * 1024 * 1024, `${String(rss)} bytes`)
 })
 
 test('lines of requests wait for one another, a tenth of a second at most, and stand before the event that comes after them', async () => {

@@ -86,6 +86,8 @@ export class GuardedRequest implements Execution, ClaimReply, SettleReply, LockR
   leaseLost = false
   leasePlace = NOWHERE
   cancelled = false
+  /** It was given up, and the store has not replied. */
+  awaitsClaim = false
   unsettled = false
   doubted: Token[] = []
   won = false

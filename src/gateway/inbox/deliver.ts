@@ -104,7 +104,8 @@ function send (
       String(token.attempt)
     ],
     body: request.body,
-    responseBytesMax: keep.responseBytesMax
+    responseBytesMax: keep.responseBytesMax,
+    limitsStream: true
   }, { maySend: () => !context.drain.stopped && lease.believed(context.deps.clock) })
 }
 

@@ -36,8 +36,8 @@ export interface BodyListener extends BodyReader {
 export function readBody (raw: IncomingMessage, bounds: BodyBounds, reader: BodyListener): void {
   const declared = raw.headers['content-length']
   if (declared !== undefined && Number(declared) > bounds.bytesMax) return endSoon(reader, { kind: 'too-large' })
-  // The client has gone while its credential was checked. 'close' is not emitted again.
-  if (raw.destroyed && !raw.complete) return endSoon(reader, { kind: 'gone' })
+  // The client has gone while its credential was checked. 'close' is not emitted again, and what has come is not given out any more.
+  if (raw.destroyed && !raw.readableEnded) return endSoon(reader, { kind: 'gone' })
   reader.bodyBegins()
   new BodyReading(raw, bounds, reader).begin()
 }

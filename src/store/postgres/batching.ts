@@ -3,7 +3,7 @@ import { provenRolledBack } from './faults.ts'
 
 /** Measured: a row in a batch of 32 costs a tenth of a single one. Beyond 64 a row costs no less, and the wait grows. */
 export const BATCH_MAX = 64
-/** Above every default limit on executions: the gateway refuses first. */
+/** Above every default limit on executions. A claim that was given up stays here until it is sent, and its body counts as buffered. */
 export const QUEUE_MAX = 20_000
 /** One batch at a time is best where a commit takes half a millisecond (a local disk). At 2.4 ms three or four are best. */
 export const MS_PER_PARALLEL_BATCH = 0.8

@@ -20,14 +20,15 @@ import type { Connections } from './connections.ts'
 import type { Session } from './statements.ts'
 import { HeldLane, type Written } from './held-lane.ts'
 import { hasEarlier } from './identities.ts'
+import { provenRolledBack } from './faults.ts'
 import { lookAtMessages } from './inbox-accept.ts'
 
 /**
  * Insert batches in flight at once, where a commit takes long. Four hide a commit of 3 ms behind the others'. More would only wait for
- * the same disk. Take, confirm and look have one connection each beside them.
+ * the same disk. Takes, confirms, looks and looks that write have one connection each beside them.
  */
 export const INSERT_BATCHES_MAX = 4
-export const CLAIM_CONNECTIONS = INSERT_BATCHES_MAX + 3
+export const CLAIM_CONNECTIONS = INSERT_BATCHES_MAX + 4
 
 export interface ClaimBatchers {
   readonly takes: Batcher<TakeOrder, TakeResult>
@@ -109,7 +110,8 @@ async function claimRest (session: Session, claims: readonly Claim[], count: num
 
 /**
  * Nothing of the batch before was inserted: retries are what comes, so the look goes first. What it does not find is claimed as ever. If
- * it fails, its claims are in doubt like those of an insert: most of them have a row, so nothing may conclude that there is none.
+ * it fails, its claims are in doubt like those of an insert: most of them have a row, so nothing may conclude that there is none. A row
+ * that it has found is an outcome, whatever becomes of the others.
  */
 async function lookThenClaim (session: Session, claims: readonly Claim[]): Promise<Written<Outcome<ClaimResult>>> {
   const outcomes = new Map<string, Outcome<ClaimResult>>()
@@ -120,9 +122,28 @@ async function lookThenClaim (session: Session, claims: readonly Claim[]): Promi
   }
   const wroteNothing = outcomes.size === claims.length
   const rest = claims.filter((claim) => !outcomes.has(idText(claim)))
-  const results = wroteNothing ? [] : await claimAll(session, rest, insertWon)
+  const results = wroteNothing ? [] : await claimOrFail(session, rest)
   rest.forEach((claim, index) => outcomes.set(idText(claim), results[index] as Outcome<ClaimResult>))
   return { results: claims.map((claim) => outcomes.get(idText(claim)) as Outcome<ClaimResult>), wroteNothing }
+}
+
+async function claimOrFail (session: Session, claims: readonly Claim[]): Promise<Array<Outcome<ClaimResult>>> {
+  try {
+    return await claimAll(session, claims, insertWon)
+  } catch (error) {
+    return claims.length > 1 && provenRolledBack(error) ? claimEach(session, claims) : claims.map(() => ({ error }))
+  }
+}
+
+/** As a lane does it after a failure that is certain: one by one, until nothing is certain any more. */
+async function claimEach (session: Session, claims: readonly Claim[]): Promise<Array<Outcome<ClaimResult>>> {
+  const outcomes: Array<Outcome<ClaimResult>> = []
+  for (const claim of claims) {
+    const last = outcomes.at(-1)
+    const isLost = last !== undefined && 'error' in last && !provenRolledBack(last.error)
+    outcomes.push(...isLost ? [last] : await claimOrFail(session, [claim]))
+  }
+  return outcomes
 }
 
 function isOwn ({ owner }: Claim, outcome: Outcome<ClaimResult> | undefined): boolean {

@@ -69,16 +69,16 @@ export function faultOfWarning (operation: string, warning: string): StoreUnavai
 
 /**
  * Whether the connection may be used again after this error. A prepared statement that is gone or stale comes back with a new
- * connection. If this connection leads to a replica, a new one may find the primary.
+ * connection. If this connection leads to a replica, a new one may find the primary. Two time limits of a transaction end the session.
  */
 export function leavesConnectionUsable (error: unknown): boolean {
   return error instanceof DatabaseError &&
     !isInDoubt(error.code) &&
     !isReplica(error.code) &&
-    !['26000', '0A000'].includes(error.code ?? '')
+    !['26000', '0A000', '25P03', '25P04'].includes(error.code ?? '')
 }
 
-/** 25006: nothing may be written. 55000: recovery is in progress (only `mustBePrimary` asks for what a standby does not have). */
+/** 25006: nothing may be written. 55000: recovery is in progress (only durability.ts asks for what a standby does not have). */
 function isReplica (code: string | undefined): boolean {
   return code === '25006' || code === '55000'
 }

@@ -20,7 +20,7 @@ export interface HeldLaneOptions<Item, Result, Reply> extends LaneLimits<Item>, 
   readonly isWhole?: (column: readonly string[]) => boolean
   /** Not all were written, or more is to be done. `column`: the first column of each row that was. */
   readonly finish: (session: Session, items: readonly Item[], count: number, column: readonly string[]) => Promise<Result[]>
-  /** The whole batch, if the batch before it wrote nothing. Absent: such a batch is a usual one. */
+  /** The whole batch, if the one before it on this connection wrote nothing. Absent: such a batch is a usual one. */
   readonly afterNothing?: (session: Session, items: readonly Item[]) => Promise<Written<Result>>
   /** The whole batch, in a session that other clients share, or if the statement is not for these items. */
   readonly otherwise: (session: Session, items: readonly Item[]) => Promise<Result[]>
@@ -40,6 +40,8 @@ class Held<Item, Result, Reply> {
   readonly connection: Connection
   readonly reply: CountReply
   batch: Batch<Item, Result, Reply> | null = null
+  /** Its last batch. A new connection may lead to a standby, which a write finds out and a look does not. */
+  wroteNothing = false
 
   constructor (connection: Connection, counted: (held: Held<Item, Result, Reply>, error: unknown, count: number) => void) {
     this.connection = connection
@@ -51,7 +53,6 @@ export class HeldLane<Item, Result, Reply> {
   readonly #options: HeldLaneOptions<Item, Result, Reply>
   readonly #lane: Lane<Item, Result, Reply>
   readonly #idle: Array<Held<Item, Result, Reply>> = []
-  #wroteNothing = false
   #closed = false
 
   constructor (options: HeldLaneOptions<Item, Result, Reply>) {
@@ -98,18 +99,18 @@ export class HeldLane<Item, Result, Reply> {
     const { statement, isUsual, afterNothing, otherwise } = this.#options
     const { connection } = held
     if (!connection.isOwn || !isUsual(batch.items)) void this.#finish(held, batch, otherwise(connection, batch.items))
-    else if (this.#wroteNothing && afterNothing !== undefined) {
-      void this.#finish(held, batch, this.#afterNothing(afterNothing(connection, batch.items)))
+    else if (held.wroteNothing && afterNothing !== undefined) {
+      void this.#finish(held, batch, this.#afterNothing(held, afterNothing(connection, batch.items)))
     } else {
       held.batch = batch
       connection.count(statement, batch.items, held.reply)
     }
   }
 
-  async #afterNothing (work: Promise<Written<Result>>): Promise<Result[]> {
-    this.#wroteNothing = false
+  async #afterNothing (held: Held<Item, Result, Reply>, work: Promise<Written<Result>>): Promise<Result[]> {
+    held.wroteNothing = false
     const { results, wroteNothing } = await work
-    this.#wroteNothing = wroteNothing
+    held.wroteNothing = wroteNothing
     return results
   }
 
@@ -117,7 +118,7 @@ export class HeldLane<Item, Result, Reply> {
     const { batch, connection } = held
     if (batch === null) return
     held.batch = null
-    this.#wroteNothing = error === null && count === 0
+    held.wroteNothing = error === null && count === 0
     if (error !== null) {
       this.#keep(held)
       batch.fail(error)

@@ -9,10 +9,7 @@ import { acceptEach, ACCEPTED, acceptRest, type Groups } from './inbox-accept.ts
 import { beforeTheBarrier, entersUnclaimed, MESSAGE_COLUMNS, nextNumber, PLAIN_ARRIVAL, type Arrival } from './inbox-arrivals.ts'
 import { MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
-/**
- * Batches of acceptances in flight at once, where a commit takes long. Two more connections: one for whole batches, one for
- * looks.
- */
+/** Batches of acceptances in flight at once, where a commit takes long. */
 export const ACCEPT_BATCHES_MAX = 4
 export const SETTLE_BATCHES_MAX = 2
 

@@ -24,8 +24,8 @@ import { Reach } from './inbox-reach.ts'
 import { callGroups, uncalledGroups } from './inbox-turns.ts'
 import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
 
-/** Two more connections: one for whole batches, one for looks. */
-export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 2
+/** Three more connections: one for whole batches, one for looks, one for looks that write. A commit may hang. */
+export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 3
 /**
  * One batch of calls each, for callers that wait and for those that do not. One connection each for a take, a sign of life, a recovery
  * and a look at what is next.

@@ -262,6 +262,8 @@ class RecordSwap implements RecordOrder {
   }
 
   done (done: boolean | Elsewhere): void {
+    // What was never sent takes no wake-up along any more.
+    this.sent = true
     // The write may have failed before it woke anybody, and elsewhere a wake-up may still go.
     if (done !== true && this.wakes) this.#wake(this.id)
     this.#done?.(done === true)

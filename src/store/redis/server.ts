@@ -73,6 +73,8 @@ export class Server {
   readonly #writes: Lane<WriteOrder, boolean | Elsewhere, WriteOrder>
   readonly #logFields: { readonly node?: string }
   #usable = false
+  /** Connections that have ended. */
+  #ends = 0
   /** Its first connection stands, or has failed. */
   #decided = false
   #loggedMute = false
@@ -123,7 +125,7 @@ export class Server {
     this.#client.on('connecting', () => { this.#connectingAtMs = performance.now() })
     this.#client.on('error', (error) => { this.#decided = true; this.#connected(false); this.#missing(error) })
     this.#client.on('ready', () => { this.#connected(true); this.#breaker.probeNow() })
-    this.#client.on('close', () => { this.#usable = false; this.#decided = true; if (!this.#closed) this.#breaker.trip() })
+    this.#client.on('close', () => { this.#ends++; this.#usable = false; this.#decided = true; if (!this.#closed) this.#breaker.trip() })
   }
 
   get client (): Redis { return this.#client }
@@ -230,10 +232,12 @@ export class Server {
   /** A new connection may lead to another server. So the server is checked again before it is used. */
   async #probe (): Promise<void> {
     const { batches, log, onServer = () => {}, onRefusal } = this.#options
+    const ends = this.#ends
     try {
       const wrong = this.#usable ? null : await wrongWith(this.#client, batches.inCluster, log, onServer)
       if (wrong !== null) throw new Error(wrong)
       await this.#rehearse()
+      if (this.#ends !== ends) throw new Error('its connection ended meanwhile')
       this.#usable = true
       this.#decided = true
     } catch (error) {

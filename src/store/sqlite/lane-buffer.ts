@@ -22,7 +22,7 @@ const CALL_BYTES_MAX = 64 * 1024
 const BYTES = 16 * CALL_BYTES_MAX
 /** Of either kind, the most calls in a batch. Beyond some dozens the commit's fsync no longer dominates. */
 export const BATCH_MAX = 128
-/** A claim has 19, a settle 9. */
+/** A claim has 17, a settle 8. */
 const NUMBERS_OF_CALL = 20
 const HEAD = 4
 /** UTF-8 takes at most three bytes for each UTF-16 unit. */

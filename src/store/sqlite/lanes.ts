@@ -17,7 +17,10 @@ import type { Meter } from '../../ports/telemetry.ts'
  * alone.
  */
 const CLAIMS_BESIDE_SETTLES = BATCH_MAX / 2
-/** Of either kind. Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
+/**
+ * Of either kind. Twice the default of limits.executions: an execution has at most one claim and one settle under way. Claims that were
+ * given up wait here too.
+ */
 const QUEUE_MAX = 20_000
 
 const WON: ClaimResult = { kind: 'won', attempt: 1 }

@@ -82,7 +82,10 @@ type LookCall = Extract<Call, { op: 'look' }>
 const BATCH_MAX = 128
 /** The worker does one at a time. A second batch that waits there was not faster (same measurement) and combines less. */
 const BATCHES_MAX = 1
-/** Twice the default of limits.executions: every execution has at most one claim and one settle under way. */
+/**
+ * Twice the default of limits.executions: an execution has at most one claim and one settle under way. Claims that were given up wait
+ * here too.
+ */
 const QUEUE_MAX = 20_000
 /** Bytes of answers in one transaction. A larger answer travels alone. Keeps a batch of settles within a few milliseconds. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024

@@ -6,7 +6,8 @@ import { test } from 'node:test'
 import { MemoryStore } from '../../../src/store/memory/records.ts'
 import { NO_LOCKS } from '../../../src/store/shared/no-locks.ts'
 import { eventually } from '../../harness/eventually.ts'
-import { faulty } from '../../harness/faulty-store.ts'
+import { DOWN, faulty } from '../../harness/faulty-store.ts'
+import type { Fault } from '../../harness/faulty-store.ts'
 import { guardedRoute, startGuarded } from '../../harness/gateway.ts'
 import { slow } from '../../harness/slow.ts'
 
@@ -71,6 +72,58 @@ test('a body for which there is no room gets 503 before any claim', async (t) =>
   await first
   await eventually(() => world.gateway.limits.buffered.held === 0, 'the room is free again')
   assert.equal((await world.ask('two', { body: 'x'.repeat(51) })).status, 201)
+})
+
+const LATE: Fault = (proceed) => proceed()
+
+for (const [how, late] of [['won', LATE], ['lost', DOWN]] as const) {
+  test(`the body of a claim that was given up counts until the store has replied: ${how} in the end`, async (t) => {
+    const records = faulty(new MemoryStore({ nowMs: Date.now }))
+    const replied = Promise.withResolvers<void>()
+    records.faults.set('insert', async (proceed, args) => { await replied.promise; return late(proceed, args) })
+    const world = await startGuarded(t, {
+      world: { records: records.store, claimWithinMs: 50, limits: { ...LIMITS, bufferedBytes: 1000 } }
+    })
+    assert.equal((await world.ask('one', { body: 'x'.repeat(700) })).status, 503)
+    assert.equal(world.gateway.limits.executing.held, 0)
+    assert.equal(world.gateway.limits.buffered.held, 700, 'the queue of the store holds the request')
+    assert.equal((await world.ask('two', { body: 'x'.repeat(51) })).json.code, 'overloaded')
+    replied.resolve()
+    await eventually(() => world.gateway.limits.buffered.held === 0, 'the room is free again')
+    assert.equal(world.witness.seen.length, 0)
+  })
+}
+
+test('the body of a request counts for as long as its answer streams, since the client of the upstream keeps it', async (t) => {
+  const { answer, open } = slow((_seen, response) => { response.end('data: 2\n\n') })
+  const world = await startGuarded(t, {
+    answer: (seen, response, ...more) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.write('data: 1\n\n')
+      return answer(seen, response, ...more)
+    }
+  })
+  const streamed = world.ask('k', { body: 'x'.repeat(700) })
+  await world.witness.reached(1)
+  await eventually(() => world.gateway.limits.executing.held === 0, 'it is settled, and nothing runs')
+  assert.equal(world.gateway.limits.buffered.held, 700)
+  open()
+  assert.equal((await streamed).text, 'data: 1\n\ndata: 2\n\n')
+  await eventually(() => world.gateway.limits.buffered.held === 0, 'the room is free again')
+})
+
+test('an answer for which there is room is kept and sent, and is not counted twice on its way out', async (t) => {
+  const body = 'y'.repeat(100 * 1024)
+  const world = await startGuarded(t, {
+    // Of the buffers, three quarters are for answers: room for one such answer in a buffer that has doubled, and not for two.
+    world: { limits: { ...LIMITS, bufferedBytes: 256 * 1024 } },
+    policy: { keep: { ...guardedRoute('').idempotency.keep, responseBytesMax: 128 * 1024 } },
+    answer: (_seen, response) => { response.write(body.slice(0, 40_000), () => { response.end(body.slice(40_000)) }) }
+  })
+  const first = await world.ask('k')
+  assert.deepEqual([first.status, first.text.length], [200, body.length])
+  assert.equal((await world.ask('k')).headers['idempotency-status'], 'replayed')
+  assert.equal(world.gateway.limits.buffered.held, 0)
 })
 
 test('an answer for which there is no room is streamed and leaves a tombstone', async (t) => {

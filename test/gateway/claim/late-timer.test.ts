@@ -9,27 +9,28 @@ import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { SentRequest } from '../../../src/ports/upstream.ts'
 import { UndiciUpstream } from '../../../src/upstream/sender.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { upstreamPolicy } from '../../harness/gateway.ts'
 import { sendBy } from '../../harness/promised-upstream.ts'
 import type { PromisedSending } from '../../harness/promised-upstream.ts'
 
-interface World { readonly sending: PromisedSending, readonly socket: Socket }
+interface World { readonly sending: PromisedSending, readonly socket: Socket, readonly again: () => PromisedSending }
 
 const HEAD = 'HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n'
 
-async function start (t: TestContext): Promise<World> {
+async function start (t: TestContext, more: Partial<SentRequest> = {}, connectionsMax = 2): Promise<World> {
   let reached = 0
   const server = createServer((socket) => { socket.on('data', () => { reached++ }).on('error', () => {}) })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.after(() => { server.close() })
-  const policy = upstreamPolicy(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const policy = upstreamPolicy(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { connectionsMax })
   const upstream = new UndiciUpstream([policy])
   t.after(async () => { await upstream.close() })
   const connected = once(server, 'connection')
-  const sending = sendBy(
+  const again = (): PromisedSending => sendBy(
     upstream,
     {
       upstream: policy,
@@ -37,14 +38,16 @@ async function start (t: TestContext): Promise<World> {
       target: '/',
       headers: ['Host', 'upstream'],
       body: Buffer.from('x'),
-      responseBytesMax: 1024
+      responseBytesMax: 1024,
+      ...more
     },
     () => true
   )
+  const sending = again()
   const [socket] = await connected as [Socket]
   t.after(() => { socket.destroy() })
   await eventually(() => reached > 0, 'sent')
-  return { sending, socket }
+  return { sending, socket, again }
 }
 
 /** Like a timer: before the sockets are read. */
@@ -116,6 +119,45 @@ test('an end that is no time-out waits for nothing, and ends the look of one tha
     const result = await sending.result
     assert.deepEqual(result.kind === 'lost' && [result.code, result.timedOut], ['DRAIN', false])
   }
+})
+
+const STREAM = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n'
+/** Of the looks of a late timer. */
+const LOOKS_END_WITHIN_MS = 200
+
+test('the head of a stream that lies in the socket is the result, and what follows has no limit', async (t) => {
+  const { sending, socket } = await start(t)
+  await atTimer(() => {
+    socket.write(`${STREAM}one, `)
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+  })
+  const result = await sending.result
+  assert.equal(result.kind, 'stream')
+  if (result.kind !== 'stream') return
+  await sleep(LOOKS_END_WITHIN_MS)
+  socket.end('two')
+  let text = ''
+  for await (const chunk of result.body) text += chunk.toString()
+  assert.deepEqual([text, await result.over], ['one, two', null])
+})
+
+test('a stream that is limited as a whole is cut by a late timer, and does not pass for a whole one', async (t) => {
+  const { sending, socket } = await start(t, { limitsStream: true })
+  await atTimer(() => {
+    socket.write(`${STREAM}one, `)
+    sending.cancel('UPSTREAM_TIMEOUT', true)
+  })
+  const result = await sending.result
+  assert.equal(result.kind === 'stream' && await result.over, 'UPSTREAM_TIMEOUT')
+})
+
+test('the end of a drain is not a connection that was not free: a request that waits for one is told apart', async (t) => {
+  const { again } = await start(t, {}, 1)
+  const [late, drained] = [again(), again()]
+  late.cancel('UPSTREAM_TIMEOUT', true)
+  drained.cancel('DRAIN', true)
+  assert.deepEqual(await late.result, { kind: 'unsent', code: 'NO_PLACE', refusal: 'full' })
+  assert.deepEqual(await drained.result, { kind: 'unsent', code: 'DRAIN' })
 })
 
 test('what was not sent by the time-out is unsent at once, and for good', async (t) => {

@@ -1,13 +1,21 @@
 /** What is certain and what is in doubt when Postgres fails: killed, paused, replicating to nobody, or ending our sessions. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { DatabaseError } from 'pg'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import { leavesConnectionUsable } from '../../../src/store/postgres/faults.ts'
 import { connectPostgres } from '../../../src/store/postgres/open.ts'
 import { bring, claimOf, rivalOf, rowAt, seenOf, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../../harness/postgres.ts'
 import { openWorld, optionsOf, untilBlocked, type PostgresWorld } from './world.ts'
 import { SIGN } from '../../harness/sign.ts'
+
+test('a time limit that ends the session leaves no connection to use; one that ends the statement does', () => {
+  const usable = (code: string): boolean => leavesConnectionUsable(Object.assign(new DatabaseError('', 0, 'error'), { code }))
+  assert.deepEqual(['25P03', '25P04', '57P05', '25006'].map(usable), [false, false, false, false])
+  assert.deepEqual(['55P03', '57014', '40P01', '23505'].map(usable), [true, true, true, true])
+})
 
 describe('Postgres that fails', needs('own postgres'), () => {
   let server: PostgresServer

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Claim } from '../../../src/core/record/record.ts'
 import { StoreRejected, StoreUnavailable } from '../../../src/ports/errors.ts'
@@ -60,6 +61,21 @@ describe('lanes', needs('postgres'), () => {
     assert.deepEqual(await world.store.insert(later), { kind: 'won', attempt: 1 })
     assert.equal(await retried(), 'seen')
     assert.equal(await inserts(), before + 3, 'the usual way again')
+  })
+
+  test('a row that a look has found is an outcome, whatever becomes of the claims beside it', async (t) => {
+    const world = await openWorld(t, server)
+    const [held, refused, fresh] = [claimOf(), claimOf(), claimOf()]
+    await world.store.insert(held)
+    assert.equal((await world.store.insert(rivalOf(held))).kind, 'seen')
+    const other = await world.connect()
+    await other.query(`create function refuse() returns trigger language plpgsql as $$ begin
+        if new.id <> '\\x${fresh.id.toString('hex')}' then raise 'not this one' using errcode = '42501'; end if; return new; end $$;
+      create trigger refuse before insert on ${world.records} for each row execute function refuse()`)
+    const [seen, failed, won] = await Promise.allSettled([rivalOf(held), refused, fresh].map((claim) => world.store.insert(claim)))
+    assert.ok(seen?.status === 'fulfilled' && seen.value.kind === 'seen')
+    assert.ok(failed?.status === 'rejected' && failed.reason instanceof StoreUnavailable && !failed.reason.inDoubt)
+    assert.deepEqual(won?.status === 'fulfilled' && won.value, { kind: 'won', attempt: 1 })
   })
 
   test('a look that goes first and fails leaves its claims in doubt', async (t) => {
@@ -178,6 +194,13 @@ describe('a session of its own', needs('postgres'), () => {
     assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000), false)
     assert.equal(await settingOf(client, 'lock_timeout'), '0')
     assert.equal(await settingOf(client, 'enable_seqscan'), 'on')
+  })
+
+  test('is left alone if it is older than the connection: a pooler that counts may name the id of one of its sessions', async (t) => {
+    const client = await connected(t, server)
+    await sleep(100)
+    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000, 50), false)
+    assert.equal(await settingOf(client, 'lock_timeout'), '0')
   })
 })
 

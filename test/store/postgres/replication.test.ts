@@ -4,7 +4,7 @@ import { after, describe, test, type TestContext } from 'node:test'
 import type { Durability } from '../../../src/core/protocol/durability.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { connectPostgres, openPostgres, type PostgresOptions, type PostgresRecordStore } from '../../../src/store/postgres/open.ts'
-import { claimOf, rowAt, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
+import { claimOf, rivalOf, rowAt, settlementOf, tokenOf, until } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
 import { query } from '../../harness/postgres.ts'
 import { startPair, type Pair } from '../../harness/replication.ts'
@@ -116,6 +116,8 @@ describe('a primary and its standby', needs('postgres tools'), () => {
     assert.ok(standby !== null)
     const claim = claimOf()
     await store.insert(claim)
+    // From now on a retry is looked for first, on this connection.
+    assert.equal((await store.insert(rivalOf(claim))).kind, 'seen')
     pair.aim(standby)
     // A connection that was cut may be found out first.
     await until(
@@ -124,6 +126,13 @@ describe('a primary and its standby', needs('postgres tools'), () => {
         (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message) && !error.answered
       ),
       'the replica to be recognised by a ping'
+    )
+    await until(
+      async () => store.insert(rivalOf(claim)).then(
+        () => false,
+        (error: unknown) => error instanceof StoreUnavailable && /read-only, probably a replica/.test(error.message)
+      ),
+      'a retry not to be answered by what the replica has'
     )
     await until(
       async () => store.insert(claimOf()).then(

@@ -179,6 +179,15 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     assert.equal(store.available(), true)
     await until(async () => (await kindsOf(store, theirs)).every((kind) => kind !== 'unavailable'), 'the others to be served')
     assert.deepEqual(changes, [false, true])
+    // What it is not sent wakes its watchers all the same, by any node.
+    const watcher = await readyLocks(t, options({ installation: given.installation }))
+    let woken = 0
+    await watcher.watch(its[0] as Buffer, () => { woken++ })
+    await until(async () => {
+      store.lane?.swap(its[0] as Buffer, randomBytes(16), { kind: 'lock', lock: lockOf() }, LONG_MS)
+      store.wake(its[0] as Buffer)
+      return woken > 0
+    }, 'the wake-up behind a swap that was not sent')
     const said = log.lines.filter(({ level }) => level === 'warn')
     assert.ok(said.length > 0 && said.every((line) => line['node'] === `127.0.0.1:${gone.port}`), JSON.stringify(said))
     await gone.restart()

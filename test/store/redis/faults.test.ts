@@ -2,9 +2,14 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test, type TestContext } from 'node:test'
+import type { Redis } from 'ioredis'
 import type { LockStore } from '../../../src/ports/locks.ts'
+import { TOGETHER } from '../../../src/store/redis/batches.ts'
+import { connectUrl } from '../../../src/store/redis/client.ts'
+import { Server } from '../../../src/store/redis/server.ts'
 import { freePort } from '../../harness/ports.ts'
 import { needs } from '../../harness/needs.ts'
+import { Relay } from '../../harness/relay.ts'
 import { startRedis, type RedisOptions, type RedisServer } from '../../harness/redis.ts'
 import { until } from '../../conformance/record-world.ts'
 import {
@@ -119,6 +124,38 @@ describe('Redis that goes away', needs('own redis'), () => {
     await client.replicaof('NO', 'ONE')
     await untilAvailable(store)
     assert.equal((await store.lock(randomBytes(32), lockOf(), LONG_MS)).kind, 'locked')
+  })
+
+  test('a connection that ends at the last command of a look at the server is no connection', async (t) => {
+    const redis = await start(t)
+    const relay = new Relay(Number(new URL(redis.url).port))
+    await relay.listen()
+    t.after(() => relay.close())
+    let server: Server | null = null
+    let ends = 0
+    const found: boolean[] = []
+    const connectOnce = (): Redis => {
+      const client = connectUrl(`redis://127.0.0.1:${relay.port}`, { tls: null, name: 'test', commandTimeoutMs: COMMAND_TIMEOUT_MS })
+      const publish = client.publish.bind(client)
+      client.publish = async (...args: Parameters<typeof publish>): Promise<number> => {
+        if (++ends > 1) return publish(...args)
+        client.once('close', () => { setImmediate(() => { found.push(server?.available() ?? true) }) })
+        relay.cut()
+        return publish(...args)
+      }
+      return client
+    }
+    server = new Server({
+      connect: connectOnce,
+      batches: TOGETHER,
+      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+      probeKey: () => 'onceway:probe',
+      log: { debug () {}, info () {}, warn () {}, error () {} }
+    })
+    t.after(() => { server.close() })
+    await until(async () => server.available(), 'Redis to be in use')
+    assert.deepEqual(found, [false])
+    assert.ok(ends > 1, 'by a look that reached its end')
   })
 
   test('a Redis that is full is done without until there is room', async (t) => {
