@@ -24,6 +24,9 @@ export interface Common {
   readonly onError: (error: unknown) => void
 }
 
+/** From the beginning of a session to that of its connection, at most. What takes longer costs only speed. */
+const CONNECTS_WITHIN_MS = 5_000
+
 /** Each generation of a prepared statement serves this many times as many executions as the one before. */
 const GENERATION_GROWTH = 8
 /**
@@ -90,7 +93,7 @@ export class Connection implements Session {
   /** Once, before the first statement. */
   async own (): Promise<void> {
     const { lockTimeout, timeoutMs } = this.#common
-    this.#isOwn ??= await ownSession(this.#client, lockTimeout, timeoutMs)
+    this.#isOwn ??= await ownSession(this.#client, lockTimeout, timeoutMs, this.ageMs + CONNECTS_WITHIN_MS)
   }
 
   /** Of {@link count}: the first column of each row. Until the next statement. */

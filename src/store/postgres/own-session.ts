@@ -20,9 +20,6 @@ const PLANNER = {
   jit: 'off'
 }
 
-/** A session that began longer ago was not begun for this connection. A slow start costs only speed. */
-const AGE_MS_MAX = 5_000
-
 /** `where` is evaluated first: without the row nothing is set. */
 const SET = `${UNBALANCED} select set_config('lock_timeout', $2, false), ${
   Object.entries(PLANNER).map(([name, value]) => `set_config('${name}', '${value}', false)`).join(', ')
@@ -32,10 +29,10 @@ const SET = `${UNBALANCED} select set_config('lock_timeout', $2, false), ${
 ) own`
 
 /**
- * Right after the client has connected. true: everything is set. false: the session is shared, or this server does not know what is
- * set.
+ * true: everything is set. false: the session is shared, or this server does not know what is set. `ageMsMax`: a session that is older was
+ * not begun for this client.
  */
-export async function ownSession (client: ClientBase, lockTimeout: string, timeoutMs: number, ageMsMax = AGE_MS_MAX): Promise<boolean> {
+export async function ownSession (client: ClientBase, lockTimeout: string, timeoutMs: number, ageMsMax: number): Promise<boolean> {
   const { processID } = client as ClientBase & { readonly processID: number | null }
   try {
     if (processID === null) return false

@@ -183,7 +183,7 @@ describe('a session of its own', needs('postgres'), () => {
 
   test('is told how long to wait for locks, and how to plan', async (t) => {
     const client = await connected(t, server)
-    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000), true)
+    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000, 5_000), true)
     assert.equal(await settingOf(client, 'lock_timeout'), '10s')
     assert.equal(await settingOf(client, 'enable_seqscan'), 'off')
   })
@@ -191,7 +191,7 @@ describe('a session of its own', needs('postgres'), () => {
   test('is left alone if others may share it: a pooler gives its clients process ids that the server does not know', async (t) => {
     const client = await connected(t, server)
     Object.assign(client, { processID: (client as Client & { processID: number }).processID + 1 })
-    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000), false)
+    assert.equal(await ownSession(client, LOCK_TIMEOUT, 5_000, 5_000), false)
     assert.equal(await settingOf(client, 'lock_timeout'), '0')
     assert.equal(await settingOf(client, 'enable_seqscan'), 'on')
   })
