@@ -31,6 +31,8 @@ export interface GuardedListener {
   /** Connections and tunnels that clients have open. */
   readonly connections: () => number
   readonly tunnels: () => number
+  /** Ends the connections that have no request. */
+  readonly endIdle: () => void
   /** The drain is over. All open connections are cut. */
   readonly cut: () => void
 }
@@ -57,6 +59,7 @@ export function createServer (options: ServerOptions): GuardedListener {
     server,
     connections: () => loadShedding.connections,
     tunnels: () => tunnels.size,
+    endIdle: () => { connections.endIdle() },
     cut: () => {
       server.server.closeAllConnections()
       tunnels.end()

@@ -11,6 +11,8 @@ const CUT_OFF_MS = 5_000
 /** Time for the last answers to reach their clients. */
 const ANSWERS_MS = 500
 const CLOSE_MS = 3_000
+/** Time for a head that is on its way. A streamed answer that began before the drain leaves its connection open. */
+const END_IDLE_EVERY_MS = 1_000
 
 /**
  * The process reports "not ready" and answers with `Connection: close` at once. It still serves for `drain.delay`.
@@ -19,7 +21,7 @@ const CLOSE_MS = 3_000
 export async function drain (
   config: Config,
   gateway: Gateway,
-  { server, cut }: GuardedListener,
+  { server, endIdle, cut }: GuardedListener,
   log: Pick<Log, 'info'>
 ): Promise<void> {
   if (gateway.drain.draining) return
@@ -37,6 +39,7 @@ export async function drain (
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
   gateway.drain.advance('refusing')
   const closed = new Promise<void>((resolve) => { server.server.close(() => { resolve() }) })
+  const idling = setInterval(endIdle, END_IDLE_EVERY_MS).unref()
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
   if (!finished) {
@@ -52,6 +55,7 @@ export async function drain (
     gateway.releaseWaiters()
   }
   await Promise.race([closed, pause(SYSTEM_CLOCK, ANSWERS_MS)])
+  clearInterval(idling)
   cut()
 }
 

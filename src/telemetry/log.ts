@@ -64,7 +64,12 @@ export function createLogs ({ level, instance, shared = false, destination = std
   }, destination)
   if (isStdout(destination)) tellDropped(destination, log)
   // Before pino's own listener, which flushes the destination.
-  if (isBuffered(destination)) process.prependListener('exit', () => { lines.write(false) })
+  if (isBuffered(destination)) {
+    process.prependListener('exit', () => {
+      lines.write(false)
+      if (isStdout(destination)) writeLast(destination)
+    })
+  }
   return {
     log,
     requests: { note: (line) => { if (log.isLevelEnabled('info')) writeRequest(lines, line, members) } },
@@ -175,12 +180,29 @@ const WAITING_BYTES_MAX = 16 * 1024 * 1024
 
 type Stdout = ReturnType<typeof pino.destination>
 
+/** For the last lines of a process whose reader stands still. Nothing else runs meanwhile, not even a second signal. */
+const LAST_LINES_WITHIN_MS = 500
+/** Monotonic. From then on a pipe that is full is not waited for. */
+let waitsUntilMs = Infinity
+
+function writeLast (stream: Stdout): void {
+  waitsUntilMs = performance.now() + LAST_LINES_WITHIN_MS
+  try {
+    stream.flushSync()
+  } catch {
+    // Nobody reads it, so nobody can be told.
+    stream.destroy()
+  }
+}
+
 function isStdout (destination: DestinationStream): destination is Stdout { return 'on' in destination }
 
 function stdout (shared: boolean): Stdout {
   const bytes = shared ? { minLength: SHARED_WRITE_BYTES, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
-  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, maxLength: WAITING_BYTES_MAX, ...bytes })
+  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, maxLength: WAITING_BYTES_MAX, retryEAGAIN, ...bytes })
 }
+
+function retryEAGAIN (): boolean { return performance.now() < waitsUntilMs }
 
 /** The reader has caught up: it is told how many lines it will not get. */
 function tellDropped (stream: Stdout, log: Log): void {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -82,6 +82,41 @@ describe('the life of a process', () => {
     const answer = await running
     assert.equal(answer.status, 504)
     assert.equal(answer.json.code, 'outcome-unknown')
+    assert.equal(await gateway.exited, 0)
+  })
+
+  test('connections without a request hold no process: silent, in the middle of a head, or behind a stream that began before', async (t) => {
+    const release = Promise.withResolvers<void>()
+    const witness = await startWitness(async (_seen, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.write('data: 1\n\n')
+      await release.promise
+      response.end('data: 2\n\n')
+    })
+    t.after(() => witness.close())
+    const gateway = await startProcess(t, { config: FILE(witness.url, '{ delay: 0s, timeout: 1h }') })
+    const opened = async (text: string): Promise<Socket> => {
+      const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+      t.after(() => { socket.destroy() })
+      socket.on('error', () => {})
+      await once(socket, 'connect')
+      socket.write(text)
+      return socket
+    }
+    const [silent, head, streaming] = await Promise.all([
+      opened(''),
+      opened('POST /things HTTP/1.1\r\nHost: x\r\n'),
+      opened('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: "s"\r\nContent-Length: 0\r\n\r\n')
+    ])
+    let streamed = ''
+    const begun = Promise.withResolvers<void>()
+    streaming.on('data', (chunk: Buffer) => { if ((streamed += chunk.toString()).includes('data: 1')) begun.resolve() })
+    await begun.promise
+    gateway.signal('SIGTERM')
+    await Promise.all([once(silent, 'close'), once(head, 'close')])
+    release.resolve()
+    await once(streaming, 'close')
+    assert.match(streamed, /data: 2/)
     assert.equal(await gateway.exited, 0)
   })
 

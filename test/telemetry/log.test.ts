@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
 import { keyHash } from '../../src/core/record/record-id.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -168,6 +169,15 @@ test('a reader that stands still costs lines, which are counted, and no memory b
   assert.ok(dropped.length > 0, 'it says so')
   assert.equal(noted + dropped.reduce((sum, each) => sum + each, 0), 150 * 200 + 1)
   assert.ok(Number(String(rss)) < 200 * 1024 * 1024, `${String(rss)} bytes`)
+})
+
+test('nor does it keep a process from its end', async (t) => {
+  const talker = `${TALKER}; process.exit(3)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', talker], { stdio: ['pipe', 'pipe', 'pipe'] })
+  t.after(() => { child.kill('SIGKILL') })
+  await once(child.stderr, 'data')
+  child.stdin.end('end')
+  assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for its reader')]), [3, null])
 })
 
 test('lines of requests wait for one another, a tenth of a second at most, and stand before the event that comes after them', async () => {

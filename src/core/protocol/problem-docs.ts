@@ -119,7 +119,7 @@ export const PROBLEM_DOCS: Readonly<Record<ProblemCode, ProblemDoc>> = {
   'headers-too-large': {
     api: '431',
     relay: '431',
-    when: 'The request head is larger than 16 KiB.',
+    when: 'The names and values of the request head are larger than 16 KiB.',
     sent: 'no',
     retry: 'no'
   },

@@ -34,6 +34,8 @@ export class Connections {
   readonly #problemBaseUri: () => string
   readonly #patience: () => IdleLimit
   readonly #pipelines = new WeakMap<Socket, Pipeline>()
+  /** Those that HTTP is spoken on: no tunnels. As many as limits.connections. */
+  readonly #open = new Set<Socket>()
   readonly #unswitched = new WeakSet<IncomingMessage>()
 
   constructor (problemBaseUri: () => string, patience: () => IdleLimit) {
@@ -42,6 +44,10 @@ export class Connections {
   }
 
   watch (server: Server): void {
+    server.on('connection', (socket: Socket) => {
+      this.#open.add(socket)
+      socket.once('close', () => { this.#open.delete(socket) })
+    })
     // The reader of the request sends 100 or a final answer: see sendContinue.
     server.on('checkContinue', (request, response) => {
       // Node also emits this event if the field has other expectations too.
@@ -91,10 +97,24 @@ export class Connections {
    */
   mayTakeOver (socket: Socket): boolean {
     const pipeline = this.#pipelines.get(socket)
-    if (pipeline === undefined || (pipeline.current === null && !pipeline.last)) return true
+    if (pipeline === undefined || (pipeline.current === null && !pipeline.last)) {
+      this.#open.delete(socket)
+      return true
+    }
     relaySocketEvents(socket, () => pipeline.current?.response ?? null)
     this.#endAfterAnswers(socket)
     return false
+  }
+
+  /**
+   * For a server that closes: ends the connections without a request. Node ends only those that have had one, and only once. Nothing
+   * has been claimed for a head that is not whole.
+   */
+  endIdle (): void {
+    for (const socket of this.#open) {
+      const isIdle = (this.#pipelines.get(socket)?.current ?? null) === null
+      if (isIdle && !socket.writableEnded) socket.destroy()
+    }
   }
 
   /** The current request gets its answer. Nothing is read after it. */
