@@ -177,7 +177,7 @@ test('nor does it keep a process from its end', async (t) => {
   t.after(() => { child.kill('SIGKILL') })
   await once(child.stderr, 'data')
   child.stdin.end('end')
-  assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for its reader')]), [3, null])
+  assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for its reader', { ref: false })]), [3, null])
 })
 
 test('lines of requests wait for one another, a tenth of a second at most, and stand before the event that comes after them', async () => {
