@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
 import type { RecordStore } from '../../src/ports/records.ts'
 import { MemoryStore } from '../../src/store/memory/records.ts'
 import { passing } from '../crash/watched.ts'
@@ -78,7 +79,8 @@ test('a gateway that dies with the row of its claim lost: a duplicate that meets
 
 test('a gateway that dies before its claim was acknowledged leaves a lock that says nothing, and the retry is executed', async (t) => {
   const { clock, witness, inner, startProcess } = await startShared(t, { policy: { leaseMs: LEASE_MS } })
-  const one = await startProcess({ records: { ...passing(inner), insert: async () => new Promise(() => {}) } })
+  const died = Promise.withResolvers<never>()
+  const one = await startProcess({ records: { ...passing(inner), insert: async () => died.promise } })
   const two = await startProcess({ records: inner })
   for (const { gateway } of [one, two]) gateway.rowsMayVanish = true
   void one.ask('k').catch(() => {})
@@ -87,4 +89,6 @@ test('a gateway that dies before its claim was acknowledged leaves a lock that s
   await clock.advance(LEASE_MS)
   assert.equal((await two.ask('k')).headers['idempotency-status'], 'executed')
   assert.equal(witness.seen.length, 1)
+  // Until its store has said so, its request counts as buffered.
+  died.reject(new StoreUnavailable('memory', 'insert', true))
 })
