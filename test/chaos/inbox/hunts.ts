@@ -33,7 +33,11 @@ export const INBOX_HUNTS: Readonly<Record<InboxLie, InboxHunt>> = {
   'accepted-before-the-commit': {
     seconds: 3,
     messages: 1_500,
-    emphasis: { plan: faults('postgres-terminate', [800, 1_200, 1_600, 2_000, 2_400], 0), habits: { ...PLAIN, routes: { loose: 1 } } },
+    // What the link holds is lost when it is cut. A terminated session alone loses only what happens to be under way.
+    emphasis: {
+      plan: [...faults('postgres-link-black-hole', [800, 1_600], 500), ...faults('postgres-link-cut', [1_200, 2_000], 0)],
+      habits: { ...PLAIN, routes: { loose: 1 } }
+    },
     breaks: ['N1']
   },
   'next-beside-a-retry': {
