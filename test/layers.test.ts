@@ -75,6 +75,7 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   'node:sqlite': ['store'],
   jose: ['identity'],
   pino: ['telemetry'],
+  'sonic-boom': ['telemetry'],
   'prom-client': ['telemetry'],
   'node:cluster': ['process'],
   yaml: ['config', 'cli']

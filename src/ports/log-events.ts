@@ -186,8 +186,8 @@ export const LOG_EVENTS = {
     do: 'Read `error`, and look at the store.'
   },
   'log-lines-dropped': {
-    means: 'Whatever reads the log of this process stood still or was too slow. 16 MiB of lines waited, and `lines` more were left out.',
-    do: 'Look at the reader: a full disk, a stopped collector, a terminal that holds the output.'
+    means: 'Whatever takes the log of this process stood still, was too slow, or had no room. 16 MiB of lines waited, and `lines` more were left out.',
+    do: 'Look at what takes it: a full disk, a stopped collector, a terminal that holds the output.'
   },
   'mark-failed': {
     means: 'Mode drop: the store did not take the mark of an event. The event is forwarded without a mark if `onStoreDown` is `forward`. Otherwise the sender gets 503.',

@@ -9,8 +9,10 @@ import type { LogLevel } from '../config/config.ts'
 import type { LogEvent } from '../ports/log-events.ts'
 import type { DeliveryLine, DeliveryLog, Log, RequestLine, RequestLog } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
-import { isBuffered, LineBuffer, WRITE_WITHIN_MS } from './line-buffer.ts'
+import { isBuffered, LineBuffer } from './line-buffer.ts'
 import type { Buffered } from './line-buffer.ts'
+import { Stdout } from './stdout.ts'
+import type { WriteSizes } from './stdout.ts'
 
 /** Names under which libraries and errors have secrets, at the top and one or two levels down. */
 const SECRET_NAMES = [
@@ -49,10 +51,12 @@ export interface Logs {
   readonly setLevel: (level: LogLevel) => void
 }
 
-export function createLogs ({ level, instance, shared = false, destination = stdout(shared) }: LogOptions): Logs {
+export function createLogs ({ level, instance, shared = false, ...options }: LogOptions): Logs {
+  const writes = shared ? SHARED_WRITES : WRITES
+  const { destination = new Stdout(writes) } = options
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
   const members = ascii(JSON.stringify(base)).slice(1, -1)
-  const lines = new LineBuffer(destination, shared ? SHARED_WRITE_BYTES : WRITE_BYTES)
+  const lines = new LineBuffer(destination, writes.minLength)
   const log = pino({
     level,
     base,
@@ -62,12 +66,13 @@ export function createLogs ({ level, instance, shared = false, destination = std
     serializers: { err: errorFields, error: errorFields },
     hooks: { logMethod: writeAtOnce(destination, lines) }
   }, destination)
-  if (isStdout(destination)) tellDropped(destination, log)
-  // Before pino's own listener, which flushes the destination.
-  if (isBuffered(destination)) {
-    process.prependListener('exit', () => {
+  if (destination instanceof Stdout) {
+    destination.onDropped = (dropped) => {
+      log.warn({ event: 'log-lines-dropped', lines: dropped }, 'this log could not be written for a time, and lines were left out')
+    }
+    process.once('exit', () => {
       lines.write(false)
-      if (isStdout(destination)) writeLast(destination)
+      destination.flushLast()
     })
   }
   return {
@@ -144,9 +149,9 @@ function ascii (json: string): string {
   return json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** Bytes that one write collects. `kill -9` loses them. For every write the destination counts all that it holds, so fewer are cheaper. */
-const WRITE_BYTES = 12 * 1024
-const SHARED_WRITE_BYTES = PIPE_BYTES * 3 / 4
+/** `kill -9` loses what a write collects. For every write the destination counts all that it holds, so fewer are cheaper. */
+const WRITES: WriteSizes = { minLength: 12 * 1024 }
+const SHARED_WRITES: WriteSizes = { minLength: PIPE_BYTES * 3 / 4, maxWrite: PIPE_BYTES }
 
 /**
  * Events are few, and the last ones before a crash often name its reason. So they are written at once. Lines of
@@ -173,47 +178,6 @@ function writeAtOnce (destination: DestinationStream, lines: LineBuffer): NonNul
     again = true
     if (!flushing) flush(destination)
   }
-}
-
-/** Bytes of lines that wait for a reader who stands still: some ten thousand requests. What comes then is left out, and counted. */
-const WAITING_BYTES_MAX = 16 * 1024 * 1024
-
-type Stdout = ReturnType<typeof pino.destination>
-
-/** For the last lines of a process whose reader stands still. Nothing else runs meanwhile, not even a second signal. */
-const LAST_LINES_WITHIN_MS = 500
-/** Monotonic. From then on a pipe that is full is not waited for. */
-let waitsUntilMs = Infinity
-
-function writeLast (stream: Stdout): void {
-  waitsUntilMs = performance.now() + LAST_LINES_WITHIN_MS
-  try {
-    stream.flushSync()
-  } catch {
-    // Nobody reads it, so nobody can be told.
-    stream.destroy()
-  }
-}
-
-function isStdout (destination: DestinationStream): destination is Stdout { return 'on' in destination }
-
-function stdout (shared: boolean): Stdout {
-  const bytes = shared ? { minLength: SHARED_WRITE_BYTES, maxWrite: PIPE_BYTES } : { minLength: WRITE_BYTES }
-  return pino.destination({ fd: 1, sync: false, periodicFlush: WRITE_WITHIN_MS, maxLength: WAITING_BYTES_MAX, retryEAGAIN, ...bytes })
-}
-
-function retryEAGAIN (): boolean { return performance.now() < waitsUntilMs }
-
-/** The reader has caught up: it is told how many lines it will not get. */
-function tellDropped (stream: Stdout, log: Log): void {
-  let dropped = 0
-  stream.on('drop', (text: string) => { dropped += text.split('\n').length - 1 })
-  stream.on('drain', () => {
-    if (dropped === 0) return
-    const lines = dropped
-    dropped = 0
-    log.warn({ event: 'log-lines-dropped', lines }, 'the reader of this log stood still, and lines were left out')
-  })
 }
 
 /** The part of a key that may be logged: the start of its hash, as in `records list --key`. */

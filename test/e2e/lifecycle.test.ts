@@ -13,6 +13,7 @@ import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
 import { bareEnv, MAIN, startProcess } from '../harness/process-gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
+import type { Behaviour } from '../harness/witness.ts'
 import { configOf } from './world.ts'
 
 const FILE = (upstream: string, drain: string, more = ''): string => `
@@ -42,6 +43,10 @@ async function refused (url: string): Promise<void> {
   while (await call(url, '/things', { method: 'GET' }).then(() => true, () => false)) {
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
+}
+
+function answering (body: Buffer): Behaviour {
+  return (_seen, response) => { response.writeHead(201, { 'Content-Length': String(body.length) }).end(body) }
 }
 
 function directoryFor (t: TestContext): string {
@@ -117,6 +122,49 @@ describe('the life of a process', () => {
     release.resolve()
     await once(streaming, 'close')
     assert.match(streamed, /data: 2/)
+    assert.equal(await gateway.exited, 0)
+  })
+
+  test('an answer that its client is still reading is read to its end', async (t) => {
+    const body = Buffer.alloc(12 * 1024 * 1024, 'x')
+    const witness = await startWitness(answering(body))
+    t.after(() => witness.close())
+    // More than the kernel takes of it, so that most of it waits in the process.
+    const keep = ', keep: { responseBytesMax: 16MiB }'
+    const gateway = await startProcess(t, { config: FILE(witness.url, '{ delay: 0s, timeout: 1h }', keep) })
+    const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+    t.after(() => { socket.destroy() })
+    socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: "slow"\r\nContent-Length: 0\r\n\r\n')
+    await once(socket, 'readable')
+    await gateway.logged((line) => line.event === 'request')
+    gateway.signal('SIGTERM')
+    await refused(gateway.url)
+    let read = 0
+    socket.on('data', (chunk: Buffer) => { read += chunk.length })
+    await once(socket, 'end')
+    assert.ok(read > body.length, `${read} bytes`)
+    socket.end()
+    assert.equal(await gateway.exited, 0)
+  })
+
+  test('a client that goes on sending behind its answer does not lose it', async (t) => {
+    const body = Buffer.alloc(1024 * 1024, 'x')
+    const witness = await startWitness(answering(body))
+    t.after(() => witness.close())
+    const gateway = await startProcess(t, { config: FILE(witness.url, '{ delay: 0s, timeout: 1h }') })
+    const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+    t.after(() => { socket.destroy() })
+    socket.write('POST /things HTTP/1.1\r\nHost: x\r\nIdempotency-Key: "more"\r\nContent-Length: 0\r\n\r\n')
+    await once(socket, 'readable')
+    await gateway.logged((line) => line.event === 'request')
+    gateway.signal('SIGTERM')
+    await refused(gateway.url)
+    socket.write('POST /things HTTP/1.1\r\nHost: x\r\n')
+    let read = 0
+    socket.on('data', (chunk: Buffer) => { read += chunk.length })
+    await once(socket, 'end')
+    assert.ok(read > body.length, `${read} bytes`)
+    socket.end()
     assert.equal(await gateway.exited, 0)
   })
 

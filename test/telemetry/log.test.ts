@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogs, hashedKey, pathOnly } from '../../src/telemetry/log.ts'
@@ -177,6 +178,36 @@ test('nor does it keep a process from its end', async (t) => {
   t.after(() => { child.kill('SIGKILL') })
   await once(child.stderr, 'data')
   child.stdin.end('end')
+  assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for its reader', { ref: false })]), [3, null])
+})
+
+test('a disk that is full costs lines, and neither memory nor the process', async (t) => {
+  const full = openSync('/dev/full', 'w')
+  t.after(() => { closeSync(full) })
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', `${TALKER}; process.exit(3)`], { stdio: ['pipe', full, 'pipe'] })
+  assert.ok(child.stdin !== null && child.stderr !== null)
+  t.after(() => { child.kill('SIGKILL') })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString() })
+  await eventually(() => /\d{8,}$/.test(said), () => said)
+  assert.match(said, /^onceway: stdout cannot be written \(ENOSPC\)[^\n]*\n\d+$/, 'once, and goes on')
+  assert.ok(Number(/\d+$/.exec(said)?.[0]) < 200 * 1024 * 1024, said)
+  child.stdin.end('end')
+  assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for the disk', { ref: false })]), [3, null])
+})
+
+test('a reader that is found to be gone only by the last write of a process does not keep it from its end', async (t) => {
+  // Nothing else runs before the end, so nothing finds it out earlier.
+  const talker = `${TALKER}
+process.stderr.write('ending')
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+process.exit(3)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', talker], { stdio: ['pipe', 'pipe', 'pipe'] })
+  t.after(() => { child.kill('SIGKILL') })
+  await once(child.stderr, 'data')
+  child.stdin.end('end')
+  await once(child.stderr, 'data')
+  child.stdout.destroy()
   assert.deepEqual(await Promise.race([once(child, 'exit'), sleep(10_000, 'it waits for its reader', { ref: false })]), [3, null])
 })
 

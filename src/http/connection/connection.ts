@@ -44,6 +44,8 @@ export class Connections {
   }
 
   watch (server: Server): void {
+    // A server that closes calls this. Node's own takes an answer for sent when it has been handed over, and cuts it there.
+    server.closeIdleConnections = () => { this.#endThose((pipeline) => pipeline?.current === null) }
     server.on('connection', (socket: Socket) => {
       this.#open.add(socket)
       socket.once('close', () => { this.#open.delete(socket) })
@@ -111,9 +113,15 @@ export class Connections {
    * has been claimed for a head that is not whole.
    */
   endIdle (): void {
+    this.#endThose((pipeline) => pipeline === undefined || pipeline.current === null)
+  }
+
+  #endThose (isIdle: (pipeline: Pipeline | undefined) => boolean): void {
     for (const socket of this.#open) {
-      const isIdle = (this.#pipelines.get(socket)?.current ?? null) === null
-      if (isIdle && !socket.writableEnded) socket.destroy()
+      const pipeline = this.#pipelines.get(socket)
+      if (!isIdle(pipeline) || socket.writableEnded) continue
+      if (pipeline === undefined) socket.destroy()
+      else endSent(socket, pipeline)
     }
   }
 
@@ -152,9 +160,7 @@ export class Connections {
       if (pipeline.waiting.length === 0 && !pipeline.last) socket.resume()
       return this.#begin(socket, pipeline, next)
     }
-    if (!pipeline.last) return
-    socket.end()
-    destroyAfterLinger(socket)
+    if (pipeline.last) endSent(socket, pipeline)
   }
 
   #refuseConnect (socket: Socket): void {
@@ -236,6 +242,13 @@ export function relaySocketEvents (socket: Socket, answering: () => ServerRespon
     socket.off('drain', onDrain)
     socket.off('timeout', onTimeout)
   }
+}
+
+/** All answers are sent. The client may still be reading the last one. */
+function endSent (socket: Socket, pipeline: Pipeline): void {
+  pipeline.last = true
+  socket.end()
+  destroyAfterLinger(socket)
 }
 
 /** Writes a problem on a bare socket and ends it. */
