@@ -61,7 +61,12 @@ export interface MessageFilter {
   readonly limit: number
 }
 
-export interface MessageAudit { readonly who: string, readonly why: string }
+export interface MessageAudit {
+  readonly who: string
+  /** How the operator was recognised. */
+  readonly via?: string
+  readonly why: string
+}
 
 /**
  * The inbox: one durable row per message, in the arbiter's database. Times count on the store's own clock. What each call does

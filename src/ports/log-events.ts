@@ -165,6 +165,18 @@ export const LOG_EVENTS = {
     means: 'The database tells of new messages again.',
     do: 'Nothing.'
   },
+  'indexes-build': {
+    means: 'A large table gets indexes for searches. The gateway serves meanwhile, and only searches of operators wait for them.',
+    do: 'Nothing.'
+  },
+  'indexes-build-failed': {
+    means: 'Indexes for searches could not be built. Searches of operators are slow. Requests do not need these indexes.',
+    do: 'Read `error`, and run `onceway migrate`. A transaction that is open for a long time delays the build.'
+  },
+  'indexes-built': {
+    means: 'The indexes for searches are built.',
+    do: 'Nothing.'
+  },
   'jwt-keys-unavailable': {
     means: 'The keys that verify tokens cannot be read. Requests that need them get 503 `scope-unavailable`.',
     do: 'Check the `file` or `url` of the key set: [tokens that expire](../guides/deploy-in-containers.md#tokens-that-expire).'

@@ -1,4 +1,5 @@
 /** The port of the arbiter: the database that decides about records. */
+import type { RecordAction } from '../core/record/audit.ts'
 import type { MessageDetail } from '../core/inbox/message.ts'
 import type { ProbeProgress, ProbeNote } from '../core/probe/probe.ts'
 import type { TimeReport } from '../core/protocol/arbiter-time.ts'
@@ -76,8 +77,10 @@ export interface Resolution {
 }
 
 export interface AuditEntry {
-  readonly action: 'resolve' | 'release' | 'delete'
+  readonly action: RecordAction
   readonly who: string
+  /** How the operator was recognised. Absent: no operator, a probe. */
+  readonly via?: string
   readonly why: string
 }
 

@@ -2,6 +2,7 @@
  * A row as a store holds it, with absolute times, and what a reader sees of it. Drivers that run the state machine (transitions.ts) hold
  * rows in this shape. It never reads a clock: `nowMs` is the store's time, from the driver.
  */
+import type { AuditedState } from '../record/audit.ts'
 import type { ProbeNote } from '../probe/probe.ts'
 import type { About, ProbeDetail, Claim, Fingerprint, RecordDetail, RecordState, Row, UnknownReason } from '../record/record.ts'
 
@@ -57,6 +58,24 @@ export function rowOf (row: RecordRow, nowMs: number, overMs = nowMs): Row {
     body: row.body,
     reason: row.reason
   }
+}
+
+/** What the audit shows of a record. Never an answer. */
+export function auditedState ({ state, attempt, status, body, reason, expiresAtMs, probeAtMs }: RecordRow): AuditedState {
+  return {
+    state,
+    attempt,
+    ...(status !== null && { status }),
+    ...(body !== null && { bodyBytes: body.length }),
+    ...(reason !== null && { reason: `${reason.stage}/${reason.code}` }),
+    ...(expiresAtMs !== null && { expiresAtMs }),
+    ...(probeAtMs !== null && probeAtMs !== NEVER_MS && { askAtMs: probeAtMs })
+  }
+}
+
+/** The next probe is due now. null: the record asks nobody. */
+export function askedNowRow (row: RecordRow, nowMs: number): RecordRow | null {
+  return row.state === 'indeterminate' && row.question !== null ? { ...row, probeAtMs: nowMs } : null
 }
 
 export function detailOf (row: RecordRow, nowMs: number, overMs = nowMs): RecordDetail {

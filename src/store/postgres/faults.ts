@@ -33,6 +33,11 @@ export function hasWaitedInVain (error: unknown): boolean {
   return error instanceof RolledBack && codeOf(error.cause) === '55P03'
 }
 
+/** Cancelled by the server: it took longer than its time limit. */
+export function isTimeOver (error: unknown): boolean {
+  return error instanceof RolledBack && codeOf(error.cause) === '57014'
+}
+
 function codeOf (cause: unknown): string | undefined {
   return cause instanceof DatabaseError ? cause.code : undefined
 }

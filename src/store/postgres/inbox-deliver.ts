@@ -11,6 +11,7 @@ import { addGroups, type Groups } from './inbox-accept.ts'
 import type { Look, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { hasItsTurn } from './inbox-turns.ts'
+import { isPaused } from './paused-routes.ts'
 
 /**
  * `skip locked`: another taker has the row, or an operator. Two takers may see different first messages of a group whose
@@ -24,6 +25,7 @@ const MESSAGE_TAKE: Statement = {
   select w.route, w.places, to_timestamp(w.from_ms / 1000.0) as from_at from unnest($1::text[], $2::int[], $5::bigint[]) as w (route, places, from_ms)
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
+     and not ${isPaused(schema, 'w.route')}
 ), due as materialized (
   select d.id, d.due_at, d.number, d.bytes from want w cross join lateral (
     select m.id, m.due_at, m.number, m.bytes from ${schema}.messages m
@@ -159,7 +161,8 @@ const MESSAGE_DUE: Statement = {
   from unnest($1::text[], $2::bigint[]) as w (route, from_ms) cross join lateral (
     select m.due_at from ${schema}.messages m
      where m.route = w.route and m.state = 'waiting' and m.due_at >= to_timestamp(w.from_ms / 1000.0) and ${hasItsTurn(schema)}
-     order by m.due_at, m.number limit 1) d`
+     order by m.due_at, m.number limit 1) d
+ where not ${isPaused(schema, 'w.route')}`
 }
 
 export async function dueInMs (session: Session, routes: readonly string[], reach: Reach): Promise<number | null> {

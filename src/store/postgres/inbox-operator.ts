@@ -39,13 +39,15 @@ const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized
   select m.id from ${schema}.messages m
    where m.state in ('waiting', 'held', 'dead') and ${MATCHING}
 ), chosen as materialized (
-  select m.id, m.state, m.attempt, m.route, m.request_id from ${schema}.messages m cross join lock_limit
+  select m.id, m.state, m.attempt, m.route, m.request_id, m.error from ${schema}.messages m cross join lock_limit
    where m.id = any (array(select id from picked)) and m.state in ('waiting', 'held', 'dead') and ($4::text is null or m.state = $4)
    order by m.id
      for no key update of m
 ), audited as (
-  insert into ${schema}.message_audit (action, message_id, state, attempt, route, request_id, who, why)
-  select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8 from chosen c
+  insert into ${schema}.message_audit (action, message_id, state, attempt, route, request_id, who, why, via, before, after)
+  select $10, c.id, c.state, c.attempt, c.route, c.request_id, $7, $8, $11,
+         jsonb_strip_nulls(jsonb_build_object('state', c.state, 'attempt', c.attempt, 'error', c.error)), jsonb_build_object('state', $12::text)
+    from chosen c
 )`
 
 /** A message of a group waits for its turn, which is called afterwards. */
@@ -95,10 +97,12 @@ async function change (
   statement: Statement,
   action: string,
   filter: MessageFilter,
-  { who, why }: MessageAudit,
+  { who, why, via }: MessageAudit,
   groups: Groups
 ): Promise<MessageDetail[]> {
-  const rows = await session.run<Changed>(statement, [...valuesOf(filter), who, why, session.lockTimeout, action])
+  const rows = await session.run<Changed>(statement, [
+    ...valuesOf(filter), who, why, session.lockTimeout, action, via ?? null, action === 'retry' ? 'waiting' : 'discarded'
+  ])
   for (const { group_id: group } of rows) if (group !== null) groups.add(group.toString('hex'))
   return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)
 }

@@ -9,6 +9,7 @@ import { readMigrationFiles } from '../shared/migration-files.ts'
 import type { Migration } from '../shared/migration-files.ts'
 import { UNBALANCED } from './statements.ts'
 import { faultOfConnecting } from './faults.ts'
+import { areSmall, buildConcurrently } from './indexes.ts'
 import { leaveOpenIfNew, SCHEMES_MIGRATION } from './schemes.ts'
 
 export interface MigrateOptions {
@@ -17,9 +18,15 @@ export interface MigrateOptions {
   readonly mode: 'auto' | 'check'
   /** For tests: another set than the package's. */
   readonly migrations?: readonly Migration[]
+  /** Another connection to the same database. With it indexes of large tables are built before this returns (indexes.ts). */
+  readonly besides?: Besides
 }
 
-export interface Migrated { readonly applied: readonly string[] }
+/** Runs something with a connection of its own. */
+export type Besides = <Result>(work: (client: ClientBase) => Promise<Result>) => Promise<Result>
+
+/** `left`: indexes of large tables, for {@link buildLeft}. */
+export interface Migrated { readonly applied: readonly string[], readonly left: readonly Migration[] }
 
 /**
  * If a migration waits longer than this for a table lock, it gives way, because every later statement on the table waits
@@ -45,11 +52,16 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
   const newest = migrations.at(-1)?.number ?? 0
   const schema = escapeIdentifier(options.schema)
   const applied: string[] = []
+  const left: Migration[] = []
   for (;;) {
     const done = await readApplied(client, options.schema)
     refuseNewer(done, newest, options.schema)
-    const next = migrations.find(({ number }) => !done.has(number))
+    const next = migrations.find((migration) => !done.has(migration.number) && !left.includes(migration))
     if (next === undefined) break
+    if (next.indexes === true && (options.mode === 'check' || !await areSmall(client, schema, next))) {
+      left.push(next)
+      continue
+    }
     if (options.mode === 'check') {
       throw new StartError(`Migration ${next.name} is not applied to the schema "${options.schema}": run \`onceway migrate\`, or start a gateway of this release with stores.postgres.migrate: auto.`)
     }
@@ -57,7 +69,22 @@ export async function migrate (client: ClientBase, options: MigrateOptions): Pro
   }
   // Postgres plans for a table that was never analysed as if it had ten pages. See also connections.ts about plans that are kept.
   if (applied.length > 0) await client.query(`analyze ${schema}.records`)
-  return { applied }
+  if (options.besides === undefined) return { applied, left }
+  for (const migration of left) if (await buildLeft(client, options.besides, options.schema, migration)) applied.push(migration.name)
+  return { applied, left: [] }
+}
+
+/**
+ * Builds the indexes of a large table beside what writes it. `client` holds the turn in a transaction that does nothing else, so that the
+ * build waits for nothing of it. false: another process was first. @throws as `migrate` does
+ */
+export async function buildLeft (client: ClientBase, besides: Besides, schema: string, migration: Migration): Promise<boolean> {
+  return inTurn(client, schema, async () => {
+    if ((await readApplied(client, schema)).has(migration.number)) return false
+    await besides((builder) => buildConcurrently(builder, escapeIdentifier(schema), migration))
+    await note(client, schema, migration)
+    return true
+  })
 }
 
 /** number → compatible_from. Empty if nothing is applied, or if the schema does not exist. */
@@ -101,16 +128,24 @@ function isHeldUp (error: unknown): boolean {
 
 /** false: another process was first. */
 async function apply (client: ClientBase, schema: string, migration: Migration): Promise<boolean> {
-  await client.query('begin')
-  try {
-    await takeTurn(client, schema)
+  return inTurn(client, schema, async () => {
     await client.query('select set_config(\'lock_timeout\', $1, true)', [LOCK_WAIT])
     await prepareSchema(client, schema)
     const mine = !(await readApplied(client, schema)).has(migration.number)
     if (mine) await run(client, schema, migration)
     if (mine && migration.number === SCHEMES_MIGRATION) await leaveOpenIfNew(client, escapeIdentifier(schema))
-    await client.query('commit')
     return mine
+  })
+}
+
+/** In one transaction, while no other process migrates. */
+async function inTurn<Result> (client: ClientBase, schema: string, work: () => Promise<Result>): Promise<Result> {
+  await client.query('begin')
+  try {
+    await takeTurn(client, schema)
+    const result = await work()
+    await client.query('commit')
+    return result
   } catch (error) {
     await client.query('rollback').catch(() => {})
     throw error
@@ -143,9 +178,14 @@ async function prepareSchema (client: ClientBase, schema: string): Promise<void>
 )`)
 }
 
-async function run (client: ClientBase, schema: string, { number, name, compatibleFrom, text }: Migration): Promise<void> {
+async function run (client: ClientBase, schema: string, migration: Migration): Promise<void> {
   const quoted = escapeIdentifier(schema)
-  await client.query(text.replace(/:schema\b/g, () => quoted))
+  await client.query(migration.text.replace(/:schema\b/g, () => quoted))
+  await note(client, schema, migration)
+}
+
+async function note (client: ClientBase, schema: string, { number, name, compatibleFrom }: Migration): Promise<void> {
+  const quoted = escapeIdentifier(schema)
   await client.query(`insert into ${quoted}.migrations (number, name, compatible_from) values ($1, $2, $3)`, [number, name, compatibleFrom])
 }
 

@@ -4,7 +4,7 @@
  */
 import { Client, escapeIdentifier } from 'pg'
 import type { ClientConfig } from 'pg'
-import { StartError, StoreUnavailable } from '../../ports/errors.ts'
+import { errorText, StartError, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { Migration } from '../shared/migration-files.ts'
 import { bindInstallation, readInstallation } from './binding.ts'
@@ -14,7 +14,7 @@ import { faultOfOpening, type DatabaseAddress } from './faults.ts'
 import { LINE_CONNECTIONS } from './in-line.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
-import { migrate, type Migrated } from './migrate.ts'
+import { buildLeft, migrate, type Besides, type Migrated } from './migrate.ts'
 import { CLAIM_CONNECTIONS } from './claim-batches.ts'
 import { PostgresRecords } from './records.ts'
 import { SETTLE_CONNECTIONS } from './settle-batches.ts'
@@ -93,6 +93,10 @@ const RENEWALS_IN_LINE = 2
 const LINE_LOCK_SHARE = 4 / 5
 /** Operators, sweeper and lapse. The loops of background/ take one at a time. */
 const BACKGROUND_CONNECTIONS = 3
+/** Searches of operators. A third one waits for the first two. */
+const SEARCH_CONNECTIONS = 2
+/** A search ends by its own limit in the database, which is less. */
+const SEARCH_MS_MAX = 5_000
 /** gen_random_uuid() without an extension. */
 const SERVER_VERSION_MIN = 130_000
 
@@ -130,7 +134,9 @@ export function connectPostgres (options: PostgresOptions): PostgresConnection {
 
 /** `onceway migrate`: applies what is missing and says what it was. */
 export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'tls' | 'migrations'>): Promise<Migrated> {
-  return withPostgres(options, (client) => migrate(client, { ...options, mode: 'auto' }))
+  const { address, transport } = parseAddress(options)
+  const besides: Besides = (work) => withClient(transport, address, work)
+  return besides((client) => migrate(client, { ...options, mode: 'auto', besides }))
 }
 
 /** One connection for one command. @throws StartError or StoreUnavailable, as {@link PostgresConnection.open} */
@@ -162,17 +168,19 @@ async function open (
   transport: Transport,
   suspect: () => void
 ): Promise<PostgresRecordStore> {
+  let left: readonly Migration[] = []
   const installation = await withClient(transport, address, async (client) => {
     await checkServer(client, address)
     const { migrations } = options
     // Before migrating, for what it reads. Afterwards, for the tables that it has made or found.
     if (options.serves === true) await mustHaveRights(client, address)
-    await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
+    left = (await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })).left
     if (options.serves === true) await mustHaveRights(client, address)
     return options.serves === true
       ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1')
       : readInstallation(client, options.schema)
   })
+  if (options.serves === true && options.migrate === 'auto') void buildIndexes(options, address, transport, left)
   const linesMs = (options.renewTimeoutMs ?? RENEW_MS_MAX) * RENEWALS_IN_LINE
   const connections = connectionsWith(options, transport, suspect)
   return new PostgresRecords(installation, {
@@ -182,11 +190,32 @@ async function open (
     // Unnamed: behind a pooler that loses named statements, the gateway could otherwise not even report it.
     beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
     background: connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
+    search: connections('search', SEARCH_CONNECTIONS, SEARCH_MS_MAX, { prepared: false }),
     marks: connections('marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs, { byKey: true }),
     deliveries: connections('deliveries', DELIVERY_CONNECTIONS, SETTLE_MS_MAX, { byKey: true }),
     lines: connections('lines', LINE_CONNECTIONS, linesMs, { lockTimeoutMs: linesMs * LINE_LOCK_SHARE })
   }, subscriptionsOf(options, transport, installation))
+}
+
+/** While the gateway serves. If it ends before, or another transaction is too old, the next gateway that starts builds what is missing. */
+async function buildIndexes (
+  { schema, log = SILENT }: PostgresOptions,
+  address: DatabaseAddress,
+  transport: Transport,
+  left: readonly Migration[]
+): Promise<void> {
+  for (const migration of left) {
+    const { name } = migration
+    log.info({ event: 'indexes-build', migration: name }, 'building indexes for searches; nothing else waits for them')
+    try {
+      const built = await withClient(transport, address, (client) =>
+        buildLeft(client, (work) => withClient(transport, address, work), schema, migration))
+      if (built) log.info({ event: 'indexes-built', migration: name }, 'indexes for searches are built')
+    } catch (error) {
+      log.warn({ event: 'indexes-build-failed', migration: name, error: errorText(error) }, 'indexes for searches are not built; searches are slow until a gateway starts again, or `onceway migrate` is run')
+    }
+  }
 }
 
 function subscriptionsOf (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {

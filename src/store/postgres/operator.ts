@@ -27,29 +27,51 @@ export async function listRecords (session: Session, filter: RecordFilter): Prom
   )
 }
 
-/** The audit's columns of the row that `changed` holds. */
-const audited = (schema: string, action: number) => `audited as (
-  insert into ${schema}.audit (action, record_id, owner, attempt, state, route, request_id, who, why)
-  select $${action}, c.id, c.owner, c.attempt, c.state, c.route, c.request_id, $${action + 1}, $${action + 2} from changed c
+/**
+ * The record as it is before the change, locked in the same statement. The change tests its own conditions all the same, on the
+ * locked row.
+ */
+const BEFORE = (schema: string) => `earlier as materialized (
+  select b.id, ${auditedState('b')} as before from ${schema}.records b cross join lock_limit where b.id = $1 for no key update of b
 )`
 
+/** What the audit shows of a record. Never an answer. */
+function auditedState (table: string): string {
+  const ms = (column: string) => `round(extract(epoch from ${table}.${column}) * 1000)::bigint`
+  return `jsonb_strip_nulls(jsonb_build_object('state', ${table}.state, 'attempt', ${table}.attempt, 'status', ${table}.status, 'bodyBytes', octet_length(${table}.body),
+       'reason', ${table}.unknown_stage || '/' || ${table}.unknown_code, 'expiresAtMs', ${ms('expires_at')}, 'askAtMs', case when isfinite(${table}.ask_at) then ${ms('ask_at')} end))`
+}
+
+/** What is returned of a changed record, for its audit row. */
+const CHANGED = `${rowColumns('r')}, r.route, r.request_id, e.before, ${auditedState('r')} as after`
+
+/** The audit's row of the record that `changed` holds. The parameters from `first` on: action, who, why, via. */
+const audited = (schema: string, first: number) => `audited as (
+  insert into ${schema}.audit (action, record_id, owner, attempt, state, route, request_id, who, why, via, before, after)
+  select $${first}, c.id, c.owner, c.attempt, c.state, c.route, c.request_id, $${first + 1}, $${first + 2}, $${first + 3}, c.before, c.after from changed c
+)`
+
+function auditValues ({ action, who, why, via }: AuditEntry): Array<string | null> {
+  return [action, who, why, via ?? null]
+}
+
 /**
- * $14: which asking of a probe, or null. Only from indeterminate, as it was shown. A release only after the row's
+ * $15: which asking of a probe, or null. Only from indeterminate, as it was shown. A release only after the row's
  * quarantine: until then the first sending may still be on its way.
  */
 const RESOLVE: Statement = {
   name: 'resolve',
   writes: true,
-  text: (schema) => `with ${lockLimit(13)}, changed as (
+  text: (schema) => `with ${lockLimit(14)}, ${BEFORE(schema)}, changed as (
   update ${schema}.records r
      set state = $4::text, settled_at = clock_timestamp(), settled_by = $9::text,
          expires_at = clock_timestamp() + $5::bigint * interval '1 ms', status = $6::smallint, headers = $7::bytea, body = $8::bytea,
          unknown_stage = null, unknown_code = null, question = null
-    from lock_limit
-   where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
+    from earlier e
+   where r.id = e.id and r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate'
      and ($4::text <> 'released' or r.settled_at + r.quarantine_ms * interval '1 ms' <= least(statement_timestamp(), ${BELIEVED}))
-     and ($4::text <> 'released' or $14::int is null or (r.asked = $14 and r.absent_at is not null))
-  returning ${rowColumns('r')}, r.route, r.request_id
+     and ($4::text <> 'released' or $15::int is null or (r.asked = $15 and r.absent_at is not null))
+  returning ${CHANGED}
 ), ${audited(schema, 10)}
 select * from changed`
 }
@@ -58,7 +80,7 @@ export async function resolveRecord (session: Session, resolution: Resolution): 
   const { token, outcome, keepMs, status, headers, body, by, tries, audit } = resolution
   const [changed] = await session.run<RowColumns>(RESOLVE, [
     token.id, token.owner, token.attempt, outcome, Math.round(keepMs), status, headers, body, by,
-    audit.action, audit.who, audit.why, session.lockTimeout, tries
+    ...auditValues(audit), session.lockTimeout, tries
   ])
   return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }
@@ -70,12 +92,12 @@ export async function resolveRecord (session: Session, resolution: Resolution): 
 const EXPIRE: Statement = {
   name: 'expire',
   writes: true,
-  text: (schema) => `with ${lockLimit(7)}, changed as (
+  text: (schema) => `with ${lockLimit(8)}, ${BEFORE(schema)}, changed as (
   update ${schema}.records r
      set expires_at = least(r.expires_at, clock_timestamp() + 2 * r.lease_ms * interval '1 ms')
-    from lock_limit
-   where r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state in ('completed', 'consumed', 'released')
-  returning ${rowColumns('r')}, r.route, r.request_id
+    from earlier e
+   where r.id = e.id and r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state in ('completed', 'consumed', 'released')
+  returning ${CHANGED}
 ), begun as (
   ${beginGeneration(schema)} where exists (select from changed)
 ), ${audited(schema, 4)}
@@ -84,7 +106,27 @@ select * from changed`
 
 export async function expireRecord (session: Session, token: Token, audit: AuditEntry): Promise<OperatorResult> {
   const [changed] = await session.run<RowColumns>(EXPIRE, [
-    token.id, token.owner, token.attempt, audit.action, audit.who, audit.why, session.lockTimeout
+    token.id, token.owner, token.attempt, ...auditValues(audit), session.lockTimeout
+  ])
+  return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
+}
+
+/** A prober that has the record now may go on: what it finds counts only if no later one has begun. */
+const ASK_NOW: Statement = {
+  name: 'ask_now',
+  writes: true,
+  text: (schema) => `with ${lockLimit(8)}, ${BEFORE(schema)}, changed as (
+  update ${schema}.records r set ask_at = clock_timestamp()
+    from earlier e
+   where r.id = e.id and r.id = $1 and r.owner = $2 and r.attempt = $3 and r.state = 'indeterminate' and r.question is not null
+  returning ${CHANGED}
+), ${audited(schema, 4)}
+select * from changed`
+}
+
+export async function askNow (session: Session, token: Token, audit: AuditEntry): Promise<OperatorResult> {
+  const [changed] = await session.run<RowColumns>(ASK_NOW, [
+    token.id, token.owner, token.attempt, ...auditValues(audit), session.lockTimeout
   ])
   return changed === undefined ? refusal(session, token) : { kind: 'done', row: toRow(changed) }
 }

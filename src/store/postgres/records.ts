@@ -29,6 +29,7 @@ import type {
   Swept,
   TakeResult
 } from '../../ports/records.ts'
+import type { OperatorStore } from '../../ports/operator.ts'
 import type { RecordCounts } from '../../ports/record-counts.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
 import { Batcher } from '../shared/batcher.ts'
@@ -47,6 +48,7 @@ import { expireRecord, listRecords, resolveRecord } from './operator.ts'
 import { PostgresMarks, sweepMarks } from './marks.ts'
 import { lostAlgorithms, mayBeLost } from './lost-schemes.ts'
 import { noteProbe, takeProbes } from './probes.ts'
+import { operatorOf } from './operator-store.ts'
 import { PostgresRegistry } from './registry.ts'
 import { renewInLine, renewLeases, type Renewal } from './renewals.ts'
 import { endEarlierScheme, readSchemes } from './schemes.ts'
@@ -63,6 +65,7 @@ export interface Purposes extends InboxPurposes {
   readonly beats: Connections
   readonly background: Connections
   readonly marks: Connections
+  readonly search: Connections
 }
 
 /** A renewal is a few dozen bytes a row. One round trip must do for all leases of a process. */
@@ -77,6 +80,7 @@ export class PostgresRecords implements RecordStore {
   readonly registry: PostgresRegistry
   readonly counts: RecordCounts
   readonly subscriptions: PostgresSubscriptions
+  readonly operator: OperatorStore
   readonly #purposes: Purposes
   readonly lanes: RecordLanes
   readonly #claims: ClaimBatchers
@@ -99,6 +103,7 @@ export class PostgresRecords implements RecordStore {
       add: (counts) => this.#background('counts_add', (session) => addCounts(session, counts)),
       sweep: (limit) => this.#background('counts_sweep', (session) => sweepCounts(session, limit))
     }
+    this.operator = operatorOf(purposes)
     this.#claims = claimBatchers(claims)
     this.#inserts = claimLane(claims, (reply, outcome) => { this.#reply(reply, outcome) })
     this.#settles = settleLane(settles)

@@ -26,6 +26,7 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   clock: CHANGED,
   schemes: CHANGED,
   migrations: READ,
+  paused_routes: READ,
   audit: READ,
   message_numbers: ['USAGE']
 }

@@ -11,6 +11,7 @@ import {
   type Row,
   type UnknownReason
 } from '../../core/record/record.ts'
+import type { RecordSummary } from '../../ports/operator.ts'
 import { BELIEVED } from './statements.ts'
 
 /**
@@ -37,6 +38,16 @@ export function detailColumns (table: string): string {
        ${table}.state = 'indeterminate' and ${table}.question is not null as is_asked, ${table}.asked,
        case when isfinite(coalesce(${table}.ask_at, ${table}.settled_at)) then (extract(epoch from coalesce(${table}.ask_at, ${table}.settled_at)) * 1000)::float8 end as ask_at_ms,
        (extract(epoch from ${table}.absent_at) * 1000)::float8 as absent_at_ms`
+}
+
+/** A detail without the answer, which may be large. */
+export function summaryColumns (table: string): string {
+  return detailColumns(table).replace(`${table}.headers, ${table}.body,`, `${table}.headers is not null as has_headers, octet_length(${table}.body) as body_bytes,`)
+}
+
+export interface SummaryColumns extends Omit<DetailColumns, 'headers' | 'body'> {
+  readonly has_headers: boolean
+  readonly body_bytes: number | null
 }
 
 export interface RowColumns {
@@ -113,6 +124,17 @@ export function toDetail (columns: DetailColumns): RecordDetail {
     quarantineMs: columns.quarantine_ms,
     probe: columns.is_asked ? { tries: columns.asked, againAtMs: columns.ask_at_ms, absentSinceMs: columns.absent_at_ms } : null
   }
+}
+
+const NO_BYTES = Buffer.alloc(0)
+
+export function toSummary ({ has_headers: hasHeaders, body_bytes: bodyBytes, ...columns }: SummaryColumns): RecordSummary {
+  const { headers, body, ...summary } = toDetail({
+    ...columns,
+    headers: hasHeaders ? NO_BYTES : null,
+    body: bodyBytes === null ? null : NO_BYTES
+  })
+  return { ...summary, bodyBytes }
 }
 
 /** A newer release may know more states. A change by hand or a broken disk may have written anything. */

@@ -8,6 +8,8 @@ export interface Migration {
   readonly compatibleFrom: number
   /** Postgres: `:schema` stands for the quoted schema. */
   readonly text: string
+  /** Nothing but indexes that only make searches fast. On a large table they are built beside what writes it (postgres/indexes.ts). */
+  readonly indexes?: boolean
 }
 
 /** In the order of their numbers. Works from src/ and from dist/, which both lie one level below the package's root. */
@@ -18,6 +20,12 @@ export function readMigrationFiles (database: 'postgres' | 'sqlite'): Migration[
     const text = readFileSync(new URL(file, directory), 'utf8')
     const compatible = /^-- compatible_from: (\d+)$/m.exec(text)
     if (compatible === null) throw new Error(`${file} does not say from which migration on a build is compatible with it`)
-    return { number: Number(file.slice(0, 4)), name: file.slice(0, -'.sql'.length), compatibleFrom: Number(compatible[1]), text }
+    return {
+      number: Number(file.slice(0, 4)),
+      name: file.slice(0, -'.sql'.length),
+      compatibleFrom: Number(compatible[1]),
+      text,
+      ...(/^-- indexes: concurrently$/m.test(text) && { indexes: true })
+    }
   })
 }

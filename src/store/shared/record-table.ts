@@ -7,7 +7,7 @@ import { quarantineLeftMs, transition, type Change } from '../../core/protocol/t
 import type { Identity } from '../../core/record/record-id.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
-import { notedRow, probedRow, detailOf, rowOf, type RecordRow } from '../../core/protocol/row.ts'
+import { askedNowRow, notedRow, probedRow, detailOf, rowOf, type RecordRow } from '../../core/protocol/row.ts'
 import type { Claim, RecordDetail, Row, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type {
   AuditEntry,
@@ -185,6 +185,13 @@ export class RecordTable {
     return this.#operated(before, transition(before, { kind: 'expire', token }, nowMs, this.#over(nowMs)), audit, nowMs)
   }
 
+  /** The next probe is due now. */
+  askNow (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
+    const before = this.#table.find(token.id)
+    const after = before === null || before.attempt !== token.attempt || !before.owner.equals(token.owner) ? null : askedNowRow(before, nowMs)
+    return this.#operated(before, after === null ? { kind: 'refused', why: 'state' } : { kind: 'written', row: after }, audit, nowMs)
+  }
+
   #over (nowMs: number): number {
     return Math.min(nowMs, this.believedMs)
   }
@@ -233,7 +240,7 @@ export class RecordTable {
 
   #operated (before: RecordRow | null, change: Change, audit: AuditEntry, nowMs: number): OperatorResult {
     if (before !== null && this.#write(change, before)) {
-      this.#table.note({ action: audit.action, who: audit.who, why: audit.why, atMs: nowMs, before, after: change.row })
+      this.#table.note({ ...audit, atMs: nowMs, before, after: change.row })
       return { kind: 'done', row: rowOf(change.row, nowMs, this.#over(nowMs)) }
     }
     const waits = change.kind === 'refused' && change.why === 'quarantine' && before !== null

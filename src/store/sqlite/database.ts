@@ -3,7 +3,7 @@
  * commit that returned survives a power cut, which is what "acknowledged" means (P1). Runs in the worker (worker.ts), never on
  * a gateway's main thread, where a commit would delay every other request.
  */
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { FIRST_NAME } from '../../core/record/schemes.ts'
 import { RecordTable } from '../shared/record-table.ts'
 import { refuseEarlier } from '../shared/time-seen.ts'
@@ -12,7 +12,9 @@ import { Faulted, faultOf, startFaultOf, type Fault } from './faults.ts'
 import { InboxTable } from './inbox-table.ts'
 import { migrate } from './migrate.ts'
 import { CountTable } from './counts.ts'
+import { preparedOnce } from './columns.ts'
 import { MarkTable } from './marks.ts'
+import { auditStep, messageStep, openRoutes, recordStep } from './search.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { makeProtected } from './protection.ts'
 import { SqliteTable } from './table.ts'
@@ -28,7 +30,7 @@ const WAL_BYTES_MAX = 64 * 1024 * 1024
 
 const READS: ReadonlySet<Call['op']> = new Set([
   'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue',
-  'messageDepths', 'messageList'
+  'messageDepths', 'messageList', 'recordStep', 'messageStep', 'auditStep', 'openRoutes', 'paused'
 ])
 
 export class Database {
@@ -38,6 +40,8 @@ export class Database {
   /** Messages that it was delivering. They wait again, or are held. */
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
+  /** Searches differ by their order and their stream. */
+  readonly #prepare: (text: string) => StatementSync
   readonly #table: SqliteTable
   readonly #records: RecordTable
   readonly #marks: MarkTable
@@ -49,6 +53,7 @@ export class Database {
     try {
       this.connection = connect(file, nowMs)
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
+      this.#prepare = preparedOnce(this.connection)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
       this.#records = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
@@ -186,8 +191,20 @@ export class Database {
       case 'markDone': return this.#marks.end(call, nowMs)
       case 'markRemove': return this.#marks.remove(call)
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
+      case 'recordStep': return recordStep(this.#prepare, call.search, call.from, call.order, this.#times(nowMs))
+      case 'messageStep': return messageStep(this.#prepare, call.search, call.stream, call.order, this.#times(nowMs))
+      case 'auditStep': return auditStep(this.#prepare, call.search, call.kind, call.order)
+      case 'openRoutes': return openRoutes(this.#prepare)
+      case 'askNow': return this.#records.askNow(call.token, call.audit, nowMs)
+      case 'paused': return this.#inbox.paused()
+      case 'pause': return this.#inbox.pause(call.route, call.audit, nowMs)
+      case 'resume': return this.#inbox.resume(call.route, call.audit, nowMs)
       default: return this.#performInbox(call, nowMs)
     }
+  }
+
+  #times (nowMs: number): { readonly nowMs: number, readonly overMs: number } {
+    return { nowMs, overMs: Math.min(nowMs, this.#records.believedMs) }
   }
 
   #expire (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {

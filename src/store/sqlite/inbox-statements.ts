@@ -25,13 +25,16 @@ export const isBehind = 'select 1 from messages where group_id = ? and blocks li
 
 export const isAlive = 'select 1 from workers where owner = ? and alive_until > ?'
 
+/** Accepts and does not deliver. */
+const IS_PAUSED = (route: string): string => `exists (select 1 from paused_routes p where p.route = ${route})`
+
 const HAS_ITS_TURN = `(m.group_id is null
         or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
             and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 export const takeable = `
 select m.number, m.due_at, m.bytes from messages m
- where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN}
+ where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN} and not ${IS_PAUSED('m.route')}
  order by m.due_at, m.number limit ?`
 
 export const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
@@ -55,7 +58,8 @@ export const due = `
 select min(d.due_at) as due_at from json_each(?) r, messages d
  where d.number = (select m.number from messages m
     where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${HAS_ITS_TURN}
-    order by m.due_at, m.number limit 1)`
+    order by m.due_at, m.number limit 1)
+   and not ${IS_PAUSED('r.value')}`
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
@@ -80,5 +84,12 @@ export const sweep = 'delete from messages where number in (select number from m
 
 export const sweepWorkers = 'delete from workers where alive_until < ?'
 
-export const note =
-  'insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why) values (?, ?, ?, ?, ?, ?, ?, ?, ?)'
+export const note = `
+insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why, via, before, after)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+export const paused = 'select route, since as sinceMs, who, why from paused_routes order by route'
+
+export const pause = 'insert into paused_routes (route, since, who, why) values (?, ?, ?, ?) on conflict (route) do nothing'
+
+export const resume = 'delete from paused_routes where route = ?'

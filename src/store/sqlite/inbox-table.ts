@@ -7,6 +7,7 @@ import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type { AcceptResult, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { PausedRoute } from '../../ports/operator.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
@@ -34,7 +35,10 @@ import {
   lost,
   noOne,
   note,
+  pause,
+  paused,
   putOff,
+  resume,
   strays,
   sweep,
   sweepWorkers,
@@ -164,6 +168,34 @@ export class InboxTable {
         'update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?'
       ).run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
     })
+  }
+
+  paused (): PausedRoute[] {
+    return this.#prepare(paused).all() as unknown as PausedRoute[]
+  }
+
+  /** false: it was so already. */
+  pause (route: string, audit: MessageAudit, nowMs: number): boolean {
+    const isNew = this.#prepare(pause).run(route, nowMs, audit.who, audit.why).changes === 1
+    if (isNew) this.#noteRoute('pause', route, ['delivers', 'paused'], audit, nowMs)
+    return isNew
+  }
+
+  resume (route: string, audit: MessageAudit, nowMs: number): boolean {
+    const isNew = this.#prepare(resume).run(route).changes === 1
+    if (isNew) this.#noteRoute('resume', route, ['paused', 'delivers'], audit, nowMs)
+    return isNew
+  }
+
+  #noteRoute (
+    action: 'pause' | 'resume',
+    route: string,
+    [before, after]: readonly [string, string],
+    { who, why, via }: MessageAudit,
+    nowMs: number
+  ): void {
+    const states = [before, after].map((state) => JSON.stringify({ state }))
+    this.#prepare(note).run(nowMs, action, null, after, null, route, null, who, why, via ?? null, ...states)
   }
 
   /** What is past under this id makes room. */
@@ -304,7 +336,7 @@ export class InboxTable {
   #change (
     action: 'retry' | 'discard',
     filter: MessageFilter,
-    { who, why }: MessageAudit,
+    { who, why, via }: MessageAudit,
     nowMs: number,
     change: (columns: Columns) => void
   ): MessageDetail[] {
@@ -319,7 +351,14 @@ export class InboxTable {
         columns.route as string,
         columns.request_id as string,
         who,
-        why
+        why,
+        via ?? null,
+        JSON.stringify({
+          state: columns.state as string,
+          attempt: columns.attempt as number,
+          ...(columns.error !== null && { error: columns.error as string })
+        }),
+        JSON.stringify({ state: action === 'retry' ? 'waiting' : 'discarded' })
       )
       change(columns)
     }

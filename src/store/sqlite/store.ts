@@ -54,6 +54,8 @@ import type { MarkResult } from '../../ports/marks.ts'
 import type { Meter, Unresolved } from '../../ports/telemetry.ts'
 import type { RecordCounts } from '../../ports/record-counts.ts'
 import type { Recovered } from '../../ports/inbox.ts'
+import type { OperatorStore } from '../../ports/operator.ts'
+import { operatorOf } from './operator-store.ts'
 
 export interface SqliteOptions {
   /** Holds `onceway.db` and, while a gateway runs, the lock `onceway.lock`. */
@@ -121,6 +123,7 @@ export class SqliteStore implements RecordStore {
   readonly marks: SqliteMarks
   readonly inbox: SqliteInbox
   readonly counts: RecordCounts
+  readonly operator: OperatorStore
   readonly subscriptions = NO_SUBSCRIPTIONS
   readonly lanes: SqliteLanes
   readonly #worker: WorkerClient
@@ -169,6 +172,7 @@ export class SqliteStore implements RecordStore {
       end: (call) => this.#combined<MarkWrite, null>(endings, call),
       sweep: (limit) => this.#single({ op: 'markSweep', limit })
     })
+    this.operator = operatorOf((call) => this.#single(call), clock.nowMs)
     this.counts = {
       add: (counts) => this.#single({ op: 'countsAdd', counts }),
       sweep: (limit) => this.#single({ op: 'countsSweep', limit })

@@ -4,6 +4,7 @@
  */
 import { RECORD_STATES } from '../../core/record/record.ts'
 import type { Claim, RecordState, SettledState, Settlement, UnknownReason } from '../../core/record/record.ts'
+import { auditedState } from '../../core/protocol/row.ts'
 import type { SettledBy, RecordRow } from '../../core/protocol/row.ts'
 import type { ProbeOrder, RecordFilter, Swept } from '../../ports/records.ts'
 import type { Unresolved } from '../../ports/telemetry.ts'
@@ -17,6 +18,10 @@ const COLUMNS = [
   'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
   'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme'
 ] as const
+
+/** Of a record `r` in a list, without what may be large. */
+export const SUMMARY_COLUMNS = `${COLUMNS.filter((column) => !['headers', 'body', 'question'].includes(column)).map((column) => `r.${column}`).join(', ')},
+       null as headers, length(r.body) as body_bytes, r.question is not null as has_question`
 
 const find = 'select * from records where id = ?'
 
@@ -78,8 +83,9 @@ select * from records
 const unresolved = 'select count(*) as count, min(settled_at) as since from records where state = \'indeterminate\''
 
 const note = `
-insert into audit (at, action, who, why, record_id, route, owner, attempt, state_before, state_after)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+insert into audit (
+  at, action, who, why, via, record_id, route, request_id, owner, attempt, state_before, state_after, before, after)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const remove = 'delete from records where id = ?'
 
@@ -174,8 +180,12 @@ export class SqliteTable implements Table {
     return this.#prepare(changedByHand).get(id, sinceMs) !== undefined
   }
 
-  note ({ atMs, action, who, why, before, after }: Audited): void {
-    this.#prepare(note).run(atMs, action, who, why, before.id, before.about.route, before.owner, before.attempt, before.state, after.state)
+  note ({ atMs, action, who, why, via, before, after }: Audited): void {
+    const { id, about: { route, requestId }, owner, attempt } = before
+    this.#prepare(note).run(
+      atMs, action, who, why, via ?? null, id, route, requestId, owner, attempt, before.state, after.state,
+      JSON.stringify(auditedState(before)), JSON.stringify(auditedState(after))
+    )
   }
 
   remove (id: Buffer): void {
@@ -243,7 +253,7 @@ function outcomeOf (row: RecordRow): SQLInputValue[] {
 }
 
 /** The columns' types are the schema's own (STRICT). Only a state that a newer release wrote is unknown here. */
-function storedOf (columns: Columns): RecordRow {
+export function storedOf (columns: Columns): RecordRow {
   return {
     id: bytesOf(columns.id),
     scheme: columns.scheme as number,

@@ -22,6 +22,10 @@ import type {
 } from '../../ports/records.ts'
 import type { MarkEnding } from '../../ports/marks.ts'
 import type { MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { AuditSearch, MessageSearch, RecordSearch } from '../../ports/operator.ts'
+import type { AuditKind } from '../shared/audit-place.ts'
+import type { StepOrder } from '../shared/search.ts'
+import type { MessageStream } from './search.ts'
 import type { RecordCount } from '../../ports/record-counts.ts'
 
 export type Call =
@@ -49,6 +53,17 @@ export type Call =
   | { readonly op: 'countsSweep', readonly limit: number }
   | MarkCall
   | InboxCall
+  | OperatorCall
+
+/** What operators search, one step at a time, and what only they change. */
+export type OperatorCall =
+  | { readonly op: 'recordStep', readonly search: RecordSearch, readonly from: 'claimed' | 'settled', readonly order: StepOrder }
+  | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
+  | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
+  | { readonly op: 'openRoutes' }
+  | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }
+  | { readonly op: 'paused' }
+  | { readonly op: 'pause' | 'resume', readonly route: string, readonly audit: MessageAudit }
 
 /** Mode drop. */
 export type MarkCall =

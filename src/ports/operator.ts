@@ -1,0 +1,108 @@
+/** The port of operators: what they search, and the changes that no gateway makes. Types only. The others are in records.ts and inbox.ts. */
+import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
+import type { AuditRow } from '../core/record/audit.ts'
+import type { RecordDetail, RecordState, Token, UnknownReason } from '../core/record/record.ts'
+import type { MessageAudit } from './inbox.ts'
+import type { AuditEntry, OperatorResult } from './records.ts'
+
+/** Where a page ends. `at`: the store's own text for the time, as exact as the store is. */
+export interface Position { readonly at: string, readonly id: Buffer }
+
+export type Order = 'newest' | 'oldest'
+
+interface Search {
+  readonly order: Order
+  /** Rows of a page, at most. */
+  readonly limit: number
+  /** The page begins behind this row. null: at the first one. */
+  readonly after: Position | null
+  /** Time limit. Then the page has what was found. */
+  readonly withinMs: number
+}
+
+export interface Page<Row> {
+  readonly rows: readonly Row[]
+  /** Where the next page begins. null: nothing more matches. */
+  readonly next: Position | null
+  /** false: the time was over before the page was full. More may match, from `next` on. */
+  readonly isWhole: boolean
+}
+
+/** What is searched for. All that is given must match. Times are milliseconds since the Unix epoch, by the store's clock. */
+export interface RecordSearch extends Search {
+  readonly id?: Buffer
+  /** Any of these key hashes: a key has one per scheme (core/record/schemes.ts). */
+  readonly keyHashes?: readonly Buffer[]
+  readonly route?: string
+  readonly state?: RecordState
+  readonly requestId?: string
+  /** The whole path, or its beginning if it ends in `*`. */
+  readonly path?: string
+  readonly stage?: UnknownReason['stage']
+  /** Claimed at this time or later. */
+  readonly fromMs?: number
+  /** Claimed before this time. */
+  readonly toMs?: number
+  /** Settled before this time, for a selection that later records do not join. */
+  readonly settledToMs?: number
+}
+
+/** A record in a list: without its answer. */
+export interface RecordSummary extends Omit<RecordDetail, 'headers' | 'body'> { readonly bodyBytes: number | null }
+
+export interface MessageSearch extends Search {
+  readonly id?: Buffer
+  readonly keyHashes?: readonly Buffer[]
+  readonly route?: string
+  readonly state?: MessageState
+  readonly requestId?: string
+  readonly path?: string
+  /** Accepted at this time or later. */
+  readonly fromMs?: number
+  /** Accepted before this time. */
+  readonly toMs?: number
+}
+
+export interface AuditSearch extends Search {
+  /** Of a record or a message. */
+  readonly id?: Buffer
+  readonly route?: string
+  readonly who?: string
+  readonly action?: AuditRow['action']
+  readonly fromMs?: number
+  readonly toMs?: number
+}
+
+/** A route that accepts and does not deliver. */
+export interface PausedRoute {
+  readonly route: string
+  readonly sinceMs: number
+  readonly who: string
+  readonly why: string
+}
+
+/**
+ * What operators search and change. A driver guarantees:
+ *
+ * - A search takes no longer than its time limit, in the database too.
+ * - Every row that matches and is there from the first page to the last is on exactly one of them.
+ * - A search by id, key or state, or of the last hour, reads little more than the rows that it returns.
+ * - A change and its audit row are one commit.
+ * - Rejections are StoreUnavailable or StoreOverloaded (records.ts).
+ */
+export interface OperatorStore {
+  searchRecords: (search: RecordSearch) => Promise<Page<RecordSummary>>
+  searchMessages: (search: MessageSearch) => Promise<Page<MessageDetail>>
+  searchAudit: (search: AuditSearch) => Promise<Page<AuditRow>>
+  /**
+   * The next probe of an indeterminate record is due now, if its route probes. Refused for a record without a question. Audited.
+   */
+  askNow: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
+  paused: () => Promise<PausedRoute[]>
+  /** No message of the route is taken any more. Deliveries in flight go on. false: it was paused already. Audited. */
+  pause: (route: string, audit: MessageAudit) => Promise<boolean>
+  /** false: it was not paused. Audited. */
+  resume: (route: string, audit: MessageAudit) => Promise<boolean>
+  /** The store's time, Unix milliseconds. */
+  nowMs: () => Promise<number>
+}

@@ -1,0 +1,141 @@
+/**
+ * One step of a search: rows behind a place, in the order of an index, and those of them that match. Nothing here is prepared: the planner
+ * sees the values.
+ */
+import type { Order, Position, RecordSearch } from '../../ports/operator.ts'
+import { StepTimeOver, type Step, type StepOrder } from '../shared/search.ts'
+import type { Connections } from './connections.ts'
+import { isTimeOver } from './faults.ts'
+import type { Session, Statement, Values } from './statements.ts'
+
+/** A transaction's own settings, so that a pooler may be between. Without an index nothing here should be read from a whole table. */
+const BEGIN: Statement = { name: 'search_begin', writes: false, text: () => 'begin read only' }
+const SETTINGS: Statement = {
+  name: 'search_settings',
+  writes: false,
+  text: () => `select set_config('statement_timeout', $1, true), ${
+    ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map((name) => `set_config('${name}', 'off', true)`).join(', ')
+  }`
+}
+const COMMIT: Statement = { name: 'search_commit', writes: false, text: () => 'commit' }
+const ROLLBACK: Statement = { name: 'search_rollback', writes: false, text: () => 'rollback' }
+
+/** @throws StepTimeOver, or as every statement */
+export async function searching<Result> (
+  connections: Connections,
+  withinMs: number,
+  work: (session: Session) => Promise<Result>
+): Promise<Result> {
+  return connections.use('search', async (session) => {
+    await session.run(BEGIN, [])
+    try {
+      await session.run(SETTINGS, [`${Math.max(1, Math.round(withinMs))}ms`])
+      const result = await work(session)
+      await session.run(COMMIT, [])
+      return result
+    } catch (error) {
+      await session.run(ROLLBACK, []).catch(() => {})
+      throw isTimeOver(error) ? new StepTimeOver({ cause: error }) : error
+    }
+  })
+}
+
+/** A `*` at the end stands for the rest of a path. Nothing else is special. */
+export function likePath (path: string): string {
+  const literal = (text: string): string => text.replaceAll(/[\\%_]/g, '\\$&')
+  return path.endsWith('*') ? `${literal(path.slice(0, -1))}%` : literal(path)
+}
+
+/** Microseconds since the Unix epoch, exact. */
+export function exactTime (expression: string): string {
+  return `(extract(epoch from ${expression}) * 1000000)::bigint::text`
+}
+
+function timeOf (parameter: number): string {
+  return `(timestamptz 'epoch' + $${parameter}::bigint * interval '1 microsecond')`
+}
+
+/** $7 and $8: the place behind which the rows are. $9 and $10: from when, and before when. $11: how many at most. */
+export function behindPlace (column: string, order: Order): { readonly where: string, readonly by: string } {
+  const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
+  return {
+    where: `($7::text is null or (r.${column} ${before}= ${timeOf(7)} and (r.${column} ${before} ${timeOf(7)} or r.id ${before} $8::bytea)))
+     and ($9::text is null or r.${column} >= ${timeOf(9)}) and ($10::text is null or r.${column} < ${timeOf(10)})`,
+    by: `r.${column} ${direction}, r.id ${direction}`
+  }
+}
+
+const US_PER_MS = 1_000
+
+export function placeValues (
+  { fromMs, toMs }: Pick<RecordSearch, 'fromMs' | 'toMs'>,
+  { from, wanted }: Pick<StepOrder, 'from' | 'wanted'>
+): Values {
+  const exact = (ms: number | undefined) => ms === undefined ? null : String(Math.round(ms * US_PER_MS))
+  return [from?.at ?? null, from?.id ?? null, exact(fromMs), exact(toMs), wanted]
+}
+
+export interface StepText {
+  readonly name: string
+  readonly table: 'records' | 'messages'
+  /** The time by which rows are sorted. */
+  readonly column: string
+  /** What the index finds. */
+  readonly where: string
+  /** What each row is tested for. Up to $6. */
+  readonly conditions: string
+  /** What is read of those that match. */
+  readonly columns: string
+  readonly order: Order
+}
+
+/** Looks at $12 rows behind the place, whatever is in them. */
+export function stepStatement ({ name, table, column, where, conditions, columns, order }: StepText): Statement {
+  const { where: behind, by } = behindPlace(column, order)
+  const direction = order === 'newest' ? 'desc' : 'asc'
+  return {
+    name: `${name}_${order}`,
+    writes: false,
+    text: (schema) => `with seen as materialized (
+  select r.id, r.${column}, (${conditions}) as matches
+    from ${schema}.${table} r
+   where ${where} and ${behind}
+   order by ${by}
+   limit $12
+), last as materialized (
+  select r.id, ${exactTime(`r.${column}`)} as at from seen r order by ${reversed(by)} limit 1
+), hits as materialized (
+  select r.id from seen r where r.matches order by ${by} limit $11
+)
+select reach.*, r.*
+  from (select (select count(*) from seen)::int as seen, (select l.at from last l) as last_at, (select l.id from last l) as last_id) reach
+  left join lateral (
+  select ${columns}, ${exactTime(`r.${column}`)} as at from ${schema}.${table} r where r.id = any (array(select id from hits))
+) r on true
+ order by r.at::bigint ${direction} nulls last, r.id ${direction}`
+  }
+}
+
+function reversed (by: string): string {
+  return by.replaceAll(/\b(asc|desc)\b/g, (direction) => direction === 'asc' ? 'desc' : 'asc')
+}
+
+interface Reach { readonly seen: number, readonly last_at: string | null, readonly last_id: Buffer | null }
+interface Placed { readonly id: Buffer, readonly at: string }
+
+export async function readStep<Columns extends object, Row> (
+  session: Session,
+  statement: Statement,
+  values: Values,
+  { size, wanted }: StepOrder,
+  toRow: (columns: Columns) => Row
+): Promise<Step<Row>> {
+  const rows = await session.run<Reach & Columns & Partial<Placed>>(statement, [...values, size])
+  const found = rows.flatMap((row) => row.at == null || row.id == null ? [] : [{ row: toRow(row), position: { at: row.at, id: row.id } }])
+  const [reach] = rows
+  const last: Position | null = reach === undefined || reach.last_at === null || reach.last_id === null
+    ? null
+    : { at: reach.last_at, id: reach.last_id }
+  if (found.length === wanted) return { found, reached: found.at(-1)?.position ?? null }
+  return { found, reached: reach === undefined || reach.seen < size ? null : last }
+}

@@ -1,0 +1,28 @@
+/** Where a page of the audit ends. Two tables are one list: by time, then the records' audit before the messages', then by number. */
+import type { AuditedState } from '../../core/record/audit.ts'
+import type { Position } from '../../ports/operator.ts'
+
+export const AUDITS = ['records', 'messages'] as const
+export type AuditKind = typeof AUDITS[number]
+
+/** A kind and a number, as bytes that sort like them. */
+export function placeOf (kind: AuditKind, number: string | number): Buffer {
+  const place = Buffer.alloc(9)
+  place.writeUInt8(AUDITS.indexOf(kind), 0)
+  place.writeBigUInt64BE(BigInt(number), 1)
+  return place
+}
+
+/** No row has so high a number. */
+const BEYOND_ALL = String(2n ** 63n - 1n)
+
+/** Of the rows of a kind at the same time, those behind the place have a number beyond this one: less for the newest first, else greater. */
+export function boundOf ({ id }: Position, kind: AuditKind): string {
+  const [other, own] = [id.readUInt8(0), AUDITS.indexOf(kind)]
+  return own === other ? String(id.readBigUInt64BE(1)) : own < other ? BEYOND_ALL : '0'
+}
+
+/** The messages' audit has the state before the change in its own column. */
+export function stateAfter ({ state, after }: { readonly state: string, readonly after: AuditedState | null }): string {
+  return typeof after?.state === 'string' ? after.state : state
+}

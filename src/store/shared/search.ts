@@ -1,0 +1,146 @@
+/**
+ * Pages of a search over several sorted streams: claimed and settled records, open and ended messages, two audits. Each stream is read in
+ * steps, so that a filter that matches nothing costs no more than the time limit, and the next page goes on where the time was over.
+ */
+import type { Order, Page, Position } from '../../ports/operator.ts'
+
+export interface Found<Row> { readonly row: Row, readonly position: Position }
+
+export interface Step<Row> {
+  /** In the order of the search. */
+  readonly found: ReadonlyArray<Found<Row>>
+  /** Up to here everything has been looked at. null: to the end. */
+  readonly reached: Position | null
+}
+
+export interface StepOrder {
+  /** Begins behind this row. */
+  readonly from: Position | null
+  /** Rows to look at. */
+  readonly size: number
+  /** Rows to find. With so many the step has reached the last of them. */
+  readonly wanted: number
+  readonly withinMs: number
+}
+
+export type Stream<Row> = (order: StepOrder) => Promise<Step<Row>>
+
+/** A step took longer than it may. Nothing is known of what it looked at. */
+export class StepTimeOver extends Error {
+  constructor (options?: ErrorOptions) {
+    super('the search took too long', options)
+  }
+}
+
+export interface SearchOrder {
+  readonly order: Order
+  readonly limit: number
+  readonly after: Position | null
+  readonly withinMs: number
+}
+
+/** Enough for a page of a common filter. */
+const SIZE_FIRST = 1_000
+/** Reading so many rows takes some ten milliseconds, from a slow disk some hundred. */
+const SIZE_MAX = 32_000
+const SIZE_GROWTH = 4
+/** A step that took a part of the time limit is not followed by a larger one. */
+const FAST_SHARE = 1 / 20
+
+export async function searchStreams<Row> (
+  streams: ReadonlyArray<Stream<Row>>,
+  search: SearchOrder,
+  monotonicMs: () => number = () => performance.now()
+): Promise<Page<Row>> {
+  const endsAt = monotonicMs() + search.withinMs
+  const readers = streams.map((stream) => new Reader(stream, search, endsAt, monotonicMs))
+  const rows: Row[] = []
+  let last = search.after
+  for (;;) {
+    const next = first(readers, search.order)
+    if (next === null) return { rows, next: null, isWhole: true }
+    // Whether anything is left is not worth another step.
+    if (rows.length === search.limit) return { rows, next: last, isWhole: true }
+    const found = next.head
+    if (found !== null) {
+      rows.push(found.row)
+      last = found.position
+      next.drop()
+    } else if (!await next.step(search.limit - rows.length + 1)) {
+      return { rows, next: furthest(last, next.reached, search.order), isWhole: false }
+    }
+  }
+}
+
+class Reader<Row> {
+  /** Up to here everything is in the buffer. null: nothing is yet. */
+  reached: Position | null
+  isOver = false
+  readonly #stream: Stream<Row>
+  readonly #search: SearchOrder
+  readonly #endsAt: number
+  readonly #now: () => number
+  #buffer: ReadonlyArray<Found<Row>> = []
+  #at = 0
+  #size = SIZE_FIRST
+
+  constructor (stream: Stream<Row>, search: SearchOrder, endsAt: number, now: () => number) {
+    this.#stream = stream
+    this.#search = search
+    this.#endsAt = endsAt
+    this.#now = now
+    this.reached = search.after
+  }
+
+  get head (): Found<Row> | null { return this.#buffer[this.#at] ?? null }
+
+  drop (): void { this.#at++ }
+
+  /** false: the time is over. */
+  async step (wanted: number): Promise<boolean> {
+    const began = this.#now()
+    const withinMs = Math.floor(this.#endsAt - began)
+    if (withinMs <= 0) return false
+    try {
+      const { found, reached } = await this.#stream({ from: this.reached, size: Math.max(this.#size, wanted), wanted, withinMs })
+      this.#buffer = found
+      this.#at = 0
+      this.isOver = reached === null
+      this.reached = reached
+    } catch (error) {
+      if (error instanceof StepTimeOver) return false
+      throw error
+    }
+    if (this.#now() - began < this.#search.withinMs * FAST_SHARE) this.#size = Math.min(SIZE_MAX, this.#size * SIZE_GROWTH)
+    return true
+  }
+}
+
+/** The reader that has the next row, or that must be read before it is known. null: all are at their end. */
+function first<Row> (readers: ReadonlyArray<Reader<Row>>, order: Order): Reader<Row> | null {
+  return readers.filter((reader) => reader.head !== null || !reader.isOver).reduce<Reader<Row> | null>(
+    (best, reader) => best === null || compare(edge(reader), edge(best), order) < 0 ? reader : best,
+    null
+  )
+}
+
+/** What is not in the buffer lies behind this. */
+function edge<Row> ({ head, reached }: Reader<Row>): Position | null {
+  return head?.position ?? reached
+}
+
+/** null: before everything. */
+function compare (one: Position | null, other: Position | null, order: Order): number {
+  if (one === null || other === null) return (one === null ? 0 : 1) - (other === null ? 0 : 1)
+  const ascending = comparePositions(one, other)
+  return order === 'oldest' ? ascending : -ascending
+}
+
+function comparePositions (one: Position, other: Position): number {
+  const [first, second] = [BigInt(one.at), BigInt(other.at)]
+  return first === second ? one.id.compare(other.id) : first < second ? -1 : 1
+}
+
+function furthest (one: Position | null, other: Position | null, order: Order): Position | null {
+  return compare(one, other, order) >= 0 ? one : other
+}

@@ -1,0 +1,214 @@
+/**
+ * What operators search in the embedded store. Each search knows its index (migration 0013): a key by its ten minutes, the states that few
+ * records have by theirs, everything else from its newest or oldest row on. A step reads a bounded number of rows, so other calls of the
+ * same thread wait some ten milliseconds at most.
+ */
+import type { MessageDetail, MessageState } from '../../core/inbox/message.ts'
+import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
+import { detailOf as recordDetailOf } from '../../core/protocol/row.ts'
+import type { AuditSearch, MessageSearch, Order, Position, RecordSearch, RecordSummary } from '../../ports/operator.ts'
+import { boundOf, placeOf, stateAfter, type AuditKind } from '../shared/audit-place.ts'
+import type { Found, Step, StepOrder } from '../shared/search.ts'
+import { bytesOf, type Columns } from './columns.ts'
+import { detailOf as messageDetailOf } from './inbox-rows.ts'
+import { STOPS_ITS_GROUP } from './inbox-statements.ts'
+import { storedOf, SUMMARY_COLUMNS } from './table.ts'
+import type { SQLInputValue, StatementSync } from 'node:sqlite'
+
+type Prepare = (text: string) => StatementSync
+type Named = Record<string, SQLInputValue>
+
+/** The open messages of a route are in one index, those that have ended in another. */
+export type MessageStream = { readonly state: Exclude<MessageState, 'delivered' | 'discarded'>, readonly route: string } | 'ended'
+
+interface Times { readonly nowMs: number, readonly overMs: number }
+
+/** Of one table: what the index finds, and what each row is tested for. */
+interface StepText { readonly table: string, readonly column: string, readonly columns: string, readonly where: string, readonly conditions: string }
+
+export function recordStep (prepare: Prepare, search: RecordSearch, from: 'claimed' | 'settled', order: StepOrder, { nowMs, overMs }: Times): Step<RecordSummary> {
+  const { route, state, requestId, path, stage, settledToMs } = search
+  const values: Named = {
+    ...placeValues(search, order),
+    route: route ?? null,
+    state: state ?? null,
+    request: requestId ?? null,
+    ...pathValues(path),
+    stage: stage ?? null,
+    settled: settledToMs ?? null
+  }
+  const { where, own } = recordsFrom(search, from)
+  const text: StepText = { table: 'records', column: 'claimed_at', columns: SUMMARY_COLUMNS, where, conditions: RECORD_CONDITIONS }
+  return step(prepare, text, search.order, { ...values, ...own }, order, (columns) => summaryOf(columns, nowMs, overMs))
+}
+
+const PATH = '($path is null or r.path = $path) and ($prefix is null or substr(r.path, 1, length($prefix)) = $prefix)'
+
+const RECORD_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
+   and ${PATH} and ($stage is null or r.unknown_stage = $stage) and ($settled is null or r.settled_at < $settled)`
+
+/** As migration 0013 has it. */
+const BUCKET_MS = 600_000
+
+function recordsFrom ({ id, keyHashes, state }: RecordSearch, from: 'claimed' | 'settled'): { readonly where: string, readonly own: Named } {
+  if (id !== undefined) return { where: 'r.id = $id', own: { id } }
+  if (keyHashes !== undefined) {
+    const hashes = JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex')))
+    return {
+      own: { hashes },
+      where: `r.rowid in (
+  with recursive ends (first, last) as (
+    select (select claimed_at from records where state <> 'claimed' order by claimed_at limit 1) / ${BUCKET_MS},
+           (select claimed_at from records where state <> 'claimed' order by claimed_at desc limit 1) / ${BUCKET_MS}
+  ), buckets (bucket) as (
+    select first from ends where first is not null union all select bucket + 1 from buckets, ends where bucket < last
+  ), keys (hash) as (select unhex(value) from json_each($hashes))
+  select f.rowid from buckets b cross join keys k cross join records f indexed by records_key
+   where f.claimed_at / ${BUCKET_MS} = b.bucket and substr(f.key_hash, 1, 8) = substr(k.hash, 1, 8) and f.key_hash = k.hash and f.state <> 'claimed'
+  union all
+  select c.rowid from records c where c.state = 'claimed' and c.key_hash in (select hash from keys))`
+    }
+  }
+  if (from === 'claimed') return { where: "r.state = 'claimed'", own: {} }
+  return { where: state === undefined || state === 'completed' ? "r.state <> 'claimed'" : `r.state = '${state}'`, own: {} }
+}
+
+function summaryOf (columns: Columns, nowMs: number, overMs: number): RecordSummary {
+  const bodyBytes = columns.body_bytes as number | null
+  const { headers, body, ...summary } = recordDetailOf(
+    storedOf({ ...columns, body: bodyBytes === null ? null : NO_BYTES, question: columns.has_question === 1 ? NO_BYTES : null }),
+    nowMs,
+    overMs
+  )
+  return { ...summary, bodyBytes }
+}
+
+const NO_BYTES = new Uint8Array(0)
+
+export function messageStep (prepare: Prepare, search: MessageSearch, stream: MessageStream, order: StepOrder, { overMs }: Times): Step<MessageDetail> {
+  const { id, keyHashes, route, state, requestId, path } = search
+  const values: Named = {
+    ...placeValues(search, order),
+    route: route ?? null,
+    state: state ?? null,
+    request: requestId ?? null,
+    ...pathValues(path),
+    hashes: keyHashes === undefined ? null : JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex'))),
+    over: overMs,
+    ...(id !== undefined && { id }),
+    ...(id === undefined && stream !== 'ended' && { of: stream.route })
+  }
+  const where = id !== undefined
+    ? 'r.id = $id'
+    : stream === 'ended' ? "r.state in ('delivered', 'discarded')" : `r.route = $of and r.state = '${stream.state}'`
+  const text: StepText = { table: 'messages', column: 'received_at', columns: MESSAGE_COLUMNS, where, conditions: MESSAGE_CONDITIONS }
+  return step(prepare, text, search.order, values, order, messageDetailOf)
+}
+
+/** Without the request, which may be large. */
+const MESSAGE_COLUMNS = [
+  'id', 'state', 'fp_alg', 'fingerprint', 'scope_hash', 'group_id', 'blocks', 'attempt', 'tries', 'route', 'method', 'path', 'request_id',
+  'instance', 'key_hash', 'key_text', 'bytes', 'received_at', 'due_at', 'settled_at', 'expires_at', 'status', 'error', 'answer'
+].map((column) => `r.${column}`).join(', ')
+
+const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
+   and ${PATH} and ($hashes is null or hex(r.key_hash) in (select upper(value) from json_each($hashes)))
+   and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})`
+
+/** Of open messages. */
+export function openRoutes (prepare: Prepare): string[] {
+  const rows = prepare("select distinct route from messages where state <> 'delivered' and state <> 'discarded'").all()
+  return rows.map(({ route }) => String(route))
+}
+
+function pathValues (path: string | undefined): Named {
+  const isPrefix = path?.endsWith('*') === true
+  return { path: path === undefined || isPrefix ? null : path, prefix: isPrefix ? path.slice(0, -1) : null }
+}
+
+function placeValues ({ fromMs, toMs }: Pick<RecordSearch, 'fromMs' | 'toMs'>, { from, size }: StepOrder): Named {
+  return { at: from === null ? null : Number(from.at), after: from?.id ?? null, from: fromMs ?? null, to: toMs ?? null, size }
+}
+
+/** Looks at `size` rows behind the place, whatever is in them. */
+function step<Row> (
+  prepare: Prepare,
+  { table, column, columns, where, conditions }: StepText,
+  order: Order,
+  values: Named,
+  { size, wanted }: StepOrder,
+  toRow: (columns: Columns) => Row
+): Step<Row> {
+  const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
+  const seen = `select r.rowid as number, r.id, r.${column} as at, (${conditions}) as matches from ${table} r
+ where ${where} and ($at is null or (r.${column} ${before}= $at and (r.${column} ${before} $at or r.id ${before} $after)))
+   and ($from is null or r.${column} >= $from) and ($to is null or r.${column} < $to)
+ order by r.${column} ${direction}, r.id ${direction} limit $size`
+  const looked = prepare(seen).all(values)
+  const hits = looked.filter(({ matches }) => matches === 1).slice(0, wanted)
+  const read = prepare(`select ${columns} from ${table} r where r.rowid = ?`)
+  const found: Array<Found<Row>> = hits.map((hit) => ({ row: toRow(read.get(hit.number as number) as Columns), position: positionOf(hit) }))
+  const last = looked.at(-1)
+  const end = hits.length === wanted ? hits.at(-1) : looked.length < size ? undefined : last
+  return { found, reached: end === undefined ? null : positionOf(end) }
+}
+
+function positionOf ({ at, id }: Columns): Position {
+  return { at: String(at), id: bytesOf(id) }
+}
+
+const AUDIT_TEXT: Readonly<Record<AuditKind, string>> = {
+  records: 'select at, number, action, record_id as id, owner, attempt, route, request_id, state_after as state, who, via, why, before, after from audit',
+  messages: 'select at, number, action, message_id as id, null as owner, attempt, route, request_id, state, who, via, why, before, after from message_audit'
+}
+
+export function auditStep (prepare: Prepare, search: AuditSearch, kind: AuditKind, { from, wanted }: StepOrder): Step<AuditRow> {
+  const { id, route, who, action, fromMs, toMs, order } = search
+  const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
+  const rows = prepare(`select * from (${AUDIT_TEXT[kind]})
+ where ($id is null or id = $id) and ($route is null or route = $route) and ($who is null or who = $who) and ($action is null or action = $action)
+   and ($from is null or at >= $from) and ($to is null or at < $to)
+   and ($at is null or (at ${before}= $at and (at ${before} $at or number ${before} $bound)))
+ order by at ${direction}, number ${direction} limit $wanted`).all({
+    id: id ?? null,
+    route: route ?? null,
+    who: who ?? null,
+    action: action ?? null,
+    from: fromMs ?? null,
+    to: toMs ?? null,
+    at: from === null ? null : Number(from.at),
+    bound: from === null ? null : BigInt(boundOf(from, kind)),
+    wanted
+  })
+  const found = rows.map((columns) => ({
+    row: auditOf(columns, kind),
+    position: { at: String(columns.at), id: placeOf(kind, columns.number as number) }
+  }))
+  return { found, reached: found.length < wanted ? null : found.at(-1)?.position ?? null }
+}
+
+function auditOf (columns: Columns, kind: AuditKind): AuditRow {
+  const id = columns.id === null ? null : bytesOf(columns.id)
+  const after = stateOf(columns.after as string | null)
+  return {
+    atMs: columns.at as number,
+    number: String(columns.number),
+    about: kind === 'records' ? 'record' : id === null ? 'route' : 'message',
+    action: columns.action as AuditRow['action'],
+    id,
+    owner: columns.owner === null ? null : bytesOf(columns.owner),
+    attempt: columns.attempt as number | null,
+    route: columns.route as string,
+    requestId: columns.request_id as string | null,
+    state: stateAfter({ state: columns.state as string, after }),
+    who: columns.who as string,
+    via: columns.via as string | null,
+    why: columns.why as string,
+    before: stateOf(columns.before as string | null),
+    after
+  }
+}
+
+function stateOf (text: string | null): AuditedState | null {
+  return text === null ? null : JSON.parse(text) as AuditedState
+}
