@@ -61,6 +61,8 @@ export interface MessageSearch extends Search {
   readonly fromMs?: number
   /** Accepted before this time. */
   readonly toMs?: number
+  /** Open, or ended before this time: for a selection that later ends do not join. */
+  readonly settledToMs?: number
 }
 
 export interface AuditSearch extends Search {

@@ -109,6 +109,7 @@ export function operators (open: OpenOperators): void {
       { route: 'charges' },
       { fromMs: at },
       { toMs: at },
+      { settledToMs: at },
       { keyHashes: [SHARED_HASH] },
       { path: '/hooks' },
       { path: '/other' },
@@ -265,12 +266,13 @@ function matches (record: RecordDetail, { id, keyHashes, route, state, requestId
     (settledToMs === undefined || (record.settledAtMs !== null && record.settledAtMs < settledToMs))
 }
 
-function messageMatches (message: MessageDetail, { id, keyHashes, route, state, path, fromMs, toMs }: Partial<MessageSearch>): boolean {
+function messageMatches (message: MessageDetail, { id, keyHashes, route, state, path, fromMs, toMs, settledToMs }: Partial<MessageSearch>): boolean {
   const { about } = message
   return (id === undefined || id.equals(message.id)) &&
     (keyHashes === undefined || keyHashes.some((hash) => hash.equals(about.keyHash))) &&
     (route === undefined || route === about.route) && (state === undefined || state === message.state) &&
     (path === undefined || fits(path, about.path)) &&
+    (settledToMs === undefined || message.settledAtMs === null || message.settledAtMs < settledToMs) &&
     (fromMs === undefined || message.receivedAtMs >= fromMs) && (toMs === undefined || message.receivedAtMs < toMs)
 }
 

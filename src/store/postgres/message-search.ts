@@ -8,9 +8,10 @@ import { isPastMessage, messageColumns, toMessage, type MessageColumns } from '.
 import { likePath, placeValues, readStep, searching, stepStatement } from './search-step.ts'
 import type { Session, Statement, Values } from './statements.ts'
 
-/** $1 route, $2 state, $3 request id, $4 path or its beginning, $5 key hashes (null: any). $6 is the stream's own. */
+/** $1 route, $2 state, $3 request id, $4 path or its beginning, $5 key hashes, $13 ended before (null: any). $6 is the stream's own. */
 const CONDITIONS = `($1::text is null or r.route = $1) and ($2::text is null or r.state = $2) and ($3::text is null or r.request_id = $3)
-     and ($4::text is null or r.path like $4) and ($5::bytea[] is null or r.key_hash = any ($5)) and not ${isPastMessage('r')}`
+     and ($4::text is null or r.path like $4) and ($5::bytea[] is null or r.key_hash = any ($5)) and not ${isPastMessage('r')}
+     and ($13::float8 is null or r.settled_at is null or r.settled_at < to_timestamp($13::float8 / 1000))`
 
 const OPEN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 
@@ -27,7 +28,7 @@ export async function searchMessages (connections: Connections, search: MessageS
       order: search.order
     })
     return (order) => searching(connections, order.withinMs, (session) =>
-      readStep<MessageColumns, MessageDetail>(session, statement, valuesOf(search, own, order), order, toMessage))
+      readStep<MessageColumns, MessageDetail>(session, statement, valuesOf(search, own, order), order, toMessage, [search.settledToMs ?? null]))
   }
   if (id !== undefined) return searchStreams([stream('id', 'r.id = $6::bytea', id)], search)
   const routes = route === undefined ? await searching(connections, search.withinMs, openRoutes) : [route]

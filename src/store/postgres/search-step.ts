@@ -82,7 +82,7 @@ export interface StepText {
   readonly column: string
   /** What the index finds. */
   readonly where: string
-  /** What each row is tested for. Up to $6. */
+  /** What each row is tested for: $1 to $6, and $13. */
   readonly conditions: string
   /** What is read of those that match. */
   readonly columns: string
@@ -128,9 +128,10 @@ export async function readStep<Columns extends object, Row> (
   statement: Statement,
   values: Values,
   { size, wanted }: StepOrder,
-  toRow: (columns: Columns) => Row
+  toRow: (columns: Columns) => Row,
+  more: Values = []
 ): Promise<Step<Row>> {
-  const rows = await session.run<Reach & Columns & Partial<Placed>>(statement, [...values, size])
+  const rows = await session.run<Reach & Columns & Partial<Placed>>(statement, [...values, size, ...more])
   const found = rows.flatMap((row) => row.at == null || row.id == null ? [] : [{ row: toRow(row), position: { at: row.at, id: row.id } }])
   const [reach] = rows
   const last: Position | null = reach === undefined || reach.last_at === null || reach.last_id === null

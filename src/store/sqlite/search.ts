@@ -86,7 +86,7 @@ function summaryOf (columns: Columns, nowMs: number, overMs: number): RecordSumm
 const NO_BYTES = new Uint8Array(0)
 
 export function messageStep (prepare: Prepare, search: MessageSearch, stream: MessageStream, order: StepOrder, { overMs }: Times): Step<MessageDetail> {
-  const { id, keyHashes, route, state, requestId, path } = search
+  const { id, keyHashes, route, state, requestId, path, settledToMs } = search
   const values: Named = {
     ...placeValues(search, order),
     route: route ?? null,
@@ -95,6 +95,7 @@ export function messageStep (prepare: Prepare, search: MessageSearch, stream: Me
     ...pathValues(path),
     hashes: keyHashes === undefined ? null : JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex'))),
     over: overMs,
+    settled: settledToMs ?? null,
     ...(id !== undefined && { id }),
     ...(id === undefined && stream !== 'ended' && { of: stream.route })
   }
@@ -113,7 +114,8 @@ const MESSAGE_COLUMNS = [
 
 const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
    and ${PATH} and ($hashes is null or hex(r.key_hash) in (select upper(value) from json_each($hashes)))
-   and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})`
+   and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})
+   and ($settled is null or r.settled_at is null or r.settled_at < $settled)`
 
 /** Of open messages. */
 export function openRoutes (prepare: Prepare): string[] {

@@ -1,8 +1,7 @@
-/** Opens the configured stores for a command that runs beside gateways. It claims nothing and blocks no gateway. */
+/** Opens the configured stores for operators, beside gateways. It claims nothing and blocks no gateway. */
 import type { Config } from '../config/config.ts'
 import type { ClockReport } from '../core/protocol/arbiter-time.ts'
-import type { InboxStore } from '../ports/inbox.ts'
-import type { LockStore } from '../ports/locks.ts'
+import type { OperatorStores } from '../operator/shared/operators.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import type { RecordStore } from '../ports/records.ts'
 import { NO_LOCKS } from '../store/shared/no-locks.ts'
@@ -13,33 +12,24 @@ import { RedisLocks } from '../store/redis/locks.ts'
 import { confirmClockIn, readClockIn } from '../store/sqlite/clock.ts'
 import { readSecret } from '../store/sqlite/secret.ts'
 import { openSqlite } from '../store/sqlite/store.ts'
-import type { Options, Terminal } from './command.ts'
 
-export interface OpenStores {
-  readonly records: RecordStore
-  readonly inbox: InboxStore
-  readonly locks: LockStore
-  readonly secrets: () => readonly Buffer[]
-  /** How far ahead the gateways have found the store's clock. 0: they trust it. */
+export interface OpenStores extends OperatorStores { readonly close: () => Promise<void> }
+
+/** How far the store's clock is believed. */
+export interface BelievedClock {
   readonly aheadMs: number
-  readonly close: () => Promise<void>
+  /** Unix milliseconds. null: without a limit. */
+  readonly believedMs: () => number | null
 }
 
-export interface CommandContext<Stores = OpenStores> {
-  readonly options: Options
-  readonly config: Config
-  readonly stores: Stores
-  readonly terminal: Terminal
-}
-
-/** A command reports its errors itself, and has no metrics. */
+/** Nobody reads a metric of these connections, and errors are told to whoever asked. */
 const SILENT: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: () => {} }
 
-/** @throws StartError or StoreUnavailable if a store cannot be opened. */
-export async function openStores (config: Config): Promise<OpenStores> {
-  const clock = await readClock(config)
-  const records = await openRecords(config, believed(clock))
+/** `clock` absent: what the gateways have found is read once, for a short life. @throws StartError or StoreUnavailable */
+export async function openStores (config: Config, clock?: BelievedClock): Promise<OpenStores> {
+  const found = clock ?? believed(await readClock(config))
+  const records = await openRecords(config, found.believedMs)
   const { redis } = config.stores
   // As in the gateway: Redis is used with Postgres only.
   const locks = redis === null || config.stores.postgres === null
@@ -48,9 +38,10 @@ export async function openStores (config: Config): Promise<OpenStores> {
   return {
     records,
     inbox: records.inbox,
+    operator: records.operator,
     locks,
     secrets: () => secretsOf(config),
-    aheadMs: clock.aheadMs,
+    get aheadMs () { return found.aheadMs },
     close: async () => { await Promise.allSettled([records.close(), locks.close()]) }
   }
 }
@@ -61,18 +52,18 @@ export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): 
   return own === null ? secrets : [...secrets, own]
 }
 
-/** Opens Postgres with `migrate: check`: a command that reads records must not migrate under running gateways. */
+/** Opens Postgres with `migrate: check`: who only reads records must not migrate under running gateways. */
 async function openRecords (
   { stores: { postgres }, dataDir }: Config,
   believedMs: () => number | null
-): Promise<RecordStore & { readonly inbox: InboxStore }> {
+): Promise<RecordStore & Pick<OperatorStores, 'inbox' | 'operator'>> {
   if (postgres === null) return openSqlite({ dataDir, exclusive: false, believedMs })
   return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
 }
 
-/** A command does not compare clocks itself. It takes over what the gateways have found, for its short life. */
-function believed ({ nowMs, aheadMs }: ClockReport): () => number | null {
-  return () => aheadMs > 0 ? nowMs - aheadMs : null
+/** Clocks are compared by gateways alone. */
+function believed ({ nowMs, aheadMs }: ClockReport): BelievedClock {
+  return { aheadMs, believedMs: () => aheadMs > 0 ? nowMs - aheadMs : null }
 }
 
 /** @throws StartError or StoreUnavailable */

@@ -1,0 +1,122 @@
+/**
+ * The operator API: the table of operations (operator/operations.ts) under `/api/v1`. Who may is decided before the input is looked at, and
+ * every answer is JSON. Nothing of a request is logged but the operation and who asked.
+ */
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { OPERATIONS, type Operation } from '../../operator/operations.ts'
+import { may } from '../../operator/roles.ts'
+import type { OperatorContext } from '../../operator/shared/operators.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
+import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
+import type { Log } from '../../ports/telemetry.ts'
+import type { Operator } from '../sign-in/authenticated.ts'
+import type { SignIn } from '../sign-in/sign-in.ts'
+
+export const API_PREFIX = '/api/v1'
+
+export interface ApiOptions {
+  readonly signIn: Pick<SignIn, 'authenticate' | 'checkCsrf'>
+  /** @throws as the stores do */
+  readonly context: () => Promise<OperatorContext>
+  readonly log: Log
+}
+
+/** A reason, a filter, a token of a selection. */
+const BODY_BYTES_MAX = 64 * 1024
+/** An answer of 16 MiB as base64. Larger ones go by `onceway records resolve`, beside the database. */
+const ANSWER_BYTES_MAX = 24 * 1024 * 1024
+const TAKES_ANSWERS: ReadonlySet<string> = new Set(['resolveRecord', 'changeRecords'])
+const CSRF_HEADER = 'x-csrf-token'
+
+export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
+  return async (fastify) => {
+    fastify.removeAllContentTypeParsers()
+    fastify.addContentTypeParser('application/json', { parseAs: 'string' }, fastify.getDefaultJsonParser('error', 'error'))
+    fastify.decorateRequest('operator', null)
+    fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
+    fastify.setNotFoundHandler((_request, reply) => sendProblem(reply, new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')))
+    for (const [name, operation] of Object.entries(OPERATIONS)) addOperation(fastify, name, operation as unknown as Operation, options)
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyRequest { operator: Operator | null }
+}
+
+function addOperation (fastify: FastifyInstance, name: string, operation: Operation, options: ApiOptions): void {
+  fastify.route({
+    method: operation.method,
+    url: operation.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    bodyLimit: TAKES_ANSWERS.has(name) ? ANSWER_BYTES_MAX : BODY_BYTES_MAX,
+    schema: {
+      params: operation.params,
+      querystring: operation.query,
+      ...(operation.method === 'POST' && { body: operation.body })
+    },
+    attachValidation: false,
+    onRequest: async (request, reply) => {
+      const who = await permitted(request, operation, options)
+      if (who instanceof OperatorProblem) return sendProblem(reply, who)
+      request.operator = who
+    },
+    handler: async (request, reply) => {
+      const { operator } = request
+      if (operator === null) throw new TypeError('nobody has been recognised')
+      const input = { params: request.params, query: request.query, body: request.body ?? {} }
+      const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
+      if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
+      if (operation.role === 'operator') {
+        const { name: who, via, role } = operator.identity
+        options.log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
+      }
+      return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(outcome))
+    }
+  })
+}
+
+/** Before the body is read. */
+async function permitted (request: FastifyRequest, { method, role }: Operation, { signIn }: ApiOptions): Promise<Operator | OperatorProblem> {
+  const who = await signIn.authenticate(request)
+  if (who.kind === 'anonymous') return new OperatorProblem('not-signed-in', 'Sign in, or send a token: Authorization: Bearer …')
+  if (who.kind === 'refused') return refusedProblem(who)
+  if (!may(who.identity.role, role)) return new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`)
+  const forged = method === 'GET' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
+  return forged === null ? who : new OperatorProblem('forbidden', forged)
+}
+
+function refusedProblem ({ status, reason, retryAfterS }: { readonly status: number, readonly reason: string, readonly retryAfterS?: number }): OperatorProblem {
+  const code = status === OPERATOR_PROBLEMS['too-many-requests'].status ? 'too-many-requests' : status === OPERATOR_PROBLEMS.forbidden.status ? 'forbidden' : 'not-signed-in'
+  return new OperatorProblem(code, reason, retryAfterS === undefined ? {} : { retryAfterS })
+}
+
+export function sendProblem (reply: FastifyReply, { code, status, detail, members }: OperatorProblem): FastifyReply {
+  if (code === 'not-signed-in') void reply.header('www-authenticate', 'Bearer realm="onceway operators"')
+  if (typeof members.retryAfterS === 'number') void reply.header('retry-after', members.retryAfterS)
+  const body = { type: `urn:onceway:operator-problem:${code}`, title: OPERATOR_PROBLEMS[code].title, status, detail, code, ...members }
+  return reply.code(status).header('cache-control', 'no-store').header('content-type', 'application/problem+json').send(JSON.stringify(body))
+}
+
+interface FastifyFault { readonly statusCode?: number, readonly validation?: ReadonlyArray<{ instancePath: string, message?: string, params?: Record<string, unknown> }>, readonly validationContext?: string }
+
+function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const problem = problemOf(error)
+  if (problem.code === 'internal-error') log.error({ event: 'admin-error', err: error, operation: request.routeOptions.url ?? '' }, 'admin request failed')
+  return sendProblem(reply, problem)
+}
+
+/** Faults of the world and of the framework, in one place. */
+export function problemOf (error: unknown): OperatorProblem {
+  if (error instanceof StoreRejected) return new OperatorProblem('bad-request', 'The store cannot keep this text.')
+  if (error instanceof StoreUnavailable || error instanceof StoreOverloaded) return new OperatorProblem('store-unavailable', `The store cannot be used now (${causeOf(error)}).`)
+  if (error instanceof StartError) return new OperatorProblem('store-unavailable', error.message)
+  const { statusCode = 500, validation, validationContext = 'request' } = error as FastifyFault
+  if (validation !== undefined) return new OperatorProblem('bad-request', validation.map((each) => mistakeText(each, validationContext)).join(' '))
+  if (statusCode >= 400 && statusCode < 500) return new OperatorProblem('bad-request', error instanceof Error ? `${error.message}.`.replace(/\.\.$/, '.') : 'The request has a mistake.')
+  return new OperatorProblem('internal-error', 'The request could not be answered. The log says more.')
+}
+
+function mistakeText ({ instancePath, message = 'is wrong', params }: { instancePath: string, message?: string, params?: Record<string, unknown> }, where: string): string {
+  const name = instancePath.replaceAll('/', '.').replace(/^\./, '') || where
+  const extra = typeof params?.additionalProperty === 'string' ? ` (${params.additionalProperty})` : ''
+  return `${name} ${message}${extra}.`
+}

@@ -1,0 +1,90 @@
+/** Changes of messages by an operator: retry and discard, one or many. Each leaves an audit row. */
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import { may } from '../roles.ts'
+import type { Identity } from '../roles.ts'
+import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
+import type { OperatorContext } from '../shared/operators.ts'
+import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
+import { cursorOf, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
+import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
+import type { ChangedMessageJson, MessageBulkValues, MessageFilterValues, MessageSelectionJson, MessageStepJson } from './schemas.ts'
+import { findMessage, readFilter, type MessageFilter } from './search.ts'
+import { messageJson } from './view.ts'
+
+/** States in which a message can be changed. */
+const OPEN_STATES: readonly string[] = ['waiting', 'held', 'dead']
+
+const DONE = {
+  retry: 'It waits again, with its full number of attempts.',
+  discard: 'It is discarded, and never delivered.'
+} as const
+
+export type MessageChange = keyof typeof DONE
+
+export async function changeMessage (
+  context: OperatorContext,
+  identity: Identity,
+  action: MessageChange,
+  id: string,
+  why: string
+): Promise<Outcome<ChangedMessageJson>> {
+  const before = await findMessage(context, id)
+  if (before instanceof OperatorProblem) return before
+  const after = await applyChange(context, identity, action, before, why)
+  return after instanceof OperatorProblem ? after : { done: DONE[action], message: messageJson(after) }
+}
+
+async function applyChange (
+  { stores: { inbox } }: OperatorContext,
+  { name, via }: Identity,
+  action: MessageChange,
+  { id, state }: MessageDetail,
+  why: string
+): Promise<Outcome<MessageDetail>> {
+  const audit = { who: name, via, why }
+  const filter = { id, limit: 1 }
+  const [after] = action === 'retry' ? await inbox.retry(filter, audit) : await inbox.discard(filter, audit)
+  if (after !== undefined) return after
+  const [now] = await inbox.list(filter)
+  return now === undefined
+    ? new OperatorProblem('not-found', 'There is no such message any more.')
+    : new OperatorProblem(
+      now.state === state ? 'refused' : 'changed',
+      `Only a message that is waiting, held or dead can be changed. It is ${now.state} now.`,
+      { now: { state: now.state, attempt: now.attempt } }
+    )
+}
+
+export async function selectMessages (context: OperatorContext, values: MessageFilterValues): Promise<Outcome<MessageSelectionJson>> {
+  const { operator } = context.stores
+  if (values.state === undefined || !OPEN_STATES.includes(values.state)) {
+    return badRequest(`A selection needs a state: ${OPEN_STATES.join(', ')}.`)
+  }
+  const asOfMs = await operator.nowMs()
+  const read = await readFilter(context, values)
+  if (read instanceof OperatorProblem) return read
+  const filter: MessageFilter = { ...read.filter, toMs: Math.min(read.filter.toMs ?? asOfMs, asOfMs), settledToMs: asOfMs }
+  const counted = await count((after, limit, withinMs) => operator.searchMessages({ ...filter, order: 'oldest', limit, after, withinMs }), SEARCH_WITHIN_MS)
+  if (counted instanceof OperatorProblem) return counted
+  const { token, expiresAtMs } = tokenOf({ kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count }, context.signingKey)
+  return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
+}
+
+/** One step. The caller goes on with `next`, or stops. */
+export async function changeMessages (context: OperatorContext, identity: Identity, values: MessageBulkValues): Promise<Outcome<MessageStepJson>> {
+  const { operator } = context.stores
+  if (values.action === 'discard' && !may(identity.role, 'admin')) {
+    return new OperatorProblem('forbidden', 'Discarding many messages needs the role admin.')
+  }
+  const selection = readToken<WrittenFilter<MessageFilter>>(values.token, 'messages', context.signingKey, await operator.nowMs())
+  if (selection instanceof OperatorProblem) return selection
+  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
+  if (page instanceof OperatorProblem) return page
+  const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })
+  const refused: Array<{ id: string, detail: string }> = []
+  for (const message of found.rows) {
+    const done = await applyChange(context, identity, values.action, message, values.reason)
+    if (done instanceof OperatorProblem) refused.push({ id: message.id.toString('base64url'), detail: done.detail })
+  }
+  return { counted: selection.count, changed: found.rows.length - refused.length, refused, next: cursorOf(found, 'oldest') }
+}

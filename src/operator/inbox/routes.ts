@@ -1,0 +1,63 @@
+/** The inbox as a whole: depth and age by route, and routes that are paused. */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import type { Identity } from '../roles.ts'
+import type { OperatorContext } from '../shared/operators.ts'
+import { OperatorProblem, type Outcome } from '../shared/problem.ts'
+import { timeText } from '../shared/query.ts'
+import { closed, Nullable, Time } from '../shared/schema-words.ts'
+
+export const InboxRouteView = Type.Object({
+  route: Type.String(),
+  waiting: Type.Integer(),
+  delivering: Type.Integer(),
+  held: Type.Integer({ description: 'Sent, and the outcome is unknown: they wait for an operator.' }),
+  dead: Type.Integer(),
+  bytes: Type.Number({ description: 'Of the requests that are waiting, being delivered or held.' }),
+  oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those was accepted. null: there is none.' })),
+  configured: Type.Boolean({ description: 'false: no route of the configuration delivers these messages.' }),
+  paused: Nullable(Type.Object({ since: Time, who: Type.String(), why: Type.String() }, closed))
+}, closed)
+
+export const InboxView = Type.Object({ routes: Type.Array(InboxRouteView) }, closed)
+export const PausedView = Type.Object({ done: Type.String(), route: InboxRouteView }, closed)
+
+export type InboxJson = Static<typeof InboxView>
+export type PausedJson = Static<typeof PausedView>
+
+export async function inboxRoutes ({ stores, config }: OperatorContext): Promise<InboxJson> {
+  const [depths, paused] = await Promise.all([stores.inbox.depths(), stores.operator.paused()])
+  const configured = config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
+  const names = [...new Set([...configured, ...depths.map(({ route }) => route), ...paused.map(({ route }) => route)])].sort()
+  return {
+    routes: names.map((route) => {
+      const depth = depths.find((each) => each.route === route) ?? { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }
+      const pause = paused.find((each) => each.route === route)
+      return {
+        ...depth,
+        route,
+        configured: configured.includes(route),
+        paused: pause === undefined ? null : { since: timeText(pause.sinceMs), who: pause.who, why: pause.why }
+      }
+    })
+  }
+}
+
+export async function pauseRoute (context: OperatorContext, identity: Identity, route: string, why: string): Promise<Outcome<PausedJson>> {
+  const known = (await inboxRoutes(context)).routes.find((each) => each.route === route)
+  if (known === undefined) return new OperatorProblem('not-found', 'No route of this name has an inbox.')
+  const { name: who, via } = identity
+  if (!await context.stores.operator.pause(route, { who, via, why })) return new OperatorProblem('refused', 'The route is paused already.')
+  return after(context, route, 'Paused: messages are accepted and not delivered. Deliveries in flight go on.')
+}
+
+export async function resumeRoute (context: OperatorContext, identity: Identity, route: string, why: string): Promise<Outcome<PausedJson>> {
+  const { name: who, via } = identity
+  if (!await context.stores.operator.resume(route, { who, via, why })) return new OperatorProblem('refused', 'The route is not paused.')
+  return after(context, route, 'Resumed: its messages are delivered again.')
+}
+
+async function after (context: OperatorContext, name: string, done: string): Promise<Outcome<PausedJson>> {
+  const route = (await inboxRoutes(context)).routes.find((each) => each.route === name)
+  return route === undefined ? new OperatorProblem('not-found', `${done} It has no message and is in no configuration.`) : { done, route }
+}

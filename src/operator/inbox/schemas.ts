@@ -1,0 +1,73 @@
+/** The shapes of messages in the operator API. */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { StepView } from '../records/bulk.ts'
+import { closed, Id, MessageStateName, Nullable, PageMembers, PageQuery, Reason, Time, TimeQuery } from '../shared/schema-words.ts'
+
+export const MessageFilterQuery = Type.Object({
+  state: Type.Optional(MessageStateName),
+  route: Type.Optional(Type.String({ maxLength: 1024 })),
+  key: Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description: 'The idempotency key. It is hashed here.' })),
+  id: Type.Optional(Id),
+  requestId: Type.Optional(Type.String({ maxLength: 512, description: '`X-Request-Id` of the request that was accepted.' })),
+  path: Type.Optional(Type.String({ maxLength: 512, description: 'The path without its query, or its beginning and `*`.' })),
+  ...TimeQuery
+}, closed)
+
+export const MessageQuery = Type.Object({ ...MessageFilterQuery.properties, ...PageQuery }, closed)
+
+export const MessageView = Type.Object({
+  id: Id,
+  state: MessageStateName,
+  error: Nullable(Type.String({ description: 'Code of the last delivery that failed.' })),
+  lastStatus: Nullable(Type.Integer()),
+  attempt: Type.Integer({ description: 'Number of the last delivery. It never decreases.' }),
+  tries: Type.Integer({ description: 'Deliveries since it was accepted, or retried by an operator.' }),
+  route: Type.String(),
+  method: Type.String(),
+  path: Type.String(),
+  requestBytes: Type.Integer(),
+  requestId: Type.String(),
+  instance: Type.String(),
+  key: Nullable(Type.String()),
+  keyHash: Type.String(),
+  fingerprint: Type.Object({ alg: Type.Integer(), value: Type.String() }, closed),
+  ordered: Type.Boolean(),
+  receivedAt: Time,
+  dueAt: Nullable(Time),
+  settledAt: Nullable(Time),
+  expiresAt: Nullable(Time),
+  answer: Nullable(Type.Object({
+    status: Type.Integer(),
+    headers: Type.Array(Type.Tuple([Type.String(), Type.String()])),
+    bodyBytes: Type.Integer()
+  }, { ...closed, description: 'What the consumer last answered. Credentials are masked.' }))
+}, closed)
+
+export const MessagesPage = Type.Object({ messages: Type.Array(MessageView), ...PageMembers }, closed)
+export const ReasonBody = Type.Object({ reason: Reason }, closed)
+export const ChangedMessage = Type.Object({ done: Type.String(), message: Nullable(MessageView) }, closed)
+
+export const MessageSelectionView = Type.Object({
+  count: Type.Integer(),
+  sample: Type.Array(MessageView),
+  token: Type.String(),
+  expiresAt: Time,
+  notes: Type.Array(Type.String())
+}, closed)
+
+export const MessageBulkBody = Type.Object({
+  token: Type.String({ maxLength: 8192 }),
+  action: Type.Enum(['retry', 'discard']),
+  reason: Reason,
+  cursor: Type.Optional(Type.String({ maxLength: 512 }))
+}, closed)
+
+export type MessageFilterValues = Static<typeof MessageFilterQuery>
+export type MessageQueryValues = Static<typeof MessageQuery>
+export type MessageJson = Static<typeof MessageView>
+export type MessagesPageJson = Static<typeof MessagesPage>
+export type ChangedMessageJson = Static<typeof ChangedMessage>
+export type MessageSelectionJson = Static<typeof MessageSelectionView>
+export type MessageBulkValues = Static<typeof MessageBulkBody>
+export type MessageStepJson = Static<typeof StepView>

@@ -1,0 +1,47 @@
+/** Searches for messages, and one message. */
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { MessageSearch } from '../../ports/operator.ts'
+import { INCOMPLETE } from '../shared/words.ts'
+import { present, readCommon, type ReadFilter } from '../shared/filter.ts'
+import type { OperatorContext } from '../shared/operators.ts'
+import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
+import { cursorOf, ID_WANTED, readId, readPage } from '../shared/query.ts'
+import type { MessageFilterValues, MessageJson, MessageQueryValues, MessagesPageJson } from './schemas.ts'
+import { messageJson } from './view.ts'
+
+export type MessageFilter = Omit<MessageSearch, 'order' | 'limit' | 'after' | 'withinMs'>
+
+export async function readFilter (
+  context: Pick<OperatorContext, 'stores'>,
+  { state, ...common }: MessageFilterValues
+): Promise<Outcome<ReadFilter<MessageFilter>>> {
+  const read = await readCommon(context, common)
+  return read instanceof OperatorProblem ? read : { ...read, filter: { ...read.filter, ...present({ state }) } }
+}
+
+export async function searchMessages (context: OperatorContext, query: MessageQueryValues): Promise<Outcome<MessagesPageJson>> {
+  const { order, limit, cursor, ...values } = query
+  const page = readPage(present({ order, limit, cursor }))
+  if (page instanceof OperatorProblem) return page
+  const read = await readFilter(context, values)
+  if (read instanceof OperatorProblem) return read
+  const found = await context.stores.operator.searchMessages({ ...read.filter, ...page })
+  return {
+    messages: found.rows.map(messageJson),
+    next: cursorOf(found, page.order),
+    whole: found.isWhole,
+    notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
+  }
+}
+
+export async function findMessage ({ stores }: OperatorContext, text: string): Promise<Outcome<MessageDetail>> {
+  const id = readId(text)
+  if (id === null) return badRequest(ID_WANTED)
+  const [message] = await stores.inbox.list({ id, limit: 1 })
+  return message ?? new OperatorProblem('not-found', 'There is no such message (any more).')
+}
+
+export async function showMessage (context: OperatorContext, id: string): Promise<Outcome<MessageJson>> {
+  const message = await findMessage(context, id)
+  return message instanceof OperatorProblem ? message : messageJson(message)
+}

@@ -1,0 +1,43 @@
+/** Messages as the operator API shows them. Never a body or a credential. A key only if the route keeps its text. */
+import { maskHeader } from '../../config/read/mask.ts'
+import { pairs } from '../../core/headers/lines.ts'
+import type { MessageDetail } from '../../core/inbox/message.ts'
+import { timeOrNull, timeText } from '../shared/query.ts'
+import type { MessageJson } from './schemas.ts'
+
+export function messageJson (message: MessageDetail): MessageJson {
+  const { about, answer, fingerprint } = message
+  return {
+    id: message.id.toString('base64url'),
+    state: message.state,
+    error: message.error,
+    lastStatus: message.status,
+    attempt: message.attempt,
+    tries: message.tries,
+    route: about.route,
+    method: about.method,
+    path: about.path,
+    requestBytes: message.bytes,
+    requestId: about.requestId,
+    instance: about.instance,
+    key: about.keyText,
+    keyHash: about.keyHash.toString('base64url'),
+    fingerprint: { alg: fingerprint.alg, value: fingerprint.value.toString('base64url') },
+    ordered: message.ordered,
+    receivedAt: timeText(message.receivedAtMs),
+    dueAt: timeOrNull(message.dueAtMs),
+    settledAt: timeOrNull(message.settledAtMs),
+    expiresAt: timeOrNull(message.expiresAtMs),
+    answer: answer === null ? null : { status: answer.status, headers: shown(message), bodyBytes: answer.body.length }
+  }
+}
+
+/** Headers of the consumer's answer. Secrets are masked, and control characters replaced, because a consumer may send anything. */
+function shown ({ answer }: MessageDetail): Array<[name: string, value: string]> {
+  return answer === null
+    ? []
+    : Array.from(pairs(answer.headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
+}
+
+// eslint-disable-next-line no-control-regex -- these are what is replaced
+const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g

@@ -1,0 +1,100 @@
+/** One change of many records: first they are counted, then changed step by step. */
+import { Type } from 'typebox'
+import type { Static } from 'typebox'
+import { may } from '../roles.ts'
+import type { Identity } from '../roles.ts'
+import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
+import type { OperatorContext } from '../shared/operators.ts'
+import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
+import { cursorOf, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
+import { closed, Id, Nullable, Reason, Time } from '../shared/schema-words.ts'
+import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
+import { applyChange, type RecordChange } from './changes.ts'
+import { RecordFilterQuery, RecordSummaryView, ResolveBody, type RecordFilterValues } from './schemas.ts'
+import { readFilter, type RecordFilter } from './search.ts'
+import { summaryJson } from './view.ts'
+
+export const SelectionBody = Type.Object({ ...RecordFilterQuery.properties }, closed)
+
+export const SelectionView = Type.Object({
+  count: Type.Integer({ description: 'So many match now.' }),
+  sample: Type.Array(RecordSummaryView, { description: 'Some of them, the oldest first.' }),
+  token: Type.String({ description: 'Names what was counted. For the change.' }),
+  expiresAt: Time,
+  notes: Type.Array(Type.String())
+}, closed)
+
+const { owner: _owner, attempt: _attempt, ...Answered } = ResolveBody.properties
+
+export const BulkBody = Type.Object({
+  ...Type.Partial(Type.Object(Answered)).properties,
+  token: Type.String({ maxLength: 8192 }),
+  action: Type.Enum(['resolve', 'release', 'delete', 'probe']),
+  reason: Reason,
+  cursor: Type.Optional(Type.String({ maxLength: 512, description: '`next` of the step before. Absent: the first step.' }))
+}, closed)
+
+export const StepView = Type.Object({
+  counted: Type.Integer({ description: 'What the selection counted.' }),
+  changed: Type.Integer({ description: 'In this step.' }),
+  refused: Type.Array(Type.Object({ id: Id, detail: Type.String() }, closed)),
+  next: Nullable(Type.String({ description: 'Cursor of the next step. null: everything is done.' }))
+}, closed)
+
+export type SelectionJson = Static<typeof SelectionView>
+export type BulkValues = Static<typeof BulkBody>
+export type StepJson = Static<typeof StepView>
+
+export async function selectRecords (context: OperatorContext, values: RecordFilterValues): Promise<Outcome<SelectionJson>> {
+  const { operator } = context.stores
+  if (values.state === undefined || values.state === 'claimed') {
+    return badRequest('A selection needs a state: indeterminate, completed, consumed or released.')
+  }
+  const asOfMs = await operator.nowMs()
+  const read = await readFilter(context, values)
+  if (read instanceof OperatorProblem) return read
+  const filter: RecordFilter = { ...read.filter, settledToMs: asOfMs }
+  const counted = await count((after, limit, withinMs) => operator.searchRecords({ ...filter, order: 'oldest', limit, after, withinMs }), SEARCH_WITHIN_MS)
+  if (counted instanceof OperatorProblem) return counted
+  const { token, expiresAtMs } = tokenOf({ kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count }, context.signingKey)
+  return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
+}
+
+/** One step. The caller goes on with `next`, or stops. */
+export async function changeRecords (context: OperatorContext, identity: Identity, values: BulkValues): Promise<Outcome<StepJson>> {
+  const { operator } = context.stores
+  if (values.action === 'delete' && !may(identity.role, 'admin')) {
+    return new OperatorProblem('forbidden', 'Deleting many records needs the role admin.')
+  }
+  const change = changeOf(values)
+  if (change instanceof OperatorProblem) return change
+  const selection = readToken<WrittenFilter<RecordFilter>>(values.token, 'records', context.signingKey, await operator.nowMs())
+  if (selection instanceof OperatorProblem) return selection
+  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
+  if (page instanceof OperatorProblem) return page
+  const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })
+  const refused: Array<{ id: string, detail: string }> = []
+  for (const record of found.rows) {
+    const { owner, attempt } = record
+    const done = await applyChange(context, identity, record, { change, token: { owner, attempt }, why: values.reason })
+    // A mistake in what the operator says is the same for every record.
+    if (done instanceof OperatorProblem && done.status !== CONFLICT && done.code !== 'not-found') return done
+    if (done instanceof OperatorProblem) refused.push({ id: record.id.toString('base64url'), detail: done.detail })
+  }
+  return {
+    counted: selection.count,
+    changed: found.rows.length - refused.length,
+    refused,
+    next: cursorOf(found, 'oldest')
+  }
+}
+
+const CONFLICT = 409
+
+function changeOf ({ action, status, headers, body, encoding, statusOnly, unusual, retention }: BulkValues): Outcome<RecordChange> {
+  const kept = present({ retention })
+  if (action === 'release') return { action, ...kept }
+  if (action !== 'resolve') return { action }
+  if (status === undefined) return badRequest('To resolve, give the status that the upstream answered.')
+  return { action, ...kept, answer: { status, ...present({ headers, body, encoding, statusOnly, unusual }) } }
+}

@@ -1,0 +1,121 @@
+/** Records as the operator API shows them. Never a body, and a key only if the route keeps its text. */
+import { maskHeader } from '../../config/read/mask.ts'
+import { pairs } from '../../core/headers/lines.ts'
+import { decodeHeaders } from '../../core/protocol/codec.ts'
+import type { RecordDetail, Row } from '../../core/record/record.ts'
+import type { RecordSummary } from '../../ports/operator.ts'
+import { timeOrNull, timeText } from '../shared/query.ts'
+import type { AnswerJson, RecordJson, RecordSummaryJson } from './schemas.ts'
+
+export function summaryJson (record: RecordSummary): RecordSummaryJson {
+  const { about, fingerprint, reason, probe } = record
+  return {
+    id: record.id.toString('base64url'),
+    state: record.state,
+    owner: record.owner.toString('hex'),
+    attempt: record.attempt,
+    route: about.route,
+    method: about.method,
+    path: about.path,
+    requestId: about.requestId,
+    instance: about.instance,
+    key: about.keyText,
+    keyHash: about.keyHash.toString('base64url'),
+    fingerprint: { alg: fingerprint.alg, value: fingerprint.value.toString('base64url') },
+    claimedAt: timeText(record.claimedAtMs),
+    leaseLeftMs: record.leaseLeftMs,
+    settledAt: timeOrNull(record.settledAtMs),
+    settledBy: record.settledBy,
+    expiresAt: timeOrNull(record.expiresAtMs),
+    status: record.status,
+    bodyBytes: record.bodyBytes,
+    reason,
+    asking: probe === null
+      ? null
+      : { tries: probe.tries, againAt: timeOrNull(probe.againAtMs), absentSince: timeOrNull(probe.absentSinceMs) }
+  }
+}
+
+export function recordJson (record: RecordDetail, nowMs: number): RecordJson {
+  const { headers, body, ...rest } = record
+  return {
+    ...summaryJson({ ...rest, bodyBytes: body?.length ?? null }),
+    history: historyOf(record),
+    releasableAt: timeOrNull(releasableAtMs(record)),
+    changes: changesOf(record, nowMs)
+  }
+}
+
+/** null: it is no unknown outcome. */
+function releasableAtMs ({ state, settledAtMs, quarantineMs }: RecordDetail): number | null {
+  return state !== 'indeterminate' || settledAtMs === null ? null : settledAtMs + quarantineMs
+}
+
+export function changesOf (record: RecordDetail, nowMs: number): RecordJson['changes'] {
+  switch (record.state) {
+    case 'indeterminate': return [
+      'resolve',
+      ...(nowMs >= (releasableAtMs(record) ?? nowMs) ? ['release' as const] : []),
+      ...(record.probe === null ? [] : ['probe' as const])
+    ]
+    case 'completed': case 'consumed': case 'released': return ['delete']
+    case 'claimed': case 'undecodable': return []
+  }
+}
+
+type Moment = RecordJson['history'][number]
+
+const SETTLED_BY: Readonly<Record<NonNullable<Row['settledBy']>, string>> = {
+  owner: 'by the gateway that sent it',
+  lease: 'by another gateway, because its lease was over',
+  probe: 'by a probe of the upstream',
+  operator: 'by an operator'
+}
+
+function historyOf (record: RecordDetail): Moment[] {
+  const { claimedAtMs, settledAtMs, settledBy, expiresAtMs, state, attempt, about, leaseLeftMs, ageMs } = record
+  const moment = (what: Moment['what'], atMs: number, by: string | null, text: string): Moment =>
+    ({ what, at: timeText(atMs), sinceClaimMs: Math.round(atMs - claimedAtMs), by, text })
+  const releasable = releasableAtMs(record)
+  const moments = [
+    moment('claimed', claimedAtMs, about.instance, attempt === 1 ? 'Claimed, and then sent.' : `Claimed as attempt ${attempt}, after ${attempt - 1} before that freed the key.`),
+    ...(leaseLeftMs === null ? [] : [moment('lease-over', claimedAtMs + ageMs + leaseLeftMs, null, 'If its gateway does not renew the lease by then, its outcome is unknown.')]),
+    ...(settledAtMs === null ? [] : [moment('settled', settledAtMs, settledBy, `${SETTLED[state]} ${settledBy === null ? '' : SETTLED_BY[settledBy]}`.trim())]),
+    ...(releasable === null ? [] : [moment('releasable', releasable, null, 'From now on it can be released: the first sending is over.')]),
+    ...(expiresAtMs === null ? [] : [moment('expires', expiresAtMs, null, state === 'indeterminate' ? 'Forgotten. The next retry is then sent as a new request.' : 'Forgotten. The key can be used anew.')])
+  ]
+  return moments.sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
+}
+
+const SETTLED: Readonly<Record<Row['state'], string>> = {
+  claimed: 'In flight',
+  completed: 'Its answer was stored',
+  consumed: 'It was executed, and its answer is not kept: settled',
+  released: 'It was not executed, and the key is free: settled',
+  indeterminate: 'Its outcome became unknown: settled',
+  undecodable: 'Settled in a way that this build does not know'
+}
+
+/** null: there is none, or it cannot be read. */
+export function answerJson ({ status, headers, body }: Pick<RecordDetail, 'status' | 'headers' | 'body'>): AnswerJson | null {
+  const lines = headers === null ? null : decodeHeaders(headers)
+  if (status === null || lines === null || body === null) return null
+  const text = utf8Of(body)
+  return {
+    status,
+    headers: Array.from(pairs(lines), ([name, value]): [string, string] => [name, maskHeader(value, name)]),
+    body: text ?? body.toString('base64'),
+    encoding: text === null ? 'base64' : 'utf-8'
+  }
+}
+
+/** A byte order mark is part of the body. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function utf8Of (body: Buffer): string | null {
+  try {
+    return UTF8.decode(body)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,67 @@
+/** What searches for records and for messages have in common: who it is, and when. */
+import { keyHashesOf } from './key-hashes.ts'
+import type { OperatorContext } from './operators.ts'
+import { badRequest, OperatorProblem, type Outcome } from './problem.ts'
+import { ID_WANTED, readId, readTimes } from './query.ts'
+
+export interface CommonValues {
+  readonly id?: string
+  readonly key?: string
+  readonly from?: string
+  readonly to?: string
+  readonly route?: string
+  readonly requestId?: string
+  readonly path?: string
+}
+
+export interface CommonFilter {
+  readonly id?: Buffer
+  readonly keyHashes?: readonly Buffer[]
+  readonly fromMs?: number
+  readonly toMs?: number
+  readonly route?: string
+  readonly requestId?: string
+  readonly path?: string
+}
+
+/** `notes`: what cannot be searched. */
+export interface ReadFilter<Filter> { readonly filter: Filter, readonly notes: readonly string[] }
+
+/** @throws as the store does */
+export async function readCommon (
+  { stores }: Pick<OperatorContext, 'stores'>,
+  { id, key, from, to, route, requestId, path }: CommonValues
+): Promise<Outcome<ReadFilter<CommonFilter>>> {
+  const times = readTimes(present({ from, to }), await stores.operator.nowMs())
+  if (times instanceof OperatorProblem) return times
+  const named = id === undefined ? undefined : readId(id)
+  if (named === null) return badRequest(ID_WANTED)
+  const keys = key === undefined ? null : await keyHashesOf(key, stores)
+  if (keys !== null && keys.hashes.length === 0) return badRequest(`Cannot search by key: ${keys.missing.join(', and ')}.`)
+  return {
+    filter: { ...times, ...present({ id: named, keyHashes: keys?.hashes, route, requestId, path }) },
+    notes: keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`)
+  }
+}
+
+/** Without the members that are undefined. */
+export function present<Members extends object> (members: Members): { [Name in keyof Members]?: Exclude<Members[Name], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as { [Name in keyof Members]?: Exclude<Members[Name], undefined> }
+}
+
+/** A filter as JSON: bytes as text. */
+export type WrittenFilter<Filter> = Omit<Filter, 'id' | 'keyHashes'> & { readonly id?: string, readonly keyHashes?: readonly string[] }
+
+type WithBytes = Pick<CommonFilter, 'id' | 'keyHashes'>
+
+export function writtenFilter<Filter extends WithBytes> ({ id, keyHashes, ...filter }: Filter): WrittenFilter<Filter> {
+  return { ...filter, ...present({ id: id?.toString('base64url'), keyHashes: keyHashes?.map((hash) => hash.toString('base64url')) }) }
+}
+
+export function filterOf<Filter extends WithBytes> ({ id, keyHashes, ...filter }: WrittenFilter<Filter>): Filter {
+  const bytes = present({
+    id: id === undefined ? undefined : Buffer.from(id, 'base64url'),
+    keyHashes: keyHashes?.map((hash) => Buffer.from(hash, 'base64url'))
+  })
+  return { ...filter, ...bytes } as unknown as Filter
+}

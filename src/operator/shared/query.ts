@@ -1,0 +1,66 @@
+/** What an operator writes, read: ids, times, cursors. */
+import { ID_BYTES } from '../../core/record/record.ts'
+import type { Order, Page, Position } from '../../ports/operator.ts'
+import { parseDuration } from '../../config/read/units.ts'
+import { badRequest, OperatorProblem, type Outcome } from './problem.ts'
+import { PAGE_DEFAULT } from './schema-words.ts'
+
+/** Of a search: its limit in the database. */
+export const SEARCH_WITHIN_MS = 2_000
+
+/** null: it is none. */
+export function readId (text: string): Buffer | null {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex')
+  const bytes = /^[A-Za-z0-9_-]{43}$/.test(text) ? Buffer.from(text, 'base64url') : null
+  return bytes?.length === ID_BYTES ? bytes : null
+}
+
+export const ID_WANTED = 'An id has 43 characters (base64url) or 64 (hex).'
+
+export interface PageQueryValues { readonly order?: Order, readonly limit?: number, readonly cursor?: string }
+export interface TimeQueryValues { readonly from?: string, readonly to?: string }
+
+interface PageOrder { readonly order: Order, readonly limit: number, readonly after: Position | null, readonly withinMs: number }
+
+export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: PageQueryValues): Outcome<PageOrder> {
+  const after = cursor === undefined || cursor === '' ? null : readCursor(cursor, order)
+  return after instanceof OperatorProblem ? after : { order, limit, after, withinMs: SEARCH_WITHIN_MS }
+}
+
+export function readTimes ({ from, to }: TimeQueryValues, nowMs: number): Outcome<{ readonly fromMs?: number, readonly toMs?: number }> {
+  const [fromMs, toMs] = [readTime(from, nowMs), readTime(to, nowMs)]
+  if (fromMs === null || toMs === null) return badRequest('A time is RFC 3339 (2026-11-26T18:00:00Z), or how long ago: 90s, 15m, 24h, 7d.')
+  return { ...(fromMs !== undefined && { fromMs }), ...(toMs !== undefined && { toMs }) }
+}
+
+/** undefined: nothing was asked for. null: it is no time. */
+function readTime (text: string | undefined, nowMs: number): number | null | undefined {
+  if (text === undefined || text === '') return undefined
+  const agoMs = parseDuration(text)
+  if (agoMs !== null) return nowMs - agoMs
+  const ms = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/i.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(ms) ? null : ms
+}
+
+/** For the client it is opaque. It names a place, so whoever changes it reads another page of the same search. */
+export function cursorOf ({ next }: Pick<Page<unknown>, 'next'>, order: Order): string | null {
+  return next === null ? null : Buffer.from(JSON.stringify([order, next.at, next.id.toString('base64url')])).toString('base64url')
+}
+
+/** More digits than any store writes. */
+const CURSOR = /^\["(newest|oldest)","(\d{1,19})","([A-Za-z0-9_-]{1,64})"\]$/
+
+function readCursor (text: string, order: Order): Outcome<Position> {
+  const [, of, at, id] = CURSOR.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
+  if (at === undefined || id === undefined) return badRequest('The cursor is not one of this API: begin with the first page.')
+  if (of !== order) return badRequest(`The cursor is of a search with order=${of}: begin with the first page.`)
+  return { at, id: Buffer.from(id, 'base64url') }
+}
+
+export function timeText (ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+export function timeOrNull (ms: number | null): string | null {
+  return ms === null ? null : timeText(ms)
+}

@@ -1,0 +1,71 @@
+/**
+ * A selection: what was counted for an operator, as a signed text that the operator sends back with the change. It names the filter and the
+ * time of the count, so that nothing that has come since is changed. Any gateway with the same key can take the next step.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Page, Position } from '../../ports/operator.ts'
+import { OperatorProblem, type Outcome } from './problem.ts'
+
+/** More records are changed in several selections, so that each can be looked over. */
+export const SELECTION_MAX = 10_000
+/** Shown with the count. */
+export const SAMPLE_MAX = 10
+/** An operator reads the sample, and writes a reason. */
+const VALID_MS = 3_600_000
+/** Of one step: a second's work. An operator sees how far it is, and can stop. */
+export const STEP_ROWS = 25
+
+export interface Selection<Filter> {
+  readonly kind: 'records' | 'messages'
+  readonly filter: Filter
+  /** The store's time of the count, Unix milliseconds. */
+  readonly asOfMs: number
+  readonly count: number
+}
+
+interface Signed<Filter> extends Selection<Filter> { readonly until: number }
+
+export function tokenOf<Filter> (selection: Selection<Filter>, key: Buffer): { readonly token: string, readonly expiresAtMs: number } {
+  const signed: Signed<Filter> = { ...selection, until: selection.asOfMs + VALID_MS }
+  const text = Buffer.from(JSON.stringify(signed)).toString('base64url')
+  return { token: `${text}.${signatureOf(text, key).toString('base64url')}`, expiresAtMs: signed.until }
+}
+
+export function readToken<Filter> (token: string, kind: Selection<Filter>['kind'], key: Buffer, nowMs: number): Outcome<Selection<Filter>> {
+  const [text = '', signature = ''] = token.split('.')
+  const [given, wanted] = [Buffer.from(signature, 'base64url'), signatureOf(text, key)]
+  const invalid = new OperatorProblem('token-invalid', 'The selection was made elsewhere, or is too old. Count again.')
+  if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return invalid
+  const signed = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as Signed<Filter>
+  return signed.kind === kind && signed.until > nowMs ? signed : invalid
+}
+
+function signatureOf (text: string, key: Buffer): Buffer {
+  return createHmac('sha256', key).update('onceway:selection:1\n').update(text).digest()
+}
+
+export interface Counted<Row> { readonly count: number, readonly sample: readonly Row[] }
+
+/** Counts page by page, within the time of one search. */
+export async function count<Row> (
+  search: (after: Position | null, limit: number, withinMs: number) => Promise<Page<Row>>,
+  withinMs: number
+): Promise<Outcome<Counted<Row>>> {
+  const endsAt = performance.now() + withinMs
+  const sample: Row[] = []
+  let counted = 0
+  for (let after: Position | null = null; ;) {
+    const page: Page<Row> = await search(after, COUNT_PAGE, Math.max(0, endsAt - performance.now()))
+    counted += page.rows.length
+    sample.push(...page.rows.slice(0, SAMPLE_MAX - sample.length))
+    if (counted > SELECTION_MAX || !page.isWhole) {
+      return new OperatorProblem('too-many', page.isWhole
+        ? `More than ${SELECTION_MAX} match. Take a narrower filter, such as a route and a time.`
+        : 'What matches could not be counted in time. Take a narrower filter, such as a state and a time.')
+    }
+    if (page.next === null) return { count: counted, sample }
+    after = page.next
+  }
+}
+
+const COUNT_PAGE = 1_000
