@@ -95,7 +95,11 @@ export const AdminAuth = Type.Object({
   tokensFile: OptionalText('File of operator tokens: `NAME ROLE sha256:HEX` on each line, as `onceway token` prints it. Read again when it changes. A removed line ends the sessions of its token.'),
   oidc: Type.Optional(Oidc),
   proxy: Type.Optional(Proxy)
-}, { ...shape, default: {}, description: 'Who may use the operator API and the console. Roles: viewer (no answers), reader (answers), operator (changes), admin (deletes of many records). Without a way to sign in, there is only a read-only view on loopback.' })
+}, {
+  ...shape,
+  default: {},
+  description: 'Who may use the operator API and the console. Roles: viewer (no answers), reader (answers), operator (changes), admin (deletes of many records). Without a way to sign in, there is only a read-only view on loopback.'
+})
 
 export type AdminAuthFile = Static<typeof AdminAuth>
 type OidcFile = NonNullable<AdminAuthFile['oidc']>

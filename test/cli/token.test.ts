@@ -25,8 +25,14 @@ test('it refuses a name or a role that no tokens file may have', async () => {
   }
   assert.equal(await told('--role', 'admin'), 'onceway: Name the operator: onceway token NAME --role ROLE.')
   assert.equal(await told('ann'), 'onceway: --role is needed.')
-  assert.equal(await told('ann', '--role', 'operater'), 'onceway: --role must be one of viewer, reader, operator, admin; did you mean operator?')
-  assert.equal(await told('two words', '--role', 'admin'), 'onceway: This name cannot be used: a name has 1 to 128 letters, digits and . _ @ -.')
+  assert.equal(
+    await told('ann', '--role', 'operater'),
+    'onceway: --role must be one of viewer, reader, operator, admin; did you mean operator?'
+  )
+  assert.equal(
+    await told('two words', '--role', 'admin'),
+    'onceway: This name cannot be used: a name has 1 to 128 letters, digits and . _ @ -.'
+  )
   assert.equal(
     await told('admin.token', '--role', 'admin'),
     'onceway: This name cannot be used: admin.token is the name of the token in the configuration.'
