@@ -93,15 +93,17 @@ class Routes {
     const { keeper, cookies, clock } = this.#options
     const { auth: { oidc, publicUrl }, seal } = keeper.get()
     if (oidc === null || publicUrl === null) return this.show(request, reply)
+    let location: string
     try {
       const { url, ...begun } = await (await keeper.oidc(oidc)).begin(redirectUri(publicUrl).href)
       const nowMs = clock.wallMs()
       const sealed = await seal.close('sign-in', { ...begun, next: nextOf(request) }, { nowMs, endMs: nowMs + AT_PROVIDER_MS })
       cookies.set(reply, 'sign-in', isSecure(request, publicUrl), sealed, AT_PROVIDER_MS / SECOND_MS)
-      return redirect(reply, url.href)
+      location = url.href
     } catch (error) {
-      return await this.#faulty(request, reply, error)
+      return this.#faulty(request, reply, error)
     }
+    return redirect(reply, location)
   }
 
   async fromProvider (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -140,7 +142,7 @@ class Routes {
       const signedIn = await (await this.#options.keeper.oidc(oidc)).finish(callback, begun)
       return await this.#begin(request, reply, { identity: { ...signedIn, via: 'oidc' }, entry: null, next: begun.next })
     } catch (error) {
-      return await this.#faulty(request, reply, error)
+      return this.#faulty(request, reply, error)
     }
   }
 
