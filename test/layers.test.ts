@@ -20,18 +20,19 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   routing: ['core'],
   gateway: ['unordered-list.ts', 'core', 'ports'],
   upstream: ['core', 'ports'],
-  identity: ['core', 'ports'],
+  identity: ['config', 'core', 'operator', 'ports'],
   store: ['unordered-list.ts', 'core', 'ports'],
   background: ['core', 'gateway', 'ports'],
   telemetry: ['config', 'ports', 'version.ts'],
-  config: ['core', 'routing', 'ports'],
-  http: ['unordered-list.ts', 'core', 'gateway', 'ports', 'routing'],
+  operator: [],
+  config: ['core', 'routing', 'ports', 'operator'],
+  http: ['unordered-list.ts', 'config', 'core', 'gateway', 'identity', 'operator', 'ports', 'routing'],
   demo: [],
   process: [
     'background', 'config', 'core', 'gateway', 'http', 'identity', 'ports', 'routing', 'store', 'telemetry', 'unordered-list.ts',
     'upstream', 'version.ts'
   ],
-  cli: ['config', 'core', 'demo', 'http', 'ports', 'process', 'store', 'version.ts'],
+  cli: ['config', 'core', 'demo', 'http', 'operator', 'ports', 'process', 'store', 'version.ts'],
   'main.ts': ['cli']
 }
 
@@ -46,7 +47,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
   config: ['read', 'routes', TOP, 'compare'],
-  http: ['shared', 'respond', 'connection', 'endpoints', 'pass'],
+  http: ['shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in'],
   process: [TOP, 'cluster']
 }
 
@@ -69,7 +70,10 @@ const PHASES: ReadonlyArray<{ phase: string, at: string, field: keyof RequestLin
 /** Libraries that only one layer knows. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   fastify: ['http', 'process'],
-  undici: ['upstream'],
+  undici: ['upstream', 'identity'],
+  'openid-client': ['identity'],
+  '@fastify/cookie': ['http'],
+  '@fastify/rate-limit': ['http'],
   pg: ['store'],
   ioredis: ['store'],
   'node:sqlite': ['store'],

@@ -24,6 +24,7 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
     summary: 'show whether the clock of the store is trusted, or confirm it',
     load: async () => (await import('./clock.ts')).clock
   },
+  token: { summary: 'make a token for an operator', load: async () => (await import('./token.ts')).token },
   healthcheck: { summary: 'check whether a running gateway is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },
   version: { summary: 'print the version', load: async () => (await import('./version.ts')).version }
 }

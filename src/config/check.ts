@@ -2,13 +2,14 @@
  * The rules that the schema cannot express, such as which settings exclude each other. The tree has its defaults. Parts that the schema
  * refuses are skipped, and all others are checked, so that one run reports every mistake.
  */
-import { BlockList, isIP } from 'node:net'
 import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
 import { hides } from '../routing/match.ts'
+import { checkAdminAuth } from './admin-auth.ts'
 import { areAuthorities } from './certificates.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './routes/check.ts'
 import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
+import { isNetwork } from './networks.ts'
 import { didYouMean } from './read/nearest.ts'
 import { mistake, pathText, printable } from './read/problem.ts'
 import type { Mistake, Path } from './read/problem.ts'
@@ -28,6 +29,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
   return [
     ...checkSecrets(file),
     ...checkPorts(file),
+    ...checkAdminAuth(file.admin.auth, file.admin.token, sound, base),
     ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
     ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
     ...checkStores(file),
@@ -81,19 +83,6 @@ function checkProxy (text: string, index: number): Mistake[] {
   return isNetwork(text)
     ? []
     : [mistake(['trustProxies', index], `"${printable(text)}" is no address and no CIDR block; write 10.0.0.0/8 or fd00::/8`)]
-}
-
-function isNetwork (text: string): boolean {
-  const [address = '', bits, ...rest] = text.split('/')
-  const family = isIP(address)
-  if (family === 0 || rest.length > 0) return false
-  if (bits === undefined) return true
-  try {
-    new BlockList().addSubnet(address, /^[0-9]{1,3}$/.test(bits) ? Number(bits) : -1, family === 4 ? 'ipv4' : 'ipv6')
-    return true
-  } catch {
-    return false
-  }
 }
 
 function checkStores ({ stores: { postgres, redis } = {} }: ConfigFile): Mistake[] {

@@ -4,6 +4,7 @@
  */
 import type { CorsPolicy } from '../core/headers/cors.ts'
 import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
+import type { Role } from '../operator/roles.ts'
 
 export interface Config {
   /** Name of the file. null: made from the command line alone. */
@@ -49,10 +50,50 @@ export interface AdminConfig {
   readonly port: number
   /** Host names that the admin port accepts, besides addresses and localhost. */
   readonly hosts: readonly string[]
-  /** Reserved for an operator API, which does not exist yet. Never for probes or metrics. */
+  /** A token of the operator API with the role admin. Never for probes or metrics. */
   readonly token: string | null
+  readonly auth: AdminAuthConfig
   /** If a store is lost, /readyz answers 503 (strict) or 200 with `degraded` (lenient), because pass-through needs no store. */
   readonly readiness: 'lenient' | 'strict'
+}
+
+/** Who may use the operator API and the console. Without a token, `tokensFile`, `oidc` and `proxy` nobody can sign in. */
+export interface AdminAuthConfig {
+  /** null: each process has a random key. */
+  readonly sessionKey: string | null
+  readonly sessionLifetimeMs: number
+  /** Origin of the console in browsers. */
+  readonly publicUrl: string | null
+  /** Absolute path (operator-tokens.ts). */
+  readonly tokensFile: string | null
+  readonly oidc: OidcConfig | null
+  readonly proxy: ProxyAuthConfig | null
+}
+
+export interface OidcConfig {
+  readonly issuer: string
+  readonly clientId: string
+  /** null: a public client. */
+  readonly clientSecret: string | null
+  readonly clientAuth: 'basic' | 'post'
+  readonly scopes: readonly string[]
+  /** null: the first of some claims that can be trusted (identity/oidc-claims.ts). */
+  readonly nameClaim: string | null
+  readonly groupsClaim: string
+  readonly roles: ReadonlyMap<string, Role>
+  /** PEM. null: the authorities that Node trusts. */
+  readonly ca: string | null
+}
+
+export interface ProxyAuthConfig {
+  /** Addresses and CIDR blocks. */
+  readonly from: readonly string[]
+  /** Both in lower case. */
+  readonly userHeader: string
+  readonly groupsHeader: string
+  readonly roles: ReadonlyMap<string, Role>
+  /** The role of everybody. null: only groups give roles. */
+  readonly role: Role | null
 }
 
 export interface PostgresConfig {

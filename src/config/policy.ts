@@ -1,5 +1,6 @@
 /** Turns a checked file into the program's own shapes: resolves units and references, and applies profiles. Checks nothing. */
 import { resolve } from 'node:path'
+import { adminAuthOf, adminAuthWarnings, adminHosts } from './admin-auth.ts'
 import { isClientsKey } from '../core/key/sources.ts'
 import type { IdempotencyPolicy, IssuedKeysPolicy, KeepPolicy, KeyPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
 import { routeMatch } from './routes/check.ts'
@@ -33,8 +34,9 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     admin: {
       host: file.admin.host,
       port: file.admin.port,
-      hosts: [file.admin.host, ...file.admin.hosts],
+      hosts: adminHosts(file.admin),
       token: file.admin.token ?? null,
+      auth: adminAuthOf(file.admin.auth, base),
       readiness: file.admin.readiness
     },
     trustProxies: file.trustProxies,
@@ -60,13 +62,8 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
-    warnings: [...adminWarnings(file), ...verifyWarnings(file.routes)]
+    warnings: [...adminAuthWarnings(file.admin.auth), ...verifyWarnings(file.routes)]
   }
-}
-
-/** An operator who sets a token may believe that it protects something. */
-function adminWarnings ({ admin: { token } }: ConfigFile): string[] {
-  return token === undefined ? [] : ['admin.token protects nothing in this version, which has no operator API. Anyone who reaches the admin port can read /livez, /readyz and /metrics without it. Restrict access to that port.']
 }
 
 /**

@@ -41,6 +41,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'copies.bytesMax': { min: '0B', max: '16MiB' },
   'issuedKeys.lifetime': { min: '1m', max: '365d', why: 'a client must have the time to use it' },
   'cors.maxAge': { min: '0s', max: '1d', why: 'no browser caches it longer' },
+  'auth.sessionLifetime': { min: '1m', max: '30d', why: 'a session must end' },
   'limits.bufferedBytes': { min: '1MiB', max: '64GiB' },
   'limits.unsettledBytes': { min: '1B', max: '64GiB' },
   'limits.recentBytes': { min: '0B', max: '64GiB' },

@@ -2,6 +2,7 @@
  * The schema of the configuration file, with descriptions and defaults. The validator, docs/reference/configuration.md and the JSON Schema
  * for editors are made from it. Settings of later versions are in unsupported.ts.
  */
+import { AdminAuth } from './admin-auth.ts'
 import { LOG_LEVELS } from './config.ts'
 import { Cors } from './cors.ts'
 import { duration, headerFields, secret, shape, size, TOKEN_PATTERN, url } from './read/schema-words.ts'
@@ -30,8 +31,9 @@ const Admin = Type.Object({
     default: [],
     description: 'Host names that the admin port accepts, besides IP addresses, localhost and `host`. Any other Host gets 421, except for /livez, /readyz and /metrics.'
   }),
-  token: secret('Reserved for an operator API, which this version does not have. It protects nothing yet, and never probes or metrics. At least 16 characters.', { minLength: 16 }),
+  token: secret('A token of the operator API and the console with the role admin. The audit calls it `admin.token`. Probes and metrics need no token. At least 16 characters.', { minLength: 16 }),
   tokenFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the token.' })),
+  auth: AdminAuth,
   readiness: Type.Enum(['lenient', 'strict'], {
     default: 'lenient',
     description: 'If a store is lost after the start, /readyz answers 200 with `degraded` (lenient) or 503 (strict).'

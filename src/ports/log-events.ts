@@ -233,6 +233,22 @@ export const LOG_EVENTS = {
     means: 'A client asked for the state of a message, and the store could not answer. The client gets 503.',
     do: 'Read `error`, and look at the store.'
   },
+  'oidc-unavailable': {
+    means: 'The OpenID Connect provider cannot be reached, or its answer is wrong. Operators cannot sign in with it. Tokens and sessions still work.',
+    do: 'Read `error`, and look at the provider and at `admin.auth.oidc`.'
+  },
+  'operator-signed-in': {
+    means: 'An operator signed in to the console.',
+    do: 'Nothing. If you do not know the name, end its access.'
+  },
+  'operator-tokens-read': {
+    means: 'The operator tokens of `admin.auth.tokensFile` were read, because the file is new or has changed. Sessions of removed tokens have ended.',
+    do: 'Nothing.'
+  },
+  'operator-tokens-refused': {
+    means: 'The file of operator tokens cannot be read, or has a mistake. The `entries` that were read before still count.',
+    do: 'Mend what `error` says. The file is read again by itself.'
+  },
   'outcome-unknown': {
     means: 'A request may or may not have been executed. The fields `stage` and `code` say why. Retries get `outcome-unknown`, unless the route says `unknown: retry`.',
     do: 'Follow [Resolve an unknown outcome](../guides/resolve-an-unknown-outcome.md).'
@@ -376,6 +392,10 @@ export const LOG_EVENTS = {
   'settled-otherwise': {
     means: 'An answer that was given unsettled could not be stored as it was. The field `came` says why: it was fenced, the store refused its content, or the process ended.',
     do: 'Look at the record: `onceway records show`.'
+  },
+  'sign-in-failed': {
+    means: 'Somebody showed a wrong operator token, or was refused at a sign-in. The field `why` says why. After some failures the address gets 429 for a minute.',
+    do: 'Nothing for a mistyped token. If it repeats, look at who `from` is.'
   },
   'store-clock-ahead': {
     means: 'The clock of the store stepped ahead. Nothing lapses, expires or is swept until it is right.',

@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { startReloadable } from '../e2e/reload-world.ts'
 import { call } from '../harness/call.ts'
 import { MAIN } from '../harness/process-gateway.ts'
-import { directory, say } from './world.ts'
+import { directory } from './world.ts'
 
 const CANARY = 'hunter2canary'
 const LONG = `${CANARY}, which is long enough to be a secret`
@@ -78,17 +78,4 @@ routes: [{ match: { path: "/*" }, upstream: a }]
     assert.match(said, /ECONNREFUSED|127\.0\.0\.1:1/, words.join(' '))
     assert.ok(!said.includes(CANARY), said)
   }
-})
-
-test('who sets admin.token is told that it guards nothing yet: at the start, at a reload and by check', async (t) => {
-  const told = /^admin\.token protects nothing in this version/
-  const gateway = await startReloadable(t, file('info'))
-  await gateway.logged(({ level, msg }) => level === 'warn' && told.test(msg ?? ''))
-  await gateway.reload(file('debug'))
-  await gateway.logged(() => gateway.logLines().filter(({ msg }) => told.test(msg ?? '')).length === 2)
-  const plain = { ONCEWAY_ADMIN_TOKEN: LONG }
-  assert.match((await say(['check', '--config', gateway.file])).err, new RegExp(told.source, 'm'))
-  writeFileSync(gateway.file, file('info').replace(`, token: "${LONG}"`, ''))
-  assert.doesNotMatch((await say(['check', '--config', gateway.file])).err, /admin\.token/)
-  assert.match((await say(['check', '--config', gateway.file], plain)).err, new RegExp(told.source, 'm'))
 })

@@ -61,6 +61,7 @@ function variableOf ({
     ['trustProxies', trustProxies],
     ['admin.hosts', admin.hosts],
     ['admin.token', admin.token],
+    ...authOf(admin),
     ['admin.readiness', admin.readiness],
     ...membersOf('limits', limits),
     ...membersOf('drain', drain),
@@ -70,6 +71,15 @@ function variableOf ({
     ...upstreams.map((upstream) => [`upstreams.${upstream.name}`, upstream] as const),
     // Several unguarded routes may share a name. A change of an upstream or of issuedKeys is not listed for each of its routes.
     ...Array.from(Map.groupBy(routes, ({ name }) => name), ([name, those]) => [`routes.${name}`, those.map(alone)] as const)
+  ]
+}
+
+/** A provider or a proxy is listed by its members, so its block is not listed as a whole. */
+function authOf ({ auth: { oidc, proxy, ...auth } }: Config['admin']): Named {
+  return [
+    ...membersOf('admin.auth', auth),
+    ...membersOf('admin.auth.oidc', oidc),
+    ...membersOf('admin.auth.proxy', proxy)
   ]
 }
 

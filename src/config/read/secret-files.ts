@@ -11,6 +11,7 @@ import { isTree, removeAt, putAt, valueAt } from './tree.ts'
 /** Enough for a URL, a token or some certificates. A larger file is the wrong one. */
 const SECRET_BYTES_MAX = 64 * 1024
 
+const AUTH = ['admin', 'auth'] as const
 const REDIS = ['stores', 'redis'] as const
 /** Read from files like secrets. */
 const TLS = ['ca', 'cert', 'key'] as const
@@ -19,6 +20,9 @@ const SECRETS: readonly Path[] = [
   ['secret'],
   ['previousSecret'],
   ['admin', 'token'],
+  [...AUTH, 'sessionKey'],
+  [...AUTH, 'oidc', 'clientSecret'],
+  [...AUTH, 'oidc', 'ca'],
   ['stores', 'postgres', 'url'],
   [...REDIS, 'url'],
   [...REDIS, 'password'],
