@@ -4,7 +4,7 @@ import type { ClockReport } from '../core/protocol/arbiter-time.ts'
 import { EARLIER_MS_MAX } from '../store/shared/time-seen.ts'
 import { CONFIG_OPTIONS, configFor, refuseOtherOptions, readOptions, refuseSubcommand, whoAndWhy } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { confirmClock, readClock } from './open-stores.ts'
+import { confirmClock, readClock } from '../process/operator-stores.ts'
 import { timeText } from './record-text.ts'
 import { counted } from './table.ts'
 

@@ -103,7 +103,7 @@ export function whoAndWhy (options: Options): { readonly who: string, readonly w
 }
 
 /** A container's user may have no entry in the passwd file. */
-function userName (): string {
+export function userName (): string {
   try {
     return userInfo().username
   } catch (error) {

@@ -12,7 +12,7 @@ import { reportSchemesIn, switchSchemeIn } from '../store/sqlite/schemes.ts'
 import { makeSecret, readSecret, secretFile } from '../store/sqlite/secret.ts'
 import { CONFIG_OPTIONS, configFor, refuseOtherOptions, readOptions, refuseSubcommand, whoAndWhy } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
-import { secretsOf } from './open-stores.ts'
+import { secretsOf } from '../process/operator-stores.ts'
 import { timeText } from './record-text.ts'
 import { counted } from './table.ts'
 

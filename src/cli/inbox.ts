@@ -2,20 +2,19 @@
  * `onceway inbox`: lists messages, retries or discards those that are not in flight. A change is for one id or for all that a filter
  * finds. Every change leaves an audit row.
  */
-import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
-import type { Config } from '../config/config.ts'
-import { storeText } from '../config/derived.ts'
+import type { MessageState } from '../core/inbox/message.ts'
 import { parseDuration } from '../config/read/units.ts'
+import type { MessageFilterValues, MessageJson } from '../operator/inbox/schemas.ts'
+import { OperatorProblem } from '../operator/shared/problem.ts'
 import { StartError } from '../ports/errors.ts'
-import type { InboxStore, MessageAudit, MessageFilter } from '../ports/inbox.ts'
-import { CONFIG_OPTIONS, requiredOption, warnAtLimit, textOption, LARGER_LIMIT, whoAndWhy, integerOption } from './command.ts'
+import { CONFIG_OPTIONS, requiredOption, textOption, LARGER_LIMIT, whoAndWhy, integerOption } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
-import { MESSAGE_HEADINGS, messageCells, messageJson, messageLines, readMessageState, stateText } from './message-text.ts'
-import { keyHashesOf } from './key-hashes.ts'
-import { openStores } from './open-stores.ts'
-import type { CommandContext, OpenStores } from './open-stores.ts'
+import { MESSAGE_HEADINGS, messageCells, messageLines, readMessageState, stateText } from './message-text.ts'
+import { listed, must, REMOTE_HELP, REMOTE_OPTIONS } from './operators.ts'
+import type { OpenFor } from './operators.ts'
 import { readId } from './record-text.ts'
-import { runSubcommand, printRows } from './subcommands.ts'
+import { nowOf, runSubcommand, printRows } from './subcommands.ts'
+import type { CommandContext } from './subcommands.ts'
 
 const LIST_DEFAULT = 50
 /** Most messages that one transaction changes. The same command again changes the rest. */
@@ -24,6 +23,7 @@ const LIMIT_MAX = 10_000
 
 const OPTIONS = {
   ...CONFIG_OPTIONS,
+  ...REMOTE_OPTIONS,
   key: { type: 'string' },
   route: { type: 'string' },
   state: { type: 'string' },
@@ -35,28 +35,29 @@ const OPTIONS = {
   why: { type: 'string' }
 } as const
 
-type InboxContext = CommandContext<Pick<OpenStores, 'inbox' | 'records' | 'secrets'>>
-
 /** A change of messages that are not being delivered. */
 interface Change {
   readonly name: 'retry' | 'discard'
+  readonly one: 'retryMessage' | 'discardMessage'
   readonly done: string
-  readonly of: (inbox: InboxStore) => (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
 }
 
-const RETRY: Change = { name: 'retry', done: 'waits again.', of: (inbox) => async (filter, audit) => inbox.retry(filter, audit) }
-const DISCARD: Change = { name: 'discard', done: 'is discarded.', of: (inbox) => async (filter, audit) => inbox.discard(filter, audit) }
+const RETRY: Change = { name: 'retry', one: 'retryMessage', done: 'waits again.' }
+const DISCARD: Change = { name: 'discard', one: 'discardMessage', done: 'is discarded.' }
 /** States in which a message can be changed. */
 const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
 
 const FILTER = ['route', 'state', 'key', 'older-than', 'limit'] as const
 const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
 
-const SUBCOMMANDS: Readonly<Record<string, Subcommand<InboxContext>>> = {
+const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
   list: { run: listMessages, options: [...FILTER, 'json'] },
   show: { run: showMessage, options: ['json'] },
   retry: { run: async (context) => changeMessages(context, RETRY), options: CHANGE },
-  discard: { run: async (context) => changeMessages(context, DISCARD), options: CHANGE }
+  discard: { run: async (context) => changeMessages(context, DISCARD), options: CHANGE },
+  routes: { run: listRoutes, options: ['json'] },
+  pause: { run: async (context) => setPaused(context, 'pauseRoute'), options: ['route', 'who', 'why'] },
+  resume: { run: async (context) => setPaused(context, 'resumeRoute'), options: ['route', 'who', 'why'] }
 }
 
 const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
@@ -65,6 +66,9 @@ const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--old
        onceway inbox retry --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
        onceway inbox discard ID --why TEXT
        onceway inbox discard --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+       onceway inbox routes [--json]
+       onceway inbox pause --route R --why TEXT
+       onceway inbox resume --route R --why TEXT
 
 Reads the inbox of the configured store, while gateways run. retry and discard change waiting, held and dead messages only.
 Each change leaves an audit row: who, when, why.
@@ -73,6 +77,9 @@ Each change leaves an audit row: who, when, why.
   show     print all details of one message and of its consumer's last answer, without bodies and credentials
   retry    deliver the message again at once, with its full number of attempts. In an ordered group it waits for its turn
   discard  never deliver the message. Its group continues
+  routes   list the routes with an inbox: depth, age, and whether it is paused
+  pause    go on accepting, and deliver nothing. Deliveries in flight go on
+  resume   deliver again
 
   --all            change every message that the filter finds. Requires --state
   --route R        only messages of this route          --key K          only messages of this key
@@ -83,6 +90,7 @@ Each change leaves an audit row: who, when, why.
   --who NAME       name for the audit row (default: the user of this system)
   --why TEXT       reason for the audit row
   --config FILE    the gateway's file                   --data-dir DIR   directory of its embedded store
+${REMOTE_HELP}
 
 examples:
   onceway inbox list --state dead
@@ -91,106 +99,154 @@ examples:
   onceway inbox retry --all --state dead --route hooks --why 'the consumer is mended'
   onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
 
-/** `open`: opens the stores of the configuration. */
-export function inboxWith (open: (config: Config) => Promise<InboxContext['stores'] & Pick<OpenStores, 'close'>>): Command {
+/** `open`: opens the stores. Absent: those of the configuration. */
+export function inboxWith (open?: OpenFor): Command {
   return {
     help: HELP,
-    run: runSubcommand({ name: 'inbox', subcommands: SUBCOMMANDS, options: OPTIONS, open })
+    run: runSubcommand({ name: 'inbox', subcommands: SUBCOMMANDS, options: OPTIONS, ...(open !== undefined && { open }) })
   }
 }
 
-export const inbox: Command = inboxWith(openStores)
+export const inbox: Command = inboxWith()
 
-async function listMessages (context: InboxContext): Promise<number> {
-  const store = storeText(context.config)
-  const filter = await filterOf(context, LIST_DEFAULT)
-  const found = await context.stores.inbox.list(filter)
-  const title = `Messages in ${store}, the oldest first:`
-  printRows(context, found, filter, {
-    title,
+async function listMessages (context: CommandContext): Promise<number> {
+  const { options, operators } = context
+  const limit = limitOf(context, LIST_DEFAULT)
+  const found = await search(context, limit)
+  printRows({ options, terminal: context.terminal }, found, limit, {
+    title: `Messages in ${operators.where}, the oldest first:`,
     headings: MESSAGE_HEADINGS,
     cells: messageCells,
-    json: messageJson,
-    none: `No such messages in ${store}.`
+    json: (message) => JSON.stringify(message),
+    none: `No such messages in ${operators.where}.`
   })
   return 0
 }
 
-async function showMessage (context: InboxContext): Promise<number> {
+async function showMessage (context: CommandContext): Promise<number> {
   const message = await find(context)
-  const { options, terminal } = context
-  if (options.values.json === true) terminal.out(messageJson(message))
-  else messageLines(message, storeText(context.config)).forEach(terminal.out)
+  const { options, operators, terminal } = context
+  if (options.values.json === true) terminal.out(JSON.stringify(message))
+  else messageLines(message, operators.where).forEach(terminal.out)
   return 0
 }
 
-async function changeMessages (context: InboxContext, change: Change): Promise<number> {
+async function changeMessages (context: CommandContext, change: Change): Promise<number> {
   return context.options.values.all === true ? changeAll(context, change) : changeOne(context, change)
 }
 
-async function changeOne (context: InboxContext, { name, done, of }: Change): Promise<number> {
-  const { options, config, stores: { inbox }, terminal } = context
+async function changeOne (context: CommandContext, { name, one, done }: Change): Promise<number> {
+  const { options, operators, terminal } = context
   const unexpected = FILTER.find((option) => textOption(options, option) !== undefined)
   if (unexpected !== undefined || options.positionals.length === 0) {
     throw new StartError(`Name one message by its id, as \`inbox list\` prints it, or ${name} all that a filter finds with --all.`, 2)
   }
-  const audit = whoAndWhy(options)
+  const { why } = whoAndWhy(options)
   const before = await find(context)
-  const [after] = await of(inbox)({ id: before.id, limit: 1 }, audit)
-  if (after === undefined) {
-    const [now] = await inbox.list({ id: before.id, limit: 1 })
-    terminal.err(`onceway: refused, nothing changed. ${now === undefined ? `There is no such message any more in ${storeText(config)}.` : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText(now)}.`}`)
+  const result = await operators.call(one, { params: { id: before.id }, body: { reason: why } })
+  if (result instanceof OperatorProblem) {
+    if (result.code === 'bad-request') must(result)
+    const now = nowOf(result)
+    terminal.err(`onceway: refused, nothing changed. ${now === null
+      ? result.code === 'not-found' ? `There is no such message any more in ${operators.where}.` : result.detail
+      : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText({ error: null, ...now })}.`}`)
     return 1
   }
-  if (options.values.json === true) terminal.out(messageJson(after))
-  else terminal.out(`${after.id.toString('base64url')} ${done} Before: ${stateText(before)}. Now: ${stateText(after)}.`)
+  const { message: after } = result
+  if (options.values.json === true) terminal.out(JSON.stringify(after))
+  else terminal.out(`${before.id} ${done} Before: ${stateText(before)}. Now: ${after === null ? 'it is gone' : stateText(after)}.`)
   return 0
 }
 
 /** Requires --state: a message that waits, one that may have been executed, and a dead one are different things to change. */
-async function changeAll (context: InboxContext, { name, done, of }: Change): Promise<number> {
-  const { options, stores: { inbox }, terminal } = context
+async function changeAll (context: CommandContext, { name, one, done }: Change): Promise<number> {
+  const { options, operators, terminal } = context
   if (options.positionals.length > 0) throw new StartError('Name one message, or --all with a filter.', 2)
   const state = readMessageState(requiredOption(options, 'state'))
   if (!OPEN_STATES.includes(state)) {
     throw new StartError(`With --all, --state must be one of ${OPEN_STATES.join(', ')}. Other messages cannot be changed.`, 2)
   }
-  const filter = await filterOf(context, BULK_DEFAULT)
-  const changed = await of(inbox)(filter, whoAndWhy(options))
-  changed.forEach((message) => {
-    terminal.out(options.values.json === true ? messageJson(message) : `${message.id.toString('base64url')} ${done}`)
-  })
-  if (changed.length === 0) terminal.err(`No such messages in ${storeText(context.config)}.`)
-  warnAtLimit(terminal, changed.length, filter, state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command')
+  const { why } = whoAndWhy(options)
+  const limit = limitOf(context, BULK_DEFAULT)
+  const { rows, notes, isCut } = await search(context, limit)
+  notes.forEach(terminal.err)
+  let changed = 0
+  for (const { id } of rows) {
+    const result = await operators.call(one, { params: { id }, body: { reason: why } })
+    // Whoever was faster has changed it, or it has gone on by itself.
+    if (result instanceof OperatorProblem && (result.code === 'changed' || result.code === 'refused' || result.code === 'not-found')) continue
+    const { message } = must(result)
+    terminal.out(options.values.json === true ? JSON.stringify(message) : `${id} ${done}`)
+    changed++
+  }
+  if (changed === 0) terminal.err(`No such messages in ${operators.where}.`)
+  if (isCut) terminal.err(`The limit of ${limit} is reached. There may be more: use ${state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command'}.`)
   return 0
 }
 
-async function filterOf ({ options, stores, terminal }: InboxContext, limit: number): Promise<MessageFilter> {
-  const [key, route, state, older] = [
-    textOption(options, 'key'),
-    textOption(options, 'route'),
-    textOption(options, 'state'),
-    textOption(options, 'older-than')
-  ]
+async function search ({ options, operators }: CommandContext, limit: number): Promise<Awaited<ReturnType<typeof listed<MessageJson>>>> {
+  const filter = filterOf(options)
+  return listed(limit, async (page) => {
+    const { messages: rows, ...rest } = must(await operators.call('searchMessages', { query: { ...filter, ...page, order: 'oldest' } }))
+    return { rows, ...rest }
+  })
+}
+
+function limitOf ({ options }: CommandContext, standard: number): number {
+  return integerOption(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? standard
+}
+
+function filterOf (options: CommandContext['options']): MessageFilterValues {
+  const [key, route, state, older] = ['key', 'route', 'state', 'older-than'].map((name) => textOption(options, name))
+  if (older !== undefined && parseDuration(older) === null) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
   return {
-    ...(key !== undefined && { keyHashes: await keyHashesOf(key, stores, terminal) }),
+    ...(key !== undefined && { key }),
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readMessageState(state) }),
-    ...(older !== undefined && { olderMs: readAge(older) }),
-    limit: integerOption(options, 'limit', { min: 1, max: LIMIT_MAX }) ?? limit
+    ...(older !== undefined && { to: older })
   }
 }
 
-function readAge (text: string): number {
-  const ms = parseDuration(text)
-  if (ms === null || ms === 0) throw new StartError('--older-than must be a duration: 15m, 2h, 7d.', 2)
-  return ms
-}
-
-async function find ({ options, config, stores: { inbox } }: InboxContext): Promise<MessageDetail> {
+async function find ({ options, operators }: CommandContext): Promise<MessageJson> {
   const [text] = options.positionals
   if (text === undefined) throw new StartError('Name the message by its id, as `inbox list` prints it.', 2)
-  const [message] = await inbox.list({ id: readId(text, 'message'), limit: 1 })
-  if (message === undefined) throw new StartError(`There is no message ${text} in ${storeText(config)}.`)
-  return message
+  const message = await operators.call('showMessage', { params: { id: readId(text) } })
+  if (!(message instanceof OperatorProblem) || message.code !== 'not-found') return must(message)
+  throw new StartError(`There is no message ${text} in ${operators.where}.`)
+}
+
+const ROUTE_HEADINGS = ['ROUTE', 'WAITING', 'DELIVERING', 'HELD', 'DEAD', 'OLDEST', 'PAUSED']
+
+async function listRoutes (context: CommandContext): Promise<number> {
+  const { operators, options: { positionals } } = context
+  if (positionals.length > 0) throw new StartError('`inbox routes` lists all routes.', 2)
+  const { routes } = must(await operators.call('showInbox', {}))
+  printRows(context, { rows: routes, notes: [], isCut: false }, routes.length, {
+    title: `Inboxes in ${operators.where}:`,
+    headings: ROUTE_HEADINGS,
+    cells: ({ route, waiting, delivering, held, dead, oldestMs, paused }) => [
+      route, String(waiting), String(delivering), String(held), String(dead),
+      oldestMs === null ? '' : `${Math.round(oldestMs / MS_PER_SECOND)}s`,
+      paused === null ? '' : `since ${paused.since} by ${paused.who}`
+    ],
+    json: (route) => JSON.stringify(route),
+    none: `No route has an inbox in ${operators.where}.`
+  })
+  return 0
+}
+
+const MS_PER_SECOND = 1_000
+
+async function setPaused ({ options, operators, terminal }: CommandContext, name: 'pauseRoute' | 'resumeRoute'): Promise<number> {
+  if (options.positionals.length > 0) throw new StartError('Name the route with --route.', 2)
+  const route = requiredOption(options, 'route')
+  const { why } = whoAndWhy(options)
+  const result = await operators.call(name, { params: { route }, body: { reason: why } })
+  if (!(result instanceof OperatorProblem)) {
+    terminal.out(`${route} in ${operators.where}: ${result.done}`)
+    return 0
+  }
+  if (result.code === 'bad-request') must(result)
+  terminal.err(`onceway: refused, nothing changed. ${result.detail}`)
+  return 1
 }

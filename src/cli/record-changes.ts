@@ -1,88 +1,73 @@
-/** The changes of one record by an operator: resolve, release, delete. If one is refused, prints the record's current state. */
+/** The changes of one record by an operator: resolve, release, probe, delete. If one is refused, prints the record's current state. */
 import { readFileSync } from 'node:fs'
-import { encodeHeaders } from '../core/protocol/codec.ts'
-import { answerHeaders } from '../core/headers/headers.ts'
-import type { RecordDetail, Row, Token } from '../core/record/record.ts'
-import { storeText } from '../config/derived.ts'
-import { parseDuration } from '../config/read/units.ts'
+import type { ChangedRecordJson, RecordJson, ResolveValues, TokenValues } from '../operator/records/schemas.ts'
+import { OperatorProblem } from '../operator/shared/problem.ts'
+import type { Outcome } from '../operator/shared/problem.ts'
 import { StartError } from '../ports/errors.ts'
-import type { AuditEntry, OperatorResult, Resolution } from '../ports/records.ts'
 import type { LockStore } from '../ports/locks.ts'
 import { requiredOption, textOption, whoAndWhy, integerOption } from './command.ts'
 import type { Options } from './command.ts'
-import type { CommandContext } from './open-stores.ts'
+import { must } from './operators.ts'
 import { readOwner, rowText } from './record-text.ts'
+import { nowOf } from './subcommands.ts'
+import type { CommandContext } from './subcommands.ts'
 
-const RETENTION_DEFAULT_MS = 86_400_000
 /** Largest answer that an operator may give. A route may keep no larger one (config/ranges.ts). */
 const BODY_BYTES_MAX = 64 * 1024 * 1024
 /** Redis connects in the background. This takes milliseconds on one machine, and a few hundred across a region. */
 const REDIS_CONNECT_TIMEOUT_MS = 3_000
 const REDIS_POLL_MS = 20
 
-export async function resolveRecord (context: CommandContext, record: RecordDetail): Promise<number> {
-  const { options, stores } = context
+export async function resolveRecord (context: CommandContext, record: RecordJson): Promise<number> {
+  const { options, operators, terminal } = context
+  const params = { id: record.id }
+  const body = resolveValues(options)
+  const result = await operators.call('resolveRecord', { params, body })
+  if (!(result instanceof OperatorProblem) || result.code !== 'unusual-answer') return printResult(context, record, result)
+  terminal.err(`onceway: note: ${result.detail}`)
+  return printResult(context, record, await operators.call('resolveRecord', { params, body: { ...body, unusual: true } }))
+}
+
+function resolveValues (options: Options): ResolveValues {
   const status = integerOption(options, 'status', { min: 200, max: 599 })
   if (status === undefined) throw new StartError('--status is required: the status of the upstream\'s answer.', 2)
   const consumed = options.values.consumed === true
   if (consumed && (options.values.header !== undefined || options.values['body-file'] !== undefined)) {
     throw new StartError('--consumed keeps the status only. Omit it, or omit --header and --body-file.', 2)
   }
-  const resolution: Resolution = {
-    token: tokenOf(options, record),
-    outcome: consumed ? 'consumed' : 'completed',
-    keepMs: keepMs(context, record),
+  return {
+    ...tokenOf(options),
+    ...retentionOf(options),
     status,
-    headers: consumed ? null : encodeHeaders(headersOf(options)),
-    body: consumed ? null : bodyOf(options),
-    by: 'operator',
-    tries: null,
-    audit: auditOf(options, 'resolve')
+    ...(consumed ? { statusOnly: true } : { headers: headersOf(options), body: bodyOf(options).toString('base64'), encoding: 'base64' })
   }
-  const result = await stores.records.resolve(resolution)
-  if (result.kind === 'done') stores.locks.wake(record.id)
-  return printResult(
-    context,
-    record,
-    result,
-    `Resolved: retries get ${consumed ? '`answer-not-kept`' : 'this answer'}, status ${status}.`
-  )
 }
 
-export async function releaseRecord (context: CommandContext, record: RecordDetail): Promise<number> {
-  const { options, stores } = context
-  const result = await stores.records.resolve({
-    token: tokenOf(options, record),
-    outcome: 'released',
-    keepMs: keepMs(context, record),
-    status: null,
-    headers: null,
-    body: null,
-    by: 'operator',
-    tries: null,
-    audit: auditOf(options, 'release')
-  })
-  return printResult(context, record, result, 'Released: the next request with this key runs again.')
+export async function releaseRecord (context: CommandContext, record: RecordJson): Promise<number> {
+  const body = { ...tokenOf(context.options), ...retentionOf(context.options) }
+  return printResult(context, record, await context.operators.call('releaseRecord', { params: { id: record.id }, body }))
+}
+
+export async function probeRecord (context: CommandContext, record: RecordJson): Promise<number> {
+  const body = tokenOf(context.options)
+  return printResult(context, record, await context.operators.call('probeRecord', { params: { id: record.id }, body }))
 }
 
 /**
  * The row ends two leases from now, when every copy elsewhere has ended (P10). Copies in Redis are removed at once. They are removed again
  * after one lease, because a copy may have been in flight to Redis.
  */
-export async function deleteRecord (context: CommandContext, record: RecordDetail): Promise<number> {
-  const { options, stores: { records, locks, aheadMs }, terminal } = context
-  const result = await records.expire(tokenOf(options, record), auditOf(options, 'delete'))
-  const exitCode = printResult(
-    context,
-    record,
-    result,
-    `Deleted: the record ends ${aheadMs > 0 ? 'when the clock of the store is trusted again (onceway clock)' : `in ${2 * record.leaseMs} ms at the latest`}.`
-  )
-  if (exitCode !== 0 || locks.name === 'none') return exitCode
-  const cleared = await forget(locks, record.id)
-  terminal.out(`Waiting one lease (${record.leaseMs} ms) to clear Redis once more.`)
-  await sleep(record.leaseMs)
-  const clearedAgain = await forget(locks, record.id)
+export async function deleteRecord (context: CommandContext, record: RecordJson): Promise<number> {
+  const { options, operators, terminal } = context
+  const { locks } = operators
+  const result = await operators.call('deleteRecord', { params: { id: record.id }, body: tokenOf(options) })
+  const exitCode = printResult(context, record, result)
+  if (exitCode !== 0 || locks === null || locks.name === 'none') return exitCode
+  const [id, leaseMs] = [Buffer.from(record.id, 'base64url'), record.leaseMs]
+  const cleared = await forget(locks, id)
+  terminal.out(`Waiting one lease (${leaseMs} ms) to clear Redis once more.`)
+  await sleep(leaseMs)
+  const clearedAgain = await forget(locks, id)
   if (cleared && clearedAgain) return 0
   terminal.err('onceway: Redis was not available. A copy of the answer may be replayed until it expires there. Run the command again.')
   return 1
@@ -94,71 +79,42 @@ async function forget (locks: LockStore, id: Buffer): Promise<boolean> {
   return locks.forget(id)
 }
 
-function printResult ({ options, config, terminal }: CommandContext, record: RecordDetail, result: OperatorResult, done: string): number {
-  const id = record.id.toString('base64url')
-  if (result.kind === 'done') {
-    terminal.out(`${id} in ${storeText(config)}: ${done}`)
-    terminal.out(`Before: ${rowText(record)}. Now: ${rowText(result.row)}.`)
+function printResult ({ operators, terminal }: CommandContext, before: RecordJson, result: Outcome<ChangedRecordJson>): number {
+  if (!(result instanceof OperatorProblem)) {
+    terminal.out(`${before.id} in ${operators.where}: ${result.done}`)
+    terminal.out(`Before: ${rowText(before)}. Now: ${result.record === null ? 'it is gone' : rowText(result.record)}.`)
     return 0
   }
-  const { row, quarantineLeftMs } = result
-  const inQuarantine = quarantineLeftMs !== null && quarantineLeftMs > 0
-  const why = row !== null && hasToken(row, tokenOf(options, record))
-    ? (inQuarantine ? '' : ` ${REFUSALS[row.state]}`)
-    : row === null
-      ? ''
-      : ' It has changed since. Read it again with `records show`.'
-  terminal.err(`onceway: refused, nothing changed.${why} ${row === null ? `There is no such record any more in ${storeText(config)}.` : `Now: ${rowText(row)}.`}`)
-  if (inQuarantine) terminal.err(`The first sending may still be on its way; it can be released in ${Math.ceil(quarantineLeftMs / 1000)} s.`)
+  if (result.code === 'bad-request') must(result)
+  const now = nowOf(result)
+  const hasItsOwn = result.code === 'too-early' || (result.code === 'not-found' && now === null)
+  const why = hasItsOwn ? '' : ` ${WHY[result.code] ?? result.detail}`
+  terminal.err(`onceway: refused, nothing changed.${why} ${now === null
+    ? result.code === 'not-found' ? `There is no such record any more in ${operators.where}.` : ''
+    : `Now: ${rowText({ owner: '', ...now })}.`}`.trimEnd())
+  if (result.code === 'too-early') terminal.err(result.detail)
   return 1
 }
 
-/** Why a record in this state cannot be changed, and what to do. */
-const REFUSALS: Readonly<Record<Row['state'], string>> = {
-  claimed: 'Its request is in flight: wait until it has settled.',
-  indeterminate: 'Its outcome is unknown: resolve or release it first, then delete it.',
-  completed: 'Its outcome is known: only an indeterminate record can be resolved or released.',
-  consumed: 'Its outcome is known: only an indeterminate record can be resolved or released.',
-  released: 'It is released already: only an indeterminate record can be resolved or released.',
-  undecodable: 'This build cannot read it: use the release that wrote it.'
-}
+const WHY: Readonly<Record<string, string>> = { changed: 'It has changed since. Read it again with `records show`.' }
 
-function hasToken ({ owner, attempt }: Row, token: Token): boolean {
-  return owner.equals(token.owner) && attempt === token.attempt
-}
-
-function tokenOf (options: Options, { id }: RecordDetail): Token {
+function tokenOf (options: Options): TokenValues {
   const attempt = integerOption(options, 'attempt', { min: 1, max: 2_147_483_647 })
   if (attempt === undefined) throw new StartError('--attempt is required, as `records show` prints it.', 2)
-  return { id, owner: readOwner(requiredOption(options, 'owner')), attempt }
+  const owner = readOwner(requiredOption(options, 'owner'))
+  return { owner, attempt, reason: whoAndWhy(options).why }
 }
 
-function auditOf (options: Options, action: AuditEntry['action']): AuditEntry {
-  return { action, ...whoAndWhy(options) }
+function retentionOf (options: Options): { retention?: string } {
+  const retention = textOption(options, 'retention')
+  return retention === undefined ? {} : { retention }
 }
 
-function keepMs ({ options, config }: CommandContext, { about, leaseMs }: RecordDetail): number {
-  const text = textOption(options, 'retention')
-  const route = config.routes.find(({ name, idempotency }) => name === about.route && idempotency !== null)
-  if (text === undefined) return route?.idempotency?.retentionMs ?? RETENTION_DEFAULT_MS
-  const ms = parseDuration(text)
-  if (ms === null || ms === 0) throw new StartError('--retention must be a duration: 24h, 7d.', 2)
-  // Copies outside the store end one lease before their row. A shorter retention would end before them (P10).
-  if (ms < 2 * leaseMs) throw new StartError(`--retention must be at least two leases of the record (${2 * leaseMs}ms).`, 2)
-  return ms
-}
-
-function headersOf ({ values }: Options): string[] {
+function headersOf ({ values }: Options): Array<[string, string]> {
   const lines = Array.isArray(values.header) ? values.header : []
-  return lines.flatMap((line) => {
+  return lines.map((line) => {
     const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff]*)$/.exec(String(line)) ?? []
     if (name === undefined || value === undefined) throw new StartError('--header must have the form \'Name: value\'.', 2)
-    if (answerHeaders([name, value]).length === 0) {
-      throw new StartError(
-        `--header ${name} cannot be stored: the gateway writes framing, connection and Idempotency-* fields itself.`,
-        2
-      )
-    }
     return [name, value.trim()]
   })
 }

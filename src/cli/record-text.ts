@@ -1,22 +1,23 @@
 /** Records as text for operators. Never a body. Never a key, unless the route keeps its text (`key.store`). */
-import { ID_BYTES, OWNER_BYTES, RECORD_STATES } from '../core/record/record.ts'
-import type { ProbeDetail, RecordDetail, RecordState, Row } from '../core/record/record.ts'
+import { OWNER_BYTES, RECORD_STATES } from '../core/record/record.ts'
+import type { RecordState } from '../core/record/record.ts'
+import type { RecordJson, RecordSummaryJson } from '../operator/records/schemas.ts'
+import { ID_WANTED, readId as idOf } from '../operator/shared/query.ts'
 import { StartError } from '../ports/errors.ts'
 
 const BASE64URL_ID = /^[A-Za-z0-9_-]{43}$/
 
 /** The id of a record or of its message: as `Onceway-Key` and the lists show it (base64url), or in hex. */
-export function readId (text: string, what = 'record'): Buffer {
-  if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex')
-  const bytes = BASE64URL_ID.test(text) ? Buffer.from(text, 'base64url') : null
-  if (bytes?.length !== ID_BYTES) throw new StartError(`The id of a ${what} has 43 characters (base64url) or 64 (hex).`, 2)
-  return bytes
+export function readId (text: string): string {
+  const id = idOf(text)
+  if (id === null) throw new StartError(ID_WANTED, 2)
+  return id.toString('base64url')
 }
 
-export function readOwner (text: string): Buffer {
+export function readOwner (text: string): string {
   const bytes = /^[0-9a-fA-F]+$/.test(text) ? Buffer.from(text, 'hex') : null
   if (bytes?.length !== OWNER_BYTES) throw new StartError('--owner must have 32 hex digits, as `records show` prints them.', 2)
-  return bytes
+  return bytes.toString('hex')
 }
 
 export function readState (text: string): RecordState {
@@ -30,97 +31,59 @@ export function idsAsHex (args: readonly string[]): string[] {
   return args.map((arg) => arg.startsWith('-') && BASE64URL_ID.test(arg) ? Buffer.from(arg, 'base64url').toString('hex') : arg)
 }
 
-export function ownerText (owner: Buffer): string {
-  return owner.toString('hex')
-}
-
 export const RECORD_HEADINGS = ['ID', 'STATE', 'ATTEMPT', 'CLAIMED', 'ROUTE', 'REQUEST', 'UNKNOWN BECAUSE'] as const
 
 /** The cells of one table row. */
-export function recordCells ({ id, state, attempt, claimedAtMs, about, reason }: RecordDetail): string[] {
-  return [
-    id.toString('base64url'),
-    state,
-    String(attempt),
-    timeText(claimedAtMs),
-    about.route,
-    `${about.method} ${about.path}`,
-    reason === null ? '' : `${reason.stage}/${reason.code}`
-  ]
+export function recordCells ({ id, state, attempt, claimedAt, route, method, path, reason }: RecordSummaryJson): string[] {
+  return [id, state, String(attempt), claimedAt, route, `${method} ${path}`, reason === null ? '' : `${reason.stage}/${reason.code}`]
 }
 
 /** All details of one record, one per line. */
-export function recordLines (record: RecordDetail, store: string): string[] {
-  const { about, reason } = record
+export function recordLines (record: RecordJson, where: string): string[] {
+  const { reason, fingerprint, leaseLeftMs, settledAt, settledBy, bodyBytes } = record
   const members: Array<[name: string, value: string | number | null]> = [
-    ['store', store],
-    ['id', record.id.toString('base64url')],
+    ['store', where],
+    ['id', record.id],
     ['state', record.state],
-    ['owner', ownerText(record.owner)],
+    ['owner', record.owner],
     ['attempt', record.attempt],
-    ['route', about.route],
-    ['request', `${about.method} ${about.path}`],
-    ['request id', about.requestId],
-    ['gateway', about.instance],
-    ['key', about.keyText],
-    ['key hash', about.keyHash.toString('base64url')],
-    ['fingerprint', `${record.fingerprint.value.toString('base64url')} (algorithm ${record.fingerprint.alg})`],
-    ['claimed', timeText(record.claimedAtMs)],
-    ['lease left', record.leaseLeftMs === null ? null : `${record.leaseLeftMs} ms${record.lapsed ? ' (over)' : ''}`],
-    ['settled', record.settledAtMs === null ? null : `${timeText(record.settledAtMs)} by ${record.settledBy ?? 'nobody'}`],
-    ['expires', record.expiresAtMs === null ? null : timeText(record.expiresAtMs)],
+    ['route', record.route],
+    ['request', `${record.method} ${record.path}`],
+    ['request id', record.requestId],
+    ['gateway', record.instance],
+    ['key', record.key],
+    ['key hash', record.keyHash],
+    ['fingerprint', `${fingerprint.value} (algorithm ${fingerprint.alg})`],
+    ['claimed', record.claimedAt],
+    ['lease left', leaseLeftMs === null ? null : `${leaseLeftMs} ms${leaseLeftMs <= 0 ? ' (over)' : ''}`],
+    ['settled', settledAt === null ? null : `${settledAt} by ${settledBy ?? 'nobody'}`],
+    ['expires', record.expiresAt],
     ['status', record.status],
-    ['body', record.body === null ? null : `${record.body.length} bytes`],
+    ['body', bodyBytes === null ? null : `${bodyBytes} bytes`],
     ['unknown because', reason === null ? null : `${reason.stage}/${reason.code}`],
-    ['upstream asked', record.probe === null ? null : askingText(record.probe)]
+    ['upstream asked', record.asking === null ? null : askingText(record.asking)]
   ]
   return members.flatMap(([name, value]) => value === null ? [] : [`${`${name}:`.padEnd(17)}${value}`])
 }
 
-/** The same details as one line of JSON, for programs. */
-export function recordJson (record: RecordDetail): string {
-  const { about, fingerprint, reason } = record
-  return JSON.stringify({
-    id: record.id.toString('base64url'),
-    state: record.state,
-    owner: ownerText(record.owner),
-    attempt: record.attempt,
-    route: about.route,
-    method: about.method,
-    path: about.path,
-    requestId: about.requestId,
-    instance: about.instance,
-    key: about.keyText,
-    keyHash: about.keyHash.toString('base64url'),
-    fingerprint: { alg: fingerprint.alg, value: fingerprint.value.toString('base64url') },
-    claimedAt: timeText(record.claimedAtMs),
-    leaseLeftMs: record.leaseLeftMs,
-    settledAt: record.settledAtMs === null ? null : timeText(record.settledAtMs),
-    settledBy: record.settledBy,
-    expiresAt: record.expiresAtMs === null ? null : timeText(record.expiresAtMs),
-    status: record.status,
-    bodyBytes: record.body?.length ?? null,
-    reason,
-    asking: record.probe === null
-      ? null
-      : { tries: record.probe.tries, againAt: textOrNull(record.probe.againAtMs), absentSince: textOrNull(record.probe.absentSinceMs) }
-  })
-}
-
 /** The state of a record, in one clause. */
-export function rowText (row: Row): string {
-  return `state ${row.state}, owner ${ownerText(row.owner)}, attempt ${row.attempt}`
+export function rowText ({ state, owner, attempt }: { readonly state: string, readonly owner: string, readonly attempt: number }): string {
+  return `state ${state}, owner ${owner}, attempt ${attempt}`
 }
 
-function askingText ({ tries, againAtMs, absentSinceMs }: ProbeDetail): string {
-  const absent = absentSinceMs === null ? '' : `, not found since ${timeText(absentSinceMs)}`
-  return `${tries} times${absent}, ${againAtMs === null ? 'given up' : `again at ${timeText(againAtMs)}`}`
-}
-
-export function textOrNull (ms: number | null): string | null {
-  return ms === null ? null : timeText(ms)
+function askingText ({ tries, againAt, absentSince }: NonNullable<RecordJson['asking']>): string {
+  const absent = absentSince === null ? '' : `, not found since ${absentSince}`
+  return `${tries} times${absent}, ${againAt === null ? 'given up' : `again at ${againAt}`}`
 }
 
 export function timeText (ms: number): string {
   return new Date(ms).toISOString()
 }
+
+/** Replaces what a terminal would act on. */
+export function shownText (text: string): string {
+  return text.replace(NOT_SHOWN, '?')
+}
+
+// eslint-disable-next-line no-control-regex -- these are what is replaced
+const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g

@@ -1,34 +1,40 @@
-/** What the subcommands of `onceway records` and `onceway inbox` share: options, open stores, and lists. */
+/** What the subcommands of `onceway records`, `onceway inbox` and `onceway audit` share: options, who is asked, and lists. */
 import type { ParseArgsOptionsConfig } from 'node:util'
-import type { Config } from '../config/config.ts'
-import { configFor, refuseOtherOptions, readOptions, refuseSubcommand, warnAtLimit } from './command.ts'
-import type { Command, Subcommand } from './command.ts'
-import type { CommandContext, OpenStores } from './open-stores.ts'
+import { OperatorProblem } from '../operator/shared/problem.ts'
+import { LARGER_LIMIT, refuseOtherOptions, readOptions, refuseSubcommand } from './command.ts'
+import type { Command, Options, Subcommand, Terminal } from './command.ts'
+import { openOperators, REMOTE_OPTIONS } from './operators.ts'
+import type { OpenFor, Operators } from './operators.ts'
 import { idsAsHex } from './record-text.ts'
 import { tableLines } from './table.ts'
 
-export interface Subcommands<Stores> {
+export interface CommandContext {
+  readonly options: Options
+  readonly operators: Operators
+  readonly terminal: Terminal
+}
+
+export interface Subcommands {
   /** The command's name. */
   readonly name: string
   /** By name. All of them accept an id, except `list`. */
-  readonly subcommands: Readonly<Record<string, Subcommand<CommandContext<Stores>>>>
+  readonly subcommands: Readonly<Record<string, Subcommand<CommandContext>>>
   readonly options: ParseArgsOptionsConfig
-  /** Opens the stores of the configuration. */
-  readonly open: (config: Config) => Promise<Stores & Pick<OpenStores, 'close'>>
+  /** Opens the stores. Absent: those of the configuration. */
+  readonly open?: OpenFor
 }
 
-export function runSubcommand<Stores> ({ name: command, subcommands, options: known, open }: Subcommands<Stores>): Command['run'] {
+export function runSubcommand ({ name: command, subcommands, options: known, open }: Subcommands): Command['run'] {
   return async ([name = '', ...args], terminal) => {
     const subcommand = Object.hasOwn(subcommands, name) ? subcommands[name] : undefined
     if (subcommand === undefined) return refuseSubcommand(name, Object.keys(subcommands))
     const options = readOptions(idsAsHex(args), known, name === 'list' ? 0 : 1)
-    refuseOtherOptions(options, subcommand.options, `${command} ${name}`)
-    const config = configFor(options, terminal.env)
-    const stores = await open(config)
+    refuseOtherOptions(options, [...subcommand.options, ...Object.keys(REMOTE_OPTIONS)], `${command} ${name}`)
+    const operators = await openOperators(options, terminal, open)
     try {
-      return await subcommand.run({ options, config, stores, terminal })
+      return await subcommand.run({ options, operators, terminal })
     } finally {
-      await stores.close()
+      await operators.close()
     }
   }
 }
@@ -42,15 +48,25 @@ export interface Listing<Row> {
   readonly none: string
 }
 
-/** Prints a table, or with --json one object per line. */
+export interface Listed<Row> { readonly rows: readonly Row[], readonly notes: readonly string[], readonly isCut: boolean }
+
+/** Prints a table, or with --json one object per line. Notes go to stderr, so that stdout stays readable for programs. */
 export function printRows<Row> (
   { options, terminal }: Pick<CommandContext, 'options' | 'terminal'>,
-  found: readonly Row[],
-  filter: { readonly limit: number },
+  { rows, notes, isCut }: Listed<Row>,
+  limit: number,
   { title, headings, cells, json, none }: Listing<Row>
 ): void {
-  if (options.values.json === true) found.forEach((row) => { terminal.out(json(row)) })
-  else if (found.length > 0) tableLines(title, headings, found.map(cells)).forEach(terminal.out)
-  if (found.length === 0) terminal.err(none)
-  warnAtLimit(terminal, found.length, filter)
+  if (options.values.json === true) rows.forEach((row) => { terminal.out(json(row)) })
+  else if (rows.length > 0) tableLines(title, headings, rows.map(cells)).forEach(terminal.out)
+  notes.forEach(terminal.err)
+  if (rows.length === 0) terminal.err(none)
+  if (isCut) terminal.err(`The limit of ${limit} is reached. There may be more: use ${LARGER_LIMIT}.`)
+}
+
+/** How a record or message stands now, after a change was refused: as the problem says. */
+export interface RefusedNow { readonly state: string, readonly owner?: string, readonly attempt: number }
+
+export function nowOf ({ members }: OperatorProblem): RefusedNow | null {
+  return (members.now ?? null) as RefusedNow | null
 }

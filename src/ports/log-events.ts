@@ -101,6 +101,10 @@ export const LOG_EVENTS = {
     means: 'The database answers, and the gateway cannot serve from it. The field `error` says why. The gateway tries again by itself.',
     do: 'Follow `error`. It is also the `reason` on `/readyz`.'
   },
+  'delete-copies-left': {
+    means: 'A record was deleted by an operator, and Redis could not be told. It may keep a copy of the answer until the copy expires there.',
+    do: 'If the key must run again at once, delete the record once more when Redis is back.'
+  },
   'deliveries-recovered': {
     means: 'An inbox worker ended with messages in flight. They are delivered again, or held if the route says `unknown: hold`. The field `held` counts those.',
     do: 'Find out why the worker ended. Held messages have a line `message-held` each.'
@@ -236,6 +240,10 @@ export const LOG_EVENTS = {
   'oidc-unavailable': {
     means: 'The OpenID Connect provider cannot be reached, or its answer is wrong. Operators cannot sign in with it. Tokens and sessions still work.',
     do: 'Read `error`, and look at the provider and at `admin.auth.oidc`.'
+  },
+  'operator-change': {
+    means: 'An operator asked for a change through the operator API, and it was done. The audit has the change itself (`onceway audit`).',
+    do: 'Nothing.'
   },
   'operator-signed-in': {
     means: 'An operator signed in to the console.',

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { TestContext } from 'node:test'
 import { inboxWith } from '../../src/cli/inbox.ts'
 import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'
 import { StartError } from '../../src/ports/errors.ts'
-import { MemoryInbox } from '../../src/store/memory/inbox.ts'
-import { MemoryStore } from '../../src/store/memory/records.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
+import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { directory, messageOf, say } from './world.ts'
 import type { Said } from './world.ts'
 
@@ -16,17 +18,32 @@ const WHY = ['--who', 'ada', '--why', 'the consumer is mended']
 /** An inbox that a gateway holds open while the command works beside it. */
 class Desk {
   nowMs = Date.UTC(2026, 0, 1)
-  readonly records = new MemoryStore({ nowMs: () => this.nowMs })
-  readonly inbox = new MemoryInbox({ nowMs: () => this.nowMs, records: this.records })
+  readonly #store: SqliteStore
   closed = 0
+
+  private constructor (store: SqliteStore) { this.#store = store }
+
+  static async open (t: TestContext): Promise<Desk> {
+    const clock: { desk: Desk | null } = { desk: null }
+    const store = await openSqlite({ dataDir: directory(t), exclusive: true, nowMs: () => clock.desk?.nowMs ?? Date.UTC(2026, 0, 1) })
+    t.after(() => store.close())
+    clock.desk = new Desk(store)
+    return clock.desk
+  }
+
+  get inbox (): InboxStore { return this.#store.inbox }
 
   async say (...argv: readonly string[]): Promise<Said> {
     const lines: { out: string[], err: string[] } = { out: [], err: [] }
     const terminal = { env: {}, out: (line: string) => { lines.out.push(line) }, err: (line: string) => { lines.err.push(line) } }
     const said = (exitCode: number): Said => ({ exitCode, out: lines.out.join('\n'), err: lines.err.join('\n') })
+    const { inbox, operator } = this.#store
     const command = inboxWith(async () => ({
-      inbox: this.inbox,
-      records: this.records,
+      inbox,
+      operator,
+      records: this.#store,
+      locks: NO_LOCKS,
+      aheadMs: 0,
       secrets: () => [],
       close: async () => { this.closed++ }
     }))
@@ -75,8 +92,8 @@ const DELIVERED: Fate = { kind: 'delivered', status: 204, answer: null }
 
 const text = (id: Buffer): string => id.toString('base64url')
 
-test('list finds messages by route, state, key and age, oldest first, and shows no body', async () => {
-  const desk = new Desk()
+test('list finds messages by route, state, key and age, oldest first, and shows no body', async (t) => {
+  const desk = await Desk.open(t)
   const dead = await desk.leave('e-1', DEAD)
   desk.nowMs += 10 * MINUTE_MS
   await desk.accept('e-2')
@@ -100,8 +117,8 @@ test('list finds messages by route, state, key and age, oldest first, and shows 
   assert.match((await desk.say('list', '--route', 'other')).err, /^No such messages in the embedded store under \S+\.$/)
 })
 
-test('list says when there may be more than it shows, and how to see it', async () => {
-  const desk = new Desk()
+test('list says when there may be more than it shows, and how to see it', async (t) => {
+  const desk = await Desk.open(t)
   for (let count = 0; count < 51; count++) await desk.accept(`e-${count}`)
   const said = 'There may be more: use a larger --limit or a narrower filter.'
   for (const [args, shown, err] of [
@@ -119,8 +136,8 @@ test('list says when there may be more than it shows, and how to see it', async 
   }
 })
 
-test('an option that a subcommand does not take is said to be none of its own', async () => {
-  const desk = new Desk()
+test('an option that a subcommand does not take is said to be none of its own', async (t) => {
+  const desk = await Desk.open(t)
   const id = text(await desk.leave('e-1', DEAD))
   for (const [args, err] of [
     [['show', id, '--state', 'dead'], '--state is not for inbox show.'],
@@ -132,8 +149,8 @@ test('an option that a subcommand does not take is said to be none of its own', 
   }
 })
 
-test('show tells everything but bodies and credentials, with the last answer', async () => {
-  const desk = new Desk()
+test('show tells everything but bodies and credentials, with the last answer', async (t) => {
+  const desk = await Desk.open(t)
   const id = await desk.leave('e-1', DEAD)
   for (const name of [text(id), id.toString('hex')]) {
     const { exitCode, out } = await desk.say('show', name)
@@ -160,8 +177,8 @@ test('show tells everything but bodies and credentials, with the last answer', a
   for (const out of [json, (await desk.say('show', text(id))).out, (await desk.say('list')).out]) assert.doesNotMatch(out, /hunter2|4242/)
 })
 
-test('retry and discard change one message, and say who and why', async () => {
-  const desk = new Desk()
+test('retry and discard change one message, and say who and why', async (t) => {
+  const desk = await Desk.open(t)
   const [dead, held] = [await desk.leave('e-1', DEAD), await desk.leave('e-2', HELD)]
   const again = await desk.say('retry', text(dead), ...WHY)
   assert.deepEqual([again.exitCode, again.err], [0, ''])
@@ -177,8 +194,8 @@ test('retry and discard change one message, and say who and why', async () => {
   ])
 })
 
-test('what is being delivered or was delivered is not changed, and stands as it was', async () => {
-  const desk = new Desk()
+test('what is being delivered or was delivered is not changed, and stands as it was', async (t) => {
+  const desk = await Desk.open(t)
   const [done, running] = [await desk.leave('e-1', DELIVERED), await desk.leave('e-2', null)]
   for (const [id, state] of [[done, 'delivered'], [running, 'delivering']] as const) {
     for (const name of ['retry', 'discard']) {
@@ -191,8 +208,8 @@ test('what is being delivered or was delivered is not changed, and stands as it 
   assert.deepEqual(desk.inbox.audits, [])
 })
 
-test('--all changes what the filter finds, at most so many, and says when there may be more', async () => {
-  const desk = new Desk()
+test('--all changes what the filter finds, at most so many, and says when there may be more', async (t) => {
+  const desk = await Desk.open(t)
   const dead = [await desk.leave('e-1', DEAD), await desk.leave('e-2', DEAD), await desk.leave('e-3', DEAD)]
   const held = await desk.leave('e-4', HELD)
   const first = await desk.say('retry', '--all', '--state', 'dead', '--limit', '2', ...WHY)
@@ -224,13 +241,13 @@ test('beside a gateway that holds the embedded store open, it changes the messag
 })
 
 test('an id that starts with a dash is an id', async () => {
-  const { exitCode, err } = await new Desk().say('show', `-${'A'.repeat(42)}`)
+  const { exitCode, err } = await await Desk.open(t).say('show', `-${'A'.repeat(42)}`)
   assert.equal(exitCode, 1)
   assert.match(err, /There is no message f8/)
 })
 
-test('what is missing or malformed is exit 2 and changes nothing', async () => {
-  const desk = new Desk()
+test('what is missing or malformed is exit 2 and changes nothing', async (t) => {
+  const desk = await Desk.open(t)
   const id = await desk.leave('e-1', DEAD)
   for (const argv of [
     [], ['forget'], ['show'], ['show', 'xyz'], ['list', '--state', 'lost'], ['list', '--limit', '0'],

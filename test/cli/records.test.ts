@@ -3,17 +3,16 @@ import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { deleteRecord } from '../../src/cli/record-changes.ts'
 import { readOptions } from '../../src/cli/command.ts'
-import { defaultConfig } from '../../src/config/load.ts'
+import { must, openOperators } from '../../src/cli/operators.ts'
 import { decodeHeaders } from '../../src/core/protocol/codec.ts'
 import type { LockStore } from '../../src/ports/locks.ts'
-import type { RecordStore } from '../../src/ports/records.ts'
-import { lazyInbox } from '../../src/store/shared/lazy.ts'
 import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
+import type { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { LEASE_MS, directory, fileIn, leave, named, say } from './world.ts'
 
 /** An embedded store that a gateway holds open while the command works beside it. */
-async function gateway (t: TestContext): Promise<{ store: RecordStore, at: readonly string[] }> {
+async function gateway (t: TestContext): Promise<{ store: SqliteStore, at: readonly string[] }> {
   const dataDir = directory(t)
   const store = await openSqlite({ dataDir, exclusive: true })
   t.after(async () => { await store.close() })
@@ -206,27 +205,17 @@ test('delete clears Redis at once and again a lease later, and is exit 1 when Re
       available: () => true,
       forget: () => Promise.resolve(answers[told.push(performance.now()) - 1] ?? false)
     }
-    const [record] = await store.list({ id: token.id, limit: 1 })
-    assert.ok(record)
     const options = readOptions(
       [...named(token), ...WHY],
       { owner: { type: 'string' }, attempt: { type: 'string' }, who: { type: 'string' }, why: { type: 'string' } },
       1
     )
     const terminal = { env: {}, out: () => {}, err: () => {} }
-    const config = defaultConfig({ upstreamUrl: 'http://h', env: {} })
-    assert.equal(
-      await deleteRecord(
-        {
-          options,
-          config,
-          terminal,
-          stores: { records: store, aheadMs: 0, inbox: lazyInbox('sqlite').port, locks, secrets: () => [], close: () => Promise.resolve() }
-        },
-        record
-      ),
-      exitCode
-    )
+    const operators = await openOperators(options, terminal, () => Promise.resolve({
+      records: store, inbox: store.inbox, operator: store.operator, locks, aheadMs: 0, secrets: () => [], close: () => Promise.resolve()
+    }))
+    const record = must(await operators.call('showRecord', { params: { id: token.id.toString('base64url') } }))
+    assert.equal(await deleteRecord({ options, operators, terminal }, record), exitCode)
     assert.equal(told.length, 2)
     assert.ok((told[1] ?? 0) - (told[0] ?? 0) >= LEASE_MS - 1)
   }

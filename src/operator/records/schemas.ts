@@ -61,6 +61,7 @@ const Moment = Type.Object({
 export const RecordView = Type.Object({
   ...Summary,
   history: Type.Array(Moment, { description: 'What happened, and what is to come, in order.' }),
+  leaseMs: Type.Number({ description: 'The lease with which it was claimed.' }),
   releasableAt: Nullable(Time),
   changes: Type.Array(Type.Enum(['resolve', 'release', 'delete', 'probe']), { description: 'What may be done with it now.' })
 }, closed)

@@ -41,6 +41,7 @@ export function recordJson (record: RecordDetail, nowMs: number): RecordJson {
   return {
     ...summaryJson({ ...rest, bodyBytes: body?.length ?? null }),
     history: historyOf(record),
+    leaseMs: record.leaseMs,
     releasableAt: timeOrNull(releasableAtMs(record)),
     changes: changesOf(record, nowMs)
   }

@@ -1,0 +1,160 @@
+/**
+ * The operations of operators (operator/operations.ts) as commands call them: on the configured stores, or with `--admin-url` at a gateway.
+ * Both do the same, and are told the same.
+ */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Config } from '../config/config.ts'
+import { storeText } from '../config/derived.ts'
+import { OPERATIONS } from '../operator/operations.ts'
+import type { AnswerOf, InputOf, Operation, OperationName } from '../operator/operations.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem } from '../operator/shared/problem.ts'
+import type { OperatorProblemCode, Outcome, ProblemMembers } from '../operator/shared/problem.ts'
+import { StartError } from '../ports/errors.ts'
+import type { LockStore } from '../ports/locks.ts'
+import { openStores } from '../process/operator-stores.ts'
+import type { OpenStores } from '../process/operator-stores.ts'
+import { configFor, textOption, userName } from './command.ts'
+import type { Options, Terminal } from './command.ts'
+
+export interface Operators {
+  /** What is asked, for messages: a store, or a gateway. */
+  readonly where: string
+  readonly call: <Name extends OperationName>(name: Name, input: Partial<InputOf<Name>>) => Promise<Outcome<AnswerOf<Name>>>
+  /** Where the command clears the copies of a deleted record. null: the gateway does. */
+  readonly locks: LockStore | null
+  readonly close: () => Promise<void>
+}
+
+/** Opens the stores of a configuration. Tests have their own. */
+export type OpenFor = (config: Config) => Promise<OpenStores>
+
+/** The options that {@link openOperators} reads, besides those of the configuration. */
+export const REMOTE_OPTIONS = { 'admin-url': { type: 'string' }, 'token-file': { type: 'string' } } as const
+
+export const REMOTE_HELP = `  --admin-url URL  ask the operator API of a gateway, not the stores: needs a token, and writes its name into the audit
+  --token-file F   file with that token (default: the environment's ONCEWAY_ADMIN_TOKEN)`
+
+/** @throws StartError or StoreUnavailable */
+export async function openOperators (options: Options, { env }: Terminal, open: OpenFor = openStores): Promise<Operators> {
+  const url = textOption(options, 'admin-url')
+  return url === undefined ? onStores(configFor(options, env), options, open) : atGateway(url, tokenFrom(options, env), options)
+}
+
+async function onStores (config: Config, options: Options, open: OpenFor): Promise<Operators> {
+  if (textOption(options, 'token-file') !== undefined) throw new StartError('--token-file is for --admin-url.', 2)
+  const stores = await open(config)
+  const context = { config, stores, signingKey: randomBytes(KEY_BYTES), deleted: () => {} }
+  return {
+    where: storeText(config),
+    locks: stores.locks,
+    call: async (name, input) => {
+      const operation = OPERATIONS[name] as unknown as Operation
+      const needsName = operation.role === 'operator'
+      const identity = { name: needsName ? textOption(options, 'who') ?? userName() : '', via: 'cli', role: 'admin' } as const
+      const whole = { params: {}, query: {}, body: {}, ...input as AnyInput } as Parameters<Operation['run']>[2]
+      return await operation.run(context, identity, whole) as Outcome<AnswerOf<typeof name>>
+    },
+    close: () => stores.close()
+  }
+}
+
+/** Nothing that is signed here outlives the command. */
+const KEY_BYTES = 32
+
+// ---------------------------------------------------------------- at a gateway
+
+/** A search takes two seconds, a change of a locked row some more. */
+const WITHIN_MS = 30_000
+const TOKEN_BYTES_MAX = 4 * 1024
+
+function tokenFrom (options: Options, env: Terminal['env']): string {
+  const file = textOption(options, 'token-file')
+  const token = (file === undefined ? env.ONCEWAY_ADMIN_TOKEN : readToken(file))?.trim() ?? ''
+  if (token === '') throw new StartError('--admin-url needs a token: --token-file FILE, or ONCEWAY_ADMIN_TOKEN in the environment.', 2)
+  return token
+}
+
+function readToken (file: string): string {
+  try {
+    return readFileSync(file).subarray(0, TOKEN_BYTES_MAX).toString('utf8')
+  } catch (error) {
+    throw new StartError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`, 2, error)
+  }
+}
+
+function atGateway (address: string, token: string, options: Options): Operators {
+  const base = URL.parse(address)
+  if (base === null || !/^https?:$/.test(base.protocol) || base.username !== '') {
+    throw new StartError('--admin-url must be the address of an admin port: http://127.0.0.1:8081.', 2)
+  }
+  for (const name of ['config', 'data-dir', 'who']) {
+    if (textOption(options, name) !== undefined) throw new StartError(`--${name} is not for --admin-url: the gateway knows its stores, and the token's name goes into the audit.`, 2)
+  }
+  return {
+    where: `the gateway at ${base.origin}`,
+    locks: null,
+    call: async (name, input) => ask(base, token, OPERATIONS[name] as unknown as Operation, input) as Promise<Outcome<AnswerOf<typeof name>>>,
+    close: () => Promise.resolve()
+  }
+}
+
+interface AnyInput { readonly params?: object, readonly query?: object, readonly body?: object }
+
+async function ask (base: URL, token: string, { method, path, query: known }: Operation, { params = {}, query = {}, body = {} }: AnyInput): Promise<unknown> {
+  const values = params as Readonly<Record<string, string>>
+  const url = new URL(`${base.pathname.replace(/\/$/, '')}/api/v1${path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''))}`, base)
+  for (const [name, value] of Object.entries(query)) if (name in known.properties && value !== undefined) url.searchParams.set(name, String(value))
+  try {
+    const response = await fetch(url, {
+      method,
+      redirect: 'error',
+      signal: AbortSignal.timeout(WITHIN_MS),
+      headers: { authorization: `Bearer ${token}`, ...(method === 'POST' && { 'content-type': 'application/json' }) },
+      ...(method === 'POST' && { body: JSON.stringify(body) })
+    })
+    const answer: unknown = await response.json()
+    return response.ok ? answer : problemOf(answer, response.status, base)
+  } catch (error) {
+    if (error instanceof StartError) throw error
+    const { cause } = error as { readonly cause?: { readonly code?: string } }
+    throw new StartError(`The gateway at ${base.origin} does not answer as an operator API would (${cause?.code ?? (error as Error).name}).`, 1, error)
+  }
+}
+
+function problemOf (answer: unknown, status: number, base: URL): OperatorProblem {
+  const { code, detail, type: _type, title: _title, status: _status, ...members } = (answer ?? {}) as Readonly<Record<string, unknown>>
+  if (typeof code !== 'string' || !(code in OPERATOR_PROBLEMS)) {
+    throw new StartError(`The gateway at ${base.origin} has no operator API (status ${status}): set admin.auth or admin.token there.`)
+  }
+  return new OperatorProblem(code as OperatorProblemCode, String(detail), members as ProblemMembers)
+}
+
+// ---------------------------------------------------------------- what commands do with a problem
+
+/** A mistake in what was typed is exit 2, everything else exit 1. */
+export function must<Value> (outcome: Outcome<Value>): Value {
+  if (!(outcome instanceof OperatorProblem)) return outcome
+  throw new StartError(outcome.detail, outcome.code === 'bad-request' || outcome.code === 'unusual-answer' ? 2 : 1)
+}
+
+/** Rows of a page of the API. */
+const PAGE_MAX = 500
+
+/** Page by page up to a limit. `notes`: what was not searched. `isCut`: there may be more. */
+export async function listed<Row> (
+  limit: number,
+  page: (query: { readonly limit: number, readonly cursor?: string }) => Promise<{ readonly rows: readonly Row[], readonly next: string | null, readonly notes: readonly string[] }>
+): Promise<{ readonly rows: Row[], readonly notes: string[], readonly isCut: boolean }> {
+  const rows: Row[] = []
+  const notes = new Set<string>()
+  for (let cursor: string | undefined; ;) {
+    const found = await page({ limit: Math.min(PAGE_MAX, limit - rows.length), ...(cursor !== undefined && { cursor }) })
+    rows.push(...found.rows)
+    if (found.next === null || rows.length >= limit) {
+      found.notes.forEach((note) => notes.add(note))
+      return { rows, notes: [...notes], isCut: rows.length >= limit }
+    }
+    cursor = found.next
+  }
+}
