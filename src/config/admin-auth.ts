@@ -27,13 +27,8 @@ const WORD_CHARS_MAX = 512
 const Text = (description: string) => Type.String({ minLength: 1, maxLength: WORD_CHARS_MAX, description })
 const OptionalText = (description: string) => Type.Optional(Text(description))
 
-const GroupRoles = (description: string) =>
-  Type.Record(Type.String({ pattern: GROUP_PATTERN }), Type.Enum([...ROLES]), {
-    ...shape,
-    maxProperties: GROUPS_MAX,
-    default: {},
-    description
-  })
+const GroupRoles = (description: string, more: { readonly minProperties: 1 } | { readonly default: object }) =>
+  Type.Record(Type.String({ pattern: GROUP_PATTERN }), Type.Enum([...ROLES]), { ...shape, maxProperties: GROUPS_MAX, ...more, description })
 
 const Oidc = Type.Object({
   issuer: url('The provider\'s issuer, as in its discovery document: https://id.example/realms/ops. http:// only on loopback.'),
@@ -57,7 +52,7 @@ const Oidc = Type.Object({
     default: 'groups',
     description: 'The claim with the groups: a list, or one text. It is looked up in the ID token, then in the userinfo.'
   }),
-  roles: GroupRoles('Role of each group. Of several the highest counts. Who is in none of them is refused.'),
+  roles: GroupRoles('Role of each group. Of several the highest counts. Who is in none of them is refused.', { minProperties: 1 }),
   ca: secret('The authority (PEM) that signed the provider\'s certificate, instead of those that Node trusts.'),
   caFile: OptionalText('File with `ca`. Read at start and at every reload.')
 }, { ...shape, description: 'Sign in with OpenID Connect (authorization code with PKCE). Needs `publicUrl`. A change of `issuer`, `clientId`, a claim or `roles` ends its sessions.' })
@@ -78,7 +73,7 @@ const Proxy = Type.Object({
     default: 'X-Forwarded-Groups',
     description: 'Header with the operator\'s groups, separated by commas. The proxy must set or remove it in every request.'
   }),
-  roles: GroupRoles('Role of each group. Of several the highest counts. Who has no role is refused.'),
+  roles: GroupRoles('Role of each group. Of several the highest counts. Who has no role is refused.', { default: {} }),
   role: Type.Optional(Type.Enum([...ROLES], {
     description: 'Role of everybody who comes through the proxy. A group may give a higher one.'
   }))
@@ -139,7 +134,7 @@ function wrongPublicUrl (text: string): string | null {
   return null
 }
 
-function checkOidc ({ issuer, scopes, roles, ca, clientSecret, clientAuth }: OidcFile, publicUrl: string | undefined): Mistake[] {
+function checkOidc ({ issuer, scopes, ca, clientSecret, clientAuth }: OidcFile, publicUrl: string | undefined): Mistake[] {
   const path = [...HERE, 'oidc']
   const wrong = wrongIssuer(issuer)
   return [
@@ -148,7 +143,6 @@ function checkOidc ({ issuer, scopes, roles, ca, clientSecret, clientAuth }: Oid
       ? [mistake([...HERE, 'publicUrl'], 'is missing; the provider sends browsers back to it (oidc)', 'key')]
       : []),
     ...(scopes.includes('openid') ? [] : [mistake([...path, 'scopes'], 'must have openid: without it there is no ID token')]),
-    ...(Object.keys(roles).length > 0 ? [] : [mistake([...path, 'roles'], 'gives no group a role, so everybody would be refused', 'key')]),
     ...(ca === undefined || areAuthorities(ca) ? [] : [mistake([...path, 'ca'], 'is no certificate in PEM')]),
     ...(ca !== undefined && wrong === null && new URL(issuer).protocol === 'http:'
       ? [mistake([...path, 'ca'], 'needs https:// in the issuer', 'key')]

@@ -94,6 +94,7 @@ function wrongness ({ keyword, parentSchema, params, message }: ErrorObject, sho
   if (keyword === 'pattern') return `must match ${pattern ?? ''}`
   if (keyword === 'minLength') return limit === 1 ? 'is empty' : `must have at least ${limit} characters`
   if (keyword === 'maxLength') return `must have at most ${limit} characters`
+  if (keyword === 'minProperties' && limit === 1) return 'is empty'
   return message ?? 'is wrong'
 }
 

@@ -181,9 +181,9 @@ function codeOf (text: string): string {
   return /^[a-z_]{1,64}$/.test(text) ? text : 'an unknown error'
 }
 
-/** The reason is often in the cause alone. */
+/** The reason is often in the cause alone. A provider that refuses the client names its reason in a challenge. */
 function textOf (error: unknown): string {
-  const texts: string[] = []
+  const texts = error instanceof client.WWWAuthenticateChallengeError ? error.cause.map(({ parameters }) => parameters.error ?? '') : []
   for (let each = error; each instanceof Error && texts.length < 3; each = each.cause) texts.push(each.message)
   return texts.filter((text) => text !== '').join(': ').slice(0, ERROR_CHARS_MAX)
 }

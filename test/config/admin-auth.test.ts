@@ -93,14 +93,23 @@ for (const [what, auth, told] of [
     ['oidc.issuer: must be https://, unless the provider is on this machine']
   ],
   [
-    'an unknown role, no openid and no group',
-    'publicUrl: "https://o.example/console", oidc: { issuer: "https://id.example", clientId: o, scopes: [email] }, proxy: { from: [10.0.0.1], roles: { ops: operater }, role: viewer }',
+    'a console with a path, no openid and an unknown role',
+    'publicUrl: "https://o.example/console", oidc: { issuer: "https://id.example", clientId: o, scopes: [email], roles: { ops: admin } }, proxy: { from: [10.0.0.1], roles: { ops: operater }, role: viewer }',
     [
       'publicUrl: has a path or a query after the host; the console is at /',
       'oidc.scopes: must have openid: without it there is no ID token',
-      'oidc.roles: gives no group a role, so everybody would be refused',
       'proxy.roles.ops: "operater" must be one of viewer, reader, operator, admin; did you mean operator?'
     ]
+  ],
+  [
+    'a role that there is not',
+    'publicUrl: "https://o.example", oidc: { issuer: "https://id.example", clientId: o, roles: { ops: operater } }',
+    ['oidc.roles.ops: "operater" must be one of viewer, reader, operator, admin; did you mean operator?']
+  ],
+  [
+    'an empty map of groups',
+    'publicUrl: "https://o.example", oidc: { issuer: "https://id.example", clientId: o, roles: {} }',
+    ['oidc.roles: is empty']
   ],
   [
     'a proxy without an address',

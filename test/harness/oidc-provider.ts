@@ -3,10 +3,13 @@
  * own. Provider and client speak over real connections.
  */
 import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Provider } from 'oidc-provider'
 import type { Configuration } from 'oidc-provider'
+import { textOf } from './certificates.ts'
+import type { Signed } from './certificates.ts'
 
 export const CLIENT = { id: 'onceway', secret: 'the secret of the client, with - and _ and +' } as const
 
@@ -19,6 +22,8 @@ export interface OidcProviderOptions {
   /** Where claims of scopes are: in the ID token too, or in the userinfo alone. */
   readonly claimsIn?: 'id-token' | 'userinfo'
   readonly clientAuth?: 'client_secret_basic' | 'client_secret_post' | 'none'
+  /** A certificate for 127.0.0.1. Absent: without TLS. */
+  readonly tls?: Signed
 }
 
 export interface OidcProvider {
@@ -39,9 +44,11 @@ const SCOPE_CLAIMS = {
 
 export async function startOidcProvider (options: OidcProviderOptions): Promise<OidcProvider> {
   let handle: (request: IncomingMessage, response: ServerResponse) => void = () => {}
-  const server = createServer((request, response) => { handle(request, response) })
+  const { tls } = options
+  const listener = (request: IncomingMessage, response: ServerResponse): void => { handle(request, response) }
+  const server = tls === undefined ? createServer(listener) : createTlsServer({ cert: textOf(tls.cert), key: textOf(tls.key) }, listener)
   await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuer = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`
   const provider = new Provider(issuer, configurationOf(options))
   const seen: string[] = []
   const made = { issuer, account: null as string | null, seen, close: async () => closed(server) }
