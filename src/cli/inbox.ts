@@ -198,7 +198,7 @@ function limitOf ({ options }: CommandContext, standard: number): number {
 
 function filterOf (options: CommandContext['options']): MessageFilterValues {
   const [key, route, state, older] = ['key', 'route', 'state', 'older-than'].map((name) => textOption(options, name))
-  if (older !== undefined && parseDuration(older) === null) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
+  if (older !== undefined && (parseDuration(older) ?? 0) === 0) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
   return {
     ...(key !== undefined && { key }),
     ...(route !== undefined && { route }),

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { hashOf, tokenLine, wrongTokenName } from '../config/operator-tokens.ts'
 import { didYouMean } from '../config/read/nearest.ts'
-import { ROLES } from '../operator/roles.ts'
+import { ROLES } from '../core/operator/roles.ts'
 import { StartError } from '../ports/errors.ts'
 import { readOptions, requiredOption } from './command.ts'
 import type { Command, Terminal } from './command.ts'

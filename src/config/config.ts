@@ -4,7 +4,7 @@
  */
 import type { CorsPolicy } from '../core/headers/cors.ts'
 import type { IssuedKeysPolicy, Route, UpstreamPolicy } from '../core/policy/policy.ts'
-import type { Role } from '../operator/roles.ts'
+import type { Role } from '../core/operator/roles.ts'
 
 export interface Config {
   /** Name of the file. null: made from the command line alone. */

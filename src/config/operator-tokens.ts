@@ -3,8 +3,8 @@
  * it cannot sign in.
  */
 import { createHash } from 'node:crypto'
-import { ROLES } from '../operator/roles.ts'
-import type { Role } from '../operator/roles.ts'
+import { ROLES } from '../core/operator/roles.ts'
+import type { Role } from '../core/operator/roles.ts'
 import { didYouMean } from './read/nearest.ts'
 
 export interface TokenEntry {

@@ -1,6 +1,6 @@
 /**
- * The admin port: /livez, /readyz, /metrics. It is a server of its own, so it hides no path of an upstream. It answers
- * from what the process knows and never asks a store. A probe must not hang together with what it probes.
+ * The admin port: /livez, /readyz, /metrics, and the operators' part. It is a server of its own, so it hides no path of an upstream. Probes
+ * and metrics are answered from what the process knows, and never ask a store. A probe must not hang together with what it probes.
  */
 import { isIP } from 'node:net'
 import Fastify from 'fastify'
@@ -10,6 +10,11 @@ import { isHost } from '../core/headers/host.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
 import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
+import { API_PREFIX, apiPlugin } from './api/api.ts'
+import type { ApiOptions } from './api/api.ts'
+import { signInPage } from './api/sign-in-page.ts'
+import { createSignIn } from './sign-in/sign-in.ts'
+import type { SignInOptions } from './sign-in/sign-in.ts'
 
 export interface Readiness {
   readonly phase: 'starting' | 'ready' | 'draining'
@@ -37,6 +42,8 @@ export interface AdminOptions {
   readonly hosts: readonly string[]
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
   readonly log: Log
+  /** Who may use the operator API, and what it stands on. Absent: there is none. */
+  readonly operators?: Omit<ApiOptions, 'signIn' | 'log'> & Pick<SignInOptions, 'config' | 'clock'>
 }
 
 /** These answers are of no use to an attacker, and probes use any host name that the platform chooses. */
@@ -61,6 +68,8 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     exposeHeadRoutes: true,
     forceCloseConnections: true,
     return503OnClosing: false,
+    // What is not known is a mistake, and is not left out in silence.
+    ajv: { customOptions: { removeAdditional: false } },
     frameworkErrors: (_error, _request, reply) => { void answer(reply, 400, { error: 'bad request' }) }
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
@@ -85,8 +94,15 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     const { contentType, text } = await metrics.expose()
     return reply.header('content-type', contentType).header('cache-control', 'no-store').send(text)
   })
+  if (options.operators !== undefined) addOperators(admin, options.operators, log)
   refuseTheRest(admin, log)
   return admin
+}
+
+function addOperators (admin: FastifyInstance, operators: NonNullable<AdminOptions['operators']>, log: Log): void {
+  const signIn = createSignIn({ ...operators, log, page: signInPage })
+  void admin.register(signIn.plugin)
+  void admin.register(apiPlugin({ ...operators, signIn, log }), { prefix: API_PREFIX })
 }
 
 export interface ReadinessAnswer {

@@ -1,8 +1,8 @@
 /** Who an operator is by the claims of an identity provider: a name for the audit, and the highest role of the groups. */
 import { createHash } from 'node:crypto'
 import type { OidcConfig } from '../config/config.ts'
-import { highestRole } from '../operator/roles.ts'
-import type { Role } from '../operator/roles.ts'
+import { highestRole } from '../core/operator/roles.ts'
+import type { Role } from '../core/operator/roles.ts'
 import { isOperatorName } from './operator-name.ts'
 
 export type Claims = Readonly<Record<string, unknown>>

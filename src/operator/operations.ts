@@ -17,8 +17,8 @@ import {
   AnswerView, ChangedRecord, RecordQuery, RecordsPage, RecordView, ReleaseBody, ResolveBody, TokenBody
 } from './records/schemas.ts'
 import { searchRecords, showAnswer, showRecord } from './records/search.ts'
-import { IDENTITY_SOURCES, ROLES } from './roles.ts'
-import type { Identity, Role } from './roles.ts'
+import { IDENTITY_SOURCES, ROLES } from '../core/operator/roles.ts'
+import type { Identity, Role } from '../core/operator/roles.ts'
 import type { OperatorContext } from './shared/operators.ts'
 import type { Outcome } from './shared/problem.ts'
 import { closed, Id } from './shared/schema-words.ts'

@@ -4,6 +4,8 @@ import type { Config } from '../config/config.ts'
 import { createAdmin } from '../http/admin.ts'
 import { listen } from '../http/listen.ts'
 import { withinCloseTime } from './drain.ts'
+import { SYSTEM_CLOCK } from './clock.ts'
+import { Operators } from './operators.ts'
 import { reload } from './reload.ts'
 import { instanceName, openGateway } from './serving.ts'
 import type { UnderWay } from './serving.ts'
@@ -30,15 +32,17 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const { log } = logs
   const metrics = createMetrics()
   const serving = await openGateway(config, { logs, meter: metrics, instance })
+  const operators = new Operators({ config: serving.config, clock: serving.clock, log })
   const admin = createAdmin({
     readiness: serving.readiness,
     metrics,
     log,
+    operators: { config: serving.config, clock: SYSTEM_CLOCK, context: () => operators.context() },
     get mode () { return serving.config().admin.readiness },
     get hosts () { return serving.config().admin.hosts }
   })
   const close = async (): Promise<void> => {
-    await Promise.all([serving.close(), withinCloseTime(Promise.allSettled([admin.close()]))])
+    await Promise.all([serving.close(), withinCloseTime(Promise.allSettled([admin.close(), operators.close()]))])
   }
   try {
     const adminUrl = await listen(admin, config.admin, 'admin')

@@ -25,6 +25,7 @@ import { reportRecovered } from '../gateway/inbox/deliver.ts'
 import { Gateway } from '../gateway/gateway.ts'
 import { collectMemory } from './collect.ts'
 import { drain, withinCloseTime } from './drain.ts'
+import type { BelievedClock } from './operator-stores.ts'
 import { MODES } from './modes.ts'
 import { inboxRoutes, probedRoutes } from '../gateway/shared/deps.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
@@ -51,6 +52,8 @@ export interface Serving {
   readonly leases: LeaseRange
   /** The configuration that is in force. */
   readonly config: () => Config
+  /** How far the clock of the store is believed. */
+  readonly clock: BelievedClock
   /** Opens the guarded listener and starts the background. Resolves with the URL. @throws StartError */
   readonly listen: () => Promise<string>
   readonly readiness: () => Readiness
@@ -246,6 +249,7 @@ function servingOf (start: Start, parts: Parts, listener: GuardedListener, backg
     where: stores.where,
     leases,
     config: () => live.config,
+    clock: start.arbiterClock,
     readiness: () => readinessOf(gateway, stores, background.durability),
     listen: async () => {
       const url = await listen(listener.server, config.listen, 'guarded')

@@ -175,14 +175,20 @@ test('the audit says who changed which record by hand, when and why, the newest 
     (await say(['records', 'audit', one.id.toString('base64url'), '--json', ...at])).out
   ) as Record<string, unknown>
   assert.ok(Number.isFinite(Date.parse(String(when))))
-  assert.deepEqual(json, {
+  const { before, after, ...rest } = json as { before: Record<string, unknown>, after: Record<string, unknown> }
+  assert.deepEqual([before.state, before.reason, after.state, after.status], ['indeterminate', 'during/ECONNRESET', 'completed', 201])
+  assert.deepEqual(rest, {
+    number: '1',
+    about: 'record',
     action: 'resolve',
     id: one.id.toString('base64url'),
     owner: one.owner.toString('hex'),
     attempt: 1,
     route: 'charges',
+    requestId: 'request-order-1',
     state: 'completed',
     who: 'ada',
+    via: 'cli',
     why: 'found in\x1b[2J the ledger'
   })
   const cut = await say(['records', 'audit', '--limit', '1', '--json', ...at])

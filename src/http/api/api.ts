@@ -3,8 +3,10 @@
  * every answer is JSON. Nothing of a request is logged but the operation and who asked.
  */
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Config } from '../../config/config.ts'
+import { isLoopback } from '../../config/networks.ts'
 import { OPERATIONS, type Operation } from '../../operator/operations.ts'
-import { may } from '../../operator/roles.ts'
+import { may } from '../../core/operator/roles.ts'
 import type { OperatorContext } from '../../operator/shared/operators.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
@@ -15,7 +17,9 @@ import type { SignIn } from '../sign-in/sign-in.ts'
 export const API_PREFIX = '/api/v1'
 
 export interface ApiOptions {
-  readonly signIn: Pick<SignIn, 'authenticate' | 'checkCsrf'>
+  readonly signIn: Pick<SignIn, 'authenticate' | 'checkCsrf' | 'methods'>
+  /** Read anew for every request, because a reload changes it. */
+  readonly config: () => Pick<Config, 'admin' | 'trustProxies'>
   /** @throws as the stores do */
   readonly context: () => Promise<OperatorContext>
   readonly log: Log
@@ -75,13 +79,24 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
 }
 
 /** Before the body is read. */
-async function permitted (request: FastifyRequest, { method, role }: Operation, { signIn }: ApiOptions): Promise<Operator | OperatorProblem> {
+async function permitted (
+  request: FastifyRequest,
+  { method, role }: Operation,
+  { signIn, config }: ApiOptions
+): Promise<Operator | OperatorProblem> {
+  if (isOff(signIn, config().admin.host)) return new OperatorProblem('not-found', 'There is no operator API here: set admin.auth or admin.token.')
   const who = await signIn.authenticate(request)
   if (who.kind === 'anonymous') return new OperatorProblem('not-signed-in', 'Sign in, or send a token: Authorization: Bearer …')
   if (who.kind === 'refused') return refusedProblem(who)
   if (!may(who.identity.role, role)) return new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`)
   const forged = method === 'GET' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
   return forged === null ? who : new OperatorProblem('forbidden', forged)
+}
+
+/** Nobody could sign in, and the view without a sign-in is for this machine alone. */
+function isOff (signIn: Pick<SignIn, 'methods'>, host: string): boolean {
+  const { token, oidc, proxy } = signIn.methods()
+  return !token && !oidc && !proxy && !isLoopback(host)
 }
 
 function refusedProblem ({ status, reason, retryAfterS }: { readonly status: number, readonly reason: string, readonly retryAfterS?: number }): OperatorProblem {

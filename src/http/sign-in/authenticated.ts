@@ -1,5 +1,5 @@
 /** What is known of whoever sent a request to the operator API or the console. */
-import type { Identity } from '../../operator/roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 
 export interface Operator {
   readonly kind: 'operator'

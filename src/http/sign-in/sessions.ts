@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import type { TokenEntry } from '../../config/operator-tokens.ts'
 import { fingerprintOf } from '../../identity/tokens-file.ts'
-import { ROLES } from '../../operator/roles.ts'
-import type { Identity } from '../../operator/roles.ts'
+import { ROLES } from '../../core/operator/roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import type { Current } from './current.ts'
 
 const SECOND_MS = 1000

@@ -1,7 +1,7 @@
 /** Changes of messages by an operator: retry and discard, one or many. Each leaves an audit row. */
 import type { MessageDetail } from '../../core/inbox/message.ts'
-import { may } from '../roles.ts'
-import type { Identity } from '../roles.ts'
+import { may } from '../../core/operator/roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'

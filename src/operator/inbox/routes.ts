@@ -1,7 +1,7 @@
 /** The inbox as a whole: depth and age by route, and routes that are paused. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import type { Identity } from '../roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { timeText } from '../shared/query.ts'

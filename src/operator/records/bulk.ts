@@ -1,8 +1,8 @@
 /** One change of many records: first they are counted, then changed step by step. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { may } from '../roles.ts'
-import type { Identity } from '../roles.ts'
+import { may } from '../../core/operator/roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'

@@ -5,7 +5,7 @@
 import type { RecordDetail, Row, Token } from '../../core/record/record.ts'
 import { parseDuration } from '../../config/read/units.ts'
 import type { AuditEntry, OperatorResult } from '../../ports/records.ts'
-import type { Identity } from '../roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import { guardedRoute, type OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome, type OperatorProblemCode } from '../shared/problem.ts'
 import { readAnswer, type GivenAnswer } from './answer-check.ts'

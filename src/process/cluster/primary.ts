@@ -1,6 +1,6 @@
 /**
  * The primary of a gateway with several workers. It binds the port and hands connections to workers. It has the admin
- * port, checks new configurations and receives signals. It opens no store and handles no request.
+ * port, checks new configurations and receives signals. It handles no request, and opens stores for operators alone.
  */
 import type { UnderWay } from '../serving.ts'
 import { banner } from '../banner.ts'
@@ -12,6 +12,7 @@ import type { StartError } from '../../ports/errors.ts'
 import { createAdmin } from '../../http/admin.ts'
 import type { Readiness } from '../../http/admin.ts'
 import { listen } from '../../http/listen.ts'
+import { Operators } from '../operators.ts'
 import { checkReload, noteReloaded } from '../reload.ts'
 import type { CheckedReload, ReloadOptions } from '../reload.ts'
 import { WorkerSnapshots } from '../../telemetry/aggregate.ts'
@@ -60,7 +61,9 @@ export async function startPrimary (
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   const { log } = logs
   const gateway = new Workers(config, size, logs)
+  const operators = new Operators({ config: () => gateway.config, log })
   const admin = createAdmin({
+    operators: { config: () => gateway.config, clock: SYSTEM_CLOCK, context: () => operators.context() },
     readiness: gateway.readiness,
     alive: () => gateway.supervisor.handles.length > 0,
     metrics: { expose: gateway.expose },
@@ -82,7 +85,7 @@ export async function startPrimary (
     stopping: () => gateway.stopping(),
     stop: async () => {
       const clean = await gateway.drain()
-      await admin.close()
+      await Promise.all([admin.close(), operators.close()])
       return clean ? 0 : 1
     },
     kill: () => { gateway.supervisor.kill() }

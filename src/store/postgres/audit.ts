@@ -1,7 +1,7 @@
 /** What was changed by hand in the database: the audits of records and of messages, as one list. */
 import type { AuditRow, AuditedState } from '../../core/record/audit.ts'
 import type { AuditSearch, Page } from '../../ports/operator.ts'
-import { AUDITS, boundOf, placeOf, stateAfter, type AuditKind } from '../shared/audit-place.ts'
+import { AUDITS, boundOf, placeOf, stateAfter, type AuditKind } from '../shared/places.ts'
 import { searchStreams, type Stream } from '../shared/search.ts'
 import type { Connections } from './connections.ts'
 import { exactTime, searching } from './search-step.ts'

@@ -22,6 +22,7 @@ export async function searchMessages (connections: Connections, search: MessageS
       name: `message_search_${name}`,
       table: 'messages',
       column: 'received_at',
+      tie: 'number',
       where,
       conditions: CONDITIONS,
       columns: messageColumns('r'),

@@ -49,6 +49,7 @@ function settledStatement ({ state, order }: RecordSearch): Statement {
     name: `search_${isExceptional ? state : 'settled'}`,
     table: 'records',
     column: 'claimed_at',
+    tie: 'id',
     where: isExceptional ? `r.state = '${state}'` : "r.state <> 'claimed'",
     conditions: CONDITIONS,
     columns: summaryColumns('r'),

@@ -3,6 +3,7 @@
  * sees the values.
  */
 import type { Order, Position, RecordSearch } from '../../ports/operator.ts'
+import { NUMBER_BYTES, numberOfPlace, placeOfNumber } from '../shared/places.ts'
 import { StepTimeOver, type Step, type StepOrder } from '../shared/search.ts'
 import type { Connections } from './connections.ts'
 import { isTimeOver } from './faults.ts'
@@ -55,14 +56,24 @@ function timeOf (parameter: number): string {
   return `(timestamptz 'epoch' + $${parameter}::bigint * interval '1 microsecond')`
 }
 
+/** What rows with the same time are sorted by. Numbers are in the order of acceptance. */
+export type Tie = 'id' | 'number'
+
+const TYPE_OF_TIE: Readonly<Record<Tie, string>> = { id: 'bytea', number: 'bigint' }
+
 /** $7 and $8: the place behind which the rows are. $9 and $10: from when, and before when. $11: how many at most. */
-export function behindPlace (column: string, order: Order): { readonly where: string, readonly by: string } {
+export function behindPlace (column: string, order: Order, tie: Tie = 'id'): { readonly where: string, readonly by: string } {
   const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
   return {
-    where: `($7::text is null or (r.${column} ${before}= ${timeOf(7)} and (r.${column} ${before} ${timeOf(7)} or r.id ${before} $8::bytea)))
+    where: `($7::text is null or (r.${column} ${before}= ${timeOf(7)} and (r.${column} ${before} ${timeOf(7)} or r.${tie} ${before} $8::${TYPE_OF_TIE[tie]})))
      and ($9::text is null or r.${column} >= ${timeOf(9)}) and ($10::text is null or r.${column} < ${timeOf(10)})`,
-    by: `r.${column} ${direction}, r.id ${direction}`
+    by: `r.${column} ${direction}, r.${tie} ${direction}`
   }
+}
+
+/** The id of a record, or the number of a message. */
+function tieOf ({ id }: Position): Buffer | string {
+  return id.length === NUMBER_BYTES ? String(numberOfPlace(id)) : id
 }
 
 const US_PER_MS = 1_000
@@ -72,7 +83,7 @@ export function placeValues (
   { from, wanted }: Pick<StepOrder, 'from' | 'wanted'>
 ): Values {
   const exact = (ms: number | undefined) => ms === undefined ? null : String(Math.round(ms * US_PER_MS))
-  return [from?.at ?? null, from?.id ?? null, exact(fromMs), exact(toMs), wanted]
+  return [from?.at ?? null, from === null ? null : tieOf(from), exact(fromMs), exact(toMs), wanted]
 }
 
 export interface StepText {
@@ -80,6 +91,7 @@ export interface StepText {
   readonly table: 'records' | 'messages'
   /** The time by which rows are sorted. */
   readonly column: string
+  readonly tie: Tie
   /** What the index finds. */
   readonly where: string
   /** What each row is tested for: $1 to $6, and $13. */
@@ -90,29 +102,29 @@ export interface StepText {
 }
 
 /** Looks at $12 rows behind the place, whatever is in them. */
-export function stepStatement ({ name, table, column, where, conditions, columns, order }: StepText): Statement {
-  const { where: behind, by } = behindPlace(column, order)
+export function stepStatement ({ name, table, column, tie, where, conditions, columns, order }: StepText): Statement {
+  const { where: behind, by } = behindPlace(column, order, tie)
   const direction = order === 'newest' ? 'desc' : 'asc'
   return {
     name: `${name}_${order}`,
     writes: false,
     text: (schema) => `with seen as materialized (
-  select r.id, r.${column}, (${conditions}) as matches
+  select r.id, ${tie === 'id' ? '' : `r.${tie}, `}r.${column}, (${conditions}) as matches
     from ${schema}.${table} r
    where ${where} and ${behind}
    order by ${by}
    limit $12
 ), last as materialized (
-  select r.id, ${exactTime(`r.${column}`)} as at from seen r order by ${reversed(by)} limit 1
+  select r.${tie} as tie, ${exactTime(`r.${column}`)} as at from seen r order by ${reversed(by)} limit 1
 ), hits as materialized (
   select r.id from seen r where r.matches order by ${by} limit $11
 )
 select reach.*, r.*
-  from (select (select count(*) from seen)::int as seen, (select l.at from last l) as last_at, (select l.id from last l) as last_id) reach
+  from (select (select count(*) from seen)::int as seen, (select l.at from last l) as last_at, (select l.tie from last l) as last_tie) reach
   left join lateral (
-  select ${columns}, ${exactTime(`r.${column}`)} as at from ${schema}.${table} r where r.id = any (array(select id from hits))
+  select ${columns}, ${exactTime(`r.${column}`)} as at, r.${tie} as tie from ${schema}.${table} r where r.id = any (array(select id from hits))
 ) r on true
- order by r.at::bigint ${direction} nulls last, r.id ${direction}`
+ order by r.at::bigint ${direction} nulls last, r.tie ${direction}`
   }
 }
 
@@ -120,8 +132,10 @@ function reversed (by: string): string {
   return by.replaceAll(/\b(asc|desc)\b/g, (direction) => direction === 'asc' ? 'desc' : 'asc')
 }
 
-interface Reach { readonly seen: number, readonly last_at: string | null, readonly last_id: Buffer | null }
-interface Placed { readonly id: Buffer, readonly at: string }
+/** bytea comes as bytes, bigint as text. */
+type TieValue = Buffer | string
+interface Reach { readonly seen: number, readonly last_at: string | null, readonly last_tie: TieValue | null }
+interface Placed { readonly at: string, readonly tie: TieValue }
 
 export async function readStep<Columns extends object, Row> (
   session: Session,
@@ -132,11 +146,13 @@ export async function readStep<Columns extends object, Row> (
   more: Values = []
 ): Promise<Step<Row>> {
   const rows = await session.run<Reach & Columns & Partial<Placed>>(statement, [...values, size, ...more])
-  const found = rows.flatMap((row) => row.at == null || row.id == null ? [] : [{ row: toRow(row), position: { at: row.at, id: row.id } }])
+  const found = rows.flatMap((row) => row.at == null || row.tie == null ? [] : [{ row: toRow(row), position: positionOf(row.at, row.tie) }])
   const [reach] = rows
-  const last: Position | null = reach === undefined || reach.last_at === null || reach.last_id === null
-    ? null
-    : { at: reach.last_at, id: reach.last_id }
+  const last = reach === undefined || reach.last_at === null || reach.last_tie === null ? null : positionOf(reach.last_at, reach.last_tie)
   if (found.length === wanted) return { found, reached: found.at(-1)?.position ?? null }
   return { found, reached: reach === undefined || reach.seen < size ? null : last }
+}
+
+function positionOf (at: string, tie: TieValue): Position {
+  return { at, id: typeof tie === 'string' ? placeOfNumber(tie) : tie }
 }

@@ -3,10 +3,9 @@ import type { MessageDetail } from '../../core/inbox/message.ts'
 import { MESSAGE_STATES } from '../../core/inbox/message.ts'
 import type { AuditRow } from '../../core/record/audit.ts'
 import type { MessageSearch, OperatorStore, RecordSummary } from '../../ports/operator.ts'
-import { AUDITS } from '../shared/audit-place.ts'
+import { AUDITS } from '../shared/places.ts'
 import { searchStreams, type Step, type Stream } from '../shared/search.ts'
-import type { MessageStream } from './search.ts'
-import type { OperatorCall } from './worker-protocol.ts'
+import type { MessageStream, OperatorCall } from './worker-protocol.ts'
 
 /** A call alone, in a transaction of its own if it writes. */
 export type CallAlone = <Result>(call: OperatorCall) => Promise<Result>

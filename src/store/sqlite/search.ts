@@ -3,28 +3,35 @@
  * records have by theirs, everything else from its newest or oldest row on. A step reads a bounded number of rows, so other calls of the
  * same thread wait some ten milliseconds at most.
  */
-import type { MessageDetail, MessageState } from '../../core/inbox/message.ts'
+import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import { detailOf as recordDetailOf } from '../../core/protocol/row.ts'
 import type { AuditSearch, MessageSearch, Order, Position, RecordSearch, RecordSummary } from '../../ports/operator.ts'
-import { boundOf, placeOf, stateAfter, type AuditKind } from '../shared/audit-place.ts'
+import { boundOf, NUMBER_BYTES, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
 import type { Found, Step, StepOrder } from '../shared/search.ts'
 import { bytesOf, type Columns } from './columns.ts'
 import { detailOf as messageDetailOf } from './inbox-rows.ts'
 import { STOPS_ITS_GROUP } from './inbox-statements.ts'
 import { storedOf, SUMMARY_COLUMNS } from './table.ts'
+import type { MessageStream } from './worker-protocol.ts'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 
 type Prepare = (text: string) => StatementSync
 type Named = Record<string, SQLInputValue>
 
-/** The open messages of a route are in one index, those that have ended in another. */
-export type MessageStream = { readonly state: Exclude<MessageState, 'delivered' | 'discarded'>, readonly route: string } | 'ended'
-
 interface Times { readonly nowMs: number, readonly overMs: number }
 
 /** Of one table: what the index finds, and what each row is tested for. */
-interface StepText { readonly table: string, readonly column: string, readonly columns: string, readonly where: string, readonly conditions: string }
+interface StepText {
+  readonly table: string
+  /** The time by which rows are sorted. */
+  readonly column: string
+  /** Of rows with the same time. Numbers are in the order of acceptance. */
+  readonly tie: 'id' | 'number'
+  readonly columns: string
+  readonly where: string
+  readonly conditions: string
+}
 
 export function recordStep (prepare: Prepare, search: RecordSearch, from: 'claimed' | 'settled', order: StepOrder, { nowMs, overMs }: Times): Step<RecordSummary> {
   const { route, state, requestId, path, stage, settledToMs } = search
@@ -38,7 +45,7 @@ export function recordStep (prepare: Prepare, search: RecordSearch, from: 'claim
     settled: settledToMs ?? null
   }
   const { where, own } = recordsFrom(search, from)
-  const text: StepText = { table: 'records', column: 'claimed_at', columns: SUMMARY_COLUMNS, where, conditions: RECORD_CONDITIONS }
+  const text: StepText = { table: 'records', column: 'claimed_at', tie: 'id', columns: SUMMARY_COLUMNS, where, conditions: RECORD_CONDITIONS }
   return step(prepare, text, search.order, { ...values, ...own }, order, (columns) => summaryOf(columns, nowMs, overMs))
 }
 
@@ -102,7 +109,7 @@ export function messageStep (prepare: Prepare, search: MessageSearch, stream: Me
   const where = id !== undefined
     ? 'r.id = $id'
     : stream === 'ended' ? "r.state in ('delivered', 'discarded')" : `r.route = $of and r.state = '${stream.state}'`
-  const text: StepText = { table: 'messages', column: 'received_at', columns: MESSAGE_COLUMNS, where, conditions: MESSAGE_CONDITIONS }
+  const text: StepText = { table: 'messages', column: 'received_at', tie: 'number', columns: MESSAGE_COLUMNS, where, conditions: MESSAGE_CONDITIONS }
   return step(prepare, text, search.order, values, order, messageDetailOf)
 }
 
@@ -128,35 +135,40 @@ function pathValues (path: string | undefined): Named {
   return { path: path === undefined || isPrefix ? null : path, prefix: isPrefix ? path.slice(0, -1) : null }
 }
 
+/** The id of a record, or the number of a message. */
+function tieOf ({ id }: Position): SQLInputValue {
+  return id.length === NUMBER_BYTES ? numberOfPlace(id) : id
+}
+
 function placeValues ({ fromMs, toMs }: Pick<RecordSearch, 'fromMs' | 'toMs'>, { from, size }: StepOrder): Named {
-  return { at: from === null ? null : Number(from.at), after: from?.id ?? null, from: fromMs ?? null, to: toMs ?? null, size }
+  return { at: from === null ? null : Number(from.at), after: from === null ? null : tieOf(from), from: fromMs ?? null, to: toMs ?? null, size }
 }
 
 /** Looks at `size` rows behind the place, whatever is in them. */
 function step<Row> (
   prepare: Prepare,
-  { table, column, columns, where, conditions }: StepText,
+  { table, column, tie, columns, where, conditions }: StepText,
   order: Order,
   values: Named,
   { size, wanted }: StepOrder,
   toRow: (columns: Columns) => Row
 ): Step<Row> {
   const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
-  const seen = `select r.rowid as number, r.id, r.${column} as at, (${conditions}) as matches from ${table} r
- where ${where} and ($at is null or (r.${column} ${before}= $at and (r.${column} ${before} $at or r.id ${before} $after)))
+  const seen = `select r.rowid as row, r.${tie} as tie, r.${column} as at, (${conditions}) as matches from ${table} r
+ where ${where} and ($at is null or (r.${column} ${before}= $at and (r.${column} ${before} $at or r.${tie} ${before} $after)))
    and ($from is null or r.${column} >= $from) and ($to is null or r.${column} < $to)
- order by r.${column} ${direction}, r.id ${direction} limit $size`
+ order by r.${column} ${direction}, r.${tie} ${direction} limit $size`
   const looked = prepare(seen).all(values)
   const hits = looked.filter(({ matches }) => matches === 1).slice(0, wanted)
   const read = prepare(`select ${columns} from ${table} r where r.rowid = ?`)
-  const found: Array<Found<Row>> = hits.map((hit) => ({ row: toRow(read.get(hit.number as number) as Columns), position: positionOf(hit) }))
+  const found: Array<Found<Row>> = hits.map((hit) => ({ row: toRow(read.get(hit.row as number) as Columns), position: positionOf(hit) }))
   const last = looked.at(-1)
   const end = hits.length === wanted ? hits.at(-1) : looked.length < size ? undefined : last
   return { found, reached: end === undefined ? null : positionOf(end) }
 }
 
-function positionOf ({ at, id }: Columns): Position {
-  return { at: String(at), id: bytesOf(id) }
+function positionOf ({ at, tie }: Columns): Position {
+  return { at: String(at), id: typeof tie === 'number' ? placeOfNumber(tie) : bytesOf(tie) }
 }
 
 const AUDIT_TEXT: Readonly<Record<AuditKind, string>> = {

@@ -4,7 +4,7 @@
  */
 import type { Fault } from './faults.ts'
 import type { LaneMemory } from './lane-buffer.ts'
-import type { DeliveryToken, NewMessage } from '../../core/inbox/message.ts'
+import type { DeliveryToken, MessageState, NewMessage } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
 import type { Claim, Seen, Settlement, Token } from '../../core/record/record.ts'
 import type { LapseRows } from '../shared/record-table.ts'
@@ -23,9 +23,8 @@ import type {
 import type { MarkEnding } from '../../ports/marks.ts'
 import type { MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import type { AuditSearch, MessageSearch, RecordSearch } from '../../ports/operator.ts'
-import type { AuditKind } from '../shared/audit-place.ts'
+import type { AuditKind } from '../shared/places.ts'
 import type { StepOrder } from '../shared/search.ts'
-import type { MessageStream } from './search.ts'
 import type { RecordCount } from '../../ports/record-counts.ts'
 
 export type Call =
@@ -54,6 +53,9 @@ export type Call =
   | MarkCall
   | InboxCall
   | OperatorCall
+
+/** The open messages of a route are in one index, those that have ended in another. */
+export type MessageStream = { readonly state: Exclude<MessageState, 'delivered' | 'discarded'>, readonly route: string } | 'ended'
 
 /** What operators search, one step at a time, and what only they change. */
 export type OperatorCall =

@@ -7,7 +7,9 @@
 export const ROLES = ['viewer', 'reader', 'operator', 'admin'] as const
 export type Role = typeof ROLES[number]
 
-/** How an operator was recognised. `loopback`: nobody signed in, and the view is read-only. `cli`: a command that opens the stores itself. */
+/**
+ * How an operator was recognised. `loopback`: nobody signed in, and the view is read-only. `cli`: a command that opens the stores itself.
+ */
 export const IDENTITY_SOURCES = ['token', 'oidc', 'proxy', 'loopback', 'cli'] as const
 export type IdentitySource = typeof IDENTITY_SOURCES[number]
 

@@ -1,9 +1,22 @@
-/** Where a page of the audit ends. Two tables are one list: by time, then the records' audit before the messages', then by number. */
+/** Where a page ends that is not sorted by ids. The audit: two tables are one list: by time, then the records' audit before the messages', then by number. */
 import type { AuditedState } from '../../core/record/audit.ts'
 import type { Position } from '../../ports/operator.ts'
 
 export const AUDITS = ['records', 'messages'] as const
 export type AuditKind = typeof AUDITS[number]
+
+export const NUMBER_BYTES = 8
+
+/** The number of a message, as bytes that sort like it. */
+export function placeOfNumber (number: string | number): Buffer {
+  const place = Buffer.alloc(NUMBER_BYTES)
+  place.writeBigUInt64BE(BigInt(number))
+  return place
+}
+
+export function numberOfPlace (place: Buffer): bigint {
+  return place.readBigUInt64BE()
+}
 
 /** A kind and a number, as bytes that sort like them. */
 export function placeOf (kind: AuditKind, number: string | number): Buffer {
