@@ -25,13 +25,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   background: ['core', 'gateway', 'ports'],
   telemetry: ['config', 'ports', 'version.ts'],
   config: ['core', 'routing', 'ports'],
-  http: ['unordered-list.ts', 'core', 'gateway', 'ports', 'routing'],
+  operator: ['core', 'gateway', 'ports', 'routing'],
+  http: ['unordered-list.ts', 'core', 'gateway', 'operator', 'ports', 'routing'],
   demo: [],
   process: [
-    'background', 'config', 'core', 'gateway', 'http', 'identity', 'ports', 'routing', 'store', 'telemetry', 'unordered-list.ts',
-    'upstream', 'version.ts'
+    'background', 'config', 'core', 'gateway', 'http', 'identity', 'operator', 'ports', 'routing', 'store', 'telemetry',
+    'unordered-list.ts', 'upstream', 'version.ts'
   ],
-  cli: ['config', 'core', 'demo', 'http', 'ports', 'process', 'store', 'version.ts'],
+  cli: ['config', 'core', 'demo', 'http', 'operator', 'ports', 'process', 'store', 'version.ts'],
   'main.ts': ['cli']
 }
 
@@ -46,6 +47,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
   config: ['read', 'routes', TOP, 'compare'],
+  operator: ['explain'],
   http: ['shared', 'respond', 'connection', 'endpoints', 'pass'],
   process: [TOP, 'cluster']
 }

@@ -33,10 +33,18 @@ export class IdentityMoved extends Error {
 /** The number of no scheme: nothing is ever claimed under it. */
 const UNKNOWN_SCHEME = 0
 
+/** What ids are looked up in. Nothing is written. */
+export interface IdsDeps {
+  readonly records: Pick<Deps['records'], 'schemes' | 'look'>
+  readonly inbox: Pick<Deps['inbox'], 'look'>
+  readonly marks: Pick<Deps['marks'], 'of'>
+  readonly log: Pick<Deps['log'], 'info' | 'error'>
+}
+
 interface ActiveKeys { readonly current: SchemeKeys, readonly earlier: SchemeKeys | null }
 
 export class Ids {
-  readonly #deps: () => Deps
+  readonly #deps: () => IdsDeps
   #secrets: readonly Buffer[]
   /** How long marks outside the database are kept. The database cannot know whether any are left. */
   #marksKeptMs: number
@@ -52,7 +60,7 @@ export class Ids {
   /** Called when this process learns that another scheme claims. */
   onSwitch: () => void = () => {}
 
-  constructor (deps: () => Deps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
+  constructor (deps: () => IdsDeps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
     this.#deps = deps
     this.#secrets = secrets
     this.#marksKeptMs = marksKeptMs
