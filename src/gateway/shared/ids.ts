@@ -5,10 +5,11 @@
  */
 import { keyHash, recordId } from '../../core/record/record-id.ts'
 import type { Identity } from '../../core/record/record-id.ts'
-import type { GuardedRoute } from '../../core/policy/policy.ts'
+import type { DropPolicy, GuardedRoute } from '../../core/policy/policy.ts'
 import type { Rules } from '../../core/record/rules.ts'
 import { keysOf, NEWEST_RULES, schemeNames } from '../../core/record/schemes.ts'
 import type { Scheme, SchemeKeys, Schemes } from '../../core/record/schemes.ts'
+import type { MarkStore } from '../../ports/marks.ts'
 import type { Deps } from './deps.ts'
 
 /** The scope of a request under the given rules. null: these rules cannot tell whose it is. */
@@ -37,7 +38,7 @@ const UNKNOWN_SCHEME = 0
 export interface IdsDeps {
   readonly records: Pick<Deps['records'], 'schemes' | 'look'>
   readonly inbox: Pick<Deps['inbox'], 'look'>
-  readonly marks: Pick<Deps['marks'], 'of'>
+  readonly marks: { readonly of: (route: string, policy: DropPolicy) => Pick<MarkStore, 'stands'> }
   readonly log: Pick<Deps['log'], 'info' | 'error'>
 }
 
