@@ -124,13 +124,13 @@ function answerOfOutcome (known: Known, outcome: Outcome, first: readonly string
 
 function inFlight ({ route }: Known, problem: ProblemAnswer, first: readonly string[]): RetryAnswer {
   const { waitMs } = route.idempotency.inFlight
-  const gets = `gets ${codeText(problem)}${retryAfterText(problem)}`
-  if (waitMs === 0) return refusal(problem, [...first, `A retry ${gets}.`])
+  if (waitMs === 0) return refusal(problem, [...first, `A retry gets ${codeText(problem)}${retryAfterText(problem)}.`])
   return {
     ...refusal(problem, [
       ...first,
       `A retry waits for the answer, for ${durationText(waitMs)} at most, because the route says inFlight.wait.`,
-      `If there is no answer by then, it ${gets}.`
+      // The number depends on how long the execution has run by then.
+      `If there is no answer by then, it gets ${codeText(problem)} with Retry-After.`
     ]),
     does: 'waits'
   }
