@@ -176,12 +176,12 @@ export function takeKey (context: HeadContext, asked: AskedKey): HeadResult {
       'Ask with a whole request.'
     ]))
   }
-  const { source, name } = found
+  const { source, name, valueOf } = found
   const host = asked.host ?? headerValue(asked.callerHeaders, 'host')
   const rawHeaders = [
     ...withoutFields(asked.callerHeaders, [name, 'host']),
     ...host === null ? [] : ['Host', host],
-    spelledName(name), quoted(asked.key)
+    spelledName(name), valueOf(asked.key)
   ]
   const target = '/'
   const key = headKeyOf({ route, target, rawHeaders }, context.clock.wallMs)
@@ -204,13 +204,27 @@ export function takeKey (context: HeadContext, asked: AskedKey): HeadResult {
 /** A longer name is of no route. */
 const NAME_SHOWN_MAX = 64
 
+interface HeaderSource {
+  readonly source: KeySource
+  readonly name: string
+  /** The value of the header for this key. */
+  readonly valueOf: (key: string) => string
+}
+
 /** The first source that is one header. */
-function headerSource ({ idempotency: { key } }: GuardedRoute): { readonly source: KeySource, readonly name: string } | null {
+function headerSource ({ idempotency: { key } }: GuardedRoute): HeaderSource | null {
   for (const source of key.sources) {
     const [first] = source.kind === 'preset' ? source.preset.keys : [source]
-    if (first?.kind === 'header') return { source, name: first.name }
+    if (first?.kind === 'header') return { source, name: first.name, valueOf: quoted }
+    const [part, another] = first?.kind === 'template' ? first.parts : []
+    if (part?.kind === 'header' && another === undefined) return { source, name: part.name, valueOf: asItIs }
   }
   return null
+}
+
+/** Node hands over a byte in each character. */
+function asItIs (key: string): string {
+  return Buffer.from(key, 'utf8').toString('latin1')
 }
 
 /** The spelling that both syntaxes take (core/key/key.ts). */

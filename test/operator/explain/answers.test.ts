@@ -219,7 +219,7 @@ async function wordsIn (t: TestContext, name: string, policy: Partial<Idempotenc
 const WORDS: ReadonlyArray<readonly [situation: string, policy: Partial<IdempotencyPolicy>, words: RegExp]> = [
   ['nothing', {}, /Nothing is stored under this key\. It is sent to the upstream/],
   ['in flight', {}, /in flight at gateway gw-9 since 2026-.*attempt 1.*gets 409 `in-flight` with Retry-After: 3\./],
-  ['in flight', { inFlight: { waitMs: 2_000, status: 409 } }, /waits for the answer, for 2s at most, because the route says inFlight\.wait/],
+  ['in flight', { inFlight: { waitMs: 2_000, status: 409 } }, /waits for the answer, for 2s at most, because .* inFlight\.wait/],
   ['its lease is over', {}, /its lease is over.*504 `outcome-unknown`.*unknown: hold.*not been in contact/],
   ['completed', {}, /status 201, as the upstream answered.*kept until 2026-.*stored answer again, 201/],
   ['released by its answer', {}, /answered 429, which says on this route that nothing was done/],
