@@ -216,8 +216,8 @@ function headerSource ({ idempotency: { key } }: GuardedRoute): HeaderSource | n
   for (const source of key.sources) {
     const [first] = source.kind === 'preset' ? source.preset.keys : [source]
     if (first?.kind === 'header') return { source, name: first.name, valueOf: quoted }
-    const [part, another] = first?.kind === 'template' ? first.parts : []
-    if (part?.kind === 'header' && another === undefined) return { source, name: part.name, valueOf: asItIs }
+    const [name, another] = first?.kind === 'custom' && first.pointers.length === 0 ? first.headers : []
+    if (name !== undefined && another === undefined) return { source, name, valueOf: asItIs }
   }
   return null
 }

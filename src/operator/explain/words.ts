@@ -113,7 +113,7 @@ export function unknownWords (known: Known): readonly string[] {
   return [held, ...record.state === 'claimed' ? inFlightMeanwhile(known) : endWords(record)]
 }
 
-/** E2b: only a process in unbroken contact with the store ends the lease of another. */
+/** Only a process in unbroken contact with the store ends the lease of another. */
 function inFlightMeanwhile ({ route: { idempotency } }: Known): readonly string[] {
   const { status, code } = problemOf({ kind: 'in-flight', retryAfterMs: 0, starter: false, elsewhere: true }, idempotency)
   return [`A gateway that has not been in contact with the store for a whole lease yet answers ${status} \`${code}\` instead.`]
