@@ -278,3 +278,55 @@ test('one record, to the same request and to another', async (t) => {
   const { route } = world
   assert.deepEqual([retryAnswer({ record, route }).does, retryAnswer({ record, route, comparison: 'different' }).status], ['replays', 422])
 })
+
+test('a record that is asked about at its upstream: how often, when again, and what frees it', async (t) => {
+  const world = await startExplained(t, { policy: { unknown: 'probe' } })
+  await agree(world, { headers: KEY })
+  const [record] = await world.records.list({ limit: 1 })
+  assert.ok(record !== undefined)
+  const unknown = {
+    ...record,
+    state: 'indeterminate',
+    reason: { stage: 'during', code: 'UPSTREAM_TIMEOUT' },
+    headers: null,
+    body: null,
+    status: null
+  } as const
+  const words = (againAtMs: number | null): string => {
+    const answer = retryAnswer({
+      record: { ...unknown, probe: { tries: 3, againAtMs, absentSinceMs: Date.UTC(2026, 1, 2) } },
+      route: world.route
+    })
+    assert.deepEqual([answer.does, answer.status, answer.code], ['is-refused', 504, 'outcome-unknown'])
+    return answer.sentences.join(' ')
+  }
+  assert.match(words(Date.UTC(2026, 1, 3)), /asked 3 times, and is asked again at 2026-02-03.*at 2026-02-02.*does not know the request/)
+  assert.match(words(null), /asked 3 times, and is not asked any more\. An operator decides\./)
+})
+
+// ---------------------------------------------------------------- what differs between processes
+
+test('a secret of ids that is lost: a request that may be one of its records is not executed', async (t) => {
+  const [lost, secret] = [Buffer.from('a secret that nobody can guess'), Buffer.from('another secret, as good as that')]
+  const world = await startExplained(t, { scheme: schemeName(2, lost), world: { secrets: [secret, lost] } })
+  await agree(world, { headers: KEY })
+  world.records.switchScheme(schemeName(2, secret), { isLost: true })
+  await world.gateway.ids.refresh()
+  const { told } = await agree(world, { headers: KEY })
+  assert.deepEqual([told.answer.code, told.record], ['outcome-unknown', null])
+  assert.match(told.answer.sentences.join(' '), /secret of an earlier scheme of ids is lost/)
+  assert.equal((await agree(world, { headers: KEY, body: 'other' })).told.answer.does, 'is-executed')
+})
+
+test('a field of a proxy names the caller only if the peer is trusted', async (t) => {
+  const headers = { ...KEY, 'X-Forwarded-User': 'ann' }
+  const stranger = await startExplained(t, { policy: credential })
+  assert.equal((await agree(stranger, { headers })).told.answer.code, 'scope-missing')
+  const behind = await startExplained(t, { policy: credential, trustProxies: ['127.0.0.1'] })
+  const context = { ...behind.context, trusts: (address: string) => address === '127.0.0.1' }
+  const asked = { ...askedOf(behind, { headers }), peerAddress: '127.0.0.1' }
+  assert.equal((await explain(context, asked)).answer.does, 'is-executed')
+  assert.equal((await call(behind.url, '/things', { headers, body: 'same' })).status, 201)
+  const again = await explain(context, asked)
+  assert.deepEqual([again.answer.does, again.caller?.scope], ['replays', 'the header x-forwarded-user'])
+})
