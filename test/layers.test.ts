@@ -29,8 +29,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   http: ['unordered-list.ts', 'config', 'core', 'gateway', 'identity', 'operator', 'ports', 'routing'],
   demo: [],
   process: [
-    'background', 'config', 'core', 'gateway', 'http', 'identity', 'operator', 'ports', 'routing', 'store', 'telemetry', 'unordered-list.ts',
-    'upstream', 'version.ts'
+    'background', 'config', 'core', 'gateway', 'http', 'identity', 'operator', 'ports', 'routing', 'store', 'telemetry',
+    'unordered-list.ts', 'upstream', 'version.ts'
   ],
   cli: ['config', 'core', 'demo', 'http', 'operator', 'ports', 'process', 'store', 'version.ts'],
   'main.ts': ['cli']
@@ -48,7 +48,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
   config: ['read', 'routes', TOP, 'compare'],
-  operator: ['shared', 'records', 'inbox', 'audit'],
+  operator: ['shared', 'explain', 'records', 'inbox', 'audit'],
   http: ['shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in', 'api'],
   process: [TOP, 'cluster']
 }

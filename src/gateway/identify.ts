@@ -21,12 +21,17 @@ import { warnMistypedKey } from './key/mistyped-key.ts'
 import type { Limits } from './limits/limits.ts'
 import { callerScope, scopeOfHead } from './scope/scope.ts'
 import type { CallerContext } from './scope/scope.ts'
+import type { Deps } from './shared/deps.ts'
 import type { Drain } from './shared/drain.ts'
-import type { Identified } from './shared/ids.ts'
+import type { Identified, Ids } from './shared/ids.ts'
+import type { Notices } from './shared/notices.ts'
 import { rejected } from './shared/outcome.ts'
 import type { Outcome } from './shared/outcome.ts'
 
 export interface IdentifyContext extends CallerContext {
+  readonly deps: Deps
+  readonly ids: Ids
+  readonly notices: Notices
   readonly drain: Drain
   readonly limits: Limits
   readonly inbox: InboxMode

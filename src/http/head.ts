@@ -1,15 +1,13 @@
 /** Decides from a request's head alone. The request is guarded, passes through, or is refused. The body is not read. */
 import type { IncomingMessage } from 'node:http'
 import { preflightMethod } from '../core/headers/cors.ts'
-import { decidingRefusal, rulesOf } from '../core/forward/deciding.ts'
+import { decidingRefusal, rulesOf, takenAwayRefusal } from '../core/forward/deciding.ts'
 import { USUAL_KEY_HEADER } from '../core/headers/fields.ts'
-import { isHost } from '../core/headers/host.ts'
-import { countLines, headerLines, headerValue } from '../core/headers/lines.ts'
+import { hostRefusal } from '../core/headers/host.ts'
+import { headerLines } from '../core/headers/lines.ts'
 import { requestRefusal } from '../core/headers/headers.ts'
-import { headersRead } from '../core/key/sources.ts'
-import { overridingMethods, SAFE_METHODS } from '../core/headers/method-override.ts'
-import type { GuardedRoute, KeyPolicy, Route } from '../core/policy/policy.ts'
-import type { RawHeaders } from '../core/record/record.ts'
+import { isSafe, overridingMethods } from '../core/headers/method-override.ts'
+import type { GuardedRoute, Route } from '../core/policy/policy.ts'
 import { headKeyOf } from '../gateway/key/head-key.ts'
 import type { HeadKey } from '../gateway/key/head-key.ts'
 import { warnMistypedKey } from '../gateway/key/mistyped-key.ts'
@@ -89,43 +87,18 @@ function otherMethods (taken: readonly string[]): string {
   return `No route of the gateway takes this method on this path; a guarded one takes ${taken.join(', ')}. In the configuration, leave match.methods out of that route and its other methods pass through, or add a route without idempotency for them.`
 }
 
-/** Refuses a request that tells the next hop to remove a field of the key. */
-function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: KeyPolicy): string | null {
-  for (const source of sources) {
-    for (const name of headersRead(source)) {
-      const refusal = name === USUAL_KEY_HEADER ? null : requestRefusal(rawHeaders, name)
-      if (refusal !== null) return refusal
-    }
-  }
-  return null
-}
-
 function isGuarded (route: Route): route is GuardedRoute {
   return route.idempotency !== null
-}
-
-/** Safe under every method that a server may take it for. */
-function isSafe (method: string, overriding: readonly string[]): boolean {
-  return SAFE_METHODS.has(method) && overriding.every((other) => SAFE_METHODS.has(other))
 }
 
 const VERSION_NOT_SUPPORTED = 505
 
 /** A head whose end or host cannot be known without a guess. Nothing after it is read. */
 export function malformedHead (raw: IncomingMessage): Extract<HeadDecision, { kind: 'malformed' }> | null {
-  const { httpVersion, rawHeaders } = raw
+  const { httpVersion, rawHeaders, url = '/' } = raw
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return { kind: 'malformed', detail: 'The gateway speaks HTTP/1.1 and HTTP/1.0.', status: VERSION_NOT_SUPPORTED }
   }
-  const detail = hostRefusal(raw) ?? requestRefusal(rawHeaders, USUAL_KEY_HEADER, httpVersion)
+  const detail = hostRefusal(rawHeaders, httpVersion, url) ?? requestRefusal(rawHeaders, USUAL_KEY_HEADER, httpVersion)
   return detail === null ? null : { kind: 'malformed', detail }
-}
-
-/** The host decides the route. If there are two Host lines, servers differ in which they believe (RFC 9112 3.2). */
-function hostRefusal ({ rawHeaders, httpVersion, url = '/' }: IncomingMessage): string | null {
-  const host = headerValue(rawHeaders, 'host')
-  if (host !== null && countLines(rawHeaders, 'host') > 1) return 'The request has more than one host header line.'
-  // HTTP/1.0 needs no Host, unless the target names one. Else the upstream would be asked for another host.
-  if (host === null) return httpVersion === '1.1' || !url.startsWith('/') ? 'The request has no host header line.' : null
-  return isHost(host) ? null : 'The Host of the request is neither a name nor an address.'
 }

@@ -104,7 +104,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
       {
         file: 'gateway/shared/ids.ts',
         find: 'this.#deps().records.schemes()',
-        replace: 'new Promise(resolve => { this.#deps().clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())'
+        replace: 'new Promise(resolve => { (this.#deps() as Deps).clock.after(this.#schemes === null ? 0 : 20_000, resolve) }).then(async () => this.#deps().records.schemes())'
       }
     ]
   },

@@ -168,7 +168,7 @@ test('show tells everything but bodies and credentials, with the last answer', a
       /^request body: +15 bytes$/m,
       /^answer: +422, body of 12 bytes$/m,
       /^answer header: +Set-Cookie: \*\*\*$/m,
-      /^answer header: +X-Odd: a\?\[2Jb$/m
+      /^answer header: +X-Odd: a\?2Jb$/m
     ]) {
       assert.match(out, line)
     }
@@ -177,7 +177,7 @@ test('show tells everything but bodies and credentials, with the last answer', a
   const { state, lastStatus, answer } = JSON.parse(json) as Record<string, unknown>
   assert.deepEqual(
     [state, lastStatus, answer],
-    ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?[2Jb']], bodyBytes: 12 }]
+    ['dead', 422, { status: 422, headers: [['Content-Type', 'text/plain'], ['Set-Cookie', '***'], ['X-Odd', 'a?2Jb']], bodyBytes: 12 }]
   )
   for (const out of [json, (await desk.say('show', text(id))).out, (await desk.say('list')).out]) assert.doesNotMatch(out, /hunter2|4242/)
 })

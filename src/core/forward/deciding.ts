@@ -6,8 +6,9 @@
 import { COMPARED_FIELDS } from '../fingerprint/compared-fields.ts'
 import { CARRIERS_DECIDE, COMPARED, FRAMING, HOP_BY_HOP, isForwarded, plainName, USUAL_KEY_HEADER } from '../headers/fields.ts'
 import { headersPassing, headersRead } from '../key/sources.ts'
+import { requestRefusal } from '../headers/headers.ts'
 import { countLines } from '../headers/lines.ts'
-import type { IdempotencyPolicy } from '../policy/policy.ts'
+import type { IdempotencyPolicy, KeyPolicy } from '../policy/policy.ts'
 import type { RawHeaders } from '../record/record.ts'
 import { signatureHeaders, verifierOf } from '../headers/signature.ts'
 
@@ -109,4 +110,15 @@ export function decidingRefusal (rawHeaders: RawHeaders, { single, trustedOnly }
   return unbelieved === undefined
     ? null
     : `The ${unbelieved} header decides on this route, and is believed from trusted proxies alone (trustProxies).`
+}
+
+/** Refuses a request that tells the next hop to remove a field of the key. */
+export function takenAwayRefusal (rawHeaders: RawHeaders, { sources }: Pick<KeyPolicy, 'sources'>): string | null {
+  for (const source of sources) {
+    for (const name of headersRead(source)) {
+      const refusal = name === USUAL_KEY_HEADER ? null : requestRefusal(rawHeaders, name)
+      if (refusal !== null) return refusal
+    }
+  }
+  return null
 }

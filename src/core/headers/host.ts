@@ -2,6 +2,8 @@
  * Checks a Host, or the host that a proxy reports, and reads it in two ways. One tells applications apart, the other is part of a
  * fingerprint. Both ignore case and a final dot.
  */
+import type { RawHeaders } from '../record/record.ts'
+import { countLines, headerValue } from './lines.ts'
 
 /** 80 and 443: the gateway cannot know which scheme the client used in front of the hop that ends TLS. */
 const DEFAULT_PORT = /:(?:80|443)?$/
@@ -82,3 +84,12 @@ let known = ''
 const PARTS = /^(\[[0-9A-Fa-f:.]*\]|[^:]*)(?::([0-9]*))?$/
 const NAME = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?)?$/
 const PORT_MAX = 65_535
+
+/** The host decides the route. If there are two Host lines, servers differ in which they believe (RFC 9112 3.2). */
+export function hostRefusal (rawHeaders: RawHeaders, httpVersion: string, target: string): string | null {
+  const host = headerValue(rawHeaders, 'host')
+  if (host !== null && countLines(rawHeaders, 'host') > 1) return 'The request has more than one host header line.'
+  // HTTP/1.0 needs no Host, unless the target names one. Else the upstream would be asked for another host.
+  if (host === null) return httpVersion === '1.1' || !target.startsWith('/') ? 'The request has no host header line.' : null
+  return isHost(host) ? null : 'The Host of the request is neither a name nor an address.'
+}

@@ -15,6 +15,11 @@ export const OVERRIDE_FIELDS = ['x-http-method-override', 'x-http-method', 'x-me
 const FIELDS: ReadonlySet<string> = new Set(OVERRIDE_FIELDS)
 const LENGTHS: readonly number[] = OVERRIDE_FIELDS.map(({ length }) => length)
 const PARAMETER = '_method'
+/** Safe under every method that a server may take it for. `overriding`: {@link overridingMethods}. */
+export function isSafe (method: string, overriding: readonly string[]): boolean {
+  return SAFE_METHODS.has(method) && overriding.every((other) => SAFE_METHODS.has(other))
+}
+
 /** A pair whose name may begin with an underscore after decoding. Most queries have none. */
 const MAY_OVERRIDE = /[?&;][_.[+ %]/
 

@@ -41,7 +41,7 @@ export function aspectsOf (policy: IdempotencyPolicy, host: UpstreamPolicy['host
 }
 
 /** The parts of a request that are compared under these rules. */
-function fingerprintText ({ drop, fingerprint }: IdempotencyPolicy, rules: Rules): string {
+export function fingerprintText ({ drop, fingerprint }: Pick<IdempotencyPolicy, 'drop' | 'fingerprint'>, rules: Rules): string {
   const { body, query, ignore, only, headers } = fingerprint
   const parts = comparedParts(fingerprint, rules).map((part) => part === 'body' ? `body (${body})` : part)
   if (drop !== null || (parts.length === 0 && headers === undefined)) return 'none'

@@ -13,7 +13,7 @@ import type { Rejected } from '../shared/outcome.ts'
 
 /** null: authorised. */
 export function authorisationRefusal (
-  { clock, meter }: Pick<Deps, 'clock' | 'meter'>,
+  { clock, meter }: { readonly clock: Pick<Deps['clock'], 'wallMs'>, readonly meter: Pick<Deps['meter'], 'signature'> },
   { route, rawHeaders }: Pick<IncomingRequest, 'route' | 'rawHeaders'>,
   body: Buffer
 ): Rejected | null {

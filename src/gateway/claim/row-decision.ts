@@ -29,26 +29,34 @@ export interface RowDecision { readonly decision: ClaimDecision, readonly lock: 
 
 /** The step that the protocol's table gives for this row and this request. */
 export function stepOf (context: RowContext, execution: Execution, row: Row): Step {
-  const { owner, keyed } = execution
-  const step = decide(row, { owner }, same(execution, row.fingerprint), keyed.route.idempotency, context.lapseGuard.mayLapse())
-  return step.do === 'mismatch' && replaysMismatch(keyed) ? asIfSame(context, execution, row) : step
+  return stepFor(row, execution.owner, same(execution, row.fingerprint), execution.keyed, context.lapseGuard.mayLapse())
 }
 
-/** onMismatch: replay. A stored answer replays to any payload. What would execute is still a mismatch (I6). */
-function asIfSame (context: RowContext, execution: Execution, row: Row): Step {
-  const step = decide(row, { owner: execution.owner }, 'same', execution.keyed.route.idempotency, context.lapseGuard.mayLapse())
-  return step.do === 'take' ? { do: 'mismatch' } : step
+/** The same for any request that compares so. `owner`: that of its claim. */
+export function stepFor (row: Row, owner: Buffer, comparison: Comparison, routed: Pick<KeyedRequest, 'route'>, mayLapse: boolean): Step {
+  const policy = routed.route.idempotency
+  const step = decide(row, { owner }, comparison, policy, mayLapse)
+  if (step.do !== 'mismatch' || !replaysMismatch(routed)) return step
+  // onMismatch: replay. A stored answer replays to any payload. What would execute is still a mismatch (I6).
+  const asIfSame = decide(row, { owner }, 'same', policy, mayLapse)
+  return asIfSame.do === 'take' ? { do: 'mismatch' } : asIfSame
 }
 
 /** null: another statement is needed. */
 export function decisionOfRow (context: RowContext, execution: Execution, row: Row, step: Step): RowDecision | null {
-  const lock = lockAfter(step, row, true)
+  if (step.do === 'replay') return replay(context, execution, row)
+  const decision = decisionOfStep(row, step, execution.keyed.claim.leaseMs)
+  return decision === null ? null : { decision, lock: lockAfter(step, row, true), row }
+}
+
+/** What the row says by this step, except for a replay. null: that is not all. */
+export function decisionOfStep (row: Row, step: Step, leaseMs: number): ClaimDecision | null {
   switch (step.do) {
-    case 'replay': return replay(context, execution, row)
-    case 'not-kept': return { decision: { kind: 'consumed', status: row.status ?? 0 }, lock, row }
-    case 'in-flight': return { decision: { kind: 'in-flight', retryAfterMs: retryAfterOf(row, execution.keyed.claim.leaseMs) }, lock, row }
-    case 'mismatch': return { decision: { kind: 'mismatch' }, lock, row }
-    case 'unknown': return { decision: { kind: 'unknown', timedOut: timedOut(row) }, lock, row }
+    case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
+    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, leaseMs) }
+    case 'mismatch': return { kind: 'mismatch' }
+    case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
+    case 'replay':
     case 'execute':
     case 'insert':
     case 'take':
@@ -59,8 +67,13 @@ export function decisionOfRow (context: RowContext, execution: Execution, row: R
 
 /** The key has a message in the inbox, of this mode or an earlier one of the route. It is not executed. */
 export function decisionOfMessage (keyed: KeyedRequest, message: MessageDetail): ClaimDecision {
-  switch (compareMessage(keyed, keyed, message)) {
-    case 'same': return { kind: 'accepted', name: keyed.name }
+  return decisionOfComparison(compareMessage(keyed, keyed, message), keyed.name)
+}
+
+/** `name`: that of the message. */
+export function decisionOfComparison (comparison: Comparison, name: string): ClaimDecision {
+  switch (comparison) {
+    case 'same': return { kind: 'accepted', name }
     case 'different': return { kind: 'mismatch' }
     case 'unknown': return { kind: 'unknown', timedOut: false }
   }
@@ -72,24 +85,16 @@ export async function decisionWithoutClaim (context: RowContext, keyed: KeyedReq
   const row = await context.deps.records.look(keyed.id).catch(() => null)
   if (row === null) return null
   const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, row.fingerprint)
-  switch (decide(row, { owner: NOBODY }, comparison, keyed.route.idempotency, false).do) {
-    case 'replay': {
-      const answer = storedAnswer(row)
-      return answer === null ? null : { kind: 'completed', answer, expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
-    }
-    case 'not-kept': return { kind: 'consumed', status: row.status ?? 0 }
-    case 'in-flight': return { kind: 'in-flight', retryAfterMs: retryAfterOf(row, keyed.claim.leaseMs) }
-    case 'unknown': return { kind: 'unknown', timedOut: timedOut(row) }
-    case 'mismatch': return replaysMismatch(keyed) ? null : { kind: 'mismatch' }
-    case 'execute':
-    case 'insert':
-    case 'take':
-    case 'lapse':
-    case 'release-own': return null
+  const step = decide(row, { owner: NOBODY }, comparison, keyed.route.idempotency, false)
+  if (step.do === 'replay') {
+    const answer = storedAnswer(row)
+    return answer === null ? null : { kind: 'completed', answer, expiresAtMs: context.writes.expiresAtMs(row.keepLeftMs ?? 0, askedAtMs) }
   }
+  return step.do === 'mismatch' && replaysMismatch(keyed) ? null : decisionOfStep(row, step, keyed.claim.leaseMs)
 }
 
-const NOBODY = Buffer.alloc(0)
+/** The owner of no claim. */
+export const NOBODY = Buffer.alloc(0)
 
 function replay (context: RowContext, execution: Execution, row: Row): RowDecision {
   const answer = storedAnswer(row)
@@ -113,8 +118,10 @@ function undecodable (context: RowContext, execution: Execution): RowDecision {
     { event: 'answer-unreadable', record: execution.keyed.name, route: execution.keyed.route.name },
     'stored answer cannot be decoded; treated as indeterminate'
   )
-  return { decision: { kind: 'unknown', timedOut: false }, lock: 'delete', row: null }
+  return { decision: UNREADABLE, lock: 'delete', row: null }
 }
+
+export const UNREADABLE: ClaimDecision = { kind: 'unknown', timedOut: false }
 
 export function same (execution: Execution, theirs: Fingerprint): Comparison {
   return sameRequest(execution.keyed.asked, execution.keyed.claim.fingerprint, theirs)

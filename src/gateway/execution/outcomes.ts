@@ -96,7 +96,11 @@ function streamForWaiter (result: Extract<ExecutionResult, { kind: 'streamed' }>
 }
 
 /** The outcome of an accepted request. `isNew`: this request accepted it, not an earlier one. */
-export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonly Part[], isNew: boolean): Outcome {
+export function accepted (
+  keyed: Pick<KeyedRequest, 'preferred'>,
+  parts: ReadonlyArray<Pick<Part, 'name' | 'item'>>,
+  isNew: boolean
+): Outcome {
   return {
     kind: 'accepted',
     names: parts.map(({ name }) => name),
@@ -107,7 +111,7 @@ export function accepted (keyed: Pick<KeyedRequest, 'preferred'>, parts: readonl
 }
 
 /** Recognises a record that was settled by an acceptance, even if the route has no inbox any more. */
-export function asAccepted (keyed: KeyedRequest, outcome: Outcome): Outcome {
+export function asAccepted (keyed: Pick<KeyedRequest, 'name' | 'preferred'>, outcome: Outcome): Outcome {
   const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
   return answered && isAcceptance(outcome.answer, keyed.name) ? accepted(keyed, [keyed], false) : outcome
 }

@@ -16,6 +16,10 @@ export function compareMessage (
   part: Pick<Part, 'asked' | 'claim'>,
   message: MessageDetail
 ): Comparison {
-  const comparison = sameRequest(part.asked, part.claim.fingerprint, message.fingerprint)
+  return comparedMessage(keyed, sameRequest(part.asked, part.claim.fingerprint, message.fingerprint))
+}
+
+/** `comparison`: that of the fingerprints. */
+export function comparedMessage (keyed: Pick<KeyedRequest, 'route'>, comparison: Comparison): Comparison {
   return comparison === 'different' && replaysMismatch(keyed) ? 'same' : comparison
 }

@@ -9,9 +9,12 @@ import type { Deps } from '../shared/deps.ts'
 
 /** Whether the request, or one of its parts, may be under a lost secret. @throws as the store does */
 export async function mayBeLost (
-  context: { readonly ids: Ids, readonly deps: Deps },
-  keyed: KeyedRequest,
-  parts: readonly Part[] | null
+  context: {
+    readonly ids: Pick<Ids, 'lost' | 'lostAlgorithms'>
+    readonly deps: { readonly records: Pick<Deps['records'], 'lostAlgorithms' | 'mayBeLost'> }
+  },
+  keyed: Pick<KeyedRequest, 'route' | 'asked' | 'identified'>,
+  parts: ReadonlyArray<Pick<Part, 'asked' | 'identified'>> | null
 ): Promise<boolean> {
   const { lost } = context.ids
   if (lost === null) return false

@@ -203,7 +203,10 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 // ---------------------------------------------------------------- the message
 
 /** Checks the message's order value before anything is written. null: it can be read. */
-function orderRefusal (keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Rejected | null {
+export function orderRefusal (
+  keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>,
+  parts: ReadonlyArray<Pick<Part, 'asked' | 'item'>> = [keyed]
+): Rejected | null {
   for (const part of parts) {
     const order = orderValue(keyed, part)
     if (order.kind !== 'unfit') continue

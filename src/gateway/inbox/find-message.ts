@@ -6,13 +6,20 @@ import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
 import { callerScope } from '../scope/scope.ts'
 import type { CallerContext, CallerRequest, CallerScope } from '../scope/scope.ts'
+import type { Deps } from '../shared/deps.ts'
+import type { Ids } from '../shared/ids.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
+
+export interface FindContext extends CallerContext {
+  readonly deps: CallerContext['deps'] & Pick<Deps, 'inbox' | 'inboxes'>
+  readonly ids: Pick<Ids, 'rules' | 'schemeKeys'>
+}
 
 export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail }
 
 /** `name`: the id in the path. */
-export async function findMessage (context: CallerContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
+export async function findMessage (context: FindContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
   const { inbox, inboxes } = context.deps
   const id = Buffer.from(name, 'base64url')
   // Each id has one spelling. Another text that decodes to the same bytes is not its name.
@@ -38,7 +45,7 @@ export async function findMessage (context: CallerContext, request: CallerReques
 }
 
 /** By the scheme that the message was accepted under, not by the one that claims now. */
-function isOwner (context: CallerContext, caller: CallerScope, scopeHash: Buffer): boolean {
+function isOwner (context: FindContext, caller: CallerScope, scopeHash: Buffer): boolean {
   return context.ids.schemeKeys.some(({ rules, secret }) => {
     const scope = caller.byRules(rules)?.scope
     return scope !== undefined && timingSafeEqual(messageScope(scope, secret), scopeHash)

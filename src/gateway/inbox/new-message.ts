@@ -65,7 +65,7 @@ function fieldsOf (
  * A message without an order value has no group. A value that cannot be read is refused: the message might belong to a group, and
  * must not overtake it.
  */
-export function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Value {
+export function orderValue (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, { asked: { body } }: Pick<Part, 'asked'>): Value {
   const { order } = inboxOf(keyed)
   if (order === null) return { kind: 'none' }
   if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
@@ -74,7 +74,7 @@ export function orderValue (keyed: KeyedRequest, { asked: { body } }: Part): Val
   return bodyValue(new Map(found.map((each) => [order.pointer, each])), order.pointer)
 }
 
-export function inboxOf ({ route }: KeyedRequest): InboxPolicy {
+export function inboxOf ({ route }: Pick<KeyedRequest, 'route'>): InboxPolicy {
   const { inbox } = route.idempotency
   if (inbox === null) throw new Error(`route ${route.name} has no inbox`)
   return inbox

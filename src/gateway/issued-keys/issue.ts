@@ -6,6 +6,7 @@ import type { BodyResult } from '../body/read-whole.ts'
 import type { IncomingRequest } from '../key/incoming-request.ts'
 import { callerScope } from '../scope/scope.ts'
 import type { CallerContext, CallerRequest } from '../scope/scope.ts'
+import type { Deps } from '../shared/deps.ts'
 import type { Drain } from '../shared/drain.ts'
 import type { Limits } from '../limits/limits.ts'
 import type { Rejected } from '../shared/outcome.ts'
@@ -18,10 +19,16 @@ export interface KeyRequest extends CallerRequest, Pick<IncomingRequest, 'peer'>
   readonly readBody: (bytesMax: number, budget: BodyBudget) => Promise<BodyResult>
 }
 
+export interface IssueContext extends CallerContext {
+  readonly deps: CallerContext['deps'] & Pick<Deps, 'clock' | 'random'>
+  readonly drain: Drain
+  readonly limits: Limits
+}
+
 export interface IssuedKey { readonly kind: 'issued', readonly key: string, readonly expiresAtMs: number }
 
 export async function issueKey (
-  context: CallerContext & { readonly drain: Drain, readonly limits: Limits },
+  context: IssueContext,
   policy: IssuedKeysPolicy,
   request: KeyRequest
 ): Promise<IssuedKey | Rejected> {

@@ -11,9 +11,14 @@ import type { CallerScope } from '../scope/scope.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
+export interface JudgeContext {
+  readonly deps: { readonly clock: Pick<Deps['clock'], 'wallMs'> }
+  readonly ids: Pick<Ids, 'rules'>
+}
+
 /** null: the route takes any key, or this key is good. */
 export function issuedKeyRefusal (
-  context: { readonly deps: Deps, readonly ids: Ids },
+  context: JudgeContext,
   { route, steps }: Pick<IncomingRequest, 'route' | 'steps'>,
   found: FoundKey,
   caller: Pick<CallerScope, 'byRules'>
@@ -28,7 +33,7 @@ export function issuedKeyRefusal (
 
 /** A key is good for its caller under the rules by which it was issued, whatever the current rules are. */
 function verdictForCaller (
-  context: { readonly deps: Deps, readonly ids: Ids },
+  context: JudgeContext,
   issued: IssuedKeysPolicy,
   key: string,
   caller: Pick<CallerScope, 'byRules'>

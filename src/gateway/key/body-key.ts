@@ -16,8 +16,14 @@ export type UsableHeadKey = Exclude<IncomingRequest['key'], { kind: 'refused' }>
 /** `passes`: the route's preset lets the request through without a record. */
 export type ResolvedKey = Extract<FoundKey, { kind: 'key' | 'passes' }> | { readonly kind: 'refused', readonly outcome: Rejected }
 
+export interface KeyDeps {
+  readonly clock: Pick<Deps['clock'], 'wallMs'>
+  readonly meter: Pick<Deps['meter'], 'keyless'>
+  readonly random: Deps['random']
+}
+
 export function resolveKey (
-  deps: Deps,
+  deps: KeyDeps,
   request: Pick<IncomingRequest, 'route' | 'rawHeaders' | 'target'>,
   key: UsableHeadKey,
   body: Buffer
@@ -34,7 +40,7 @@ export function resolveKey (
 }
 
 /** A random key that no other request has. */
-function oneTimeKey (deps: Deps, route: string): Extract<FoundKey, { kind: 'key' }> {
+function oneTimeKey (deps: KeyDeps, route: string): Extract<FoundKey, { kind: 'key' }> {
   deps.meter.keyless(route)
   return { kind: 'key', key: `keyless:${deps.random.bytes(KEY_RANDOM_BYTES).toString('base64url')}` }
 }

@@ -21,9 +21,9 @@ import { rejected } from '../shared/outcome.ts'
 import type { Rejected } from '../shared/outcome.ts'
 
 export interface CallerContext {
-  readonly deps: Deps
-  readonly ids: Ids
-  readonly notices: Notices
+  readonly deps: Pick<Deps, 'tokens' | 'log'>
+  readonly ids: Pick<Ids, 'rules'>
+  readonly notices: Pick<Notices, 'warn'>
   readonly scopeCache: ScopeCache
 }
 
@@ -176,7 +176,7 @@ function onHost (caller: string, { rules, request, host }: Pick<ScopeQuery, 'rul
 }
 
 /** The current rules, then the others: what a caller made before a change of rules stays its own. */
-export function currentRulesFirst ({ rules }: Ids): readonly Rules[] {
+export function currentRulesFirst ({ rules }: Pick<Ids, 'rules'>): readonly Rules[] {
   return rules === 1 ? [1, 2] : [2, 1]
 }
 

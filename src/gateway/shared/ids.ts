@@ -5,10 +5,11 @@
  */
 import { keyHash, recordId } from '../../core/record/record-id.ts'
 import type { Identity } from '../../core/record/record-id.ts'
-import type { GuardedRoute } from '../../core/policy/policy.ts'
+import type { DropPolicy, GuardedRoute } from '../../core/policy/policy.ts'
 import type { Rules } from '../../core/record/rules.ts'
 import { keysOf, NEWEST_RULES, schemeNames } from '../../core/record/schemes.ts'
 import type { Scheme, SchemeKeys, Schemes } from '../../core/record/schemes.ts'
+import type { MarkStore } from '../../ports/marks.ts'
 import type { Deps } from './deps.ts'
 
 /** The scope of a request under the given rules. null: these rules cannot tell whose it is. */
@@ -33,10 +34,18 @@ export class IdentityMoved extends Error {
 /** The number of no scheme: nothing is ever claimed under it. */
 const UNKNOWN_SCHEME = 0
 
+/** What ids are looked up in. Nothing is written. */
+export interface IdsDeps {
+  readonly records: Pick<Deps['records'], 'schemes' | 'look'>
+  readonly inbox: Pick<Deps['inbox'], 'look'>
+  readonly marks: { readonly of: (route: string, policy: DropPolicy) => Pick<MarkStore, 'stands'> }
+  readonly log: Pick<Deps['log'], 'info' | 'error'>
+}
+
 interface ActiveKeys { readonly current: SchemeKeys, readonly earlier: SchemeKeys | null }
 
 export class Ids {
-  readonly #deps: () => Deps
+  readonly #deps: () => IdsDeps
   #secrets: readonly Buffer[]
   /** How long marks outside the database are kept. The database cannot know whether any are left. */
   #marksKeptMs: number
@@ -52,7 +61,7 @@ export class Ids {
   /** Called when this process learns that another scheme claims. */
   onSwitch: () => void = () => {}
 
-  constructor (deps: () => Deps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
+  constructor (deps: () => IdsDeps, { secrets = [], marksKeptMs = 0 }: Pick<Deps, 'secrets' | 'marksKeptMs'>) {
     this.#deps = deps
     this.#secrets = secrets
     this.#marksKeptMs = marksKeptMs

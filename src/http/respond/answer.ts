@@ -8,13 +8,15 @@ import { releasedStatus } from '../../core/protocol/disposition.ts'
 import { headerValue, pairs } from '../../core/headers/lines.ts'
 import { replayedHeaders } from '../../core/headers/headers.ts'
 import type { Refusal } from '../../core/limits/limit.ts'
-import { codeOfRefusal, problem, PROBLEMS, retrySoon } from '../../core/protocol/problems.ts'
+import { codeOfRefusal, problem } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
 import { withoutRetryHints } from '../../core/headers/retry-hints.ts'
 import { rejected } from '../../gateway/shared/outcome.ts'
 import type { AnswerBody, Outcome } from '../../gateway/shared/outcome.ts'
+import { isShownAsStatus, problemOf } from '../../gateway/shared/problem-answer.ts'
+import type { ProblemAnswer } from '../../gateway/shared/problem-answer.ts'
 
 export interface Reply {
   readonly status: number
@@ -52,17 +54,13 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
     case 'unprotected': return unchanged(outcome.answer, 'unprotected')
     case 'accepted': return accepted(outcome)
     case 'rejected': return refusal(context, outcome)
-    case 'in-flight': return inFlight(outcome, context)
+    case 'not-kept': return notKept(outcome, context)
+    case 'in-flight':
     case 'mismatch':
-      return problemReply('key-reused', context, {
-        status: context.route.idempotency.onMismatch.status,
-        mark: 'mismatch',
-        outcome: 'mismatch',
-        ...(outcome.detail === undefined ? {} : { detail: outcome.detail })
-      })
-    case 'unknown': return unknown(outcome.timedOut, context)
-    case 'not-kept': return notKept(outcome.originalStatus, context)
-    case 'unsent': return unsent(outcome, context)
+    case 'unknown':
+    case 'unsent':
+    case 'lost':
+    case 'unavailable': return problemReply(problemOf(outcome, context.route.idempotency), context)
     case 'duplicate':
       return {
         status: outcome.status,
@@ -73,8 +71,6 @@ export function replyTo (outcome: Exclude<Outcome, { kind: 'keyless' }>, context
         problem: null
       }
     case 'passed': return outcome.as === 'released' ? asReleased(outcome, context, []) : passed(outcome)
-    case 'lost': return lost(outcome, context)
-    case 'unavailable': return unavailable(outcome, context)
   }
 }
 
@@ -195,128 +191,43 @@ function passed ({ status, headers, body, as }: Extract<Outcome, { kind: 'passed
   }
 }
 
-/** api: a problem that names the original status. relay: the original status, so that the message keeps its outcome. */
-function notKept (originalStatus: number, context: ReplyContext): Reply {
-  if (context.route.idempotency.profile === 'relay') {
-    return {
-      status: originalStatus,
-      headers: ['Idempotency-Status', 'consumed'],
-      body: Buffer.alloc(0),
-      close: false,
-      outcome: 'not-kept',
-      problem: null
-    }
+function notKept (outcome: Extract<Outcome, { kind: 'not-kept' }>, context: ReplyContext): Reply {
+  const { route: { idempotency } } = context
+  if (!isShownAsStatus(idempotency)) return problemReply(problemOf(outcome, idempotency), context)
+  return {
+    status: outcome.originalStatus,
+    headers: ['Idempotency-Status', 'consumed'],
+    body: Buffer.alloc(0),
+    close: false,
+    outcome: 'not-kept',
+    problem: null
   }
-  return problemReply('answer-not-kept', context, { mark: 'consumed', members: { originalStatus }, outcome: 'not-kept' })
 }
 
 // ---------------------------------------------------------------- problems
 
-function inFlight (outcome: Extract<Outcome, { kind: 'in-flight' }>, context: ReplyContext): Reply {
-  const { profile, inFlight: policy } = context.route.idempotency
-  const status = !outcome.starter ? policy.status : profile === 'relay' ? 503 : 504
-  return problemReply('in-flight', context, {
-    status,
-    retryAfterSeconds: retryAfterSeconds(outcome.retryAfterMs, context.route),
-    mark: 'in-flight',
-    outcome: outcome.starter ? 'in-flight-own' : 'in-flight'
-  })
-}
-
-/** Every retry under `hold` gets the same answer as the first request. A 4xx would tell a client "not done, use a new key". */
-function unknown (timedOut: boolean, context: ReplyContext): Reply {
-  const { profile } = context.route.idempotency
-  if (profile === 'relay') {
-    return problemReply('outcome-unknown', context, {
-      status: PROBLEMS['outcome-unknown'].status.relay,
-      retryAfterSeconds: RETRY_SOON_SECONDS,
-      mark: 'indeterminate',
-      outcome: 'outcome-unknown'
-    })
-  }
-  return problemReply('outcome-unknown', context, { status: timedOut ? 504 : 502, mark: 'indeterminate', outcome: 'outcome-unknown' })
-}
-
-function unsent ({ refusal, lost = false }: Extract<Outcome, { kind: 'unsent' }>, context: ReplyContext): Reply {
-  const code = refusal === undefined || lost ? 'upstream-unreachable' : codeOfRefusal(refusal)
-  return problemReply(code, context, {
-    retryAfterSeconds: RETRY_SOON_SECONDS,
-    mark: 'released',
-    outcome: code === 'upstream-unreachable' ? 'unsent' : code,
-    ...lost && { detail: LOST }
-  })
-}
-
-/** As on a route that passes through: the gateway does not hold this event. `again`: a retry is forwarded again. */
-function lost ({ timedOut, again }: Extract<Outcome, { kind: 'lost' }>, context: ReplyContext): Reply {
-  const code = timedOut ? 'upstream-timeout' : 'upstream-failed'
-  const relay = context.route.idempotency.profile === 'relay'
-  const then = again ? 'A retry with the same key is passed on again.' : 'A retry with the same key is not passed on.'
-  return problemReply(code, context, {
-    mark: 'indeterminate',
-    outcome: code,
-    detail: `${PROBLEMS[code].detail} ${then}`,
-    ...(relay ? { status: RELAY_RETRIES, retryAfterSeconds: RETRY_SOON_SECONDS } : {})
-  })
-}
-
-/** The one status that every relay retries. */
-const RELAY_RETRIES = 503
-const LOST = 'No connection to the service could be made. Nothing was sent, and this route had marked the event before: a retry with the same key is not passed on.'
-
-/** The message may have been stored. It is stored once, however often the request is retried. */
-function unavailable ({ inDoubt = false }: Extract<Outcome, { kind: 'unavailable' }>, context: ReplyContext): Reply {
-  const detail = inDoubt
-    ? { detail: 'The store did not say in time whether it has taken this request. Retry with the same key: it is taken once.' }
-    : {}
-  return problemReply('store-unavailable', context, { retryAfterSeconds: RETRY_SOON_SECONDS, outcome: 'store-unavailable', ...detail })
-}
-
 function refusal (context: ReplyContext, outcome: Extract<Outcome, { kind: 'rejected' }>): Reply {
-  const reply = problemReply(outcome.code, context, {
-    outcome: outcome.code,
-    close: outcome.close ?? false,
-    ...(outcome.detail === undefined ? {} : { detail: outcome.detail }),
-    ...(outcome.challenge === undefined ? {} : { challenge: outcome.challenge }),
-    retryAfterSeconds: retrySoon(outcome.code)
-  })
+  const reply = problemReply(problemOf(outcome, context.route.idempotency), context)
   return outcome.reason === undefined ? reply : { ...reply, reason: outcome.reason }
 }
 
-interface ProblemOptions {
-  readonly outcome: string
-  readonly status?: number
-  readonly detail?: string
-  readonly challenge?: string
-  readonly mark?: string
-  readonly retryAfterSeconds?: number | null
-  readonly members?: Readonly<Record<string, string | number | boolean>>
-  readonly close?: boolean
-}
-
-function problemReply (code: ProblemCode, context: ReplyContext, options: ProblemOptions): Reply {
-  const { profile, retryHints } = context.route.idempotency
+function problemReply (answer: ProblemAnswer, context: ReplyContext): Reply {
+  const { code, mark, close = false, outcome } = answer
   const { status, headers, body } = problem(code, {
-    status: options.status ?? PROBLEMS[code].status[profile],
+    status: answer.status,
     requestId: context.requestId,
     base: context.problemBaseUri,
-    hints: retryHints,
-    retryAfterSeconds: options.retryAfterSeconds ?? null,
-    ...(options.detail === undefined ? {} : { detail: options.detail }),
-    ...(options.challenge === undefined ? {} : { challenge: options.challenge }),
-    ...(options.members === undefined ? {} : { members: options.members })
+    hints: context.route.idempotency.retryHints,
+    retryAfterSeconds: answer.retryAfterSeconds ?? null,
+    ...(answer.detail === undefined ? {} : { detail: answer.detail }),
+    ...(answer.challenge === undefined ? {} : { challenge: answer.challenge }),
+    ...(answer.members === undefined ? {} : { members: answer.members })
   })
-  if (options.mark !== undefined) headers.push('Idempotency-Status', options.mark)
-  return { status, headers, body, close: options.close ?? false, outcome: options.outcome, problem: code }
+  if (mark !== undefined) headers.push('Idempotency-Status', mark)
+  return { status, headers, body, close, outcome, problem: code }
 }
 
 // ---------------------------------------------------------------- small things
-
-/** At least one second, at most the lease. */
-function retryAfterSeconds (ms: number, route: GuardedRoute): number {
-  const leaseSeconds = Math.max(1, Math.ceil(route.idempotency.leaseMs / 1000))
-  return Math.min(leaseSeconds, Math.max(1, Math.ceil(ms / 1000)))
-}
 
 let lastSecond = NaN
 let lastDate = ''
