@@ -1,6 +1,6 @@
 /** What the subcommands of `onceway records`, `onceway inbox` and `onceway audit` share: options, who is asked, and lists. */
 import type { ParseArgsOptionsConfig } from 'node:util'
-import { OperatorProblem } from '../operator/shared/problem.ts'
+import type { OperatorProblem } from '../operator/shared/problem.ts'
 import { LARGER_LIMIT, refuseOtherOptions, readOptions, refuseSubcommand } from './command.ts'
 import type { Command, Options, Subcommand, Terminal } from './command.ts'
 import { openOperators, REMOTE_OPTIONS } from './operators.ts'

@@ -69,7 +69,7 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
       const input = { params: request.params, query: request.query, body: request.body ?? {} }
       const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
       if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
-      if (operation.role === 'operator') {
+      if (operation.role === 'operator' && !operation.path.endsWith('/selections')) {
         const { name: who, via, role } = operator.identity
         options.log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
       }

@@ -1,7 +1,7 @@
 /** The shapes of messages in the operator API. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { StepView } from '../records/bulk.ts'
+import type { StepView } from '../records/bulk.ts'
 import { closed, Id, MessageStateName, Nullable, PageMembers, PageQuery, Reason, Time, TimeQuery } from '../shared/schema-words.ts'
 
 export const MessageFilterQuery = Type.Object({
