@@ -8,6 +8,7 @@ import { withCarriers } from './carriers.ts'
 import { problemDocs } from './problem-docs.ts'
 import { withMatrix } from './clients.ts'
 import { logEventsPage } from './log-events.ts'
+import { openapiText } from './openapi.ts'
 import { metricsPage } from './metrics.ts'
 import { presetsPage } from './presets.ts'
 import { rulesPage } from './rules.ts'
@@ -19,6 +20,7 @@ const read = (name: string) => readFileSync(new URL(name, root), 'utf8')
 
 mkdirSync(new URL('schema/', root), { recursive: true })
 writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
+writeFileSync(new URL('schema/openapi.json', root), await openapiText())
 writeFileSync(
   new URL('docs/reference/configuration.md', root),
   referenceText(read('scripts/configuration-head.md'), read('scripts/configuration-example.yaml'))

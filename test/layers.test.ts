@@ -48,7 +48,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   ],
   store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
   config: ['read', 'routes', TOP, 'compare'],
-  operator: ['shared', 'explain', 'records', 'inbox', 'audit'],
+  operator: ['shared', 'explain', 'records', 'inbox', 'audit', 'overview', TOP],
   http: ['shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in', 'api'],
   process: [TOP, 'cluster']
 }

@@ -6,12 +6,14 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Config } from '../config/config.ts'
 import { storeText } from '../config/derived.ts'
+import type { OperationContext } from '../operator/context.ts'
 import { OPERATIONS } from '../operator/operations.ts'
 import type { AnswerOf, InputOf, Operation, OperationName } from '../operator/operations.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem } from '../operator/shared/problem.ts'
 import type { OperatorProblemCode, Outcome, ProblemMembers } from '../operator/shared/problem.ts'
 import { StartError } from '../ports/errors.ts'
 import type { LockStore } from '../ports/locks.ts'
+import { commandExplaining } from '../process/explaining.ts'
 import { openStores } from '../process/operator-stores.ts'
 import type { OpenStores } from '../process/operator-stores.ts'
 import { configFor, textOption, userName } from './command.ts'
@@ -44,7 +46,14 @@ export async function openOperators (options: Options, { env }: Terminal, open: 
 async function onStores (config: Config, options: Options, open: OpenFor): Promise<Operators> {
   if (textOption(options, 'token-file') !== undefined) throw new StartError('--token-file is for --admin-url.', 2)
   const stores = await open(config)
-  const context = { config, stores, signingKey: randomBytes(KEY_BYTES), deleted: () => {} }
+  const context: OperationContext = {
+    config,
+    stores,
+    gateway: null,
+    explaining: commandExplaining(config),
+    signingKey: randomBytes(KEY_BYTES),
+    deleted: () => {}
+  }
   return {
     where: storeText(config),
     locks: stores.locks,

@@ -37,6 +37,8 @@ export interface Config {
   readonly upstreams: readonly UpstreamPolicy[]
   /** In the order of the file. The first match wins. */
   readonly routes: readonly Route[]
+  /** The whole configuration as YAML, with its defaults and overrides. Secrets are masked (print.ts). */
+  readonly printed: string
   /** Warnings about a valid configuration, for the start, a reload and `onceway check`. */
   readonly warnings: readonly string[]
 }

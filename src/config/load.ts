@@ -13,6 +13,7 @@ import type { Origins } from './read/environment.ts'
 import { interpolate } from './read/interpolate.ts'
 import { takeUnsupported } from './read/unsupported.ts'
 import { configOf, spreadProfiles } from './policy.ts'
+import { printConfig } from './print.ts'
 import { spreadPresets } from './routes/presets.ts'
 import { ConfigInvalid, pathText, shownPath } from './read/problem.ts'
 import type { ConfigProblem, Mistake } from './read/problem.ts'
@@ -114,7 +115,8 @@ function resolveSource (source: Source, { env, flags, name, base }: SourceContex
     ...mistakesOf(tree, base).filter(({ path }) => !unread.has(pathText(path))).map((each) => attributed(each, secrets))
   ]
   if (mistakes.length > 0) throw new ConfigInvalid(located(mistakes, source, origins))
-  return { config: configOf(tree as ConfigFile, name, base), effective: tree as ConfigFile }
+  const effective = tree as ConfigFile
+  return { config: { ...configOf(effective, name, base), printed: printConfig(effective) }, effective }
 }
 
 /** If the value came from a `…File`, the mistake names that file. */

@@ -22,7 +22,7 @@ import { parseDuration, parseSize } from './read/units.ts'
 import { verifyOf, verifyWarnings } from './routes/verify.ts'
 
 /** `name`: of the file, or null. `base`: the directory of relative file names. */
-export function configOf (file: ConfigFile, name: string | null, base: string): Config {
+export function configOf (file: ConfigFile, name: string | null, base: string): Omit<Config, 'printed'> {
   const upstreams = Object.entries(file.upstreams).map(([upstream, entry]) => upstreamOf(upstream, entry))
   const issuedKeys = issuedKeysOf(file.issuedKeys, base)
   return {

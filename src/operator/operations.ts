@@ -5,12 +5,15 @@
 import { Type } from 'typebox'
 import type { Static, TObject, TSchema } from 'typebox'
 import { AuditPage, AuditQuery, searchAudit } from './audit/audit.ts'
+import type { OperationContext } from './context.ts'
+import { ExplainBody, ExplanationView, explainRequest } from './explanation.ts'
 import { changeMessage, changeMessages, selectMessages } from './inbox/changes.ts'
 import { inboxRoutes, InboxView, PausedView, pauseRoute, resumeRoute } from './inbox/routes.ts'
 import {
   ChangedMessage, MessageBulkBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView, ReasonBody
 } from './inbox/schemas.ts'
 import { searchMessages, showMessage } from './inbox/search.ts'
+import { ConfigurationView, OverviewView, showConfiguration, showOverview } from './overview/overview.ts'
 import { BulkBody, changeRecords, SelectionBody, SelectionView, selectRecords, StepView } from './records/bulk.ts'
 import { deleteRecord, probeRecord, releaseRecord, resolveRecord } from './records/changes.ts'
 import {
@@ -19,7 +22,6 @@ import {
 import { searchRecords, showAnswer, showRecord } from './records/search.ts'
 import { IDENTITY_SOURCES, ROLES } from '../core/operator/roles.ts'
 import type { Identity, Role } from '../core/operator/roles.ts'
-import type { OperatorContext } from './shared/operators.ts'
 import type { Outcome } from './shared/problem.ts'
 import { closed, Id } from './shared/schema-words.ts'
 
@@ -31,7 +33,7 @@ export interface Operation<Params extends TObject = TObject, Query extends TObje
   readonly method: 'GET' | 'POST'
   /** Below `/api/v1`. Parameters as `{name}`. */
   readonly path: string
-  readonly tag: 'records' | 'inbox' | 'audit' | 'session'
+  readonly tag: 'records' | 'inbox' | 'audit' | 'gateway' | 'session'
   readonly summary: string
   /** What an identity needs, at least. */
   readonly role: Role
@@ -41,7 +43,7 @@ export interface Operation<Params extends TObject = TObject, Query extends TObje
   readonly answer: Answer
   /** @throws as the store does */
   readonly run: (
-    context: OperatorContext,
+    context: OperationContext,
     identity: Identity,
     input: Input<Static<Params>, Static<Query>, Static<Body>>
   ) => Promise<Outcome<Static<Answer>>>
@@ -74,6 +76,34 @@ export const OPERATIONS = {
     summary: 'Who you are, and your role.',
     answer: IdentityView,
     run: (_context, { name, via, role }) => Promise.resolve({ name, via, role })
+  }),
+  showOverview: operation({
+    method: 'GET',
+    path: '/overview',
+    tag: 'gateway',
+    role: 'viewer',
+    summary: 'This gateway and its stores on one page.',
+    answer: OverviewView,
+    run: (context) => showOverview(context)
+  }),
+  showConfiguration: operation({
+    method: 'GET',
+    path: '/configuration',
+    tag: 'gateway',
+    role: 'viewer',
+    summary: 'The configuration that runs, with secrets masked, and the last reload.',
+    answer: ConfigurationView,
+    run: (context) => Promise.resolve(showConfiguration(context))
+  }),
+  explain: operation({
+    method: 'POST',
+    path: '/explain',
+    tag: 'gateway',
+    role: 'viewer',
+    summary: 'What a request would get now, and why. Nothing is executed.',
+    body: ExplainBody,
+    answer: ExplanationView,
+    run: (context, _identity, { body }) => explainRequest(context, body)
   }),
   searchRecords: operation({
     method: 'GET',

@@ -83,6 +83,16 @@ export interface PausedRoute {
   readonly why: string
 }
 
+/** Unknown outcomes of a route. */
+export interface UnknownOutcomes {
+  readonly route: string
+  readonly count: number
+  /** Since when the oldest one is unknown: milliseconds since the Unix epoch. */
+  readonly oldestMs: number
+  /** Younger than an hour, than a day, than a week, and older. */
+  readonly ages: readonly [number, number, number, number]
+}
+
 /**
  * What operators search and change. A driver guarantees:
  *
@@ -95,6 +105,7 @@ export interface PausedRoute {
 export interface OperatorStore {
   searchRecords: (search: RecordSearch) => Promise<Page<RecordSummary>>
   searchMessages: (search: MessageSearch) => Promise<Page<MessageDetail>>
+  unknownByRoute: () => Promise<UnknownOutcomes[]>
   searchAudit: (search: AuditSearch) => Promise<Page<AuditRow>>
   /**
    * The next probe of an indeterminate record is due now, if its route probes. Refused for a record without a question. Audited.

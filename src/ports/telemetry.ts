@@ -152,3 +152,15 @@ export interface Log {
   warn: (fields: LogFields, message: string) => void
   error: (fields: LogFields, message: string) => void
 }
+
+/** The requests of a route in the last hour, of one gateway. */
+export interface RecentRoute {
+  readonly route: string
+  readonly outcomes: Readonly<Record<string, number>>
+  /** The oldest minute first. The last one still runs. */
+  readonly perMinute: readonly number[]
+  /** Milliseconds: the upper bound of the bucket in which the quantile lies. null: unknown. */
+  readonly p50Ms: number | null
+  readonly p95Ms: number | null
+  readonly p99Ms: number | null
+}

@@ -1,16 +1,14 @@
 /** A gateway in one process: what serves, its admin port, its banner and its reloads. A worker (cluster/) has no admin port. */
+import { adminPort } from './admin.ts'
 import { banner } from './banner.ts'
 import type { Config } from '../config/config.ts'
-import { createAdmin } from '../http/admin.ts'
-import { listen } from '../http/listen.ts'
 import { withinCloseTime } from './drain.ts'
-import { SYSTEM_CLOCK } from './clock.ts'
-import { Operators } from './operators.ts'
 import { reload } from './reload.ts'
 import { instanceName, openGateway } from './serving.ts'
 import type { UnderWay } from './serving.ts'
 import { createLogs } from '../telemetry/log.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
+import { Reloads } from './process-view.ts'
 
 export interface App {
   readonly url: string
@@ -32,20 +30,14 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const { log } = logs
   const metrics = createMetrics()
   const serving = await openGateway(config, { logs, meter: metrics, instance })
-  const operators = new Operators({ config: serving.config, clock: serving.clock, log })
-  const admin = createAdmin({
-    readiness: serving.readiness,
-    metrics,
-    log,
-    operators: { config: serving.config, clock: SYSTEM_CLOCK, context: () => operators.context() },
-    get mode () { return serving.config().admin.readiness },
-    get hosts () { return serving.config().admin.hosts }
-  })
+  const reloads = new Reloads(metrics.reloaded)
+  const { config: running, readiness, clock, marksOf, where } = serving
+  const admin = adminPort({ config: running, log, metrics, reloads, readiness, clock, marksOf, instance, where, workers: 1 })
   const close = async (): Promise<void> => {
-    await Promise.all([serving.close(), withinCloseTime(Promise.allSettled([admin.close(), operators.close()]))])
+    await Promise.all([serving.close(), withinCloseTime(admin.close())])
   }
   try {
-    const adminUrl = await listen(admin, config.admin, 'admin')
+    const adminUrl = await admin.listen()
     const url = await serving.listen()
     for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
     for (const line of banner(config, serving.where, url, adminUrl)) options.announce(line)
@@ -58,7 +50,7 @@ export async function startApp (config: Config, options: { readonly announce: (l
         } else {
           reload(serving.config(), load, {
             log,
-            reloaded: metrics.reloaded,
+            reloaded: reloads.note,
             shortestLeaseMs: serving.leases.shortestMs,
             apply: serving.reconfigure
           })

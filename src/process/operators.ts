@@ -4,8 +4,13 @@
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Config } from '../config/config.ts'
-import type { OperatorContext } from '../operator/shared/operators.ts'
+import { JoseVerifier } from '../identity/jwt.ts'
+import type { OperationContext } from '../operator/context.ts'
+import type { ExplainContext } from '../operator/explain/explain.ts'
+import type { ProcessView } from '../operator/overview/process-view.ts'
 import type { Log } from '../ports/telemetry.ts'
+import { SYSTEM_CLOCK } from './clock.ts'
+import { explainingOf } from './explaining.ts'
 import { openStores, readClock } from './operator-stores.ts'
 import type { BelievedClock, OpenStores } from './operator-stores.ts'
 
@@ -15,6 +20,10 @@ export interface OperatorsOptions {
   /** Of the gateway in this process. Absent: it is in other processes, and what they have found is read now and then. */
   readonly clock?: BelievedClock
   readonly log: Log
+  /** What this gateway says of itself. */
+  readonly gateway: ProcessView
+  /** The marks of a route with mode drop, where this process can see them. null: it cannot. */
+  readonly marksOf: ExplainContext['marksOf']
 }
 
 /** Gateways need some seconds to find that a clock has stepped. */
@@ -24,6 +33,8 @@ const KEY_BYTES = 32
 export class Operators {
   readonly #options: OperatorsOptions
   readonly #ownKey = randomBytes(KEY_BYTES)
+  readonly #tokens: JoseVerifier
+  #explaining: { readonly config: Config, readonly context: OperationContext['explaining'] } | null = null
   readonly #deletes = new Set<Promise<void>>()
   #stores: Promise<OpenStores> | null = null
   #clock: { readonly ahead: number, readonly believedMs: number | null } = { ahead: 0, believedMs: null }
@@ -32,15 +43,18 @@ export class Operators {
 
   constructor (options: OperatorsOptions) {
     this.#options = options
+    this.#tokens = new JoseVerifier({ clock: SYSTEM_CLOCK, log: options.log })
   }
 
   /** @throws StartError or StoreUnavailable */
-  async context (): Promise<OperatorContext> {
+  async context (): Promise<OperationContext> {
     const config = this.#options.config()
     const stores = await this.#open(config)
     return {
       config,
       stores,
+      gateway: this.#options.gateway,
+      explaining: this.#explainingBy(config),
       signingKey: createHmac('sha256', config.admin.auth.sessionKey ?? this.#ownKey).update('onceway:operators:1').digest(),
       deleted: (id, leaseMs) => { this.#forget(stores, id, leaseMs) }
     }
@@ -50,6 +64,15 @@ export class Operators {
     this.#closed = true
     const stores = await this.#stores?.catch(() => null)
     await stores?.close()
+  }
+
+  /** Routes are compiled once for each configuration. */
+  #explainingBy (config: Config): OperationContext['explaining'] {
+    if (this.#explaining?.config !== config) {
+      this.#tokens.forgetFiles()
+      this.#explaining = { config, context: explainingOf(config, this.#tokens, this.#options.marksOf) }
+    }
+    return this.#explaining.context
   }
 
   async #open (config: Config): Promise<OpenStores> {

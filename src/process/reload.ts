@@ -12,7 +12,8 @@ import type { Log } from '../ports/telemetry.ts'
 
 export interface ReloadOptions {
   readonly log: Log
-  readonly reloaded: (result: 'ok' | 'refused') => void
+  /** `details`: what has changed, or the mistakes. */
+  readonly reloaded: (result: 'ok' | 'refused', details: readonly string[]) => void
   /** The value at the start of the process: see restartOnly. */
   readonly shortestLeaseMs: number
 }
@@ -69,7 +70,7 @@ export function checkReload (running: Config, load: (() => Config) | null, optio
 }
 
 export function noteReloaded ({ config, changed, orphaned }: CheckedReload, { log, reloaded }: ReloadOptions): void {
-  reloaded('ok')
+  reloaded('ok', changed)
   log.info(
     { event: 'config-reloaded', file: config.file, routes: config.routes.length, upstreams: config.upstreams.length, changed },
     'configuration reloaded'
@@ -79,9 +80,10 @@ export function noteReloaded ({ config, changed, orphaned }: CheckedReload, { lo
 }
 
 function noteRefused (running: Config, error: unknown, { log, reloaded }: ReloadOptions): void {
-  reloaded('refused')
+  const mistakes = reasonsOf(error)
+  reloaded('refused', mistakes)
   log.error(
-    { event: 'config-refused', file: running.file, mistakes: reasonsOf(error) },
+    { event: 'config-refused', file: running.file, mistakes },
     'configuration not reloaded: the one that runs stays'
   )
 }

@@ -35,6 +35,7 @@ import { PeerTrust } from '../http/shared/peer.ts'
 import { createServer } from '../http/server.ts'
 import type { GuardedListener } from '../http/server.ts'
 import { JoseVerifier } from '../identity/jwt.ts'
+import type { Marks } from '../ports/marks.ts'
 import type { CountedRoute, Meter } from '../ports/telemetry.ts'
 import { compileRoutes } from '../routing/match.ts'
 import { Stores } from './stores.ts'
@@ -54,6 +55,8 @@ export interface Serving {
   readonly config: () => Config
   /** How far the clock of the store is believed. */
   readonly clock: BelievedClock
+  /** The marks of a route with mode drop. */
+  readonly marksOf: Marks['of']
   /** Opens the guarded listener and starts the background. Resolves with the URL. @throws StartError */
   readonly listen: () => Promise<string>
   readonly readiness: () => Readiness
@@ -250,6 +253,7 @@ function servingOf (start: Start, parts: Parts, listener: GuardedListener, backg
     leases,
     config: () => live.config,
     clock: start.arbiterClock,
+    marksOf: (route, policy) => stores.marks.of(route, policy),
     readiness: () => readinessOf(gateway, stores, background.durability),
     listen: async () => {
       const url = await listen(listener.server, config.listen, 'guarded')

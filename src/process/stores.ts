@@ -244,7 +244,8 @@ export class Stores {
   }
 }
 
-function whereOf (config: Config): string[] {
+/** A line for each store, without a password. */
+export function whereOf (config: Config): string[] {
   const { postgres, redis } = config.stores
   if (postgres === null) return [`embedded SQLite under ${config.dataDir}${redis === null ? '' : ' (Redis is not used without Postgres)'}`]
   const url = new URL(postgres.url)

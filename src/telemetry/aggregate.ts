@@ -50,6 +50,15 @@ export class WorkerSnapshots {
 
   /** `fresh`: workers whose snapshot is current. Of the others only the counts are used. One call at a time. */
   async expose (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Exposition> {
+    return exposition(await this.#aggregated(primary, fresh))
+  }
+
+  /** The same as plain values. */
+  async series (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Series> {
+    return await (await this.#aggregated(primary, fresh)).getMetricsAsJSON() as unknown as Series
+  }
+
+  async #aggregated (primary: Snapshot, fresh: ReadonlySet<number>): Promise<Registry> {
     const gone = this.#newlyEnded.splice(0)
     const [now, before] = [[primary], [] as Series[]]
     for (const [worker, snapshot] of this.#latest) {
@@ -57,12 +66,12 @@ export class WorkerSnapshots {
       else before.push(countsOf(snapshot.ours))
     }
     if (gone.length > 0) this.#endedCounts = await combined([this.#endedCounts, ...gone])
-    return exposition(aggregate([
+    return aggregate([
       ...now.map(({ ours }) => ours),
       ...before,
       this.#endedCounts,
       ...now.map(({ process }) => process.map(perProcess))
-    ]))
+    ])
   }
 }
 

@@ -16,6 +16,8 @@ import type { Meter } from '../ports/telemetry.ts'
 
 export interface Metrics extends Meter, ConfigMeter {
   expose: () => Promise<Exposition>
+  /** What onceway declares, as plain values. */
+  series: () => Promise<Series>
 }
 
 /** Metrics of one of several workers. The primary has those of the build and of the configuration. */
@@ -39,6 +41,10 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
     expose: async () => {
       readHeld()
       return exposition(registry)
+    },
+    series: async () => {
+      readHeld()
+      return seriesOf(registry)
     }
   }
 }

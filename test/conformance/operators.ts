@@ -96,6 +96,20 @@ export function operators (open: OpenOperators): void {
     assert.equal(rest.length, (await world.store.list({ limit: ALL })).filter((each) => matches(each, rare)).length)
   })
 
+  test('unknown outcomes are counted by route and age', async (t) => {
+    const { store } = await open(t)
+    assert.deepEqual(await store.operator.unknownByRoute(), [])
+    for (const route of ['charges', 'charges', 'refunds']) {
+      const claim = claimOf({ about: { ...claimOf().about, route } })
+      await store.insert(claim)
+      await store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
+    }
+    const [charges, refunds, ...more] = await store.operator.unknownByRoute()
+    assert.deepEqual([charges?.route, charges?.count, charges?.ages], ['charges', 2, [2, 0, 0, 0]])
+    assert.deepEqual([refunds?.route, refunds?.count, more], ['refunds', 1, []])
+    assert.ok(Math.abs((charges?.oldestMs ?? 0) - await store.operator.nowMs()) < 60_000)
+  })
+
   test('messages: every search, in either order and by pages of any size, finds what a plain filter finds', async (t) => {
     const world = await open(t)
     await fillInbox(world)

@@ -2,16 +2,19 @@
  * The operator API: the table of operations (operator/operations.ts) under `/api/v1`. Who may is decided before the input is looked at, and
  * every answer is JSON. Nothing of a request is logged but the operation and who asked.
  */
+import { readFileSync } from 'node:fs'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
+import type { OperationContext } from '../../operator/context.ts'
 import { OPERATIONS, type Operation } from '../../operator/operations.ts'
 import { may } from '../../core/operator/roles.ts'
-import type { OperatorContext } from '../../operator/shared/operators.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
+import { addEvents } from './events.ts'
+import { addExports } from './exports.ts'
 import type { SignIn } from '../sign-in/sign-in.ts'
 
 export const API_PREFIX = '/api/v1'
@@ -21,7 +24,7 @@ export interface ApiOptions {
   /** Read anew for every request, because a reload changes it. */
   readonly config: () => Pick<Config, 'admin' | 'trustProxies'>
   /** @throws as the stores do */
-  readonly context: () => Promise<OperatorContext>
+  readonly context: () => Promise<OperationContext>
   readonly log: Log
 }
 
@@ -29,7 +32,7 @@ export interface ApiOptions {
 const BODY_BYTES_MAX = 64 * 1024
 /** An answer of 16 MiB as base64. Larger ones go by `onceway records resolve`, beside the database. */
 const ANSWER_BYTES_MAX = 24 * 1024 * 1024
-const TAKES_ANSWERS: ReadonlySet<string> = new Set(['resolveRecord', 'changeRecords'])
+const TAKES_ANSWERS: ReadonlySet<string> = new Set(['resolveRecord', 'changeRecords', 'explain'])
 const CSRF_HEADER = 'x-csrf-token'
 
 export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
@@ -39,9 +42,16 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
     fastify.decorateRequest('operator', null)
     fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
     fastify.setNotFoundHandler((_request, reply) => sendProblem(reply, new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')))
+    fastify.get('/openapi.json', (_request, reply) => reply.header('content-type', 'application/json').send(DOCUMENT))
+    const reads = { context: options.context, sendProblem }
+    addExports(fastify, { ...reads, permitted: (request, operation) => permitted(request, operation, options) })
+    addEvents(fastify, { ...reads, listener: (request) => permitted(request, OPERATIONS.whoAmI, options) })
     for (const [name, operation] of Object.entries(OPERATIONS)) addOperation(fastify, name, operation as unknown as Operation, options)
   }
 }
+
+/** Committed, and made of the same table (scripts/openapi.ts). From src and from dist, schema lies three levels up. */
+const DOCUMENT = readFileSync(new URL('../../../schema/openapi.json', import.meta.url), 'utf8')
 
 declare module 'fastify' {
   interface FastifyRequest { operator: Operator | null }
@@ -81,7 +91,7 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
 /** Before the body is read. */
 async function permitted (
   request: FastifyRequest,
-  { method, role }: Operation,
+  { method, role }: Pick<Operation, 'method' | 'role'>,
   { signIn, config }: ApiOptions
 ): Promise<Operator | OperatorProblem> {
   if (isOff(signIn, config().admin.host)) return new OperatorProblem('not-found', 'There is no operator API here: set admin.auth or admin.token.')

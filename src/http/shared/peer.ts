@@ -28,7 +28,7 @@ export class PeerTrust {
       for: address,
       proto: 'encrypted' in raw.socket ? 'https' : 'http',
       host: raw.headers.host ?? null,
-      trusted: this.#trusts(address)
+      trusted: this.trusts(address)
     }
   }
 
@@ -39,12 +39,12 @@ export class PeerTrust {
    */
   peerOf ({ socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>): string | null {
     const address = addressOf(socket.remoteAddress)
-    if (!this.#trusts(address)) return networkOf(address)
+    if (!this.trusts(address)) return networkOf(address)
     const hops = headerLines(rawHeaders, 'x-forwarded-for').flatMap((line) => line.split(','))
     for (const hop of hops.toReversed()) {
       const hopAddress = plainAddress(withoutPort(hop.trim()))
       if (isIP(hopAddress) === 0) return null
-      if (!this.#trusts(hopAddress)) return networkOf(hopAddress)
+      if (!this.trusts(hopAddress)) return networkOf(hopAddress)
     }
     return null
   }
@@ -52,10 +52,11 @@ export class PeerTrust {
   /** The same for a connection before its first request. */
   connectedFrom ({ remoteAddress }: Pick<Socket, 'remoteAddress'>): string | null {
     const address = addressOf(remoteAddress)
-    return this.#trusts(address) ? null : networkOf(address)
+    return this.trusts(address) ? null : networkOf(address)
   }
 
-  #trusts (address: string): boolean {
+  /** An address of the socket. */
+  trusts (address: string): boolean {
     return this.#any && isIP(address) !== 0 && this.#trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
   }
 }

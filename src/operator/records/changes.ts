@@ -70,7 +70,7 @@ async function changeRecord (context: OperatorContext, identity: Identity, id: s
   const done = await applyChange(context, identity, record, order)
   if (done instanceof OperatorProblem) return done
   const now = await findRecord(context, id)
-  return { done, record: now instanceof OperatorProblem ? null : recordJson(now, await context.stores.operator.nowMs()) }
+  return { done, record: now instanceof OperatorProblem ? null : recordJson(now, await context.stores.operator.nowMs(), context) }
 }
 
 /** What was done, in words. @throws as the store does */

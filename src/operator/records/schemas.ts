@@ -1,6 +1,7 @@
 /** The shapes of records in the operator API. */
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { DOES } from '../explain/answer.ts'
 import { Attempt, closed, Id, Nullable, Owner, PageMembers, PageQuery, Reason, RecordStateName, Time, TimeQuery } from '../shared/schema-words.ts'
 
 export const STAGES = ['during', 'hop', 'lease', 'settle', 'drain', 'restore'] as const
@@ -58,8 +59,16 @@ const Moment = Type.Object({
   text: Type.String()
 }, closed)
 
+export const RetryView = Type.Object({
+  does: Type.Enum([...DOES]),
+  status: Nullable(Type.Integer()),
+  code: Nullable(Type.String({ description: 'Of the problem that it would get.' })),
+  sentences: Type.Array(Type.String())
+}, { ...closed, description: 'What a retry with the same request would be told now, and why.' })
+
 export const RecordView = Type.Object({
   ...Summary,
+  retry: RetryView,
   history: Type.Array(Moment, { description: 'What happened, and what is to come, in order.' }),
   leaseMs: Type.Number({ description: 'The lease with which it was claimed.' }),
   releasableAt: Nullable(Time),

@@ -44,7 +44,7 @@ export async function findRecord ({ stores }: OperatorContext, idText: string): 
 
 export async function showRecord (context: OperatorContext, id: string): Promise<Outcome<RecordJson>> {
   const record = await findRecord(context, id)
-  return record instanceof OperatorProblem ? record : recordJson(record, await context.stores.operator.nowMs())
+  return record instanceof OperatorProblem ? record : recordJson(record, await context.stores.operator.nowMs(), context)
 }
 
 export async function showAnswer (context: OperatorContext, id: string): Promise<Outcome<AnswerJson>> {

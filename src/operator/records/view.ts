@@ -4,6 +4,8 @@ import { pairs } from '../../core/headers/lines.ts'
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import type { RecordDetail, Row } from '../../core/record/record.ts'
 import type { RecordSummary } from '../../ports/operator.ts'
+import { retryAnswer } from '../explain/answer.ts'
+import { guardedRoute, type OperatorContext } from '../shared/operators.ts'
 import { timeOrNull, timeText } from '../shared/query.ts'
 import type { AnswerJson, RecordJson, RecordSummaryJson } from './schemas.ts'
 
@@ -36,10 +38,12 @@ export function summaryJson (record: RecordSummary): RecordSummaryJson {
   }
 }
 
-export function recordJson (record: RecordDetail, nowMs: number): RecordJson {
+export function recordJson (record: RecordDetail, nowMs: number, context: Pick<OperatorContext, 'config'>): RecordJson {
   const { headers, body, ...rest } = record
+  const { sentences, ...retry } = retryAnswer({ record, route: guardedRoute(context, record.about.route) })
   return {
     ...summaryJson({ ...rest, bodyBytes: body?.length ?? null }),
+    retry: { ...retry, sentences: [...sentences] },
     history: historyOf(record),
     leaseMs: record.leaseMs,
     releasableAt: timeOrNull(releasableAtMs(record)),

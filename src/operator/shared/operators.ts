@@ -26,7 +26,7 @@ export interface OperatorContext {
   readonly deleted: (id: Buffer, leaseMs: number) => void
 }
 
-export function guardedRoute ({ config }: OperatorContext, name: string): GuardedRoute | null {
+export function guardedRoute ({ config }: Pick<OperatorContext, 'config'>, name: string): GuardedRoute | null {
   const route = config.routes.find((each) => each.name === name && each.idempotency !== null)
   return route === undefined || route.idempotency === null ? null : { ...route, idempotency: route.idempotency }
 }

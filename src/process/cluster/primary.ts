@@ -2,6 +2,7 @@
  * The primary of a gateway with several workers. It binds the port and hands connections to workers. It has the admin
  * port, checks new configurations and receives signals. It handles no request, and opens stores for operators alone.
  */
+import { adminPort } from '../admin.ts'
 import type { UnderWay } from '../serving.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
@@ -9,14 +10,13 @@ import type { Config } from '../../config/config.ts'
 import { leasesOf } from '../../config/derived.ts'
 import type { LeaseRange } from '../../config/derived.ts'
 import type { StartError } from '../../ports/errors.ts'
-import { createAdmin } from '../../http/admin.ts'
 import type { Readiness } from '../../http/admin.ts'
-import { listen } from '../../http/listen.ts'
-import { Operators } from '../operators.ts'
+import { Reloads } from '../process-view.ts'
+import { whereOf } from '../stores.ts'
 import { checkReload, noteReloaded } from '../reload.ts'
 import type { CheckedReload, ReloadOptions } from '../reload.ts'
 import { WorkerSnapshots } from '../../telemetry/aggregate.ts'
-import type { Exposition } from '../../telemetry/aggregate.ts'
+import type { Exposition, Series } from '../../telemetry/aggregate.ts'
 import { createLogs } from '../../telemetry/log.ts'
 import type { Logs } from '../../telemetry/log.ts'
 import type { Log } from '../../ports/telemetry.ts'
@@ -61,17 +61,20 @@ export async function startPrimary (
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   const { log } = logs
   const gateway = new Workers(config, size, logs)
-  const operators = new Operators({ config: () => gateway.config, log })
-  const admin = createAdmin({
-    operators: { config: () => gateway.config, clock: SYSTEM_CLOCK, context: () => operators.context() },
+  const admin = adminPort({
+    config: () => gateway.config,
+    log,
+    metrics: { expose: gateway.expose, series: () => gateway.series() },
+    reloads: gateway.reloads,
     readiness: gateway.readiness,
     alive: () => gateway.supervisor.handles.length > 0,
-    metrics: { expose: gateway.expose },
-    log,
-    get mode () { return gateway.config.admin.readiness },
-    get hosts () { return gateway.config.admin.hosts }
+    // Marks in memory are in the workers, each with its own.
+    marksOf: () => null,
+    instance,
+    workers: size,
+    where: whereOf(config)
   })
-  const adminUrl = await listen(admin, config.admin, 'admin')
+  const adminUrl = await admin.listen()
   for (const remark of config.warnings) log.warn({ event: 'config-remark', file: config.file }, remark)
   prepareCluster()
   gateway.supervisor.fill()
@@ -85,7 +88,7 @@ export async function startPrimary (
     stopping: () => gateway.stopping(),
     stop: async () => {
       const clean = await gateway.drain()
-      await Promise.all([admin.close(), operators.close()])
+      await admin.close()
       return clean ? 0 : 1
     },
     kill: () => { gateway.supervisor.kill() }
@@ -102,6 +105,7 @@ class Workers {
   readonly #logs: Logs
   readonly #log: Log
   readonly #metrics = createPrimaryMetrics()
+  readonly reloads = new Reloads(this.#metrics.reloaded)
   readonly #workerSnapshots = new WorkerSnapshots()
   #leases: LeaseRange
   #draining = false
@@ -146,13 +150,23 @@ class Workers {
   }
 
   async #expose (): Promise<Exposition> {
+    return this.#workerSnapshots.expose(await this.#metrics.snapshot(), await this.#readWorkers())
+  }
+
+  /** Of all workers together. */
+  async series (): Promise<Series> {
+    return this.#workerSnapshots.series(await this.#metrics.snapshot(), await this.#readWorkers())
+  }
+
+  /** The workers whose snapshot is current. */
+  async #readWorkers (): Promise<ReadonlySet<number>> {
     const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (handle, snapshot) => {
       this.#workerSnapshots.update(handle.id, snapshot)
     })
     const fresh = new Set(answers.keys())
     const counts = this.supervisor.countStates(fresh)
     for (const state of WORKER_STATES) this.#metrics.workers(state, counts[state])
-    return this.#workerSnapshots.expose(await this.#metrics.snapshot(), fresh)
+    return fresh
   }
 
   /**
@@ -181,7 +195,7 @@ class Workers {
     this.#pendingReload = () => { this.reload(load) }
     if (this.#reloading) return
     this.#pendingReload = null
-    const options: ReloadOptions = { log: this.#log, reloaded: this.#metrics.reloaded, shortestLeaseMs: this.#leases.shortestMs }
+    const options: ReloadOptions = { log: this.#log, reloaded: this.reloads.note, shortestLeaseMs: this.#leases.shortestMs }
     const judged = checkReload(this.config, load, options)
     if (judged === null) return
     this.#reloading = true

@@ -1,7 +1,7 @@
 /** What operators search in the inbox: open messages by route and state (messages_depth), ended ones by their time (messages_ended). */
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageSearch, Page } from '../../ports/operator.ts'
-import { searchStreams, type StepOrder, type Stream } from '../shared/search.ts'
+import { searchStreams, StepTimeOver, type StepOrder, type Stream } from '../shared/search.ts'
 import { byteas } from './arrays.ts'
 import type { Connections } from './connections.ts'
 import { isPastMessage, messageColumns, toMessage, type MessageColumns } from './inbox-rows.ts'
@@ -32,7 +32,8 @@ export async function searchMessages (connections: Connections, search: MessageS
       readStep<MessageColumns, MessageDetail>(session, statement, valuesOf(search, own, order), order, toMessage, [search.settledToMs ?? null]))
   }
   if (id !== undefined) return searchStreams([stream('id', 'r.id = $6::bytea', id)], search)
-  const routes = route === undefined ? await searching(connections, search.withinMs, openRoutes) : [route]
+  const routes = route === undefined ? await routesWithin(connections, search.withinMs) : [route]
+  if (routes === null) return { rows: [], next: search.after, isWhole: false }
   const open = OPEN_STATES.filter((each) => state === undefined || state === each).flatMap((each) =>
     routes.map((name) => stream(each, `r.route = $6::text and r.state = '${each}'`, name)))
   const hasEnded = state === undefined || state === 'delivered' || state === 'discarded'
@@ -66,6 +67,16 @@ const OPEN_ROUTES: Statement = {
   select ${least(' and m.route > o.route')} from open o where o.route is not null
 )
 select route from open where route is not null`
+  }
+}
+
+/** null: the time was over. */
+async function routesWithin (connections: Connections, withinMs: number): Promise<string[] | null> {
+  try {
+    return await searching(connections, withinMs, openRoutes)
+  } catch (error) {
+    if (error instanceof StepTimeOver) return null
+    throw error
   }
 }
 

@@ -1,11 +1,14 @@
 /** The port of operators over the connections of a store. Searches have connections of their own. */
-import type { OperatorStore } from '../../ports/operator.ts'
+import { StoreUnavailable } from '../../ports/errors.ts'
+import type { OperatorStore, UnknownOutcomes } from '../../ports/operator.ts'
+import { StepTimeOver } from '../shared/search.ts'
 import { searchAudit } from './audit.ts'
 import type { Connections } from './connections.ts'
 import { searchMessages } from './message-search.ts'
 import { askNow } from './operator.ts'
 import { pausedRoutes, pauseRoute, resumeRoute } from './paused-routes.ts'
 import { searchRecords } from './record-search.ts'
+import { searching } from './search-step.ts'
 import type { Statement } from './statements.ts'
 
 const NOW: Statement = {
@@ -14,11 +17,29 @@ const NOW: Statement = {
   text: () => 'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms'
 }
 
+const UNKNOWN: Statement = {
+  name: 'unknown_by_route',
+  writes: false,
+  text: (schema) => {
+    const younger = (interval: string) => `r.settled_at > statement_timestamp() - interval '${interval}'`
+    return `select r.route, count(*)::int as count, (extract(epoch from min(r.settled_at)) * 1000)::float8 as "oldestMs",
+       array[count(*) filter (where ${younger('1 hour')}), count(*) filter (where ${younger('1 day')} and not ${younger('1 hour')}),
+             count(*) filter (where ${younger('7 days')} and not ${younger('1 day')}), count(*) filter (where not ${younger('7 days')})]::int[] as ages
+  from ${schema}.records r where r.state = 'indeterminate' group by r.route order by r.route`
+  }
+}
+
+/** Half a million records are counted within it. */
+const COUNT_WITHIN_MS = 2_000
+
 export function operatorOf ({ search, background }: { readonly search: Connections, readonly background: Connections }): OperatorStore {
   return {
     searchRecords: (order) => searchRecords(search, order),
     searchMessages: (order) => searchMessages(search, order),
     searchAudit: (order) => searchAudit(search, order),
+    unknownByRoute: () => searching(search, COUNT_WITHIN_MS, (session) => session.run<UnknownOutcomes>(UNKNOWN, [])).catch((error: unknown) => {
+      throw error instanceof StepTimeOver ? new StoreUnavailable('postgres', 'unknown_by_route', false, error) : error
+    }),
     askNow: (token, audit) => background.use('ask_now', (session) => askNow(session, token, audit)),
     paused: () => background.use('paused', pausedRoutes),
     pause: (route, audit) => background.use('pause', (session) => pauseRoute(session, route, audit)),

@@ -6,7 +6,7 @@
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import { detailOf as recordDetailOf } from '../../core/protocol/row.ts'
-import type { AuditSearch, MessageSearch, Order, Position, RecordSearch, RecordSummary } from '../../ports/operator.ts'
+import type { AuditSearch, MessageSearch, Order, Position, RecordSearch, RecordSummary, UnknownOutcomes } from '../../ports/operator.ts'
 import { boundOf, NUMBER_BYTES, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
 import type { Found, Step, StepOrder } from '../shared/search.ts'
 import { bytesOf, type Columns } from './columns.ts'
@@ -129,6 +129,19 @@ export function openRoutes (prepare: Prepare): string[] {
   const rows = prepare("select distinct route from messages where state <> 'delivered' and state <> 'discarded'").all()
   return rows.map(({ route }) => String(route))
 }
+
+const [HOUR_MS, DAY_MS, WEEK_MS] = [3_600_000, 86_400_000, 604_800_000]
+
+export function unknownByRoute (prepare: Prepare, nowMs: number): UnknownOutcomes[] {
+  const rows = prepare(`select route, count(*) as count, min(settled_at) as oldest, sum(settled_at > $hour) as hours,
+       sum(settled_at > $day) as days, sum(settled_at > $week) as weeks from records where state = 'indeterminate' group by route order by route`)
+    .all({ hour: nowMs - HOUR_MS, day: nowMs - DAY_MS, week: nowMs - WEEK_MS }) as unknown as UnknownRow[]
+  return rows.map(({ route, count, oldest, hours, days, weeks }) =>
+    ({ route, count, oldestMs: oldest, ages: [hours, days - hours, weeks - days, count - weeks] }))
+}
+
+/** Younger than an hour, a day, a week: each includes those before it. */
+interface UnknownRow { route: string, count: number, oldest: number, hours: number, days: number, weeks: number }
 
 function pathValues (path: string | undefined): Named {
   const isPrefix = path?.endsWith('*') === true

@@ -63,6 +63,7 @@ export type OperatorCall =
   | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
   | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
   | { readonly op: 'openRoutes' }
+  | { readonly op: 'unknownByRoute' }
   | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'paused' }
   | { readonly op: 'pause' | 'resume', readonly route: string, readonly audit: MessageAudit }

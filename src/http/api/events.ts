@@ -1,0 +1,150 @@
+/**
+ * GET /api/v1/events: how things stand, told again whenever it changes (server-sent events). Each event has a whole state, so a client that
+ * was away misses nothing. The stores are asked only while somebody listens, once for all who do.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { OperationContext } from '../../operator/context.ts'
+import { inboxRoutes } from '../../operator/inbox/routes.ts'
+import { OperatorProblem } from '../../operator/shared/problem.ts'
+import { timeText } from '../../operator/shared/query.ts'
+import type { Operator } from '../sign-in/authenticated.ts'
+
+export const EVENT_NAMES = ['unknown-outcomes', 'dead-letters', 'promise'] as const
+export type EventName = typeof EVENT_NAMES[number]
+
+export interface EventsOptions {
+  readonly context: () => Promise<OperationContext>
+  /** null: nobody who may be told. Asked before, and again while the stream is open. */
+  readonly listener: (request: FastifyRequest) => Promise<Operator | OperatorProblem>
+  readonly sendProblem: (reply: FastifyReply, problem: OperatorProblem) => FastifyReply
+}
+
+/** A state that is two seconds old is new to a person. */
+const EVERY_MS = 2_000
+/** Browsers and proxies close a stream on which nothing comes for a minute. */
+const HEARTBEAT_MS = 15_000
+/** Consoles and tools of one gateway. */
+const LISTENERS_MAX = 50
+/** A listener that has not read so much is gone, or will not catch up. */
+const UNREAD_BYTES_MAX = 64 * 1024
+
+export function addEvents (fastify: FastifyInstance, options: EventsOptions): void {
+  const desk = new EventDesk(options)
+  fastify.addHook('onClose', async () => { desk.close() })
+  fastify.get('/events', async (request, reply) => {
+    const who = await options.listener(request)
+    if (who instanceof OperatorProblem) return options.sendProblem(reply, who)
+    if (desk.isFull) return options.sendProblem(reply, new OperatorProblem('too-many-requests', `${LISTENERS_MAX} listen already.`))
+    void reply.hijack()
+    desk.add(request, reply, who)
+  })
+}
+
+interface Listener {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  /** The end of its session. null: it has none. */
+  readonly endsAtMs: number | null
+}
+
+class EventDesk {
+  readonly #options: EventsOptions
+  readonly #listeners = new Set<Listener>()
+  readonly #last = new Map<EventName, string>()
+  #timer: NodeJS.Timeout | null = null
+  #heartbeatAtMs = 0
+
+  constructor (options: EventsOptions) {
+    this.#options = options
+  }
+
+  get isFull (): boolean { return this.#listeners.size >= LISTENERS_MAX }
+
+  add (request: FastifyRequest, reply: FastifyReply, { expiresAtMs }: Operator): void {
+    const listener: Listener = { request, reply, endsAtMs: expiresAtMs }
+    this.#listeners.add(listener)
+    reply.raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
+    reply.raw.on('close', () => { this.#remove(listener) })
+    reply.raw.write('retry: 3000\n\n')
+    for (const [name, data] of this.#last) write(listener, name, data)
+    this.#start()
+  }
+
+  close (): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    for (const listener of this.#listeners) listener.reply.raw.end()
+    this.#listeners.clear()
+  }
+
+  #remove (listener: Listener): void {
+    this.#listeners.delete(listener)
+    if (this.#listeners.size > 0) return
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    // What nobody has followed is not known.
+    this.#last.clear()
+  }
+
+  #start (): void {
+    if (this.#timer !== null) return
+    const round = (): void => {
+      void this.#round().catch(() => {}).finally(() => {
+        if (this.#listeners.size > 0) this.#timer = setTimeout(round, EVERY_MS).unref()
+      })
+    }
+    this.#timer = setTimeout(round, 0).unref()
+  }
+
+  async #round (): Promise<void> {
+    const isHeartbeat = performance.now() - this.#heartbeatAtMs > HEARTBEAT_MS
+    if (isHeartbeat) {
+      this.#heartbeatAtMs = performance.now()
+      await this.#endThoseWhoMayNot()
+      for (const { reply } of this.#listeners) reply.raw.write(': still here\n\n')
+    }
+    const context = await this.#options.context()
+    for (const [name, state] of await Promise.all(EVENT_NAMES.map(async (each) => [each, await STATES[each](context)] as const))) {
+      const data = JSON.stringify(state)
+      if (data === this.#last.get(name)) continue
+      this.#last.set(name, data)
+      for (const listener of this.#listeners) write(listener, name, data)
+    }
+  }
+
+  /** A session ends, a token is taken back: with it the stream. */
+  async #endThoseWhoMayNot (): Promise<void> {
+    for (const listener of [...this.#listeners]) {
+      const who = await this.#options.listener(listener.request)
+      const isOver = listener.endsAtMs !== null && listener.endsAtMs <= Date.now()
+      if (who instanceof OperatorProblem || isOver) listener.reply.raw.end()
+    }
+  }
+}
+
+function write ({ reply: { raw } }: Listener, name: EventName, data: string): void {
+  if (raw.writableLength > UNREAD_BYTES_MAX) raw.destroy()
+  else raw.write(`event: ${name}\ndata: ${data}\n\n`)
+}
+
+const STATES: Readonly<Record<EventName, (context: OperationContext) => Promise<object>>> = {
+  'unknown-outcomes': async ({ stores }) => {
+    const routes = await stores.operator.unknownByRoute()
+    return {
+      count: routes.reduce((sum, { count }) => sum + count, 0),
+      routes: routes.map(({ route, count, oldestMs }) => ({ route, count, oldestAt: timeText(oldestMs) }))
+    }
+  },
+  'dead-letters': async (context) => {
+    const routes = (await inboxRoutes(context)).routes.filter(({ dead, held }) => dead + held > 0)
+    return {
+      count: routes.reduce((sum, { dead, held }) => sum + dead + held, 0),
+      routes: routes.map(({ route, dead, held }) => ({ route, dead, held }))
+    }
+  },
+  promise: async ({ gateway }) => {
+    if (gateway === null) return {}
+    const { status, degraded, reason, durability } = await gateway.readiness()
+    return { status, degraded, reason, promise: durability?.promise ?? null, reasons: durability?.reasons ?? [] }
+  }
+}

@@ -1,0 +1,61 @@
+/** The admin port of a process, with what operators ask it. One process serves, or several workers of it do (cluster/). */
+import type { Config } from '../config/config.ts'
+import { createAdmin, readinessAnswer } from '../http/admin.ts'
+import type { AdminOptions } from '../http/admin.ts'
+import { listen } from '../http/listen.ts'
+import type { ProcessView } from '../operator/overview/process-view.ts'
+import type { Log } from '../ports/telemetry.ts'
+import type { Series } from '../telemetry/aggregate.ts'
+import { RecentRates } from '../telemetry/recent.ts'
+import { SYSTEM_CLOCK } from './clock.ts'
+import { Operators } from './operators.ts'
+import type { OperatorsOptions } from './operators.ts'
+import { processView } from './process-view.ts'
+import type { Reloads } from './process-view.ts'
+
+export interface AdminPortOptions extends Pick<AdminOptions, 'readiness' | 'alive'>, Pick<OperatorsOptions, 'clock' | 'marksOf'>,
+  Pick<ProcessView, 'instance' | 'workers' | 'where'> {
+  /** The configuration that is in force. */
+  readonly config: () => Config
+  readonly log: Log
+  readonly metrics: AdminOptions['metrics'] & { readonly series: () => Promise<Series> }
+  readonly reloads: Reloads
+}
+
+export interface AdminPort {
+  /** Resolves with the URL. @throws StartError */
+  readonly listen: () => Promise<string>
+  readonly close: () => Promise<void>
+}
+
+export function adminPort (options: AdminPortOptions): AdminPort {
+  const { config, log, metrics, readiness, reloads, clock, marksOf, alive } = options
+  const recent = new RecentRates(metrics.series)
+  const gateway = processView({
+    ...options,
+    reloads,
+    readiness: async () => readinessAnswer(await readiness(), config().admin.readiness),
+    recent: () => recent.read()
+  })
+  const operators = new Operators({ config, log, gateway, marksOf, ...(clock !== undefined && { clock }) })
+  const admin = createAdmin({
+    readiness,
+    metrics,
+    log,
+    operators: { config, clock: SYSTEM_CLOCK, context: () => operators.context() },
+    ...(alive !== undefined && { alive }),
+    get mode () { return config().admin.readiness },
+    get hosts () { return config().admin.hosts }
+  })
+  return {
+    listen: async () => {
+      const url = await listen(admin, config().admin, 'admin')
+      recent.start()
+      return url
+    },
+    close: async () => {
+      recent.stop()
+      await Promise.allSettled([admin.close(), operators.close()])
+    }
+  }
+}
