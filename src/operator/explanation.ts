@@ -11,9 +11,9 @@ import { messageJson } from './inbox/view.ts'
 import { RecordView, RetryView } from './records/schemas.ts'
 import { recordJson } from './records/view.ts'
 import { badRequest, OperatorProblem, type Outcome } from './shared/problem.ts'
-import { closed, Nullable } from './shared/schema-words.ts'
+import { closed, HeaderField, Nullable } from './shared/schema-words.ts'
 
-const Headers = Type.Array(Type.Tuple([Type.String({ maxLength: 256 }), Type.String({ maxLength: 16_384 })]), { maxItems: 256 })
+const Headers = Type.Array(HeaderField(16_384), { maxItems: 256 })
 
 export const ExplainBody = Type.Object({
   pasted: Type.Optional(Type.String({

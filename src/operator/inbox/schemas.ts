@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import type { StepView } from '../records/bulk.ts'
-import { closed, Id, MessageStateName, Nullable, PageMembers, PageQuery, Reason, Time, TimeQuery } from '../shared/schema-words.ts'
+import { closed, HeaderField, Id, MessageStateName, Nullable, PageMembers, PageQuery, Reason, Time, TimeQuery } from '../shared/schema-words.ts'
 
 export const MessageFilterQuery = Type.Object({
   state: Type.Optional(MessageStateName),
@@ -39,7 +39,7 @@ export const MessageView = Type.Object({
   expiresAt: Nullable(Time),
   answer: Nullable(Type.Object({
     status: Type.Integer(),
-    headers: Type.Array(Type.Tuple([Type.String(), Type.String()])),
+    headers: Type.Array(HeaderField()),
     bodyBytes: Type.Integer()
   }, { ...closed, description: 'What the consumer last answered. Credentials are masked.' }))
 }, closed)

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { DOES } from '../explain/answer.ts'
-import { Attempt, closed, Id, Nullable, Owner, PageMembers, PageQuery, Reason, RecordStateName, Time, TimeQuery } from '../shared/schema-words.ts'
+import { Attempt, closed, HeaderField, Id, Nullable, Owner, PageMembers, PageQuery, Reason, RecordStateName, Time, TimeQuery } from '../shared/schema-words.ts'
 
 export const STAGES = ['during', 'hop', 'lease', 'settle', 'drain', 'restore'] as const
 
@@ -77,7 +77,7 @@ export const RecordView = Type.Object({
 
 export const AnswerView = Type.Object({
   status: Type.Integer(),
-  headers: Type.Array(Type.Tuple([Type.String(), Type.String()]), { description: 'Names and values, in order. Credentials are masked.' }),
+  headers: Type.Array(HeaderField(), { description: 'Names and values, in order. Credentials are masked.' }),
   body: Type.String(),
   encoding: Type.Enum(['utf-8', 'base64'])
 }, closed)
@@ -87,7 +87,7 @@ const Token = { owner: Owner, attempt: Attempt, reason: Reason }
 /** What the operator says that the upstream answered. */
 const Answered = {
   status: Type.Integer({ minimum: 200, maximum: 599, description: 'What the upstream answered.' }),
-  headers: Type.Optional(Type.Array(Type.Tuple([Type.String({ maxLength: 256 }), Type.String({ maxLength: 8192 })]), { maxItems: 64 })),
+  headers: Type.Optional(Type.Array(HeaderField(8192), { maxItems: 64 })),
   body: Type.Optional(Type.String({ description: 'In the encoding that `encoding` names.' })),
   encoding: Type.Optional(Type.Enum(['utf-8', 'base64'], { default: 'utf-8' })),
   statusOnly: Type.Optional(Type.Boolean({

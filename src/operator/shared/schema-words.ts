@@ -24,6 +24,11 @@ export function Nullable<Schema extends TSchema> (schema: Schema) {
   return Type.Union([schema, Type.Null()])
 }
 
+/** A header field: name and value. A tuple, in the words that both JSON Schema drafts have. */
+export function HeaderField (maxLength?: number) {
+  return Type.Unsafe<[string, string]>(Type.Array(Type.String(maxLength === undefined ? {} : { maxLength }), { minItems: 2, maxItems: 2 }))
+}
+
 /** Rows of a page, if nothing says how many. */
 export const PAGE_DEFAULT = 50
 /** A larger page is an export, which goes page by page too. */

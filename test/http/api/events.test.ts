@@ -1,0 +1,73 @@
+/** Events of the operator API: each has a whole state, and comes again when it has changed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TestContext } from 'node:test'
+import { claimOf, resolutionOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
+import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
+import { eventually } from '../../harness/eventually.ts'
+import { TOKENS, World } from './world.ts'
+
+class Ear {
+  readonly heard: Array<{ name: string, data: Record<string, unknown> }> = []
+  isOver = false
+  readonly #abort = new AbortController()
+
+  static async listen (t: TestContext, { url }: World, token: string = TOKENS.viewer): Promise<Ear> {
+    const ear = new Ear()
+    t.after(() => { ear.#abort.abort() })
+    const response = await fetch(`${url}/api/v1/events`, { headers: { authorization: `Bearer ${token}` }, signal: ear.#abort.signal })
+    assert.deepEqual([response.status, response.headers.get('content-type')], [200, 'text/event-stream'])
+    void ear.#read(response)
+    return ear
+  }
+
+  last (name: string): Record<string, unknown> | undefined {
+    return this.heard.findLast((event) => event.name === name)?.data
+  }
+
+  async #read (response: Response): Promise<void> {
+    const decoder = new TextDecoder()
+    let text = ''
+    try {
+      for await (const chunk of response.body ?? []) {
+        text += decoder.decode(chunk as Uint8Array, { stream: true })
+        const events = text.split('\n\n')
+        text = events.pop() ?? ''
+        for (const event of events) {
+          const [, name, data] = /^event: (.+)\ndata: (.+)$/.exec(event) ?? []
+          if (name !== undefined && data !== undefined) this.heard.push({ name, data: JSON.parse(data) as Record<string, unknown> })
+        }
+      }
+    } catch {}
+    this.isOver = true
+  }
+}
+
+test('unknown outcomes, dead letters and the promise are told at once, and again when they change', async (t) => {
+  const world = await World.open(t)
+  const ear = await Ear.listen(t, world)
+  await eventually(async () => ear.heard.length === 3, 'the states at the beginning')
+  assert.deepEqual([ear.last('unknown-outcomes')?.count, ear.last('dead-letters')?.count, ear.last('promise')?.promise], [0, 0, 'strict'])
+  const claim = claimOf()
+  await world.store.insert(claim)
+  await world.store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
+  await eventually(async () => ear.last('unknown-outcomes')?.count === 1, 'the unknown outcome')
+  const owner = await workerOf(world.store.inbox)
+  await world.store.inbox.accept(messageOf({ route: 'hooks' }))
+  for (const { token } of await takeFrom(world.store.inbox, owner, 1, 'hooks')) await world.store.inbox.settle(token, DEAD)
+  world.readiness = { ...world.readiness, durability: { promise: 'weakened', reasons: ['fsync-off'], remarks: [] } }
+  await eventually(async () => ear.last('dead-letters')?.count === 1 && ear.last('promise')?.promise === 'weakened', 'the other two')
+  await world.store.resolve(resolutionOf(tokenOf(claim), 'completed'))
+  await eventually(async () => ear.last('unknown-outcomes')?.count === 0, 'the resolution')
+  const late = await Ear.listen(t, world)
+  await eventually(async () => late.heard.length === 3, 'the states for one who comes later')
+  assert.equal(late.last('dead-letters')?.count, 1)
+})
+
+test('so many may listen, and the streams end with the port', async (t) => {
+  const world = await World.open(t)
+  const ears = await Promise.all(Array.from({ length: 50 }, () => Ear.listen(t, world)))
+  assert.equal((await world.get('/events')).status, 429)
+  await world.admin.close()
+  await eventually(async () => ears.every(({ isOver }) => isOver), 'the end of all streams')
+})
