@@ -23,7 +23,9 @@ const PAGE = 50
 /** One in a thousand is claimed no more than a minute ago, and a few of a hundred are no plain success. */
 const FILL = `insert into onceway.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until,
   settled_at, settled_by, expires_at, status, unknown_stage, unknown_code, route, method, path, request_id, instance, key_hash, headers, body)
-select sha256(convert_to('id-' || n, 'UTF8')), 1, s.state, uuid_send(gen_random_uuid()), 1, 3, sha256('\\x00'), 15000, 2592000000, 315000, s.at,
+select sha256(
+  convert_to('id-' || n, 'UTF8')
+), 1, s.state, uuid_send(gen_random_uuid()), 1, 3, sha256('\\x00'), 15000, 2592000000, 315000, s.at,
        case when s.state = 'claimed' then now() + interval '1 hour' end, case when s.state <> 'claimed' then s.at + interval '80 ms' end,
        case when s.state <> 'claimed' then 'owner' end, case when s.state <> 'claimed' then s.at + interval '30 days' end,
        case when s.state in ('completed', 'consumed') then 201 end, case when s.state = 'indeterminate' then 'during' end,
@@ -66,7 +68,10 @@ try {
 async function measure (options: Parameters<typeof openPostgres>[0], client: Client, probe: number): Promise<void> {
   const store = await openPostgres(options)
   await store.operator.nowMs()
-  const { rows: [row] } = await client.query<{ id: Buffer }>('select id from onceway.records where id = sha256(convert_to($1, \'UTF8\'))', [`id-${probe}`])
+  const { rows: [row] } = await client.query<{ id: Buffer }>(
+    'select id from onceway.records where id = sha256(convert_to($1, \'UTF8\'))',
+    [`id-${probe}`]
+  )
   const hour = { fromMs: Date.now() - 3_600_000 }
   const searches: Readonly<Record<string, Partial<RecordSearch>>> = {
     'no filter': {},
@@ -94,7 +99,9 @@ async function measure (options: Parameters<typeof openPostgres>[0], client: Cli
       page = await store.operator.searchRecords({ order: 'newest', limit: PAGE, after: null, withinMs: WITHIN_MS, ...search })
       taken.push(performance.now() - began)
     }
-    console.log(`${name.padEnd(32)} ${(taken[0] ?? 0).toFixed(0).padStart(5)} ms, then ${Math.max(...taken.slice(1)).toFixed(0).padStart(5)} ms  ${page?.rows.length ?? 0} rows${page?.isWhole === true ? '' : ', not whole'}`)
+    console.log(
+      `${name.padEnd(32)} ${(taken[0] ?? 0).toFixed(0).padStart(5)} ms, then ${Math.max(...taken.slice(1)).toFixed(0).padStart(5)} ms  ${page?.rows.length ?? 0} rows${page?.isWhole === true ? '' : ', not whole'}`
+    )
   }
   await store.close()
 }

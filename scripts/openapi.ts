@@ -92,7 +92,11 @@ function withComponents (document: Tree): Tree {
   return { ...refer(rest) as Tree, components: { ...components as Tree, schemas } }
 }
 
-function addOperation (app: ReturnType<typeof Fastify>, name: string, { method, path, tag, summary, role, params, query, body, answer }: Operation): void {
+function addOperation (
+  app: ReturnType<typeof Fastify>,
+  name: string,
+  { method, path, tag, summary, role, params, query, body, answer }: Operation
+): void {
   app.route({
     method,
     url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -104,7 +108,10 @@ function addOperation (app: ReturnType<typeof Fastify>, name: string, { method, 
       ...(Object.keys(params.properties).length > 0 && { params }),
       ...(Object.keys(query.properties).length > 0 && { querystring: query }),
       ...(method === 'POST' && { body }),
-      response: { 200: { description: 'As asked for.', content: { 'application/json': { schema: answer } } }, ...problems(method === 'POST' ? STATUSES.change : STATUSES.read) }
+      response: {
+        200: { description: 'As asked for.', content: { 'application/json': { schema: answer } } },
+        ...problems(method === 'POST' ? STATUSES.change : STATUSES.read)
+      }
     },
     handler: () => null
   })
@@ -118,7 +125,10 @@ function addExport (app: ReturnType<typeof Fastify>, path: string, { query, role
       description: `Needs the role ${role}. Each line is a row of the page. If not everything is there, the last line has \`incomplete\`.`,
       tags: [tag],
       querystring: query,
-      response: { 200: { description: 'JSON lines.', content: { 'application/jsonl': { schema: { type: 'string' } } } }, ...problems(STATUSES.read) }
+      response: {
+        200: { description: 'JSON lines.', content: { 'application/jsonl': { schema: { type: 'string' } } } },
+        ...problems(STATUSES.read)
+      }
     },
     handler: () => null
   })
@@ -131,7 +141,10 @@ function addEvents (app: ReturnType<typeof Fastify>): void {
       summary: 'How things stand, told again whenever it changes (server-sent events).',
       description: 'Needs the role viewer. Events: `unknown-outcomes`, `dead-letters`, `promise`. Each has a whole state, so a client that was away misses nothing.',
       tags: ['gateway'],
-      response: { 200: { description: 'A stream of events.', content: { 'text/event-stream': { schema: { type: 'string' } } } }, ...problems(STATUSES.read) }
+      response: {
+        200: { description: 'A stream of events.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+        ...problems(STATUSES.read)
+      }
     },
     handler: () => null
   })

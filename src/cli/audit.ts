@@ -1,4 +1,6 @@
-/** `onceway audit`: lists who changed records, messages and routes by hand, when, and why. `onceway records audit` lists those of records. */
+/**
+ * `onceway audit`: lists who changed records, messages and routes by hand, when, and why. `onceway records audit` lists those of records.
+ */
 import type { AuditJson, AuditQueryValues } from '../operator/audit/audit.ts'
 import { CONFIG_OPTIONS, integerOption, readOptions, textOption } from './command.ts'
 import type { Command } from './command.ts'

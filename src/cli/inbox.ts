@@ -174,13 +174,19 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
   for (const { id } of rows) {
     const result = await operators.call(one, { params: { id }, body: { reason: why } })
     // Whoever was faster has changed it, or it has gone on by itself.
-    if (result instanceof OperatorProblem && (result.code === 'changed' || result.code === 'refused' || result.code === 'not-found')) continue
+    if (
+      result instanceof OperatorProblem && (result.code === 'changed' || result.code === 'refused' || result.code === 'not-found')
+    ) continue
     const { message } = must(result)
     terminal.out(options.values.json === true ? JSON.stringify(message) : `${id} ${done}`)
     changed++
   }
   if (changed === 0) terminal.err(`No such messages in ${operators.where}.`)
-  if (isCut) terminal.err(`The limit of ${limit} is reached. There may be more: use ${state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command'}.`)
+  if (isCut) {
+    terminal.err(
+    `The limit of ${limit} is reached. There may be more: use ${state === 'waiting' && name === 'retry' ? LARGER_LIMIT : 'the same command'}.`
+    )
+  }
   return 0
 }
 
@@ -198,7 +204,9 @@ function limitOf ({ options }: CommandContext, standard: number): number {
 
 function filterOf (options: CommandContext['options']): MessageFilterValues {
   const [key, route, state, older] = ['key', 'route', 'state', 'older-than'].map((name) => textOption(options, name))
-  if (older !== undefined && (parseDuration(older) ?? 0) === 0) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
+  if (
+    older !== undefined && (parseDuration(older) ?? 0) === 0
+  ) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
   return {
     ...(key !== undefined && { key }),
     ...(route !== undefined && { route }),

@@ -48,6 +48,8 @@ export function messageLines (message: MessageJson, where: string): string[] {
 }
 
 /** The state of a message, in one clause. */
-export function stateText ({ state, attempt, error }: { readonly state: string, readonly attempt: number, readonly error: string | null }): string {
+export function stateText (
+  { state, attempt, error }: { readonly state: string, readonly attempt: number, readonly error: string | null }
+): string {
   return `state ${state}, attempt ${attempt}${error === null ? '' : `, ${error}`}`
 }

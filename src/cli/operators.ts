@@ -98,22 +98,44 @@ function atGateway (address: string, token: string, options: Options): Operators
     throw new StartError('--admin-url must be the address of an admin port: http://127.0.0.1:8081.', 2)
   }
   for (const name of ['config', 'data-dir', 'who']) {
-    if (textOption(options, name) !== undefined) throw new StartError(`--${name} is not for --admin-url: the gateway knows its stores, and the token's name goes into the audit.`, 2)
+    if (textOption(options, name) !== undefined) {
+      throw new StartError(
+      `--${name} is not for --admin-url: the gateway knows its stores, and the token's name goes into the audit.`,
+      2
+      )
+    }
   }
   return {
     where: `the gateway at ${base.origin}`,
     locks: null,
-    call: async (name, input) => ask(base, token, OPERATIONS[name] as unknown as Operation, input) as Promise<Outcome<AnswerOf<typeof name>>>,
+    call: async (name, input) => ask(
+      base,
+      token,
+      OPERATIONS[name] as unknown as Operation,
+      input
+    ) as Promise<Outcome<AnswerOf<typeof name>>>,
     close: () => Promise.resolve()
   }
 }
 
 interface AnyInput { readonly params?: object, readonly query?: object, readonly body?: object }
 
-async function ask (base: URL, token: string, { method, path, query: known }: Operation, { params = {}, query = {}, body = {} }: AnyInput): Promise<unknown> {
+async function ask (
+  base: URL,
+  token: string,
+  { method, path, query: known }: Operation,
+  { params = {}, query = {}, body = {} }: AnyInput
+): Promise<unknown> {
   const values = params as Readonly<Record<string, string>>
-  const url = new URL(`${base.pathname.replace(/\/$/, '')}/api/v1${path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''))}`, base)
-  for (const [name, value] of Object.entries(query)) if (name in known.properties && value !== undefined) url.searchParams.set(name, String(value))
+  const url = new URL(
+    `${base.pathname.replace(/\/$/, '')}/api/v1${path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''))}`,
+    base
+  )
+  for (const [name, value] of Object.entries(query)) {
+    if (
+      name in known.properties && value !== undefined
+    ) url.searchParams.set(name, String(value))
+  }
   try {
     const response = await fetch(url, {
       method,
@@ -127,7 +149,11 @@ async function ask (base: URL, token: string, { method, path, query: known }: Op
   } catch (error) {
     if (error instanceof StartError) throw error
     const { cause } = error as { readonly cause?: { readonly code?: string } }
-    throw new StartError(`The gateway at ${base.origin} does not answer as an operator API would (${cause?.code ?? (error as Error).name}).`, 1, error)
+    throw new StartError(
+      `The gateway at ${base.origin} does not answer as an operator API would (${cause?.code ?? (error as Error).name}).`,
+      1,
+      error
+    )
   }
 }
 
@@ -153,7 +179,11 @@ const PAGE_MAX = 500
 /** Page by page up to a limit. `notes`: what was not searched. `isCut`: there may be more. */
 export async function listed<Row> (
   limit: number,
-  page: (query: { readonly limit: number, readonly cursor?: string }) => Promise<{ readonly rows: readonly Row[], readonly next: string | null, readonly notes: readonly string[] }>
+  page: (query: { readonly limit: number, readonly cursor?: string }) => Promise<{
+    readonly rows: readonly Row[],
+    readonly next: string | null,
+    readonly notes: readonly string[]
+  }>
 ): Promise<{ readonly rows: Row[], readonly notes: string[], readonly isCut: boolean }> {
   const rows: Row[] = []
   const notes = new Set<string>()

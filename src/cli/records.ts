@@ -118,7 +118,14 @@ async function listRecords (context: CommandContext): Promise<number> {
 function filterOf ({ options }: CommandContext): RecordFilterValues {
   const text = (name: string): string | undefined => textOption(options, name)
   const state = text('state')
-  const values = { key: text('key'), route: text('route'), requestId: text('request-id'), path: text('path'), from: text('from'), to: text('to') }
+  const values = {
+    key: text('key'),
+    route: text('route'),
+    requestId: text('request-id'),
+    path: text('path'),
+    from: text('from'),
+    to: text('to')
+  }
   return {
     ...Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)),
     ...(state !== undefined && { state: readState(state) })

@@ -29,7 +29,12 @@ const NONE = Type.Object({}, closed)
 
 export interface Input<Params, Query, Body> { readonly params: Params, readonly query: Query, readonly body: Body }
 
-export interface Operation<Params extends TObject = TObject, Query extends TObject = TObject, Body extends TObject = TObject, Answer extends TSchema = TSchema> {
+export interface Operation<
+  Params extends TObject = TObject,
+  Query extends TObject = TObject,
+  Body extends TObject = TObject,
+  Answer extends TSchema = TSchema
+> {
   readonly method: 'GET' | 'POST'
   /** Below `/api/v1`. Parameters as `{name}`. */
   readonly path: string
@@ -50,9 +55,18 @@ export interface Operation<Params extends TObject = TObject, Query extends TObje
 }
 
 type Given<Params extends TObject, Query extends TObject, Body extends TObject, Answer extends TSchema> =
-  Omit<Operation<Params, Query, Body, Answer>, 'params' | 'query' | 'body'> & { readonly params?: Params, readonly query?: Query, readonly body?: Body }
+  Omit<Operation<Params, Query, Body, Answer>, 'params' | 'query' | 'body'> & {
+    readonly params?: Params,
+    readonly query?: Query,
+    readonly body?: Body
+  }
 
-function operation<Answer extends TSchema, Params extends TObject = typeof NONE, Query extends TObject = typeof NONE, Body extends TObject = typeof NONE> (
+function operation<
+  Answer extends TSchema,
+  Params extends TObject = typeof NONE,
+  Query extends TObject = typeof NONE,
+  Body extends TObject = typeof NONE
+> (
   given: Given<Params, Query, Body, Answer>
 ): Operation<Params, Query, Body, Answer> {
   return { params: NONE as unknown as Params, query: NONE as unknown as Query, body: NONE as unknown as Body, ...given }

@@ -1,4 +1,6 @@
-/** The port of operators: what they search, and the changes that no gateway makes. Types only. The others are in records.ts and inbox.ts. */
+/**
+ * The port of operators: what they search, and the changes that no gateway makes. Types only. The others are in records.ts and inbox.ts.
+ */
 import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
 import type { AuditRow } from '../core/record/audit.ts'
 import type { RecordDetail, RecordState, Token, UnknownReason } from '../core/record/record.ts'

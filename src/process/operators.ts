@@ -105,7 +105,10 @@ export class Operators {
       const first = await locks.forget(id)
       await new Promise((resolve) => { setTimeout(resolve, leaseMs).unref() })
       if (this.#closed || !await locks.forget(id) || !first) {
-        this.#options.log.warn({ event: 'delete-copies-left', record: id.toString('base64url') }, 'Redis may keep a copy of the answer of a deleted record until it expires there')
+        this.#options.log.warn(
+          { event: 'delete-copies-left', record: id.toString('base64url') },
+          'Redis may keep a copy of the answer of a deleted record until it expires there'
+        )
       }
     }
     const running = twice().catch(() => {}).finally(() => { this.#deletes.delete(running) })

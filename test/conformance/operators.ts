@@ -92,7 +92,11 @@ export function operators (open: OpenOperators): void {
     const rare = { requestId: 'req-7' }
     const over = await world.store.operator.searchRecords({ ...rare, order: 'newest', limit: 50, after: null, withinMs: 0 })
     assert.deepEqual([over.rows, over.isWhole], [[], false])
-    const rest = await pagesOf((page) => world.store.operator.searchRecords({ ...rare, ...page, after: page.after ?? over.next }), 'newest', 50)
+    const rest = await pagesOf(
+      (page) => world.store.operator.searchRecords({ ...rare, ...page, after: page.after ?? over.next }),
+      'newest',
+      50
+    )
     assert.equal(rest.length, (await world.store.list({ limit: ALL })).filter((each) => matches(each, rare)).length)
   })
 
@@ -269,7 +273,10 @@ async function fill ({ store, advance }: OperatorWorld): Promise<void> {
   }
 }
 
-function matches (record: RecordDetail, { id, keyHashes, route, state, requestId, path, stage, fromMs, toMs, settledToMs }: Paged): boolean {
+function matches (
+  record: RecordDetail,
+  { id, keyHashes, route, state, requestId, path, stage, fromMs, toMs, settledToMs }: Paged
+): boolean {
   const { about } = record
   return (id === undefined || id.equals(record.id)) &&
     (keyHashes === undefined || keyHashes.some((hash) => hash.equals(about.keyHash))) &&
@@ -280,7 +287,10 @@ function matches (record: RecordDetail, { id, keyHashes, route, state, requestId
     (settledToMs === undefined || (record.settledAtMs !== null && record.settledAtMs < settledToMs))
 }
 
-function messageMatches (message: MessageDetail, { id, keyHashes, route, state, path, fromMs, toMs, settledToMs }: Partial<MessageSearch>): boolean {
+function messageMatches (
+  message: MessageDetail,
+  { id, keyHashes, route, state, path, fromMs, toMs, settledToMs }: Partial<MessageSearch>
+): boolean {
   const { about } = message
   return (id === undefined || id.equals(message.id)) &&
     (keyHashes === undefined || keyHashes.some((hash) => hash.equals(about.keyHash))) &&

@@ -41,7 +41,10 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
     fastify.addContentTypeParser('application/json', { parseAs: 'string' }, fastify.getDefaultJsonParser('error', 'error'))
     fastify.decorateRequest('operator', null)
     fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
-    fastify.setNotFoundHandler((_request, reply) => sendProblem(reply, new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')))
+    fastify.setNotFoundHandler((_request, reply) => sendProblem(
+      reply,
+      new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')
+    ))
     fastify.get('/openapi.json', (_request, reply) => reply.header('content-type', 'application/json').send(DOCUMENT))
     const reads = { context: options.context, sendProblem }
     addExports(fastify, { ...reads, permitted: (request, operation) => permitted(request, operation, options) })
@@ -94,11 +97,21 @@ async function permitted (
   { method, role }: Pick<Operation, 'method' | 'role'>,
   { signIn, config }: ApiOptions
 ): Promise<Operator | OperatorProblem> {
-  if (isOff(signIn, config().admin.host)) return new OperatorProblem('not-found', 'There is no operator API here: set admin.auth or admin.token.')
+  if (isOff(signIn, config().admin.host)) {
+    return new OperatorProblem(
+      'not-found',
+      'There is no operator API here: set admin.auth or admin.token.'
+    )
+  }
   const who = await signIn.authenticate(request)
   if (who.kind === 'anonymous') return new OperatorProblem('not-signed-in', 'Sign in, or send a token: Authorization: Bearer …')
   if (who.kind === 'refused') return refusedProblem(who)
-  if (!may(who.identity.role, role)) return new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`)
+  if (!may(who.identity.role, role)) {
+    return new OperatorProblem(
+      'forbidden',
+    `This needs the role ${role}, and yours is ${who.identity.role}.`
+    )
+  }
   const forged = method === 'GET' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
   return forged === null ? who : new OperatorProblem('forbidden', forged)
 }
@@ -109,8 +122,14 @@ function isOff (signIn: Pick<SignIn, 'methods'>, host: string): boolean {
   return !token && !oidc && !proxy && !isLoopback(host)
 }
 
-function refusedProblem ({ status, reason, retryAfterS }: { readonly status: number, readonly reason: string, readonly retryAfterS?: number }): OperatorProblem {
-  const code = status === OPERATOR_PROBLEMS['too-many-requests'].status ? 'too-many-requests' : status === OPERATOR_PROBLEMS.forbidden.status ? 'forbidden' : 'not-signed-in'
+function refusedProblem (
+  { status, reason, retryAfterS }: { readonly status: number, readonly reason: string, readonly retryAfterS?: number }
+): OperatorProblem {
+  const code = status === OPERATOR_PROBLEMS['too-many-requests'].status
+    ? 'too-many-requests'
+    : status === OPERATOR_PROBLEMS.forbidden.status
+      ? 'forbidden'
+      : 'not-signed-in'
   return new OperatorProblem(code, reason, retryAfterS === undefined ? {} : { retryAfterS })
 }
 
@@ -118,29 +137,63 @@ export function sendProblem (reply: FastifyReply, { code, status, detail, member
   if (code === 'not-signed-in') void reply.header('www-authenticate', 'Bearer realm="onceway operators"')
   if (typeof members.retryAfterS === 'number') void reply.header('retry-after', members.retryAfterS)
   const body = { type: `urn:onceway:operator-problem:${code}`, title: OPERATOR_PROBLEMS[code].title, status, detail, code, ...members }
-  return reply.code(status).header('cache-control', 'no-store').header('content-type', 'application/problem+json').send(JSON.stringify(body))
+  return reply.code(status).header('cache-control', 'no-store').header(
+    'content-type',
+    'application/problem+json'
+  ).send(JSON.stringify(body))
 }
 
-interface FastifyFault { readonly statusCode?: number, readonly validation?: ReadonlyArray<{ instancePath: string, message?: string, params?: Record<string, unknown> }>, readonly validationContext?: string }
+interface FastifyFault {
+  readonly statusCode?: number,
+  readonly validation?: ReadonlyArray<{ instancePath: string, message?: string, params?: Record<string, unknown> }>,
+  readonly validationContext?: string
+}
 
 function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
   const problem = problemOf(error)
-  if (problem.code === 'internal-error') log.error({ event: 'admin-error', err: error, operation: request.routeOptions.url ?? '' }, 'admin request failed')
+  if (problem.code === 'internal-error') {
+    log.error(
+      { event: 'admin-error', err: error, operation: request.routeOptions.url ?? '' },
+      'admin request failed'
+    )
+  }
   return sendProblem(reply, problem)
 }
 
 /** Faults of the world and of the framework, in one place. */
 export function problemOf (error: unknown): OperatorProblem {
   if (error instanceof StoreRejected) return new OperatorProblem('bad-request', 'The store cannot keep this text.')
-  if (error instanceof StoreUnavailable || error instanceof StoreOverloaded) return new OperatorProblem('store-unavailable', `The store cannot be used now (${causeOf(error)}).`)
+  if (error instanceof StoreUnavailable || error instanceof StoreOverloaded) {
+    return new OperatorProblem(
+      'store-unavailable',
+    `The store cannot be used now (${causeOf(error)}).`
+    )
+  }
   if (error instanceof StartError) return new OperatorProblem('store-unavailable', error.message)
   const { statusCode = 500, validation, validationContext = 'request' } = error as FastifyFault
-  if (validation !== undefined) return new OperatorProblem('bad-request', validation.map((each) => mistakeText(each, validationContext)).join(' '))
-  if (statusCode >= 400 && statusCode < 500) return new OperatorProblem('bad-request', error instanceof Error ? `${error.message}.`.replace(/\.\.$/, '.') : 'The request has a mistake.')
+  if (validation !== undefined) {
+    return new OperatorProblem(
+      'bad-request',
+      validation.map((each) => mistakeText(each, validationContext)).join(' ')
+    )
+  }
+  if (statusCode >= 400 && statusCode < 500) {
+    return new OperatorProblem(
+      'bad-request',
+      error instanceof Error ? `${error.message}.`.replace(/\.\.$/, '.') : 'The request has a mistake.'
+    )
+  }
   return new OperatorProblem('internal-error', 'The request could not be answered. The log says more.')
 }
 
-function mistakeText ({ instancePath, message = 'is wrong', params }: { instancePath: string, message?: string, params?: Record<string, unknown> }, where: string): string {
+function mistakeText (
+  { instancePath, message = 'is wrong', params }: {
+    instancePath: string,
+    message?: string,
+    params?: Record<string,
+    unknown>
+  }, where: string
+): string {
   const name = instancePath.replaceAll('/', '.').replace(/^\./, '') || where
   const extra = typeof params?.additionalProperty === 'string' ? ` (${params.additionalProperty})` : ''
   return `${name} ${message}${extra}.`

@@ -35,7 +35,11 @@ export const AuditView = Type.Object({
   requestId: Nullable(Type.String()),
   state: Type.String({ description: 'After the change.' }),
   who: Type.String({ description: 'The identity that was signed in.' }),
-  via: Nullable(Type.String({ description: 'How it was recognised: token, oidc, proxy, or cli for a command on a machine with the database credentials.' })),
+  via: Nullable(
+    Type.String(
+      { description: 'How it was recognised: token, oidc, proxy, or cli for a command on a machine with the database credentials.' }
+    )
+  ),
   why: Type.String(),
   before: State,
   after: State

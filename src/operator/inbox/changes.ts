@@ -64,14 +64,24 @@ export async function selectMessages (context: OperatorContext, values: MessageF
   const read = await readFilter(context, values)
   if (read instanceof OperatorProblem) return read
   const filter: MessageFilter = { ...read.filter, toMs: Math.min(read.filter.toMs ?? asOfMs, asOfMs), settledToMs: asOfMs }
-  const counted = await count((after, limit, withinMs) => operator.searchMessages({ ...filter, order: 'oldest', limit, after, withinMs }), SEARCH_WITHIN_MS)
+  const counted = await count(
+    (after, limit, withinMs) => operator.searchMessages({ ...filter, order: 'oldest', limit, after, withinMs }),
+    SEARCH_WITHIN_MS
+  )
   if (counted instanceof OperatorProblem) return counted
-  const { token, expiresAtMs } = tokenOf({ kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count }, context.signingKey)
+  const { token, expiresAtMs } = tokenOf(
+    { kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count },
+    context.signingKey
+  )
   return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
 }
 
 /** One step. The caller goes on with `next`, or stops. */
-export async function changeMessages (context: OperatorContext, identity: Identity, values: MessageBulkValues): Promise<Outcome<MessageStepJson>> {
+export async function changeMessages (
+  context: OperatorContext,
+  identity: Identity,
+  values: MessageBulkValues
+): Promise<Outcome<MessageStepJson>> {
   const { operator } = context.stores
   if (values.action === 'discard' && !may(identity.role, 'admin')) {
     return new OperatorProblem('forbidden', 'Discarding many messages needs the role admin.')

@@ -2,7 +2,18 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import type { StepView } from '../records/bulk.ts'
-import { closed, HeaderField, Id, MessageStateName, Nullable, PageMembers, PageQuery, Reason, Time, TimeQuery } from '../shared/schema-words.ts'
+import {
+  closed,
+  HeaderField,
+  Id,
+  MessageStateName,
+  Nullable,
+  PageMembers,
+  PageQuery,
+  Reason,
+  Time,
+  TimeQuery
+} from '../shared/schema-words.ts'
 
 export const MessageFilterQuery = Type.Object({
   state: Type.Optional(MessageStateName),

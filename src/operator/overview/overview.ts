@@ -85,7 +85,10 @@ export async function showOverview (context: GatewayContext): Promise<Outcome<Ov
     gateway.readiness(), gateway.recent(), stores.operator.unknownByRoute(), inboxRoutes(context)
   ])
   const counts = recent.routes.flatMap(({ outcomes }) => Object.entries(outcomes))
-  const sum = (wanted: (outcome: string) => boolean): number => counts.reduce((all, [outcome, count]) => wanted(outcome) ? all + count : all, 0)
+  const sum = (wanted: (outcome: string) => boolean): number => counts.reduce(
+    (all, [outcome, count]) => wanted(outcome) ? all + count : all,
+    0
+  )
   const oldestMs = unknown.reduce((oldest, each) => Math.min(oldest, each.oldestMs), Infinity)
   const { instance, version, node, workers, startedAtMs, where } = gateway
   return {

@@ -19,7 +19,11 @@ const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304])
 /** `route` null: it is not in the configuration any more, and nothing is compared. */
 export function readAnswer (given: GivenAnswer, route: GuardedRoute | null): Outcome<ReadAnswer> {
   const { status, headers = [], body = '', encoding = 'utf-8', statusOnly = false } = given
-  if (statusOnly && (headers.length > 0 || body !== '')) return badRequest('With statusOnly, only the status is kept: leave headers and body out.')
+  if (statusOnly && (headers.length > 0 || body !== '')) {
+    return badRequest(
+      'With statusOnly, only the status is kept: leave headers and body out.'
+    )
+  }
   const bytes = encoding === 'base64' ? base64Of(body) : Buffer.from(body, 'utf8')
   if (bytes === null) return badRequest('The body is not base64.')
   if (WITHOUT_BODY.has(status) && bytes.length > 0) return badRequest(`An answer with status ${status} has no body.`)
@@ -47,10 +51,28 @@ function unusualOf ({ status, lines, body, statusOnly }: Checked, { name, idempo
   const { disposition, keepBody } = judge({ status, headers: lines, body }, idempotency)
   const { responseBytesMax } = idempotency.keep
   return [
-    ...(disposition === 'release' ? [`Route ${name} takes a ${status} as "not done": it frees the key. If that is so, release the record instead.`] : []),
-    ...(disposition === 'unknown' ? [`Route ${name} takes a ${status} as an unknown outcome: a proxy may have made it. Find out what the application answered.`] : []),
+    ...(
+      disposition === 'release'
+        ? [
+        `Route ${name} takes a ${status} as "not done": it frees the key. If that is so, release the record instead.`
+          ]
+        : []
+    ),
+    ...(
+      disposition === 'unknown'
+        ? [
+        `Route ${name} takes a ${status} as an unknown outcome: a proxy may have made it. Find out what the application answered.`
+          ]
+        : []
+    ),
     ...(!statusOnly && !keepBody ? [`Route ${name} keeps no bodies: keep the status only.`] : []),
-    ...(body.length > responseBytesMax ? [`Route ${name} keeps answers of ${responseBytesMax} bytes at most, and this one has ${body.length}: keep the status only.`] : [])
+    ...(
+      body.length > responseBytesMax
+        ? [
+        `Route ${name} keeps answers of ${responseBytesMax} bytes at most, and this one has ${body.length}: keep the status only.`
+          ]
+        : []
+    )
   ]
 }
 

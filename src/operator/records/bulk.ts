@@ -54,9 +54,15 @@ export async function selectRecords (context: OperatorContext, values: RecordFil
   const read = await readFilter(context, values)
   if (read instanceof OperatorProblem) return read
   const filter: RecordFilter = { ...read.filter, settledToMs: asOfMs }
-  const counted = await count((after, limit, withinMs) => operator.searchRecords({ ...filter, order: 'oldest', limit, after, withinMs }), SEARCH_WITHIN_MS)
+  const counted = await count(
+    (after, limit, withinMs) => operator.searchRecords({ ...filter, order: 'oldest', limit, after, withinMs }),
+    SEARCH_WITHIN_MS
+  )
   if (counted instanceof OperatorProblem) return counted
-  const { token, expiresAtMs } = tokenOf({ kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count }, context.signingKey)
+  const { token, expiresAtMs } = tokenOf(
+    { kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count },
+    context.signingKey
+  )
   return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
 }
 

@@ -52,11 +52,21 @@ export async function releaseRecord (
   })
 }
 
-export async function deleteRecord (context: OperatorContext, identity: Identity, id: string, values: TokenValues): Promise<Outcome<ChangedRecordJson>> {
+export async function deleteRecord (
+  context: OperatorContext,
+  identity: Identity,
+  id: string,
+  values: TokenValues
+): Promise<Outcome<ChangedRecordJson>> {
   return changeRecord(context, identity, id, { change: { action: 'delete' }, token: tokenOf(values), why: values.reason })
 }
 
-export async function probeRecord (context: OperatorContext, identity: Identity, id: string, values: TokenValues): Promise<Outcome<ChangedRecordJson>> {
+export async function probeRecord (
+  context: OperatorContext,
+  identity: Identity,
+  id: string,
+  values: TokenValues
+): Promise<Outcome<ChangedRecordJson>> {
   return changeRecord(context, identity, id, { change: { action: 'probe' }, token: tokenOf(values), why: values.reason })
 }
 
@@ -64,7 +74,12 @@ function tokenOf ({ owner, attempt }: Pick<TokenValues, 'owner' | 'attempt'>): C
   return { owner: Buffer.from(owner, 'hex'), attempt }
 }
 
-async function changeRecord (context: OperatorContext, identity: Identity, id: string, order: ChangeOrder): Promise<Outcome<ChangedRecordJson>> {
+async function changeRecord (
+  context: OperatorContext,
+  identity: Identity,
+  id: string,
+  order: ChangeOrder
+): Promise<Outcome<ChangedRecordJson>> {
   const record = await findRecord(context, id)
   if (record instanceof OperatorProblem) return record
   const done = await applyChange(context, identity, record, order)
@@ -88,8 +103,23 @@ export async function applyChange (
     case 'release': {
       const keepMs = keepMsOf(context, record, change.retention)
       if (keepMs instanceof OperatorProblem) return keepMs
-      const resolution = { token, outcome: 'released', keepMs, status: null, headers: null, body: null, by: 'operator', tries: null, audit } as const
-      return wordsOf(await records.resolve(resolution), token, 'Released: the next request with this key runs again.', () => { context.stores.locks.wake(record.id) })
+      const resolution = {
+        token,
+        outcome: 'released',
+        keepMs,
+        status: null,
+        headers: null,
+        body: null,
+        by: 'operator',
+        tries: null,
+        audit
+      } as const
+      return wordsOf(
+        await records.resolve(resolution),
+        token,
+        'Released: the next request with this key runs again.',
+        () => { context.stores.locks.wake(record.id) }
+      )
     }
     case 'delete': {
       const result = await records.expire(token, audit)
@@ -148,11 +178,24 @@ const REFUSALS: Readonly<Record<Row['state'], string>> = {
 function refusal ({ row, quarantineLeftMs }: Extract<OperatorResult, { kind: 'refused' }>, token: Token): OperatorProblem {
   if (row === null) return new OperatorProblem('not-found', 'There is no such record any more.')
   const now = { now: { state: row.state, owner: row.owner.toString('hex'), attempt: row.attempt } }
-  const refused = (code: OperatorProblemCode, detail: string, more = {}): OperatorProblem => new OperatorProblem(code, detail, { ...now, ...more })
-  if (row.attempt !== token.attempt || !row.owner.equals(token.owner)) return refused('changed', 'It has changed since it was shown, and nothing was changed now. Look at it again.')
+  const refused = (
+    code: OperatorProblemCode,
+    detail: string,
+    more = {}
+  ): OperatorProblem => new OperatorProblem(code, detail, { ...now, ...more })
+  if (row.attempt !== token.attempt || !row.owner.equals(token.owner)) {
+    return refused(
+      'changed',
+      'It has changed since it was shown, and nothing was changed now. Look at it again.'
+    )
+  }
   if (quarantineLeftMs !== null && quarantineLeftMs > 0) {
     const seconds = Math.ceil(quarantineLeftMs / MS_PER_SECOND)
-    return refused('too-early', `The first sending may still be on its way; it can be released in ${seconds} s.`, { releasableInMs: Math.round(quarantineLeftMs) })
+    return refused(
+      'too-early',
+      `The first sending may still be on its way; it can be released in ${seconds} s.`,
+      { releasableInMs: Math.round(quarantineLeftMs) }
+    )
   }
   return refused('refused', REFUSALS[row.state])
 }

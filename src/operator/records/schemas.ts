@@ -2,7 +2,20 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { DOES } from '../explain/answer.ts'
-import { Attempt, closed, HeaderField, Id, Nullable, Owner, PageMembers, PageQuery, Reason, RecordStateName, Time, TimeQuery } from '../shared/schema-words.ts'
+import {
+  Attempt,
+  closed,
+  HeaderField,
+  Id,
+  Nullable,
+  Owner,
+  PageMembers,
+  PageQuery,
+  Reason,
+  RecordStateName,
+  Time,
+  TimeQuery
+} from '../shared/schema-words.ts'
 
 export const STAGES = ['during', 'hop', 'lease', 'settle', 'drain', 'restore'] as const
 

@@ -79,17 +79,18 @@ const SETTLED_BY: Readonly<Record<NonNullable<Row['settledBy']>, string>> = {
 
 function historyOf (record: RecordDetail): Moment[] {
   const { claimedAtMs, settledAtMs, settledBy, expiresAtMs, state, attempt, about, leaseLeftMs, ageMs } = record
-  const moment = (what: Moment['what'], atMs: number, by: string | null, text: string): Moment =>
-    ({ what, at: timeText(atMs), sinceClaimMs: Math.round(atMs - claimedAtMs), by, text })
-  const releasable = releasableAtMs(record)
-  const moments = [
-    moment('claimed', claimedAtMs, about.instance, attempt === 1 ? 'Claimed, and then sent.' : `Claimed as attempt ${attempt}, after ${attempt - 1} before that freed the key.`),
-    ...(leaseLeftMs === null ? [] : [moment('lease-over', claimedAtMs + ageMs + leaseLeftMs, null, 'If its gateway does not renew the lease by then, its outcome is unknown.')]),
-    ...(settledAtMs === null ? [] : [moment('settled', settledAtMs, settledBy, `${SETTLED[state]} ${settledBy === null ? '' : SETTLED_BY[settledBy]}`.trim())]),
-    ...(releasable === null ? [] : [moment('releasable', releasable, null, 'From now on it can be released: the first sending is over.')]),
-    ...(expiresAtMs === null ? [] : [moment('expires', expiresAtMs, null, state === 'indeterminate' ? 'Forgotten. The next retry is then sent as a new request.' : 'Forgotten. The key can be used anew.')])
-  ]
-  return moments.sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
+  const moment = (what: Moment['what'], atMs: number | null, by: string | null, text: string): Moment[] =>
+    atMs === null ? [] : [{ what, at: timeText(atMs), sinceClaimMs: Math.round(atMs - claimedAtMs), by, text }]
+  const claimed = attempt === 1 ? 'Claimed, and then sent.' : `Claimed as attempt ${attempt}: the attempts before it freed the key.`
+  const leaseEndsAtMs = leaseLeftMs === null ? null : claimedAtMs + ageMs + leaseLeftMs
+  const forgotten = state === 'indeterminate' ? 'Forgotten. The next retry is then a new request.' : 'Forgotten. The key can be used anew.'
+  return [
+    ...moment('claimed', claimedAtMs, about.instance, claimed),
+    ...moment('lease-over', leaseEndsAtMs, null, 'If its gateway does not renew the lease by then, its outcome is unknown.'),
+    ...moment('settled', settledAtMs, settledBy, `${SETTLED[state]} ${settledBy === null ? '' : SETTLED_BY[settledBy]}`.trim()),
+    ...moment('releasable', releasableAtMs(record), null, 'From now on it can be released: the first sending is over.'),
+    ...moment('expires', expiresAtMs, null, forgotten)
+  ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
 }
 
 const SETTLED: Readonly<Record<Row['state'], string>> = {

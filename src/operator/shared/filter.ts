@@ -46,7 +46,9 @@ export async function readCommon (
 
 /** Without the members that are undefined. */
 export function present<Members extends object> (members: Members): { [Name in keyof Members]?: Exclude<Members[Name], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as { [Name in keyof Members]?: Exclude<Members[Name], undefined> }
+  return Object.fromEntries(
+    Object.entries(members).filter(([, value]) => value !== undefined)
+  ) as { [Name in keyof Members]?: Exclude<Members[Name], undefined> }
 }
 
 /** A filter as JSON: bytes as text. */

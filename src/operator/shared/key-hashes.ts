@@ -11,7 +11,10 @@ import type { OperatorStores } from './operators.ts'
 export interface KeyHashes { readonly hashes: Buffer[], readonly missing: readonly string[] }
 
 /** @throws as the store does */
-export async function keyHashesOf (key: string, { records, secrets }: { readonly records: Pick<OperatorStores['records'], 'schemes'>, readonly secrets: () => readonly Buffer[] }): Promise<KeyHashes> {
+export async function keyHashesOf (
+  key: string,
+  { records, secrets }: { readonly records: Pick<OperatorStores['records'], 'schemes'>, readonly secrets: () => readonly Buffer[] }
+): Promise<KeyHashes> {
   const [{ current, earlier }, candidates] = [await records.schemes(), secrets()]
   const hashes: Buffer[] = []
   const missing: string[] = []

@@ -29,7 +29,14 @@ export async function searchMessages (connections: Connections, search: MessageS
       order: search.order
     })
     return (order) => searching(connections, order.withinMs, (session) =>
-      readStep<MessageColumns, MessageDetail>(session, statement, valuesOf(search, own, order), order, toMessage, [search.settledToMs ?? null]))
+      readStep<MessageColumns, MessageDetail>(
+        session,
+        statement,
+        valuesOf(search, own, order),
+        order,
+        toMessage,
+        [search.settledToMs ?? null]
+      ))
   }
   if (id !== undefined) return searchStreams([stream('id', 'r.id = $6::bytea', id)], search)
   const routes = route === undefined ? await routesWithin(connections, search.withinMs) : [route]

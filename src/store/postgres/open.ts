@@ -174,7 +174,9 @@ async function open (
     const { migrations } = options
     // Before migrating, for what it reads. Afterwards, for the tables that it has made or found.
     if (options.serves === true) await mustHaveRights(client, address)
-    left = (await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })).left
+    left = (
+      await migrate(client, { schema: options.schema, mode: options.migrate, ...migrations === undefined ? {} : { migrations } })
+    ).left
     if (options.serves === true) await mustHaveRights(client, address)
     return options.serves === true
       ? bindInstallation(client, options.schema, options.log ?? SILENT, options.scheme ?? '1')
@@ -213,7 +215,10 @@ async function buildIndexes (
         buildLeft(client, (work) => withClient(transport, address, work), schema, migration))
       if (built) log.info({ event: 'indexes-built', migration: name }, 'indexes for searches are built')
     } catch (error) {
-      log.warn({ event: 'indexes-build-failed', migration: name, error: errorText(error) }, 'indexes for searches are not built; searches are slow until a gateway starts again, or `onceway migrate` is run')
+      log.warn(
+        { event: 'indexes-build-failed', migration: name, error: errorText(error) },
+        'indexes for searches are not built; searches are slow until a gateway starts again, or `onceway migrate` is run'
+      )
     }
   }
 }
@@ -311,6 +316,8 @@ async function checkServer (client: Client, { user, database }: DatabaseAddress)
   }
   if (server.version < SERVER_VERSION_MIN) throw new StartError('Postgres 13 or newer is needed: update the server.')
   if (server.isolation !== 'read committed') {
-    throw new StartError(`The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`)
+    throw new StartError(
+      `The user "${user}" works in isolation level "${server.isolation}", where claims fail: run alter role ${escapeIdentifier(user)} in database ${escapeIdentifier(database)} set default_transaction_isolation = 'read committed'.`
+    )
   }
 }

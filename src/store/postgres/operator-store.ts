@@ -24,7 +24,9 @@ const UNKNOWN: Statement = {
     const younger = (interval: string) => `r.settled_at > statement_timestamp() - interval '${interval}'`
     return `select r.route, count(*)::int as count, (extract(epoch from min(r.settled_at)) * 1000)::float8 as "oldestMs",
        array[count(*) filter (where ${younger('1 hour')}), count(*) filter (where ${younger('1 day')} and not ${younger('1 hour')}),
-             count(*) filter (where ${younger('7 days')} and not ${younger('1 day')}), count(*) filter (where not ${younger('7 days')})]::int[] as ages
+             count(*) filter (
+               where ${younger('7 days')} and not ${younger('1 day')}
+             ), count(*) filter (where not ${younger('7 days')})]::int[] as ages
   from ${schema}.records r where r.state = 'indeterminate' group by r.route order by r.route`
   }
 }
@@ -37,7 +39,11 @@ export function operatorOf ({ search, background }: { readonly search: Connectio
     searchRecords: (order) => searchRecords(search, order),
     searchMessages: (order) => searchMessages(search, order),
     searchAudit: (order) => searchAudit(search, order),
-    unknownByRoute: () => searching(search, COUNT_WITHIN_MS, (session) => session.run<UnknownOutcomes>(UNKNOWN, [])).catch((error: unknown) => {
+    unknownByRoute: () => searching(
+      search,
+      COUNT_WITHIN_MS,
+      (session) => session.run<UnknownOutcomes>(UNKNOWN, [])
+    ).catch((error: unknown) => {
       throw error instanceof StepTimeOver ? new StoreUnavailable('postgres', 'unknown_by_route', false, error) : error
     }),
     askNow: (token, audit) => background.use('ask_now', (session) => askNow(session, token, audit)),

@@ -20,7 +20,11 @@ export async function searchRecords (connections: Connections, search: RecordSea
   if (state === 'claimed') return searchStreams([claimed], search)
   const statement = settledStatement(search)
   const settled: Stream<RecordSummary> = (order) =>
-    searching(connections, order.withinMs, (session) => readStep<SummaryColumns, RecordSummary>(session, statement, valuesOf(search, order), order, toSummary))
+    searching(
+      connections,
+      order.withinMs,
+      (session) => readStep<SummaryColumns, RecordSummary>(session, statement, valuesOf(search, order), order, toSummary)
+    )
   return searchStreams(state === undefined ? [claimed, settled] : [settled], search)
 }
 

@@ -36,13 +36,18 @@ export function detailColumns (table: string): string {
        (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
        ${table}.quarantine_ms::float8 as quarantine_ms,
        ${table}.state = 'indeterminate' and ${table}.question is not null as is_asked, ${table}.asked,
-       case when isfinite(coalesce(${table}.ask_at, ${table}.settled_at)) then (extract(epoch from coalesce(${table}.ask_at, ${table}.settled_at)) * 1000)::float8 end as ask_at_ms,
+       case when isfinite(coalesce(${table}.ask_at, ${table}.settled_at)) then (
+         extract(epoch from coalesce(${table}.ask_at, ${table}.settled_at)) * 1000
+       )::float8 end as ask_at_ms,
        (extract(epoch from ${table}.absent_at) * 1000)::float8 as absent_at_ms`
 }
 
 /** A detail without the answer, which may be large. */
 export function summaryColumns (table: string): string {
-  return detailColumns(table).replace(`${table}.headers, ${table}.body,`, `${table}.headers is not null as has_headers, octet_length(${table}.body) as body_bytes,`)
+  return detailColumns(table).replace(
+    `${table}.headers, ${table}.body,`,
+    `${table}.headers is not null as has_headers, octet_length(${table}.body) as body_bytes,`
+  )
 }
 
 export interface SummaryColumns extends Omit<DetailColumns, 'headers' | 'body'> {

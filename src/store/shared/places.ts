@@ -1,4 +1,7 @@
-/** Where a page ends that is not sorted by ids. The audit: two tables are one list: by time, then the records' audit before the messages', then by number. */
+/**
+ * Where a page ends that is not sorted by ids. The audit: two tables are one list: by time, then the records' audit before the messages',
+ * then by number.
+ */
 import type { AuditedState } from '../../core/record/audit.ts'
 import type { Position } from '../../ports/operator.ts'
 
@@ -29,7 +32,9 @@ export function placeOf (kind: AuditKind, number: string | number): Buffer {
 /** No row has so high a number. */
 const BEYOND_ALL = String(2n ** 63n - 1n)
 
-/** Of the rows of a kind at the same time, those behind the place have a number beyond this one: less for the newest first, else greater. */
+/**
+ * Of the rows of a kind at the same time, those behind the place have a number beyond this one: less for the newest first, else greater.
+ */
 export function boundOf ({ id }: Position, kind: AuditKind): string {
   const [other, own] = [id.readUInt8(0), AUDITS.indexOf(kind)]
   return own === other ? String(id.readBigUInt64BE(1)) : own < other ? BEYOND_ALL : '0'

@@ -188,7 +188,9 @@ export class RecordTable {
   /** The next probe is due now. */
   askNow (token: Token, audit: AuditEntry, nowMs: number): OperatorResult {
     const before = this.#table.find(token.id)
-    const after = before === null || before.attempt !== token.attempt || !before.owner.equals(token.owner) ? null : askedNowRow(before, nowMs)
+    const after = before === null || before.attempt !== token.attempt || !before.owner.equals(token.owner)
+      ? null
+      : askedNowRow(before, nowMs)
     return this.#operated(before, after === null ? { kind: 'refused', why: 'state' } : { kind: 'written', row: after }, audit, nowMs)
   }
 

@@ -33,7 +33,13 @@ interface StepText {
   readonly conditions: string
 }
 
-export function recordStep (prepare: Prepare, search: RecordSearch, from: 'claimed' | 'settled', order: StepOrder, { nowMs, overMs }: Times): Step<RecordSummary> {
+export function recordStep (
+  prepare: Prepare,
+  search: RecordSearch,
+  from: 'claimed' | 'settled',
+  order: StepOrder,
+  { nowMs, overMs }: Times
+): Step<RecordSummary> {
   const { route, state, requestId, path, stage, settledToMs } = search
   const values: Named = {
     ...placeValues(search, order),
@@ -45,7 +51,14 @@ export function recordStep (prepare: Prepare, search: RecordSearch, from: 'claim
     settled: settledToMs ?? null
   }
   const { where, own } = recordsFrom(search, from)
-  const text: StepText = { table: 'records', column: 'claimed_at', tie: 'id', columns: SUMMARY_COLUMNS, where, conditions: RECORD_CONDITIONS }
+  const text: StepText = {
+    table: 'records',
+    column: 'claimed_at',
+    tie: 'id',
+    columns: SUMMARY_COLUMNS,
+    where,
+    conditions: RECORD_CONDITIONS
+  }
   return step(prepare, text, search.order, { ...values, ...own }, order, (columns) => summaryOf(columns, nowMs, overMs))
 }
 
@@ -57,7 +70,10 @@ const RECORD_CONDITIONS = `($route is null or r.route = $route) and ($state is n
 /** As migration 0013 has it. */
 const BUCKET_MS = 600_000
 
-function recordsFrom ({ id, keyHashes, state }: RecordSearch, from: 'claimed' | 'settled'): { readonly where: string, readonly own: Named } {
+function recordsFrom (
+  { id, keyHashes, state }: RecordSearch,
+  from: 'claimed' | 'settled'
+): { readonly where: string, readonly own: Named } {
   if (id !== undefined) return { where: 'r.id = $id', own: { id } }
   if (keyHashes !== undefined) {
     const hashes = JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex')))
@@ -92,7 +108,13 @@ function summaryOf (columns: Columns, nowMs: number, overMs: number): RecordSumm
 
 const NO_BYTES = new Uint8Array(0)
 
-export function messageStep (prepare: Prepare, search: MessageSearch, stream: MessageStream, order: StepOrder, { overMs }: Times): Step<MessageDetail> {
+export function messageStep (
+  prepare: Prepare,
+  search: MessageSearch,
+  stream: MessageStream,
+  order: StepOrder,
+  { overMs }: Times
+): Step<MessageDetail> {
   const { id, keyHashes, route, state, requestId, path, settledToMs } = search
   const values: Named = {
     ...placeValues(search, order),
@@ -109,7 +131,14 @@ export function messageStep (prepare: Prepare, search: MessageSearch, stream: Me
   const where = id !== undefined
     ? 'r.id = $id'
     : stream === 'ended' ? "r.state in ('delivered', 'discarded')" : `r.route = $of and r.state = '${stream.state}'`
-  const text: StepText = { table: 'messages', column: 'received_at', tie: 'number', columns: MESSAGE_COLUMNS, where, conditions: MESSAGE_CONDITIONS }
+  const text: StepText = {
+    table: 'messages',
+    column: 'received_at',
+    tie: 'number',
+    columns: MESSAGE_COLUMNS,
+    where,
+    conditions: MESSAGE_CONDITIONS
+  }
   return step(prepare, text, search.order, values, order, messageDetailOf)
 }
 
@@ -154,7 +183,13 @@ function tieOf ({ id }: Position): SQLInputValue {
 }
 
 function placeValues ({ fromMs, toMs }: Pick<RecordSearch, 'fromMs' | 'toMs'>, { from, size }: StepOrder): Named {
-  return { at: from === null ? null : Number(from.at), after: from === null ? null : tieOf(from), from: fromMs ?? null, to: toMs ?? null, size }
+  return {
+    at: from === null ? null : Number(from.at),
+    after: from === null ? null : tieOf(from),
+    from: fromMs ?? null,
+    to: toMs ?? null,
+    size
+  }
 }
 
 /** Looks at `size` rows behind the place, whatever is in them. */
@@ -193,7 +228,9 @@ export function auditStep (prepare: Prepare, search: AuditSearch, kind: AuditKin
   const { id, route, who, action, fromMs, toMs, order } = search
   const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
   const rows = prepare(`select * from (${AUDIT_TEXT[kind]})
- where ($id is null or id = $id) and ($route is null or route = $route) and ($who is null or who = $who) and ($action is null or action = $action)
+ where ($id is null or id = $id) and ($route is null or route = $route) and ($who is null or who = $who) and (
+   $action is null or action = $action
+ )
    and ($from is null or at >= $from) and ($to is null or at < $to)
    and ($at is null or (at ${before}= $at and (at ${before} $at or number ${before} $bound)))
  order by at ${direction}, number ${direction} limit $wanted`).all({

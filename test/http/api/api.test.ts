@@ -12,7 +12,11 @@ import type { Claim } from '../../../src/core/record/record.ts'
 
 const REASON = 'found in the ledger'
 
-async function unknown ({ store }: World, over: Partial<Claim> = {}): Promise<{ id: string, token: { owner: string, attempt: number }, claim: Claim }> {
+async function unknown ({ store }: World, over: Partial<Claim> = {}): Promise<{
+  id: string,
+  token: { owner: string, attempt: number },
+  claim: Claim
+}> {
   const claim = claimOf(over)
   await store.insert(claim)
   await store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
@@ -150,7 +154,9 @@ test('many records: a count and a sample first, then step by step, and what has 
   const first = await done()
   assert.deepEqual([first.body.counted, first.body.changed, first.body.refused], [60, 25, []])
   // Stopped, and gone on with later. Meanwhile somebody else has resolved one.
-  const left = (await world.get('/records?state=indeterminate&route=charges&order=oldest&limit=500')).body.records as Array<{ id: string, owner: string }>
+  const left = (
+    await world.get('/records?state=indeterminate&route=charges&order=oldest&limit=500')
+  ).body.records as Array<{ id: string, owner: string }>
   assert.equal(left.length, 36)
   await world.post(`/records/${left[3]?.id}/resolve`, { owner: left[3]?.owner, attempt: 1, status: 200, reason: 'mine' })
   const second = await done(String(first.body.next))
@@ -204,7 +210,10 @@ test('an inbox is paused, resumed, retried and discarded', async (t) => {
   for (const { token } of await takeFrom(inbox, owner, 10, 'hooks')) await inbox.settle(token, DEAD)
   const [id, otherId] = [dead, other].map((message) => message.id.toString('base64url'))
   const routes = (await world.get('/inbox')).body.routes as Array<Record<string, unknown>>
-  assert.deepEqual(routes.map(({ route, dead: count, configured, paused }) => [route, count, configured, paused]), [['hooks', 2, true, null]])
+  assert.deepEqual(
+    routes.map(({ route, dead: count, configured, paused }) => [route, count, configured, paused]),
+    [['hooks', 2, true, null]]
+  )
   assert.match(String((await world.post('/inbox/routes/hooks/pause', { reason: 'their server is down' })).body.done), /^Paused/)
   assert.equal((await world.post('/inbox/routes/hooks/pause', { reason: 'again' })).status, 409)
   assert.equal((await world.post('/inbox/routes/none/pause', { reason: 'again' })).status, 404)
@@ -227,7 +236,19 @@ test('an inbox is paused, resumed, retried and discarded', async (t) => {
 
 test('hostile text finds nothing and breaks nothing, wherever it is searched', async (t) => {
   const world = await World.open(t)
-  const hostile = ['\'; drop table records; --', '" or 1=1', '%', '_', '\\', '*', '\u0000', '\u202e<script>', '${7*7}', '$1', '؛'.repeat(100)]
+  const hostile = [
+    '\'; drop table records; --',
+    '" or 1=1',
+    '%',
+    '_',
+    '\\',
+    '*',
+    '\u0000',
+    '\u202e<script>',
+    '$' + '{7*7}',
+    '$1',
+    '؛'.repeat(100)
+  ]
   const claim = claimOf({ about: { ...claimOf().about, path: '/%_\\\'";--', requestId: '\'; --' } })
   await world.store.insert(claim)
   for (const text of hostile) {
@@ -245,7 +266,10 @@ test('hostile text finds nothing and breaks nothing, wherever it is searched', a
       }
     }
   }
-  assert.equal(((await world.get(`/records?${new URLSearchParams({ path: '/%_\\\'";--' }).toString()}`)).body.records as unknown[]).length, 1)
+  assert.equal(
+    ((await world.get(`/records?${new URLSearchParams({ path: '/%_\\\'";--' }).toString()}`)).body.records as unknown[]).length,
+    1
+  )
 })
 
 test('mistakes are told by name, and lose nothing', async (t) => {
@@ -292,7 +316,10 @@ test('an explanation says what a request would get, from a pasted command or a k
 })
 
 test('the overview and the configuration say how the gateway is, and show no secret', async (t) => {
-  const world = await World.open(t, { admin: 'token: "a secret of the test"\nauth: { tokensFile: tokens, sessionKey: "another secret of this very test" }' })
+  const world = await World.open(
+    t,
+    { admin: 'token: "a secret of the test"\nauth: { tokensFile: tokens, sessionKey: "another secret of this very test" }' }
+  )
   await unknown(world)
   const { body } = await world.get('/overview', { role: 'viewer' })
   const { unknown: waiting, recent, promise } = body as Record<string, Record<string, unknown>>

@@ -40,7 +40,13 @@ routes:
 admin:
 `
 
-export interface Answer { readonly status: number, readonly type: string, readonly text: string, readonly body: Readonly<Record<string, unknown>>, readonly headers: Headers }
+export interface Answer {
+  readonly status: number,
+  readonly type: string,
+  readonly text: string,
+  readonly body: Readonly<Record<string, unknown>>,
+  readonly headers: Headers
+}
 
 export interface Asked { readonly role?: Role | null, readonly body?: unknown, readonly headers?: Readonly<Record<string, string>> }
 
@@ -106,7 +112,13 @@ export class World {
     })
     const text = await response.text()
     const [type = ''] = (response.headers.get('content-type') ?? '').split(';')
-    const answer: Answer = { status: response.status, type, text, body: /json$/.test(type) ? JSON.parse(text) as Answer['body'] : {}, headers: response.headers }
+    const answer: Answer = {
+      status: response.status,
+      type,
+      text,
+      body: /json$/.test(type) ? JSON.parse(text) as Answer['body'] : {},
+      headers: response.headers
+    }
     mustFit(method, path, answer)
     return answer
   }
@@ -139,7 +151,9 @@ function contextOf (config: Config, store: SqliteStore, readiness: () => Gateway
 
 const KEY = randomBytes(32)
 
-interface Document { readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: Readonly<Record<string, Documented>> }>>>> }
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: Readonly<Record<string, Documented>> }>>>>
+}
 interface Documented { readonly content?: Readonly<Record<string, { readonly schema: object }>> }
 
 export const DOCUMENT = JSON.parse(readFileSync(new URL('../../../schema/openapi.json', import.meta.url), 'utf8')) as Document

@@ -25,7 +25,13 @@ describe('operators in Postgres', needs('postgres'), () => {
     await world.store.operator.pause('charges', { who: 'ops', why: 'a test' })
     const client = await world.connect()
     for (const table of ['audit', 'message_audit', 'epochs']) {
-      for (const change of [`update ${world.options.schema}.${table} set who = ''`, `delete from ${world.options.schema}.${table}`, `truncate ${world.options.schema}.${table}`]) {
+      for (
+        const change of [
+          `update ${world.options.schema}.${table} set who = ''`,
+          `delete from ${world.options.schema}.${table}`,
+          `truncate ${world.options.schema}.${table}`
+        ]
+      ) {
         await assert.rejects(client.query(change), /never changed/, change)
       }
     }

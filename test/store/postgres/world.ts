@@ -98,9 +98,19 @@ export class Worlds {
     // A superuser's session without triggers: those of the audit refuse this.
     await client.query('set session_replication_role = replica')
     await client.query(
-      ['records', 'audit', 'messages', 'workers', 'message_audit', 'marks', 'paused_routes'].map((table) => `delete from ${schema}.${table}`).join('; ')
+      [
+        'records',
+        'audit',
+        'messages',
+        'workers',
+        'message_audit',
+        'marks',
+        'paused_routes'
+      ].map((table) => `delete from ${schema}.${table}`).join('; ')
     )
-    await client.query(`update ${schema}.installation set scheme = 1; delete from ${schema}.schemes where number > 1; update ${schema}.schemes set ended_at = null, look_from = null, is_lost = false`)
+    await client.query(
+      `update ${schema}.installation set scheme = 1; delete from ${schema}.schemes where number > 1; update ${schema}.schemes set ended_at = null, look_from = null, is_lost = false`
+    )
     return opened
   }
 
