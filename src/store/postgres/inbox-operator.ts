@@ -5,6 +5,7 @@
 import { GIVEN_UP } from '../../core/inbox/row.ts'
 import type { Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
+import type { PausedRoute } from '../../ports/operator.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
@@ -187,4 +188,49 @@ export async function sweepMessages (
   addGroups(groups, rows)
   await session.run(WORKER_SWEEP, [limit])
   return { count: rows.length, latestMs: rows.reduce((latest, row) => Math.max(latest, row.expires_at_ms), fromMs) }
+}
+
+const PAUSED: Statement = {
+  name: 'paused',
+  writes: false,
+  text: (schema) =>
+    `select route, (extract(epoch from since) * 1000)::float8 as "sinceMs", who, why from ${schema}.paused_routes order by route`
+}
+
+export async function pausedRoutes (session: Session): Promise<PausedRoute[]> {
+  return session.run<PausedRoute>(PAUSED, [])
+}
+
+/** $1 route, $2 who, $3 why, $4 via. */
+const auditedRoute = (schema: string, action: 'pause' | 'resume', [before, after]: readonly [string, string]) => `
+insert into ${schema}.message_audit (action, state, route, who, why, via, before, after)
+select '${action}', '${after}', c.route, $2, $3, $4::text, jsonb_build_object('state', '${before}'), jsonb_build_object('state', '${after}') from changed c
+returning route`
+
+const PAUSE: Statement = {
+  name: 'pause',
+  writes: true,
+  text: (schema) => `with changed as (
+  insert into ${schema}.paused_routes (route, who, why) values ($1, $2, $3) on conflict (route) do nothing returning route
+)${auditedRoute(schema, 'pause', ['delivers', 'paused'])}`
+}
+
+const RESUME: Statement = {
+  name: 'resume',
+  writes: true,
+  text: (schema) => `with changed as (
+  delete from ${schema}.paused_routes where route = $1 returning route
+)${auditedRoute(schema, 'resume', ['paused', 'delivers'])}`
+}
+
+export async function pauseRoute (session: Session, route: string, audit: MessageAudit): Promise<boolean> {
+  return changeRoute(session, PAUSE, route, audit)
+}
+
+export async function resumeRoute (session: Session, route: string, audit: MessageAudit): Promise<boolean> {
+  return changeRoute(session, RESUME, route, audit)
+}
+
+async function changeRoute (session: Session, statement: Statement, route: string, { who, why, via }: MessageAudit): Promise<boolean> {
+  return (await session.run(statement, [route, who, why, via ?? null])).length > 0
 }

@@ -148,7 +148,7 @@ describe('starting on a database', needs('postgres'), () => {
       const vacuum = await connectedTo(t, url)
       await vacuum.query('begin')
       await vacuum.query(`lock table ${options.schema}.records in share update exclusive mode`)
-      const migrating = migratePostgres(options)
+      const migrating = migratePostgres({ ...options, migrations: all.filter(({ name }) => name < '0013') })
       await eventually(async () => (await query(
         url,
         `select from pg_locks where relation = '${options.schema}.records'::regclass and mode = 'ShareUpdateExclusiveLock' and not granted`
@@ -157,6 +157,78 @@ describe('starting on a database', needs('postgres'), () => {
       await vacuum.query('select pg_sleep(1)')
       await vacuum.query('commit')
       assert.deepEqual((await migrating).applied, ['0012_vacuum'])
+    })
+  })
+
+  describe('indexes for searches', () => {
+    const all = readMigrationFiles('postgres')
+    const others = all.filter(({ indexes }) => indexes !== true)
+    const added = all.filter(({ indexes }) => indexes === true).map(({ name }) => name)
+    const NAMES = ['messages_ended', 'records_claimed_at', 'records_exceptional', 'records_key']
+    /** Just above what counts as small, made of few wide rows. */
+    const fill = async (schema: string): Promise<void> => {
+      await query(url, `alter table ${schema}.records alter column path set storage plain; insert into ${schema}.records (scheme, id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, route, method, path, request_id, instance, key_hash)
+        select 1, sha256(n::text::bytea), 'released', sha256(n::text::bytea), 1, 1, '\\x00', 1, 1, 1, now(), now(), 'owner', now() + interval '1 day', 'r', 'POST', repeat('x', 7000), 'q', 'i', sha256(n::text::bytea) from generate_series(1, 4500) n`)
+    }
+    const valid = async (schema: string): Promise<unknown[]> => (await query(
+      url,
+      `select c.relname as name from pg_index i join pg_class c on c.oid = i.indexrelid
+        where c.relnamespace = '${schema}'::regnamespace and i.indisvalid and c.relname = any ('{${NAMES.join(',')}}') order by 1`
+    )).map(({ name }) => name)
+
+    test('are made at once in a small table', async () => {
+      const options = optionsOf(url)
+      await migratePostgres(options)
+      assert.deepEqual(await valid(options.schema), NAMES)
+    })
+
+    test('of a large table are built beside what writes it, by the command', async (t) => {
+      const options = optionsOf(url)
+      await migratePostgres({ ...options, migrations: others })
+      await fill(options.schema)
+      const writer = await connectedTo(t, url)
+      await writer.query(`begin; update ${options.schema}.records set status = 200 where id = sha256('1')`)
+      const migrating = migratePostgres(options)
+      await eventually(async () => (await query(
+        url,
+        "select from pg_stat_activity where query like 'create index concurrently%' and wait_event_type = 'Lock'"
+      )).length === 1, 'the build waits for a transaction that was there before')
+      // Others write meanwhile.
+      await query(url, `set lock_timeout = 1000; update ${options.schema}.records set status = 201 where id = sha256('2')`)
+      await writer.query('commit')
+      assert.deepEqual((await migrating).applied, added)
+      assert.deepEqual(await valid(options.schema), NAMES)
+    })
+
+    test('of a large table are built by a gateway that serves already, and what a build left half done is built anew', async () => {
+      const options = optionsOf(url)
+      await migratePostgres({ ...options, migrations: others })
+      await fill(options.schema)
+      await query(url, `create index records_key on ${options.schema}.records (attempt); update pg_index set indisvalid = false where indexrelid = '${options.schema}.records_key'::regclass`)
+      const store = await openPostgres({ ...options, serves: true })
+      assert.equal((await store.insert(claimOf())).kind, 'won')
+      await eventually(async () => (await valid(options.schema)).length === NAMES.length, 'the indexes')
+      await eventually(async () => (await query(url, `select from ${options.schema}.migrations where name = '${added[0]}'`)).length === 1, 'the note')
+      await store.close()
+      assert.deepEqual((await migratePostgres(options)).applied, [])
+    })
+
+    test('of a partitioned table are built part by part', async () => {
+      const options = optionsOf(url)
+      const { schema } = options
+      await migratePostgres({ ...options, migrations: others })
+      await query(url, `alter table ${schema}.records rename to records_0`)
+      await query(url, `create table ${schema}.records (like ${schema}.records_0 including defaults) partition by hash (id)`)
+      await query(url, `alter table ${schema}.records attach partition ${schema}.records_0 for values with (modulus 1, remainder 0)`)
+      await fill(schema)
+      assert.deepEqual((await migratePostgres(options)).applied, added)
+      assert.deepEqual(await valid(schema), NAMES)
+    })
+
+    test('are not asked for by a release that only checks', async () => {
+      const options = optionsOf(url, { migrate: 'check' })
+      await migratePostgres({ ...options, migrations: others })
+      await (await openPostgres(options)).close()
     })
   })
 
