@@ -8,7 +8,7 @@ import { AuditPage, AuditQuery, searchAudit } from './audit/audit.ts'
 import type { OperationContext } from './context.ts'
 import { ExplainBody, ExplanationView, explainRequest } from './explanation.ts'
 import { changeMessage, changeMessages, selectMessages } from './inbox/changes.ts'
-import { inboxRoutes, InboxView, PausedView, pauseRoute, resumeRoute } from './inbox/routes.ts'
+import { GroupsView, inboxGroups, inboxRoutes, InboxView, PausedView, pauseRoute, resumeRoute } from './inbox/routes.ts'
 import {
   ChangedMessage, MessageBulkBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView, ReasonBody
 } from './inbox/schemas.ts'
@@ -221,6 +221,16 @@ export const OPERATIONS = {
     summary: 'Depth and age of the inbox by route, and what is paused.',
     answer: InboxView,
     run: (context) => inboxRoutes(context)
+  }),
+  showGroups: operation({
+    method: 'GET',
+    path: '/inbox/routes/{route}/groups',
+    tag: 'inbox',
+    role: 'viewer',
+    summary: 'The groups of a route with the most open messages.',
+    params: OfRoute,
+    answer: GroupsView,
+    run: (context, _identity, { params }) => inboxGroups(context, params.route)
   }),
   pauseRoute: operation({
     method: 'POST',

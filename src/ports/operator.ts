@@ -85,6 +85,16 @@ export interface PausedRoute {
   readonly why: string
 }
 
+/** Open messages of a group: those that are waiting, being delivered, held or dead. */
+export interface GroupDepth {
+  /** SHA-256 of the route and the group. */
+  readonly group: Buffer
+  readonly open: number
+  readonly oldestMs: number
+  /** The message that goes first, and how it stands. */
+  readonly first: { readonly id: Buffer, readonly state: MessageState }
+}
+
 /** Unknown outcomes of a route. */
 export interface UnknownOutcomes {
   readonly route: string
@@ -113,6 +123,8 @@ export interface OperatorStore {
    * The next probe of an indeterminate record is due now, if its route probes. Refused for a record without a question. Audited.
    */
   askNow: (token: Token, audit: AuditEntry) => Promise<OperatorResult>
+  /** The groups of a route with the most open messages, at most `limit`. null: they could not be counted in time. */
+  groups: (route: string, limit: number) => Promise<GroupDepth[] | null>
   paused: () => Promise<PausedRoute[]>
   /** No message of the route is taken any more. Deliveries in flight go on. false: it was paused already. Audited. */
   pause: (route: string, audit: MessageAudit) => Promise<boolean>

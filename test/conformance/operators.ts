@@ -206,6 +206,31 @@ export function operators (open: OpenOperators): void {
     assert.deepEqual(rows.map(({ action, via, id }) => [action, via, id]), [['probe', 'token', asks.id]])
   })
 
+  test('groups of a route, those with the most open messages first, and who goes first in them', async (t) => {
+    const { store } = await open(t)
+    const owner = await workerOf(store.inbox)
+    const [busy, calm, other] = [
+      { route: 'charges', group: 'busy' },
+      { route: 'charges', group: 'calm' },
+      { route: 'refunds', group: 'busy' }
+    ]
+    const accepted = []
+    for (const over of [calm, busy, busy, busy, other, { route: 'charges' }]) {
+      const message = messageOf({ ...over, stops: true })
+      await store.inbox.accept(message)
+      accepted.push(message)
+    }
+    for (const { token } of await takeFrom(store.inbox, owner, 1, 'charges')) await store.inbox.settle(token, DEAD)
+    const groups = await store.operator.groups('charges', 10)
+    assert.deepEqual(groups?.map(({ group, open: count, first }) => [group, count, first.id, first.state]), [
+      [accepted[1]?.group, 3, accepted[1]?.id, 'waiting'],
+      [accepted[0]?.group, 1, accepted[0]?.id, 'dead']
+    ])
+    assert.ok(groups.every(({ oldestMs }) => oldestMs >= 0))
+    assert.equal((await store.operator.groups('charges', 1))?.length, 1)
+    assert.deepEqual(await store.operator.groups('nothing', 10), [])
+  })
+
   test('a paused route accepts and does not deliver; what is in flight goes on', async (t) => {
     const { store } = await open(t)
     const by = { who: 'ops@example.com', why: 'their server is down' }

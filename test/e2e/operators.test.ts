@@ -90,7 +90,9 @@ describe('operators', needs('postgres', 'redis'), () => {
     const file = join(directory.path, 'tokens')
     writeFileSync(file, `${tokenLine({ name: 'ada', role: 'admin', hash: hashOf(TOKEN) })}\n`)
     const database = await servers.postgres.createDatabase('operators')
-    return configOf({ database, redis: servers.redis.url, upstream, more, idempotency: ', key: { from: "header:Idempotency-Key", store: text }' })
+    return configOf(
+      { database, redis: servers.redis.url, upstream, more, idempotency: ', key: { from: "header:Idempotency-Key", store: text }' }
+    )
       .replace('admin: { host: 127.0.0.1, port: 0 }', `admin: { host: 127.0.0.1, port: 0, auth: { tokensFile: "${file}" } }`)
   }
 

@@ -5,7 +5,7 @@ import type { Identity } from '../../core/operator/roles.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { timeText } from '../shared/query.ts'
-import { closed, Nullable, Time } from '../shared/schema-words.ts'
+import { closed, Id, MessageStateName, Nullable, Time } from '../shared/schema-words.ts'
 
 export const InboxRouteView = Type.Object({
   route: Type.String(),
@@ -60,4 +60,30 @@ export async function resumeRoute (context: OperatorContext, identity: Identity,
 async function after (context: OperatorContext, name: string, done: string): Promise<Outcome<PausedJson>> {
   const route = (await inboxRoutes(context)).routes.find((each) => each.route === name)
   return route === undefined ? new OperatorProblem('not-found', `${done} It has no message and is in no configuration.`) : { done, route }
+}
+
+export const GroupsView = Type.Object({
+  groups: Type.Array(Type.Object({
+    group: Type.String({ description: 'SHA-256 of the route and the group, base64url.' }),
+    open: Type.Integer({ description: 'Messages that are waiting, being delivered, held or dead.' }),
+    oldestMs: Type.Number(),
+    first: Type.Object({ id: Id, state: MessageStateName }, { ...closed, description: 'The message that goes first.' })
+  }, closed), { description: 'Those with the most open messages.' }),
+  whole: Type.Boolean({ description: 'false: they could not be counted in time.' })
+}, closed)
+
+/** More are a matter of a search for their messages. */
+const GROUPS_MAX = 50
+
+export async function inboxGroups ({ stores }: OperatorContext, route: string): Promise<Static<typeof GroupsView>> {
+  const groups = await stores.operator.groups(route, GROUPS_MAX)
+  return {
+    whole: groups !== null,
+    groups: (groups ?? []).map(({ group, open, oldestMs, first: { id, state } }) => ({
+      group: group.toString('base64url'),
+      open,
+      oldestMs,
+      first: { id: id.toString('base64url'), state }
+    }))
+  }
 }

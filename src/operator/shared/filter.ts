@@ -37,7 +37,12 @@ export async function readCommon (
   const named = id === undefined ? undefined : readId(id)
   if (named === null) return badRequest(ID_WANTED)
   const keys = key === undefined ? null : await keyHashesOf(key, stores)
-  if (keys !== null && keys.hashes.length === 0) return new OperatorProblem('refused', `Cannot search by key: ${keys.missing.join(', and ')}.`)
+  if (keys !== null && keys.hashes.length === 0) {
+    return new OperatorProblem(
+      'refused',
+    `Cannot search by key: ${keys.missing.join(', and ')}.`
+    )
+  }
   return {
     filter: { ...times, ...present({ id: named, keyHashes: keys?.hashes, route, requestId, path }) },
     notes: keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`)

@@ -5,7 +5,7 @@
 import { GIVEN_UP } from '../../core/inbox/row.ts'
 import type { Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageAudit, MessageFilter } from '../../ports/inbox.ts'
-import type { PausedRoute } from '../../ports/operator.ts'
+import type { GroupDepth, PausedRoute } from '../../ports/operator.ts'
 import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
@@ -233,4 +233,24 @@ export async function resumeRoute (session: Session, route: string, audit: Messa
 
 async function changeRoute (session: Session, statement: Statement, route: string, { who, why, via }: MessageAudit): Promise<boolean> {
   return (await session.run(statement, [route, who, why, via ?? null])).length > 0
+}
+
+/** $1 route, $2 how many. A message that no longer blocks its group has ended. */
+const GROUPS: Statement = {
+  name: 'message_groups',
+  writes: false,
+  text: (schema) => `with counted as materialized (
+  select m.group_id, count(*)::int as open, min(m.number) as first, min(m.received_at) as oldest
+    from ${schema}.messages m where m.route = $1 and m.blocks and m.group_id is not null
+   group by m.group_id order by count(*) desc, min(m.number) limit $2
+)
+select c.group_id as "group", c.open, (extract(epoch from clock_timestamp() - c.oldest) * 1000)::float8 as "oldestMs", m.id, m.state
+  from counted c cross join lateral (
+    select m.id, m.state from ${schema}.messages m where m.group_id = c.group_id and m.number = c.first and m.blocks) m
+ order by c.open desc, c.first`
+}
+
+export async function messageGroups (session: Session, route: string, limit: number): Promise<GroupDepth[]> {
+  const rows = await session.run<Omit<GroupDepth, 'first'> & GroupDepth['first']>(GROUPS, [route, limit])
+  return rows.map(({ id, state, ...group }) => ({ ...group, first: { id, state } }))
 }

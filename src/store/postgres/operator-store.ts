@@ -6,7 +6,7 @@ import { searchAudit } from './audit.ts'
 import type { Connections } from './connections.ts'
 import { searchMessages } from './message-search.ts'
 import { askNow } from './operator.ts'
-import { pausedRoutes, pauseRoute, resumeRoute } from './inbox-operator.ts'
+import { messageGroups, pausedRoutes, pauseRoute, resumeRoute } from './inbox-operator.ts'
 import { searchRecords } from './record-search.ts'
 import { searching } from './search-step.ts'
 import type { Statement } from './statements.ts'
@@ -45,6 +45,14 @@ export function operatorOf ({ search, background }: { readonly search: Connectio
       (session) => session.run<UnknownOutcomes>(UNKNOWN, [])
     ).catch((error: unknown) => {
       throw error instanceof StepTimeOver ? new StoreUnavailable('postgres', 'unknown_by_route', false, error) : error
+    }),
+    groups: (route, limit) => searching(
+      search,
+      COUNT_WITHIN_MS,
+      (session) => messageGroups(session, route, limit)
+    ).catch((error: unknown) => {
+      if (error instanceof StepTimeOver) return null
+      throw error
     }),
     askNow: (token, audit) => background.use('ask_now', (session) => askNow(session, token, audit)),
     paused: () => background.use('paused', pausedRoutes),

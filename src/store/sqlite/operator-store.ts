@@ -27,6 +27,7 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
     searchAudit: (search) => searchStreams(AUDITS.map((kind): Stream<AuditRow> => (order) =>
       alone<Step<AuditRow>>({ op: 'auditStep', search, kind, order })), search),
     unknownByRoute: () => alone({ op: 'unknownByRoute' }),
+    groups: (route, limit) => alone({ op: 'messageGroups', route, limit }),
     askNow: (token, audit) => alone({ op: 'askNow', token, audit }),
     paused: () => alone({ op: 'paused' }),
     pause: (route, audit) => alone({ op: 'pause', route, audit }),

@@ -3,10 +3,19 @@
  * records have by theirs, everything else from its newest or oldest row on. A step reads a bounded number of rows, so other calls of the
  * same thread wait some ten milliseconds at most.
  */
-import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { MessageDetail, MessageState } from '../../core/inbox/message.ts'
 import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import { detailOf as recordDetailOf } from '../../core/protocol/row.ts'
-import type { AuditSearch, MessageSearch, Order, Position, RecordSearch, RecordSummary, UnknownOutcomes } from '../../ports/operator.ts'
+import type {
+  AuditSearch,
+  GroupDepth,
+  MessageSearch,
+  Order,
+  Position,
+  RecordSearch,
+  RecordSummary,
+  UnknownOutcomes
+} from '../../ports/operator.ts'
 import { boundOf, NUMBER_BYTES, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
 import type { Found, Step, StepOrder } from '../shared/search.ts'
 import { bytesOf, type Columns } from './columns.ts'
@@ -157,6 +166,22 @@ const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is 
 export function openRoutes (prepare: Prepare): string[] {
   const rows = prepare("select distinct route from messages where state <> 'delivered' and state <> 'discarded'").all()
   return rows.map(({ route }) => String(route))
+}
+
+/** The most open messages first. A message that no longer blocks its group has ended. */
+export function messageGroups (prepare: Prepare, route: string, limit: number, nowMs: number): GroupDepth[] {
+  const rows = prepare(`select group_id, count(*) as open, min(number) as first, min(received_at) as oldest from messages
+ where route = $route and blocks and group_id is not null group by group_id order by open desc, first limit $limit`).all({ route, limit })
+  const first = prepare('select id, state from messages where number = ?')
+  return rows.map((row) => {
+    const { id, state } = first.get(row.first as number) as Columns
+    return {
+      group: bytesOf(row.group_id),
+      open: row.open as number,
+      oldestMs: nowMs - (row.oldest as number),
+      first: { id: bytesOf(id), state: state as MessageState }
+    }
+  })
 }
 
 const [HOUR_MS, DAY_MS, WEEK_MS] = [3_600_000, 86_400_000, 604_800_000]

@@ -64,6 +64,7 @@ export type OperatorCall =
   | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
   | { readonly op: 'openRoutes' }
   | { readonly op: 'unknownByRoute' }
+  | { readonly op: 'messageGroups', readonly route: string, readonly limit: number }
   | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'paused' }
   | { readonly op: 'pause' | 'resume', readonly route: string, readonly audit: MessageAudit }

@@ -204,11 +204,17 @@ describe('starting on a database', needs('postgres'), () => {
       const options = optionsOf(url)
       await migratePostgres({ ...options, migrations: others })
       await fill(options.schema)
-      await query(url, `create index records_key on ${options.schema}.records (attempt); update pg_index set indisvalid = false where indexrelid = '${options.schema}.records_key'::regclass`)
+      await query(
+        url,
+        `create index records_key on ${options.schema}.records (attempt); update pg_index set indisvalid = false where indexrelid = '${options.schema}.records_key'::regclass`
+      )
       const store = await openPostgres({ ...options, serves: true })
       assert.equal((await store.insert(claimOf())).kind, 'won')
       await eventually(async () => (await valid(options.schema)).length === NAMES.length, 'the indexes')
-      await eventually(async () => (await query(url, `select from ${options.schema}.migrations where name = '${added[0]}'`)).length === 1, 'the note')
+      await eventually(
+        async () => (await query(url, `select from ${options.schema}.migrations where name = '${added[0]}'`)).length === 1,
+        'the note'
+      )
       await store.close()
       assert.deepEqual((await migratePostgres(options)).applied, [])
     })
@@ -256,7 +262,10 @@ describe('starting on a database', needs('postgres'), () => {
     await query(url, `create role ${user} login password 'of-the-user'`)
     await assertStartError(openPostgres({ ...options, url: limited.href }), /lacks a privilege.*onceway migrate.*grant/)
     await migratePostgres(options)
-    await query(url, `grant usage on schema ${options.schema} to ${user}; grant select, insert, update, delete on all tables in schema ${options.schema} to ${user}`)
+    await query(
+      url,
+      `grant usage on schema ${options.schema} to ${user}; grant select, insert, update, delete on all tables in schema ${options.schema} to ${user}`
+    )
     const store = await openPostgres({ ...options, url: limited.href })
     assert.equal((await store.insert(claimOf())).kind, 'won')
     await store.close()
