@@ -74,11 +74,6 @@ export function refuseOtherOptions ({ values }: Options, options: readonly strin
 
 export const LARGER_LIMIT = 'a larger --limit or a narrower filter'
 
-/** Warns on stderr if the output may be cut off, so that stdout stays readable for programs. `by`: what shows the rest. */
-export function warnAtLimit ({ err }: Terminal, found: number, { limit }: { readonly limit: number }, by = LARGER_LIMIT): void {
-  if (found === limit) err(`The limit of ${limit} is reached. There may be more: use ${by}.`)
-}
-
 export function textOption ({ values }: Options, name: string): string | undefined {
   const value = values[name]
   return typeof value === 'string' ? value : undefined
