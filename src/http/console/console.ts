@@ -31,7 +31,7 @@ export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
     fastify.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, body, done) => { done(null, new URLSearchParams(body.toString())) })
     for (const asset of Object.values(assets())) {
       fastify.get(asset.path, (_request, reply) => isOff(options.signIn, options.config().admin.host)
-        ? reply.callNotFound()
+        ? nothingHere(reply)
         : reply.headers({ 'cache-control': FOR_A_YEAR, 'content-type': asset.type, 'x-content-type-options': 'nosniff' }).send(asset.content))
     }
     // The API has declared who asks. This room is beside it.
@@ -68,16 +68,18 @@ function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): vo
 
 /** Before the body is read. Answers whoever may not see the page. */
 async function admit (request: FastifyRequest, reply: FastifyReply, { role }: Page, { signIn, config }: ApiOptions): Promise<FastifyReply | undefined> {
-  if (isOff(signIn, config().admin.host)) {
-    reply.callNotFound()
-    return reply
-  }
+  if (isOff(signIn, config().admin.host)) return nothingHere(reply)
   const who = await signIn.authenticate(request)
   if (who.kind === 'anonymous') return toSignIn(request, reply)
   if (who.kind === 'refused') return show(request, reply, problemScreen(refusedProblem(who)))
   request.visitor = who
   if (may(who.identity.role, role)) return undefined
   return show(request, reply, problemScreen(new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`)))
+}
+
+/** As for any path that there is not at this port. */
+function nothingHere (reply: FastifyReply): FastifyReply {
+  return reply.code(404).header('cache-control', 'no-store').send({ error: 'not found' })
 }
 
 /** A script that refreshes a part reloads the page, and is then led on. */

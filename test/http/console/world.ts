@@ -27,7 +27,7 @@ export const TOKENS = Object.fromEntries(ROLES.map((role, at) => [role, `ow_${'a
 export const TOKEN_LINES = ROLES.map((role) => tokenLine({ name: `an-${role}`, role, hash: hashOf(TOKENS[role]) })).join('\n')
 export const WITH_TOKENS = 'auth: { sessionKey: "the key of all sessions in this test", tokensFile: tokens }'
 export const ROUTES = `
-  - { name: charges, match: { path: /v1/charges*, methods: [POST] }, upstream: a, idempotency: { scope: public } }
+  - { name: charges, match: { path: /v1/*, methods: [POST] }, upstream: a, idempotency: { scope: public } }
   - { name: webhooks, match: { path: /hooks, methods: [POST] }, upstream: a, idempotency: { scope: public, mode: inbox } }`
 
 export interface Console {

@@ -158,7 +158,7 @@ function messageFacts (message: MessageJson): Child {
   return facts([
     ['State', stateOf(message.state)],
     ['Last delivery', [message.lastStatus ?? '', ' ', message.error === null ? 'No error' : said(message.error)]],
-    ['Deliveries', `${message.attempt}, ${message.tries} of them since it was accepted or retried`],
+    ['Deliveries', `${message.attempt} in all, ${message.tries} since it was accepted or retried`],
     ['Route', said(message.route)],
     ['Request', said(`${message.method} ${message.path}`)],
     ['Size', bytes(message.requestBytes)],
@@ -222,7 +222,7 @@ export const messageChanges: readonly Page[] = CHANGES.flatMap((change) => [
 async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
   const message = await visit.ask('showMessage', { params: { id } })
   return problemScreen(problem,
-    p({}, 'Your change was not made. Nothing was written.'),
+    visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
     await changesOf(visit, id, 'Who changed it'),
     message instanceof OperatorProblem ? p({}, 'The message is forgotten.') : section({ class: 'card' }, h2({}, 'What it is now'), messageFacts(message)),
     p({ class: 'actions' }, a({ class: 'button', href: PATH }, 'To the messages')))

@@ -17,7 +17,7 @@ export function isConflict ({ status, code }: OperatorProblem): boolean {
 export async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
   const record = await visit.ask('showRecord', { params: { id } })
   return problemScreen(problem,
-    p({}, 'Your change was not made. Nothing was written.'),
+    visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
     await changesOf(visit, id, 'Who changed it'),
     record instanceof Problem
       ? p({}, 'The record is forgotten.')

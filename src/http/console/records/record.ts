@@ -48,7 +48,6 @@ export function recordFacts (record: RecordJson): Child {
     ['Settled', momentOr(record.settledAt, 'Not yet')],
     ['Answer', record.status === null ? 'None is stored' : `Status ${record.status}${record.bodyBytes === null ? '' : `, ${bytes(record.bodyBytes)}`}`],
     ['Forgotten', momentOr(record.expiresAt, 'Not before it has settled')],
-    ...askingFacts(record),
     ['Id', said(record.id)],
     ['Key hash', said(record.keyHash)]
   ])

@@ -75,13 +75,16 @@ function endedEarly (format: typeof FORMATS[number], sent: number): string {
   return format === 'csv' ? csvLine([text]) : `${JSON.stringify({ incomplete: text })}\n`
 }
 
-/** RFC 4180. Spreadsheets take a text that begins with these for a formula, so it gets an apostrophe. */
+/** RFC 4180. Spreadsheets take a text that begins with these for a formula, so it gets an apostrophe. An id can be none. */
 function csvLine (cells: ReadonlyArray<string | number | null>): string {
   return `${cells.map((cell) => {
-    const text = typeof cell === 'string' && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell ?? '')
+    const text = typeof cell === 'string' && /^[=+\-@\t\r]/.test(cell) && !ID.test(cell) ? `'${cell}` : String(cell ?? '')
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
   }).join(',')}\r\n`
 }
+
+/** Base64url of a digest. */
+const ID = /^[\w-]{43}$/
 
 /** Both formats of the search that is shown. */
 export function exportLinks (path: string, query: URLSearchParams): Child {

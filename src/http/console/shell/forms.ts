@@ -86,5 +86,5 @@ export function valuesOf (form: URLSearchParams, names: readonly string[]): Reco
 /** Also a route that is in no configuration any more, if it was asked for. */
 export function routeChoice (value: string, names: readonly string[]): Child {
   const all = [...new Set([...names, ...value === '' ? [] : [value]])].sort()
-  return choice({ name: 'route', label: 'Route', value }, [['', 'Any'], ...all.map((name) => [name, name] as const)])
+  return choice({ name: 'route', label: 'Route', value }, [['', 'Any'], ...all.map((name) => [name, visible(name)] as const)])
 }

@@ -19,10 +19,14 @@ function numberOf (character: string): string {
   return `[U+${(character.codePointAt(0) ?? 0).toString(HEX).toUpperCase().padStart(HEX_DIGITS_MIN, '0')}]`
 }
 
-/** The same as an element that no direction of writing leaves. */
+/** The same as an element that no direction of writing leaves. In a table, a short one stays in one line. */
 export function said (text: string): VNode {
-  return bdi({ class: 'said' }, visible(text))
+  const shown = visible(text)
+  return bdi({ class: shown.length <= SHORT_CHARS ? 'said short' : 'said' }, shown)
 }
+
+/** The names of most routes and people. */
+const SHORT_CHARS = 24
 
 /** In UTC. The page's script writes it in the reader's zone. */
 export function moment (iso: string): VNode {
