@@ -39,12 +39,16 @@ async function open (options: BrowserContextOptions = {}): Promise<{ readonly co
   page.setDefaultTimeout(BUSY_MS)
   page.on('pageerror', (error) => { faults.push(`${page.url()}: ${error.message}`) })
   page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource: the server responded')) faults.push(`${page.url()}: ${message.text()}`)
+    if (
+      message.type() === 'error' && !message.text().startsWith('Failed to load resource: the server responded')
+    ) faults.push(`${page.url()}: ${message.text()}`)
   })
   return { context, page }
 }
 
-async function signedIn (name: Name, path: string, options: BrowserContextOptions = {}): Promise<{ readonly context: BrowserContext, readonly page: Page }> {
+async function signedIn (
+  name: Name, path: string, options: BrowserContextOptions = {}
+): Promise<{ readonly context: BrowserContext, readonly page: Page }> {
   const opened = await open(options)
   await opened.page.goto(path)
   await opened.page.getByLabel('Token').fill(TOKENS[name])
@@ -74,7 +78,9 @@ async function tabTo (page: Page, name: RegExp | string): Promise<void> {
     await page.keyboard.press('Tab')
     const focused = await page.evaluate(() => {
       const element = document.activeElement
-      const labels = element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement ? Array.from(element.labels ?? [], (label) => label.textContent ?? '') : []
+      const labels = element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement
+        ? Array.from(element.labels ?? [], (label) => label.textContent ?? '')
+        : []
       return [...labels, element?.textContent ?? ''].join(' ').trim()
     })
     if (typeof name === 'string' ? focused === name : name.test(focused)) return
@@ -85,14 +91,20 @@ async function tabTo (page: Page, name: RegExp | string): Promise<void> {
 describe('the console in a browser', needs('chromium'), () => {
   before(async () => {
     const upstream = await startWitness(({ target }, response, socket, count) => {
-      if (target.startsWith('/charges') || target.startsWith('/batch')) return void socket.destroy()
+      if (target.startsWith('/charges') || target.startsWith('/batch')) {
+        socket.destroy()
+        return
+      }
       response.writeHead(target.startsWith('/hooks') ? 503 : 201, { 'Content-Type': 'application/json' })
       response.end(JSON.stringify({ id: count }))
     })
     world.after(async () => upstream.close())
     const directory = makeDirectory('console')
     world.after(() => { directory.remove() })
-    writeFileSync(join(directory.path, 'tokens'), Object.entries(TOKENS).map(([name, token]) => tokenLine({ name, role: 'admin', hash: hashOf(token) })).join('\n'))
+    writeFileSync(
+      join(directory.path, 'tokens'),
+      Object.entries(TOKENS).map(([name, token]) => tokenLine({ name, role: 'admin', hash: hashOf(token) })).join('\n')
+    )
     const file = join(directory.path, 'onceway.yaml')
     writeFileSync(file, `version: 1
 listen: { host: 127.0.0.1, port: 0 }
@@ -143,8 +155,12 @@ routes:
   test('a list that is refreshed shows what is new, and stops when it is told to', async () => {
     const { page, context } = await signedIn('ada', '/unknown?live=1&route=charges')
     await lose('refreshed')
-    const [{ records }, text] = [await answerOf<{ records: unknown[] }>('/records?state=indeterminate&route=charges'), page.locator('#queue > [role=status]')]
-    await page.waitForFunction((count) => document.querySelector('#queue > [role=status]')?.textContent?.startsWith(`${count} outcome`), records.length)
+    const [{ records }, text] = [
+      await answerOf<{ records: unknown[] }>('/records?state=indeterminate&route=charges'), page.locator('#queue > [role=status]')
+    ]
+    await page.waitForFunction(
+      (count) => document.querySelector('#queue > [role=status]')?.textContent?.startsWith(`${count} outcome`), records.length
+    )
     assert.match(await text.innerText(), /unknown\.$/)
     assert.match(await page.locator('#queue table time').first().innerText(), /GMT\+5:45$/, 'what came later has the reader’s zone too')
     await page.getByRole('link', { name: 'Stop refreshing' }).click()
@@ -153,7 +169,11 @@ routes:
   })
 
   test('many at once: count, sample, steps, stop, and on to the end', async () => {
-    for (let at = 0; at < MANY; at += 10) await Promise.all(Array.from({ length: 10 }, async (_none, of) => lose(`many-${at + of}`, '/batch')))
+    for (let at = 0; at < MANY; at += 10) {
+      await Promise.all(
+        Array.from({ length: 10 }, async (_none, of) => lose(`many-${at + of}`, '/batch'))
+      )
+    }
     const { page, context } = await signedIn('bob', '/unknown?route=batch')
     await page.getByRole('link', { name: 'Decide about all of these at once …' }).click()
     await page.getByRole('heading', { name: `${MANY} records match` }).waitFor()
@@ -270,11 +290,16 @@ routes:
     await eventually(async () => (await letters()).length > 0, 'the message is dead')
     const dead = (await letters())[0]?.id
     const paths = [
-      '/records', '/records?route=nothing', `/records/${completed}`, `/records/${completed}/delete`, '/records/changes?state=indeterminate', '/unknown', `/unknown/${unknown}`,
-      `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`, `/unknown/${completed}/done`, `/unknown/${completed}/not`, '/inbox', '/inbox/messages', '/inbox/messages?state=dead',
-      `/inbox/messages/${dead}`, `/inbox/messages/${dead}/retry`, '/inbox/changes?state=dead', '/inbox/pause?route=hooks', '/audit', '/records?state=wrong'
+      '/records', '/records?route=nothing', `/records/${completed}`, `/records/${completed}/delete`, '/records/changes?state=indeterminate',
+      '/unknown', `/unknown/${unknown}`, `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`, `/unknown/${completed}/done`,
+      `/unknown/${completed}/not`, '/inbox', '/inbox/messages', '/inbox/messages?state=dead', `/inbox/messages/${dead}`,
+      `/inbox/messages/${dead}/retry`, '/inbox/changes?state=dead', '/inbox/pause?route=hooks', '/audit', '/records?state=wrong'
     ]
-    for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', viewport: { width: 320, height: 640 } }] as const) {
+    for (
+      const options of [
+        { colorScheme: 'light' }, { colorScheme: 'dark' }, { colorScheme: 'light', viewport: { width: 320, height: 640 } }
+      ] as const
+    ) {
       const { page, context } = await signedIn('ada', '/records', { bypassCSP: true, ...options })
       for (const path of paths) {
         await page.goto(path)
@@ -297,8 +322,16 @@ interface WithAxe { readonly axe: { readonly run: (options: object) => Promise<{
 
 async function checked (page: Page, where: string): Promise<void> {
   await page.evaluate(AXE)
-  const { violations } = await page.evaluate(async () => (globalThis as unknown as WithAxe).axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }))
-  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html}\n${failureSummary}`).join('\n')}`), [], where)
+  const { violations } = await page.evaluate(
+    async () => (globalThis as unknown as WithAxe).axe.run(
+      { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }
+    )
+  )
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html}\n${failureSummary}`).join('\n')}`),
+    [],
+    where
+  )
   const isWider = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)
   assert.equal(isWider, false, `${where} scrolls to the side`)
 }

@@ -28,17 +28,25 @@ const FOR_A_YEAR = 'public, max-age=31536000, immutable'
 export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
   return async (fastify) => {
     fastify.removeAllContentTypeParsers()
-    fastify.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, body, done) => { done(null, new URLSearchParams(body.toString())) })
+    fastify.addContentTypeParser(
+      FORM, { parseAs: 'string' }, (_request, body, done) => { done(null, new URLSearchParams(body.toString())) }
+    )
     for (const asset of Object.values(assets())) {
       fastify.get(asset.path, (_request, reply) => isOff(options.signIn, options.config().admin.host)
         ? nothingHere(reply)
-        : reply.headers({ 'cache-control': FOR_A_YEAR, 'content-type': asset.type, 'x-content-type-options': 'nosniff' }).send(asset.content))
+        : reply.headers(
+          { 'cache-control': FOR_A_YEAR, 'content-type': asset.type, 'x-content-type-options': 'nosniff' }
+        ).send(asset.content))
     }
     // The API has declared who asks. This room is beside it.
     fastify.decorateRequest('visitor', null)
     fastify.setErrorHandler((error, request, reply) => {
       const problem = problemOf(error)
-      if (problem.code === 'internal-error') options.log.error({ event: 'admin-error', err: error, page: request.routeOptions.url ?? '' }, 'admin request failed')
+      if (problem.code === 'internal-error') {
+        options.log.error(
+          { event: 'admin-error', err: error, page: request.routeOptions.url ?? '' }, 'admin request failed'
+        )
+      }
       return show(request, reply, problemScreen(problem))
     })
     for (const page of [FIRST_PAGE, ...SECTIONS.flatMap(({ pages }) => pages)]) addPage(fastify, page, options)
@@ -67,14 +75,18 @@ function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): vo
 }
 
 /** Before the body is read. Answers whoever may not see the page. */
-async function admit (request: FastifyRequest, reply: FastifyReply, { role }: Page, { signIn, config }: ApiOptions): Promise<FastifyReply | undefined> {
+async function admit (
+  request: FastifyRequest, reply: FastifyReply, { role }: Page, { signIn, config }: ApiOptions
+): Promise<FastifyReply | undefined> {
   if (isOff(signIn, config().admin.host)) return nothingHere(reply)
   const who = await signIn.authenticate(request)
   if (who.kind === 'anonymous') return toSignIn(request, reply)
   if (who.kind === 'refused') return show(request, reply, problemScreen(refusedProblem(who)))
   request.visitor = who
   if (may(who.identity.role, role)) return undefined
-  return show(request, reply, problemScreen(new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`)))
+  return show(
+    request, reply, problemScreen(new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`))
+  )
 }
 
 /** As for any path that there is not at this port. */
@@ -139,6 +151,9 @@ function download (reply: FastifyReply, { name, type, parts }: Download): Fastif
   const timer = setTimeout(() => { stream.destroy() }, EXPORT_WITHIN_MS).unref()
   stream.once('close', () => { clearTimeout(timer) })
   return reply.headers({
-    'content-type': type, 'content-disposition': `attachment; filename="${name}"`, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff'
+    'content-type': type,
+    'content-disposition': `attachment; filename="${name}"`,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff'
   }).send(stream)
 }

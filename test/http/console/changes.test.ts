@@ -18,7 +18,9 @@ test('it happened: the answer is checked against the route, confirmed with its c
   const visitor = await world.as('operator')
   const id = await recordIn(world, 'indeterminate')
   const path = `/unknown/${id}/happened`
-  const answer = { status: '201', headers: 'Content-Type: application/json\r\nX-Kept: a: b', body: '{"id":"ch_1"}\r\n', reason: 'ch_1 is in the ledger' }
+  const answer = {
+    status: '201', headers: 'Content-Type: application/json\r\nX-Kept: a: b', body: '{"id":"ch_1"}\r\n', reason: 'ch_1 is in the ledger'
+  }
   const unusual = await change(visitor, path, { ...answer, status: '503' })
   assert.equal(unusual.status, 422)
   assert.match(unusual.body, /id="problem">Route charges takes a 503 as/)
@@ -32,7 +34,9 @@ test('it happened: the answer is checked against the route, confirmed with its c
   const done = await visitor.submit(confirm, path, {})
   assert.deepEqual([done.status, done.location], [303, `/unknown/${id}/done`])
   const [record] = await world.store.list({ id: Buffer.from(id, 'base64url'), limit: 1 })
-  assert.deepEqual([record?.state, record?.status, record?.body?.toString(), record?.settledBy], ['completed', 201, '{"id":"ch_1"}\n', 'operator'])
+  assert.deepEqual(
+    [record?.state, record?.status, record?.body?.toString(), record?.settledBy], ['completed', 201, '{"id":"ch_1"}\n', 'operator']
+  )
   const after = await visitor.get(done.location ?? '')
   assert.match(after.body, /resolve record[\s\S]*ch_1 is in the ledger[\s\S]*No other outcome is unknown/)
   assert.deepEqual(
@@ -136,7 +140,9 @@ test('a record is forgotten with a reason, and the page that follows is the trut
   const done = await change(visitor, path, { reason: 'a test' })
   assert.equal(done.location, `/records/${id}?done=1`)
   assert.match((await visitor.get(done.location ?? '')).body, /role="status"[\s\S]*delete record[\s\S]*a test/)
-  assert.doesNotMatch((await visitor.get(`/records/${await recordIn(world, 'completed')}?done=1`)).body, /role="status"/, 'nothing was done there')
+  assert.doesNotMatch(
+    (await visitor.get(`/records/${await recordIn(world, 'completed')}?done=1`)).body, /role="status"/, 'nothing was done there'
+  )
 })
 
 test('the upstream is asked again, and only about a record with a question', async (t) => {
@@ -262,7 +268,9 @@ test('an empty list says what would be there', async (t) => {
   const world = await startConsole(t, { routes: '\n  - { match: { path: "/*" }, upstream: a }' })
   const visitor = await world.as('viewer')
   for (const [path, says] of [
-    ['/records', /A record is here as soon as/], ['/unknown', /A record would be here if/], ['/inbox', /A route with mode: inbox/], ['/inbox/messages', /A message is here as soon as/],
+    ['/records', /A record is here as soon as/], ['/unknown', /A record would be here if/], ['/inbox', /A route with mode: inbox/], [
+      '/inbox/messages', /A message is here as soon as/
+    ],
     ['/inbox/messages?state=dead', /A message would be here if/], ['/audit', /Every change would be here/]
   ] as const) assert.match((await visitor.get(path)).body, says, path)
 })
@@ -271,7 +279,11 @@ test('an export has every row of the search over all its pages, and no formula',
   const world = await startConsole(t)
   const visitor = await world.as('viewer')
   const ids: string[] = []
-  for (let at = 0; at < 520; at++) ids.push(await recordIn(world, 'completed', { about: { path: at === 0 ? '=HYPERLINK("http://evil")' : '/v1/a,b' } }))
+  for (let at = 0; at < 520; at++) {
+    ids.push(
+      await recordIn(world, 'completed', { about: { path: at === 0 ? '=HYPERLINK("http://evil")' : '/v1/a,b' } })
+    )
+  }
   await recordIn(world, 'released')
   const csv = await visitor.get('/records/export?format=csv&state=completed&order=oldest')
   assert.match(String(csv.headers['content-disposition']), /^attachment; filename="onceway-records\.csv"$/)
@@ -283,7 +295,9 @@ test('an export has every row of the search over all its pages, and no formula',
   const json = await visitor.get('/records/export?format=jsonl&state=completed')
   const rows = json.body.trimEnd().split('\n').map((line) => JSON.parse(line) as { id: string, path: string })
   assert.deepEqual(rows.map(({ id }) => id).toSorted(), ids.toSorted())
-  assert.equal((await visitor.get('/audit/export?format=csv')).body, 'at,who,via,action,about,id,route,requestId,attempt,why,state,before,after\r\n')
+  assert.equal(
+    (await visitor.get('/audit/export?format=csv')).body, 'at,who,via,action,about,id,route,requestId,attempt,why,state,before,after\r\n'
+  )
   assert.equal((await visitor.get('/inbox/messages/export?format=jsonl')).body, '')
 })
 
@@ -293,7 +307,9 @@ test('the queue counts by route and by age, in the order that is asked for', asy
   await recordIn(world, 'indeterminate', { about: { route: 'a' } })
   world.advance(7_200_000)
   for (const route of ['b', 'b', 'c']) await recordIn(world, 'indeterminate', { about: { route } })
-  const routes = async (query: string) => Array.from((await visitor.get(`/unknown?${query}`)).body.matchAll(/href="\/unknown\?[^"]*route=(\w)"><bdi/g), ([, route]) => route).join('')
+  const routes = async (query: string) => Array.from(
+    (await visitor.get(`/unknown?${query}`)).body.matchAll(/href="\/unknown\?[^"]*route=(\w)"><bdi/g), ([, route]) => route
+  ).join('')
   assert.deepEqual([await routes('sort=age'), await routes('sort=count'), await routes('sort=route')], ['abc', 'bac', 'abc'])
   const page = await visitor.get('/unknown')
   assert.match(page.body, /4 outcomes are unknown\./)
@@ -307,8 +323,14 @@ test('fields that a page does not have are of no use: the owner and the operatio
   const id = await recordIn(world, 'completed')
   const path = `/records/${id}/delete`
   const page = await visitor.get(path)
-  assert.equal((await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), owner: 'x', reason: 'x' } })).status, 400)
-  assert.equal((await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(513) } })).status, 400)
-  assert.equal((await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(100_000) } })).status, 400)
+  assert.equal(
+    (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), owner: 'x', reason: 'x' } })).status, 400
+  )
+  assert.equal(
+    (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(513) } })).status, 400
+  )
+  assert.equal(
+    (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(100_000) } })).status, 400
+  )
   assert.equal(await stateOf(world, id), 'completed')
 })

@@ -49,7 +49,12 @@ function assertClean (page: Answer, path: string): void {
   assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/, path)
   assert.doesNotMatch(policy, /unsafe/, path)
   assert.deepEqual(
-    [page.headers['cache-control'], page.headers['x-content-type-options'], page.headers['referrer-policy'], page.headers['cross-origin-opener-policy']],
+    [
+      page.headers['cache-control'],
+      page.headers['x-content-type-options'],
+      page.headers['referrer-policy'],
+      page.headers['cross-origin-opener-policy']
+    ],
     ['no-store', 'nosniff', 'same-origin', 'same-origin'],
     path
   )
@@ -85,7 +90,9 @@ test('changes are shown to operators and admins, and refused to others with a se
     assert.match(page.body, /name="reason"/, path)
     assertClean(page, path)
   }
-  const forms = await Promise.all(changes.map(async (path) => hiddenFields((await operator.get(path)).body, path.replace(/\?state=.*/, ''))))
+  const forms = await Promise.all(
+    changes.map(async (path) => hiddenFields((await operator.get(path)).body, path.replace(/\?state=.*/, '')))
+  )
   for (const role of ['viewer', 'reader'] as const) {
     const visitor = await world.as(role)
     for (const [at, path] of changes.entries()) {
@@ -114,7 +121,8 @@ test('a stored answer is shown from the role reader on, as text', async (t) => {
 })
 
 const PAYLOADS = [
-  '<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', '\' autofocus onfocus=alert(1) \'', 'javascript:alert(1)', '//evil.example', '</textarea><svg onload=alert(1)>',
+  '<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', '\' autofocus onfocus=alert(1) \'', 'javascript:alert(1)',
+  '//evil.example', '</textarea><svg onload=alert(1)>',
   'a\u202egnp.exe\u0007\u200b'
 ]
 
@@ -123,24 +131,33 @@ test('what clients, consumers and operators sent is text on every page that show
   const operator = await world.as('admin')
   for (const payload of PAYLOADS) {
     const about = { route: payload, method: 'POST', path: payload, requestId: payload, instance: payload, keyText: payload }
-    const [completed, unknown] = [await recordIn(world, 'completed', { about, body: Buffer.from(payload) }), await recordIn(world, 'indeterminate', { about, code: payload })]
+    const [completed, unknown] = [
+      await recordIn(world, 'completed', { about, body: Buffer.from(payload) }),
+      await recordIn(world, 'indeterminate', { about, code: payload })
+    ]
     const dead = await messageIn(world, 'dead', {
-      about, fate: { kind: 'dead', status: 410, error: payload, answer: { status: 410, headers: ['X-Odd', payload], body: Buffer.from(payload) } }
+      about,
+      fate: {
+        kind: 'dead', status: 410, error: payload, answer: { status: 410, headers: ['X-Odd', payload], body: Buffer.from(payload) }
+      }
     })
     await world.store.operator.pause(payload, { who: payload, via: 'cli', why: payload })
     await world.store.inbox.retry({ id: Buffer.from(dead, 'base64url'), limit: 1 }, { who: payload, via: 'cli', why: payload })
     const named = encodeURIComponent(payload.toWellFormed())
     for (const path of [
-      '/records', `/records/${completed}`, `/records/${completed}/delete`, '/unknown', `/unknown/${unknown}`, `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`,
-      `/unknown/${completed}/happened`, '/inbox', '/inbox/messages', `/inbox/messages/${dead}`, `/inbox/messages/${dead}/retry`, '/audit', `/inbox/resume?route=${named}`,
-      `/records?route=${named}&key=${named}&requestId=${named}&path=${named}`, `/inbox/messages?route=${named}&path=${named}`, `/audit?who=${named}&route=${named}`, '/records/changes?state=completed',
-      `/unknown?route=${named}`, `/records?state=${named}`
+      '/records', `/records/${completed}`, `/records/${completed}/delete`, '/unknown', `/unknown/${unknown}`,
+      `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`, `/unknown/${completed}/happened`, '/inbox', '/inbox/messages',
+      `/inbox/messages/${dead}`, `/inbox/messages/${dead}/retry`, '/audit', `/inbox/resume?route=${named}`,
+      `/records?route=${named}&key=${named}&requestId=${named}&path=${named}`, `/inbox/messages?route=${named}&path=${named}`,
+      `/audit?who=${named}&route=${named}`, '/records/changes?state=completed', `/unknown?route=${named}`, `/records?state=${named}`
     ]) {
       const page = await operator.get(path)
       assert.ok(page.status < 500, `${path}: ${page.status}`)
-      assertClean({ ...page, body: page.body.replaceAll(/&lt;[^<]*|&quot;[^"<]*|href="\/[^"]*"|bdi class="[^"]*">[^<]*|value="[^"]*"|<option[^<]*|>[^<]*/g, '') }, path)
+      // Without texts and values, in which the payloads may stand.
+      assertClean({ ...page, body: page.body.replaceAll(/>[^<]*/g, '>').replaceAll(/(?<=(?:value|content)=")[^"]*/g, '') }, path)
       assert.doesNotMatch(page.body, /<img|<script>|<svg on|<\/textarea><svg/, path)
-      assert.doesNotMatch(page.body.replaceAll(/(?:value|href|action)="[^"]*"/g, ''), /[\u202e\u0007\u200b]/, path)
+      const shown = page.body.replaceAll(/(?:value|href|action)="[^"]*"/g, '')
+      assert.deepEqual(['\u202e', '\u0007', '\u200b'].filter((unseen) => shown.includes(unseen)), [], path)
     }
   }
 })
@@ -178,7 +195,9 @@ test('the sign-in page says what is wrong, keeps the way on, and is clean', asyn
   const page = await ask(`${url}/sign-in?next=/audit`)
   assert.match(page.body, /name="next" value="\/audit"/)
   assertClean(page, '/sign-in')
-  const wrong = await ask(`${url}/sign-in`, { method: 'POST', form: { token: '<b>', next: '//evil.example' }, headers: { 'sec-fetch-site': 'same-origin' } })
+  const wrong = await ask(
+    `${url}/sign-in`, { method: 'POST', form: { token: '<b>', next: '//evil.example' }, headers: { 'sec-fetch-site': 'same-origin' } }
+  )
   assert.equal(wrong.status, 401)
   assert.match(wrong.body, /role="alert"[^>]*>This token is not known/)
   assert.match(wrong.body, /name="next" value="\/"/)
@@ -192,7 +211,9 @@ test('a bearer token reads pages too, and needs no token of a form', async (t) =
   const path = `${world.url}/records/${id}/delete`
   const page = await ask(path, { headers })
   assert.equal(page.status, 200)
-  assert.equal((await ask(path, { method: 'POST', headers, form: { ...hiddenFields(page.body, new URL(path).pathname), reason: 'x' } })).status, 303)
+  assert.equal(
+    (await ask(path, { method: 'POST', headers, form: { ...hiddenFields(page.body, new URL(path).pathname), reason: 'x' } })).status, 303
+  )
 })
 
 test('on loopback without a sign-in the view is read-only and says so; elsewhere there is no console', async (t) => {
@@ -230,8 +251,12 @@ test('what is not there and what cannot be read is a page that says so', async (
   const visitor = await world.as('admin')
   const nobody = 'A'.repeat(43)
   for (const [path, status] of [
-    [`/records/${nobody}`, 404], ['/records/xyz', 400], [`/unknown/${nobody}`, 404], [`/inbox/messages/${nobody}`, 404], ['/inbox/pause?route=nothing', 404], ['/records?limit=0', 400],
-    ['/records?state=nothing', 400], ['/records?cursor=xyz', 400], ['/records?from=yesterday', 400], ['/audit?action=x', 400], ['/records/export?format=xml', 400], ['/records?limit=9999', 400],
+    [`/records/${nobody}`, 404], ['/records/xyz', 400], [`/unknown/${nobody}`, 404], [`/inbox/messages/${nobody}`, 404], [
+      '/inbox/pause?route=nothing', 404
+    ], ['/records?limit=0', 400],
+    ['/records?state=nothing', 400], ['/records?cursor=xyz', 400], ['/records?from=yesterday', 400], ['/audit?action=x', 400], [
+      '/records/export?format=xml', 400
+    ], ['/records?limit=9999', 400],
     ['/records/changes?state=claimed', 400], ['/records?nothing=1', 400], ['/inbox/changes', 400]
   ] as const) {
     const page = await visitor.get(path)

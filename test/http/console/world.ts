@@ -23,7 +23,9 @@ import { ManualClock } from '../../harness/manual-clock.ts'
 import { Browser } from '../sign-in/world.ts'
 import type { Answer, Asked } from '../sign-in/world.ts'
 
-export const TOKENS = Object.fromEntries(ROLES.map((role, at) => [role, `ow_${'abcd'.charAt(at).repeat(43)}`])) as Readonly<Record<Role, string>>
+export const TOKENS = Object.fromEntries(
+  ROLES.map((role, at) => [role, `ow_${'abcd'.charAt(at).repeat(43)}`])
+) as Readonly<Record<Role, string>>
 export const TOKEN_LINES = ROLES.map((role) => tokenLine({ name: `an-${role}`, role, hash: hashOf(TOKENS[role]) })).join('\n')
 export const WITH_TOKENS = 'auth: { sessionKey: "the key of all sessions in this test", tokensFile: tokens }'
 export const ROUTES = `
@@ -132,14 +134,27 @@ const DAY_MS = 86_400_000
 export async function recordIn (
   { store }: Pick<Console, 'store'>,
   state: 'claimed' | 'completed' | 'consumed' | 'released' | 'indeterminate',
-  { about = {}, quarantineMs = 0, question = null, headers = ['Content-Type', 'application/json'], body = Buffer.from('{"id":1}'), code = 'UPSTREAM_TIMEOUT' }: RecordOver = {}
+  {
+    about = {},
+    quarantineMs = 0,
+    question = null,
+    headers = ['Content-Type', 'application/json'],
+    body = Buffer.from('{"id":1}'),
+    code = 'UPSTREAM_TIMEOUT'
+  }: RecordOver = {}
 ): Promise<string> {
   const plain = claimOf()
   const claim = claimOf({ id: plain.id, quarantineMs, question, unknownKeepMs: DAY_MS, about: { ...plain.about, ...about } })
   await store.insert(claim)
   if (state !== 'claimed') {
-    const answered = state === 'completed' ? { status: 201, headers: encodeHeaders([...headers]), body } : { headers: null, body: null, status: state === 'consumed' ? 201 : null }
-    await store.settle(settlementOf(tokenOf(claim), state, { keepMs: DAY_MS, ...answered, reason: state === 'indeterminate' ? { stage: 'during', code } : null }))
+    const answered = state === 'completed'
+      ? { status: 201, headers: encodeHeaders([...headers]), body }
+      : { headers: null, body: null, status: state === 'consumed' ? 201 : null }
+    await store.settle(
+      settlementOf(
+        tokenOf(claim), state, { keepMs: DAY_MS, ...answered, reason: state === 'indeterminate' ? { stage: 'during', code } : null }
+      )
+    )
   }
   return claim.id.toString('base64url')
 }

@@ -3,6 +3,8 @@
  * every page works.
  */
 
+/* global getComputedStyle, matchMedia, MutationObserver, ResizeObserver */
+
 /** @typedef {{ labels: string[], values: number[] }} Bars */
 
 const FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
@@ -28,7 +30,8 @@ function draw (element) {
   const { labels, values } = JSON.parse(text)
   const axis = { stroke: colour('--soft'), grid: { show: false }, ticks: { show: false }, size: AXIS_SIZE }
   element.replaceChildren()
-  const plot = new globalThis.uPlot({
+  const { uPlot: Plot } = globalThis
+  const plot = new Plot({
     width: element.clientWidth,
     height: PLOT_HEIGHT,
     cursor: { show: false },
@@ -38,7 +41,15 @@ function draw (element) {
       { ...axis, splits: () => labels.map((_label, at) => at), values: () => labels },
       { ...axis, splits: (_plot, _axis, _least, most) => [0, Math.ceil(most)], size: AXIS_SIZE + 8 }
     ],
-    series: [{}, { fill: colour('--accent'), stroke: colour('--accent'), points: { show: false }, paths: globalThis.uPlot.paths.bars({ size: [BAR_WIDTH] }) }]
+    series: [
+      {},
+      {
+        fill: colour('--accent'),
+        stroke: colour('--accent'),
+        points: { show: false },
+        paths: Plot.paths.bars({ size: [BAR_WIDTH] })
+      }
+    ]
   }, [labels.map((_label, at) => at), values], element)
   const sizes = new ResizeObserver(() => {
     if (plot.root.isConnected) plot.setSize({ width: element.clientWidth, height: PLOT_HEIGHT })

@@ -41,10 +41,13 @@ const exportPage: Page = {
   path: EXPORT_PATH,
   role: 'viewer',
   run: async (visit) => {
-    const file = await exported(visit, { ...EXPORT, read: async (query) => {
-      const found = await visit.ask('searchAudit', { query })
-      return found instanceof OperatorProblem ? found : { rows: found.entries, next: found.next }
-    } })
+    const file = await exported(visit, {
+      ...EXPORT,
+      read: async (query) => {
+        const found = await visit.ask('searchAudit', { query })
+        return found instanceof OperatorProblem ? found : { rows: found.entries, next: found.next }
+      }
+    })
     return file instanceof OperatorProblem ? problemScreen(file) : file
   }
 }
@@ -74,7 +77,10 @@ function filterForm ({ query }: Visit): Child {
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Audit' },
     div({ class: 'fields' },
       field('who', 'Who', 'The name that was signed in.', 512),
-      choice({ name: 'action', label: 'Action', value: query.get('action') ?? '' }, [['', 'Any'], ...[...RECORD_ACTIONS, ...MESSAGE_ACTIONS].map((each) => [each, each] as const)]),
+      choice(
+        { name: 'action', label: 'Action', value: query.get('action') ?? '' },
+        [['', 'Any'], ...[...RECORD_ACTIONS, ...MESSAGE_ACTIONS].map((each) => [each, each] as const)]
+      ),
       field('route', 'Route', 'Its name.', 1024),
       field('id', 'Id', 'Of a record or message.', 64),
       field('from', 'Since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', 64),

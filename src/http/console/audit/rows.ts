@@ -26,7 +26,11 @@ export function auditTable (title: string, rows: readonly AuditJson[], order?: N
 
 function subjectOf ({ about, id, route }: AuditJson): Child {
   if (id === null) return a({ href: withQuery('/inbox/messages', { route }) }, said(route))
-  return [a({ class: 'id', href: about === 'record' ? to`/records/${id}` : to`/inbox/messages/${id}` }, shortId(id)), ' ', span({ class: 'hint' }, visible(route))]
+  return [
+    a({ class: 'id', href: about === 'record' ? to`/records/${id}` : to`/inbox/messages/${id}` }, shortId(id)),
+    ' ',
+    span({ class: 'hint' }, visible(route))
+  ]
 }
 
 function stateText (state: AuditJson['before']): Child {

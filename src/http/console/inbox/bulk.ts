@@ -5,9 +5,15 @@ import { tableOf } from '../shell/lists.ts'
 import { messageColumns } from './messages.ts'
 
 const RETRY = {
-  action: 'retry', label: 'Deliver them again', consequence: 'They wait again with their full number of attempts. A consumer that has taken one already gets it twice.'
+  action: 'retry',
+  label: 'Deliver them again',
+  consequence: 'They wait again with their full number of attempts. A consumer that has taken one already gets it twice.'
 } as const
-const DISCARD = { action: 'discard', label: 'Discard them', consequence: 'They are never delivered. The later messages of their groups go on.' } as const
+const DISCARD = {
+  action: 'discard',
+  label: 'Discard them',
+  consequence: 'They are never delivered. The later messages of their groups go on.'
+} as const
 
 export const messageBulk = bulkPages({
   path: '/inbox/changes',

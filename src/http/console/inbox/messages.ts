@@ -53,7 +53,13 @@ export const messageList: Page = {
       pager(PATH, query, found),
       found.messages.length === 0 ? null : exportLinks(EXPORT_PATH, query),
       visit.may('operator') && OPEN_STATES.has(query.get('state') ?? '') && found.messages.length > 0
-        ? p({ class: 'actions' }, a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) }, 'Retry or discard all that match …'))
+        ? p(
+          { class: 'actions' },
+          a(
+            { class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) },
+            'Retry or discard all that match …'
+          )
+        )
         : null
     ])
   }
@@ -64,10 +70,13 @@ export const messageExport: Page = {
   path: EXPORT_PATH,
   role: 'viewer',
   run: async (visit) => {
-    const file = await exported(visit, { ...EXPORT, read: async (query) => {
-      const found = await visit.ask('searchMessages', { query })
-      return found instanceof OperatorProblem ? found : { rows: found.messages, next: found.next }
-    } })
+    const file = await exported(visit, {
+      ...EXPORT,
+      read: async (query) => {
+        const found = await visit.ask('searchMessages', { query })
+        return found instanceof OperatorProblem ? found : { rows: found.messages, next: found.next }
+      }
+    })
     return file instanceof OperatorProblem ? problemScreen(file) : file
   }
 }
@@ -113,12 +122,20 @@ function stateOf (state: MessageJson['state']): VNode {
 
 function searchForm ({ query, context }: Visit): Child {
   const value = (name: string): string => query.get(name) ?? ''
-  const field = (name: string, label: string, hint: string, maxlength: number): VNode => textField({ name, label, hint, value: value(name), more: { maxlength } })
+  const field = (name: string, label: string, hint: string, maxlength: number): VNode => textField(
+    { name, label, hint, value: value(name), more: { maxlength } }
+  )
   const rare = ['key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Messages' },
     div({ class: 'fields' },
-      choice({ name: 'state', label: 'State', value: value('state') }, [['', 'Any'], ...MESSAGE_STATES.map((state) => [state, STATE_WORDS[state]] as const)]),
-      routeChoice(value('route'), context.config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)),
+      choice(
+        { name: 'state', label: 'State', value: value('state') },
+        [['', 'Any'], ...MESSAGE_STATES.map((state) => [state, STATE_WORDS[state]] as const)]
+      ),
+      routeChoice(
+        value('route'),
+        context.config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
+      ),
       field('from', 'Accepted since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', 64),
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
     details({ open: rare }, summary({}, 'More filters'),
@@ -146,9 +163,11 @@ export const messagePage: Page = {
       div({ class: 'columns' },
         section({ class: 'card' }, h2({}, 'What it is'), messageFacts(message)),
         section({ class: 'card' }, h2({}, 'What may be done next'), nextSteps(visit, message))),
-      message.answer === null ? null : section({ class: 'card' }, h2({}, 'What the consumer last answered'),
-        p({}, `Status ${message.answer.status}, ${message.answer.bodyBytes === 0 ? 'no body' : `a body of ${bytes(message.answer.bodyBytes)}`}.`),
-        headerTable(message.answer.headers)),
+      message.answer === null
+        ? null
+        : section({ class: 'card' }, h2({}, 'What the consumer last answered'),
+          p({}, `Status ${message.answer.status}, ${message.answer.bodyBytes === 0 ? 'no body' : `a body of ${bytes(message.answer.bodyBytes)}`}.`),
+          headerTable(message.answer.headers)),
       await changesOf(visit, message.id, 'Changes by hand')
     ])
   }
@@ -185,7 +204,12 @@ function nextSteps (visit: Visit, { id, state }: MessageJson): Child {
   ]
 }
 
-interface Change { readonly action: string, readonly operation: 'retryMessage' | 'discardMessage', readonly title: string, readonly consequence: (message: MessageJson) => string }
+interface Change {
+  readonly action: string
+  readonly operation: 'retryMessage' | 'discardMessage'
+  readonly title: string
+  readonly consequence: (message: MessageJson) => string
+}
 
 const CHANGES: readonly Change[] = [
   {
@@ -205,7 +229,9 @@ const CHANGES: readonly Change[] = [
 const CONFLICT = 409
 
 export const messageChanges: readonly Page[] = CHANGES.flatMap((change) => [
-  { method: 'GET', path: `/inbox/messages/:id/${change.action}`, role: 'operator', run: async (visit) => confirmation(visit, change, null) },
+  {
+    method: 'GET', path: `/inbox/messages/:id/${change.action}`, role: 'operator', run: async (visit) => confirmation(visit, change, null)
+  },
   {
     method: 'POST',
     path: `/inbox/messages/:id/${change.action}`,
@@ -224,7 +250,9 @@ async function conflictScreen (visit: Visit, problem: OperatorProblem, id: strin
   return problemScreen(problem,
     visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
     await changesOf(visit, id, 'Who changed it'),
-    message instanceof OperatorProblem ? p({}, 'The message is forgotten.') : section({ class: 'card' }, h2({}, 'What it is now'), messageFacts(message)),
+    message instanceof OperatorProblem
+      ? p({}, 'The message is forgotten.')
+      : section({ class: 'card' }, h2({}, 'What it is now'), messageFacts(message)),
     p({ class: 'actions' }, a({ class: 'button', href: PATH }, 'To the messages')))
 }
 
@@ -233,7 +261,9 @@ async function confirmation (visit: Visit, change: Change, problem: OperatorProb
   const message = await visit.ask('showMessage', { params: { id } })
   if (message instanceof OperatorProblem) return problemScreen(message)
   if (!OPEN_STATES.has(message.state)) {
-    return conflictScreen(visit, new OperatorProblem('refused', `Only a message that waits, is held or is dead can be changed. It is ${message.state} now.`), id)
+    return conflictScreen(
+      visit, new OperatorProblem('refused', `Only a message that waits, is held or is dead can be changed. It is ${message.state} now.`), id
+    )
   }
   return screen(`${change.title} message ${shortId(message.id)}`, [
     problemBox(problem),

@@ -45,10 +45,18 @@ function routeTable (visit: Visit, routes: readonly Route[]): Child {
     head,
     number: true,
     ...by !== undefined && { sort: sort(by) },
-    cell: (route) => a({ href: withQuery('/inbox/messages', { route: route.route, state }) }, String(route[state]), span({ class: 'unseen' }, ` ${head.toLowerCase()}`))
+    cell: (route) => a(
+      { href: withQuery('/inbox/messages', { route: route.route, state }) },
+      String(route[state]),
+      span({ class: 'unseen' }, ` ${head.toLowerCase()}`)
+    )
   })
   return tableOf<Route>('Routes of the inbox', [
-    { head: 'Route', sort: sort('route'), cell: (route) => [said(route.route), route.configured ? null : span({ class: 'hint' }, 'Not configured: nothing delivers it')] },
+    {
+      head: 'Route',
+      sort: sort('route'),
+      cell: (route) => [said(route.route), route.configured ? null : span({ class: 'hint' }, 'Not configured: nothing delivers it')]
+    },
     count('Waiting', 'waiting', 'waiting'),
     count('In delivery', 'delivering'),
     count('Held', 'held', 'held'),
@@ -68,13 +76,31 @@ const ORDERS: Readonly<Record<Sort, (one: Route, other: Route) => number>> = {
 }
 
 function pauseCell (visit: Visit, { route, paused }: Route): Child {
-  const change = (path: string, text: string): Child => visit.may('operator') ? a({ class: 'button quiet', href: withQuery(path, { route }) }, text) : null
+  const change = (path: string, text: string): Child => visit.may('operator')
+    ? a({ class: 'button quiet', href: withQuery(path, { route }) }, text)
+    : null
   return paused === null
     ? ['Runs ', change('/inbox/pause', 'Pause …')]
-    : [span({ class: 'state state-paused' }, 'Paused'), ' since ', moment(paused.since), ' by ', said(paused.who), ': ', said(paused.why), ' ', change('/inbox/resume', 'Resume …')]
+    : [
+        span({ class: 'state state-paused' }, 'Paused'),
+        ' since ',
+        moment(paused.since),
+        ' by ',
+        said(paused.who),
+        ': ',
+        said(paused.why),
+        ' ',
+        change('/inbox/resume', 'Resume …')
+      ]
 }
 
-interface Pause { readonly path: string, readonly operation: 'pauseRoute' | 'resumeRoute', readonly title: string, readonly button: string, readonly consequence: (route: Route) => string }
+interface Pause {
+  readonly path: string
+  readonly operation: 'pauseRoute' | 'resumeRoute'
+  readonly title: string
+  readonly button: string
+  readonly consequence: (route: Route) => string
+}
 
 const PAUSES: readonly Pause[] = [
   {
@@ -82,7 +108,10 @@ const PAUSES: readonly Pause[] = [
     operation: 'pauseRoute',
     title: 'Pause',
     button: 'Pause deliveries',
-    consequence: ({ waiting, delivering }) => `Messages are accepted and not delivered until somebody resumes the route: ${waiting} wait now. Deliveries in flight go on: ${delivering} now.`
+    consequence: ({ waiting, delivering }) => [
+      `Messages are accepted and not delivered until somebody resumes the route: ${waiting} wait now.`,
+      `Deliveries in flight go on: ${delivering} now.`
+    ].join(' ')
   },
   {
     path: '/inbox/resume',
@@ -100,13 +129,17 @@ export const pausePages: readonly Page[] = PAUSES.flatMap((pause) => [
     path: pause.path,
     role: 'operator',
     run: async (visit) => {
-      const done = await visit.ask(pause.operation, { params: { route: visit.query.get('route') ?? '' }, body: valuesOf(visit.form, ['reason']) })
+      const done = await visit.ask(
+        pause.operation, { params: { route: visit.query.get('route') ?? '' }, body: valuesOf(visit.form, ['reason']) }
+      )
       return done instanceof OperatorProblem ? confirmation(visit, pause, done) : redirect(PATH)
     }
   }
 ] satisfies Page[])
 
-async function confirmation (visit: Visit, { path, title, button: text, consequence }: Pause, problem: OperatorProblem | null): Promise<Screen> {
+async function confirmation (
+  visit: Visit, { path, title, button: text, consequence }: Pause, problem: OperatorProblem | null
+): Promise<Screen> {
   const name = visit.query.get('route') ?? ''
   const inbox = await visit.ask('showInbox')
   if (inbox instanceof OperatorProblem) return problemScreen(inbox)
@@ -115,7 +148,9 @@ async function confirmation (visit: Visit, { path, title, button: text, conseque
   return screen(`${title} route ${visible(name)}`, [
     problemBox(problem),
     section({ class: 'card' },
-      route.paused === null ? null : p({}, 'Paused since ', moment(route.paused.since), ' by ', said(route.paused.who), ': ', said(route.paused.why)),
+      route.paused === null
+        ? null
+        : p({}, 'Paused since ', moment(route.paused.since), ' by ', said(route.paused.who), ': ', said(route.paused.why)),
       p({ class: 'consequence' }, consequence(route)),
       postForm(visit, { action: withQuery(path, { route: name }) },
         reasonField(visit.form.get('reason') ?? '', problem),

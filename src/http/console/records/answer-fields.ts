@@ -13,19 +13,57 @@ export function answerFields (form: URLSearchParams, problem: OperatorProblem | 
   return fieldset({}, legend({}, 'The answer that the upstream gave'),
     div({ class: 'fields' },
       textField({
-        name: 'status', label: 'Status', hint: 'As the upstream answered: 201.', value: value('status'), problem, more: { inputmode: 'numeric', pattern: '[2-5][0-9][0-9]', maxlength: 3, required: !isBulk }
+        name: 'status',
+        label: 'Status',
+        hint: 'As the upstream answered: 201.',
+        value: value('status'),
+        problem,
+        more: { inputmode: 'numeric', pattern: '[2-5][0-9][0-9]', maxlength: 3, required: !isBulk }
       }),
-      textField({ name: 'retention', label: 'Kept for', hint: '24h, 7d. Empty: as the route says.', value: value('retention'), problem, more: { maxlength: 32 } })),
+      textField({
+        name: 'retention',
+        label: 'Kept for',
+        hint: '24h, 7d. Empty: as the route says.',
+        value: value('retention'),
+        problem,
+        more: { maxlength: 32 }
+      })),
     tick({
-      name: 'statusOnly', label: 'Only the status is known', hint: 'Retries get 409 answer-not-kept, with this status as originalStatus.', more: { checked: form.has('statusOnly') }
+      name: 'statusOnly',
+      label: 'Only the status is known',
+      hint: 'Retries get 409 answer-not-kept, with this status as originalStatus.',
+      more: { checked: form.has('statusOnly') }
+    }),
+    payloadFields(value, problem),
+    isBulk || problem?.code === 'unusual-answer' || form.has('unusual')
+      ? tick({
+        name: 'unusual',
+        label: 'Keep it although the route would not',
+        hint: 'Only if you know better than the route.',
+        more: { checked: form.has('unusual') }
+      })
+      : null)
+}
+
+function payloadFields (value: (name: string) => string, problem: OperatorProblem | null): Child {
+  return [
+    textArea({
+      name: 'headers',
+      label: 'Header fields',
+      hint: 'One a line: Content-Type: application/json',
+      value: value('headers'),
+      problem,
+      more: { class: 'wide code', rows: 3, spellcheck: 'false' }
     }),
     textArea({
-      name: 'headers', label: 'Header fields', hint: 'One a line: Content-Type: application/json', value: value('headers'), problem, more: { class: 'wide code', rows: 3, spellcheck: 'false' }
-    }),
-    textArea({ name: 'body', label: 'Body', hint: 'Exactly as retries shall get it.', value: value('body'), problem, more: { class: 'wide code', spellcheck: 'false' } }),
-    problem?.code === 'unusual-answer' || form.has('unusual')
-      ? tick({ name: 'unusual', label: 'Keep it although the route would not', hint: 'The reasons stand above.', more: { checked: form.has('unusual') } })
-      : null)
+      name: 'body',
+      label: 'Body',
+      hint: 'Exactly as retries shall get it.',
+      value: value('body'),
+      problem,
+      more: { class: 'wide code', spellcheck: 'false' }
+    })
+  ]
 }
 
 /** As the operation takes it. A line without a colon is a header without a value, which the operation refuses by name. */

@@ -10,12 +10,28 @@ import { recordColumns } from './list.ts'
 const ANSWER_BYTES_MAX = 2 * 1024 * 1024
 
 const OF_UNKNOWN: readonly BulkAction[] = [
-  { action: 'probe', label: 'Ask the upstream about each', consequence: 'Where a route has a probe, its next question is due now. Nothing else changes.' },
-  { action: 'release', label: 'None of them happened', consequence: 'Every key is free, and the next retry of each is sent. Work that was done after all is then done twice.' },
-  { action: 'resolve', label: 'All of them happened', consequence: 'Retries that wait, and all that come, are told the one answer below. The requests are not sent again.' }
+  {
+    action: 'probe',
+    label: 'Ask the upstream about each',
+    consequence: 'Where a route has a probe, its next question is due now. Nothing else changes.'
+  },
+  {
+    action: 'release',
+    label: 'None of them happened',
+    consequence: 'Every key is free, and the next retry of each is sent. Work that was done after all is then done twice.'
+  },
+  {
+    action: 'resolve',
+    label: 'All of them happened',
+    consequence: 'Retries that wait, and all that come, are told the one answer below. The requests are not sent again.'
+  }
 ]
 const OF_KNOWN: readonly BulkAction[] = [
-  { action: 'delete', label: 'Forget them', consequence: 'Their outcomes are forgotten. Retries are sent as new requests, and work can be done twice.' }
+  {
+    action: 'delete',
+    label: 'Forget them',
+    consequence: 'Their outcomes are forgotten. Retries are sent as new requests, and work can be done twice.'
+  }
 ]
 
 export const recordBulk = bulkPages({

@@ -67,7 +67,11 @@ export const recordChanges: readonly Page[] = CHANGES.flatMap((change) => [
 async function confirmation (visit: Visit, change: Change, problem: OperatorProblem | null): Promise<Screen> {
   const record = await visit.ask('showRecord', { params: { id: visit.params.id } })
   if (record instanceof OperatorProblem) return problemScreen(record)
-  if (!record.changes.includes(change.action)) return conflictScreen(visit, new OperatorProblem('refused', 'Its state does not allow this.'), record.id)
+  if (!record.changes.includes(change.action)) {
+    return conflictScreen(
+      visit, new OperatorProblem('refused', 'Its state does not allow this.'), record.id
+    )
+  }
   const title = `${change.title} record ${shortId(record.id)}`
   return screen(title, [
     problemBox(problem),

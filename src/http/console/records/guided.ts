@@ -27,9 +27,19 @@ const ANSWER_BYTES_MAX = 2 * 1024 * 1024
 
 export const guidedPages: readonly Page[] = [
   { method: 'GET', path: '/unknown/:id', role: 'viewer', run: async (visit) => withUnknown(visit, async (record) => way(visit, record)) },
-  { method: 'GET', path: '/unknown/:id/happened', role: 'operator', run: async (visit) => withUnknown(visit, (record) => happened(visit, record, null)) },
+  {
+    method: 'GET',
+    path: '/unknown/:id/happened',
+    role: 'operator',
+    run: async (visit) => withUnknown(visit, (record) => happened(visit, record, null))
+  },
   { method: 'POST', path: '/unknown/:id/happened', role: 'operator', bodyBytesMax: ANSWER_BYTES_MAX, run: resolve },
-  { method: 'GET', path: '/unknown/:id/not', role: 'operator', run: async (visit) => withUnknown(visit, (record) => didNot(visit, record, null)) },
+  {
+    method: 'GET',
+    path: '/unknown/:id/not',
+    role: 'operator',
+    run: async (visit) => withUnknown(visit, (record) => didNot(visit, record, null))
+  },
   { method: 'POST', path: '/unknown/:id/not', role: 'operator', run: release },
   { method: 'GET', path: '/unknown/:id/done', role: 'viewer', run: done }
 ]
@@ -51,13 +61,21 @@ async function way (visit: Visit, record: RecordJson): Promise<Screen> {
     visit.query.has('done') ? await lastChange(visit, record.id) : null,
     section({ class: 'card step' }, h2({}, '1. What we know'), timeline(record.history, now), recordFacts(record)),
     section({ class: 'card step' }, h2({}, '2. Ask the upstream'), asking(visit, record)),
-    section({ class: 'card step' }, h2({}, '3. What did you see there?'), visit.may('operator') ? decision(record, now) : p({}, 'To say what happened needs the role operator.')),
+    section(
+      { class: 'card step' },
+      h2({}, '3. What did you see there?'),
+      visit.may('operator') ? decision(record, now) : p({}, 'To say what happened needs the role operator.')
+    ),
     await changesOf(visit, record.id, 'Changes by hand')
   ])
 }
 
 function asking (visit: Visit, record: RecordJson): Child {
-  const byHand = p({}, 'Look in the upstream’s own log or ledger for the request id ', said(record.requestId), ' at ', moment(record.claimedAt),
+  const byHand = p({},
+    'Look in the upstream’s own log or ledger for the request id ',
+    said(record.requestId),
+    ' at ',
+    moment(record.claimedAt),
     '. One empty search is no proof: the work may be recorded later, or elsewhere.')
   if (record.asking === null) return [byHand, p({}, 'The gateway cannot ask: the route has no probe (idempotency.unknown: probe).')]
   return [
@@ -77,11 +95,16 @@ function decision (record: RecordJson, nowMs: number): Child {
     li({}, strong({}, 'It did not happen. '), 'You have proof that the work was not done. The next retry shall be sent.',
       early === null
         ? p({ class: 'actions' }, a({ class: 'button main', href: to`/unknown/${record.id}/not` }, 'It did not happen …'))
-        : p({ class: 'notice' }, `The first sending may still be on its way. This can be said in ${duration(Date.parse(early) - nowMs)}, at `, moment(early), '.')),
+        : p(
+          { class: 'notice' },
+          `The first sending may still be on its way. This can be said in ${duration(Date.parse(early) - nowMs)}, at `,
+          moment(early),
+          '.'
+        )),
     li({}, strong({}, 'I cannot tell. '), 'Leave it. Retries are refused as before', record.expiresAt === null
       ? '.'
       : [' until ', moment(record.expiresAt), '. Then it is forgotten, and the next retry is sent as a new request.'],
-      p({ class: 'actions' }, a({ class: 'button', href: '/unknown' }, 'Back to the queue'))))
+    p({ class: 'actions' }, a({ class: 'button', href: '/unknown' }, 'Back to the queue'))))
 }
 
 // ------------------------------------------------------------------ it happened
@@ -90,7 +113,12 @@ async function resolve (visit: Visit): Promise<Shown> {
   return withUnknown(visit, async (record) => {
     const seen = { ...record, ...seenOf(visit.form, record) }
     if (visit.form.get('step') !== 'confirm') return checkAnswer(visit, seen)
-    const result = await visit.ask('resolveRecord', { params: { id: record.id }, body: { ...answerOf(visit.form), ...seenOf(visit.form, record), reason: visit.form.get('reason') ?? '' } })
+    const result = await visit.ask(
+      'resolveRecord',
+      {
+        params: { id: record.id }, body: { ...answerOf(visit.form), ...seenOf(visit.form, record), reason: visit.form.get('reason') ?? '' }
+      }
+    )
     if (!(result instanceof OperatorProblem)) return redirect(to`/unknown/${record.id}/done`)
     return isConflict(result) ? conflictScreen(visit, result, record.id) : happened(visit, seen, result)
   })
@@ -106,7 +134,14 @@ function happened (visit: Visit, record: RecordJson, problem: OperatorProblem | 
   return screen(`It happened: record ${shortId(record.id)}`, [
     problemBox(problem),
     section({ class: 'card' },
-      p({}, 'Retries of ', said(`${record.method} ${record.path}`), ' on route ', said(record.route), ' will get what you write here. Take it from the upstream, and guess nothing.'),
+      p(
+        {},
+        'Retries of ',
+        said(`${record.method} ${record.path}`),
+        ' on route ',
+        said(record.route),
+        ' will get what you write here. Take it from the upstream, and guess nothing.'
+      ),
       postForm(visit, { action: to`/unknown/${record.id}/happened` },
         hidden('owner', record.owner),
         hidden('attempt', record.attempt),
@@ -123,20 +158,42 @@ function happened (visit: Visit, record: RecordJson, problem: OperatorProblem | 
 function checkAnswer (visit: Visit, record: RecordJson): Screen {
   const { form } = visit
   const status = Number(form.get('status'))
-  if (!Number.isInteger(status) || status < 200 || status > 599) return happened(visit, record, new OperatorProblem('bad-request', 'status must be a number from 200 to 599.'))
-  if ((form.get('reason') ?? '').trim() === '') return happened(visit, record, new OperatorProblem('bad-request', 'reason must say why. It stands in the audit.'))
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    return happened(
+      visit, record, new OperatorProblem('bad-request', 'status must be a number from 200 to 599.')
+    )
+  }
+  if ((form.get('reason') ?? '').trim() === '') {
+    return happened(
+      visit, record, new OperatorProblem('bad-request', 'reason must say why. It stands in the audit.')
+    )
+  }
   const route = guardedRoute(visit.context, record.route)
   const read = readAnswer({ ...answerOf(form), status }, route)
   if (read instanceof OperatorProblem) return happened(visit, record, read)
   const size = read.body?.length ?? 0
   const lines = (form.get('headers') ?? '').trim()
   return screen(`Confirm: record ${shortId(record.id)} happened`, section({ class: 'card' },
-    p({}, route === null ? 'The route is in no configuration any more, so the answer was not compared with it.' : `Route ${visible(record.route)} ${form.has('unusual') ? 'would not keep this answer by itself' : 'keeps such an answer'}.`),
+    p(
+      {},
+      route === null
+        ? 'The route is in no configuration any more, so the answer was not compared with it.'
+        : `Route ${visible(record.route)} ${form.has('unusual') ? 'would not keep this answer by itself' : 'keeps such an answer'}.`
+    ),
     p({ class: 'consequence' }, read.outcome === 'consumed'
       ? `Retries that wait for this record, and all that come, will be told 409 answer-not-kept, with originalStatus ${status}. The request is never sent again while the record is kept.`
       : `Retries that wait for this record, and all that come, will be told: status ${status}, ${size === 0 ? 'no body' : `a body of ${bytes(size)}`}. The request is never sent again while the record is kept.`),
-    lines === '' ? null : pre({ class: 'body', tabindex: 0, role: 'region', 'aria-label': 'Header fields' }, visible(lines.replaceAll('\r', ''), { lines: true })),
-    size === 0 ? null : pre({ class: 'body', tabindex: 0, role: 'region', 'aria-label': 'Body' }, visible((read.body ?? Buffer.alloc(0)).toString('utf8'), { lines: true })),
+    lines === ''
+      ? null
+      : pre(
+        { class: 'body', tabindex: 0, role: 'region', 'aria-label': 'Header fields' }, visible(lines.replaceAll('\r', ''), { lines: true })
+      ),
+    size === 0
+      ? null
+      : pre(
+        { class: 'body', tabindex: 0, role: 'region', 'aria-label': 'Body' },
+        visible((read.body ?? Buffer.alloc(0)).toString('utf8'), { lines: true })
+      ),
     facts([['Reason', said(form.get('reason') ?? '')], ['Kept for', said(form.get('retention') || 'as the route says')]]),
     postForm(visit, { action: to`/unknown/${record.id}/happened` },
       hidden('owner', record.owner),
@@ -152,9 +209,14 @@ function checkAnswer (visit: Visit, record: RecordJson): Screen {
 
 async function release (visit: Visit): Promise<Shown> {
   return withUnknown(visit, async (record) => {
-    const result = await visit.ask('releaseRecord', { params: { id: record.id }, body: { ...valuesOf(visit.form, ['retention', 'reason']), ...seenOf(visit.form, record) } })
+    const result = await visit.ask(
+      'releaseRecord',
+      { params: { id: record.id }, body: { ...valuesOf(visit.form, ['retention', 'reason']), ...seenOf(visit.form, record) } }
+    )
     if (!(result instanceof OperatorProblem)) return redirect(to`/unknown/${record.id}/done`)
-    return isConflict(result) ? conflictScreen(visit, result, record.id) : didNot(visit, { ...record, ...seenOf(visit.form, record) }, result)
+    return isConflict(result)
+      ? conflictScreen(visit, result, record.id)
+      : didNot(visit, { ...record, ...seenOf(visit.form, record) }, result)
   })
 }
 
@@ -166,7 +228,14 @@ function didNot (visit: Visit, record: RecordJson, problem: OperatorProblem | nu
       postForm(visit, { action: to`/unknown/${record.id}/not` },
         hidden('owner', record.owner),
         hidden('attempt', record.attempt),
-        textField({ name: 'retention', label: 'Free for', hint: 'How long the record says so: 24h, 7d. Empty: as the route says.', value: visit.form.get('retention') ?? '', problem, more: { maxlength: 32 } }),
+        textField({
+          name: 'retention',
+          label: 'Free for',
+          hint: 'How long the record says so: 24h, 7d. Empty: as the route says.',
+          value: visit.form.get('retention') ?? '',
+          problem,
+          more: { maxlength: 32 }
+        }),
         reasonField(visit.form.get('reason') ?? '', problem),
         p({ class: 'actions' },
           button({ class: 'main', type: 'submit' }, 'Yes, it did not happen'),
@@ -187,14 +256,20 @@ async function done (visit: Visit): Promise<Screen> {
   const more = waiting instanceof OperatorProblem || waiting.next !== null
   return screen('Decided', [
     await lastChange(visit, id),
-    record instanceof OperatorProblem ? p({ class: 'notice' }, visible(record.detail)) : section({ class: 'card' }, h2({}, 'What it is now'), recordFacts(record)),
+    record instanceof OperatorProblem
+      ? p({ class: 'notice' }, visible(record.detail))
+      : section({ class: 'card' }, h2({}, 'What it is now'), recordFacts(record)),
     div({ class: 'card' }, h2({}, 'Next'), next[0] === undefined
       ? p({}, 'No other outcome is unknown.')
       : [
           p({}, `${more ? `${next.length} or more` : counted(next.length, 'other outcome')} ${more ? 'others are' : next.length === 1 ? 'is' : 'are'} unknown.`),
           p({ class: 'actions' }, a({ class: 'button main', href: to`/unknown/${next[0].id}` }, 'The oldest of them'))
         ],
-    p({ class: 'actions' }, a({ class: 'button', href: '/unknown' }, 'To the queue'), a({ class: 'button', href: to`/records/${id}` }, 'To the record')))
+    p(
+      { class: 'actions' },
+      a({ class: 'button', href: '/unknown' }, 'To the queue'),
+      a({ class: 'button', href: to`/records/${id}` }, 'To the record')
+    ))
   ])
 }
 

@@ -39,7 +39,13 @@ export const recordList: Page = {
       pager(PATH, query, found),
       found.records.length === 0 ? null : exportLinks(EXPORT_PATH, query),
       visit.may('operator') && CHANGED_STATES.has(query.get('state') ?? '') && found.records.length > 0
-        ? p({ class: 'actions' }, a({ class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) }, 'Change all that match …'))
+        ? p(
+          { class: 'actions' },
+          a(
+            { class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) },
+            'Change all that match …'
+          )
+        )
         : null
     ])
   }
@@ -50,10 +56,13 @@ export const recordExport: Page = {
   path: EXPORT_PATH,
   role: 'viewer',
   run: async (visit) => {
-    const file = await exported(visit, { ...EXPORT, read: async (query) => {
-      const found = await visit.ask('searchRecords', { query })
-      return found instanceof OperatorProblem ? found : { rows: found.records, next: found.next }
-    } })
+    const file = await exported(visit, {
+      ...EXPORT,
+      read: async (query) => {
+        const found = await visit.ask('searchRecords', { query })
+        return found instanceof OperatorProblem ? found : { rows: found.records, next: found.next }
+      }
+    })
     return file instanceof OperatorProblem ? problemScreen(file) : file
   }
 }
@@ -85,11 +94,16 @@ const EXPORT: Omit<Export<RecordSummaryJson>, 'read'> = {
 export function recordColumns (order?: NonNullable<Column<RecordSummaryJson>['sort']>): Array<Column<RecordSummaryJson>> {
   return [
     { head: 'Record', cell: ({ id }) => a({ class: 'id', href: to`/records/${id}` }, shortId(id)) },
-    { head: 'State', cell: (record) => [stateOf(record.state), record.reason === null ? null : span({ class: 'hint' }, reasonCode(record))] },
+    {
+      head: 'State', cell: (record) => [stateOf(record.state), record.reason === null ? null : span({ class: 'hint' }, reasonCode(record))]
+    },
     { head: 'Claimed', cell: ({ claimedAt }) => moment(claimedAt), ...order !== undefined && { sort: order } },
     { head: 'Route', cell: ({ route }) => said(route) },
     { head: 'Request', cell: ({ method, path }) => said(`${method} ${path}`) },
-    { head: 'Answer', cell: ({ status, bodyBytes }) => status === null ? '–' : `${status}${bodyBytes === null ? '' : `, ${bytes(bodyBytes)}`}` },
+    {
+      head: 'Answer',
+      cell: ({ status, bodyBytes }) => status === null ? '–' : `${status}${bodyBytes === null ? '' : `, ${bytes(bodyBytes)}`}`
+    },
     { head: 'Attempt', number: true, cell: ({ attempt }) => attempt }
   ]
 }
@@ -101,7 +115,10 @@ function searchForm ({ query, context }: Visit): VNode {
   const rare = ['key', 'id', 'requestId', 'path', 'stage', 'to'].some((name) => value(name) !== '')
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Records' },
     div({ class: 'fields' },
-      choice({ name: 'state', label: 'State', value: value('state') }, [['', 'Any'], ...RECORD_STATES.map((state) => [state, STATE_WORDS[state]] as const)]),
+      choice(
+        { name: 'state', label: 'State', value: value('state') },
+        [['', 'Any'], ...RECORD_STATES.map((state) => [state, STATE_WORDS[state]] as const)]
+      ),
       routeChoice(value('route'), context.config.routes.filter(({ idempotency }) => idempotency !== null).map(({ name }) => name)),
       field('from', 'Claimed since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', { maxlength: 64 }),
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
@@ -111,7 +128,10 @@ function searchForm ({ query, context }: Visit): VNode {
         field('id', 'Record id', '43 characters, as in Onceway-Key, or 64 of hex.', { maxlength: 64 }),
         field('requestId', 'Request id', 'X-Request-Id of the request that claimed it.', { maxlength: 512 }),
         field('path', 'Path', 'Without its query. Or its beginning and *.', { maxlength: 512 }),
-        choice({ name: 'stage', label: 'Unknown because of', value: value('stage') }, [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]),
+        choice(
+          { name: 'stage', label: 'Unknown because of', value: value('stage') },
+          [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]
+        ),
         field('to', 'Claimed before', 'As above.', { maxlength: 64 }))),
     p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
 }

@@ -36,7 +36,9 @@ export const unknownQueue: Page = {
   run: async (visit) => {
     const { query } = visit
     const search = { order: 'oldest', ...rest(query, ['sort', 'live']), state: STATE }
-    const [found, all, nowMs] = [await visit.ask('searchRecords', { query: search }), await countAll(visit), await visit.context.stores.operator.nowMs()]
+    const [found, all, nowMs] = [
+      await visit.ask('searchRecords', { query: search }), await countAll(visit), await visit.context.stores.operator.nowMs()
+    ]
     if (found instanceof OperatorProblem) return problemScreen(found, filterForm(visit))
     if (all instanceof OperatorProblem) return problemScreen(all, filterForm(visit))
     if (all.records.length === 0) return screen('Unknown outcomes', [filterForm(visit), nothing(query)])
@@ -49,7 +51,16 @@ export const unknownQueue: Page = {
         pager(PATH, query, found)),
       exportLinks('/records/export', new URLSearchParams({ ...rest(query, ['sort']), state: STATE })),
       visit.may('operator')
-        ? p({ class: 'actions' }, a({ class: 'button', href: withQuery('/records/changes', { ...rest(query, ['cursor', 'order', 'sort', 'limit', 'live']), state: STATE }) }, 'Decide about all of these at once …'))
+        ? p(
+          { class: 'actions' },
+          a(
+            {
+              class: 'button',
+              href: withQuery('/records/changes', { ...rest(query, ['cursor', 'order', 'sort', 'limit', 'live']), state: STATE })
+            },
+            'Decide about all of these at once …'
+          )
+        )
         : null
     ])
   }
@@ -83,7 +94,11 @@ function byRoute ({ query }: Visit, records: readonly RecordSummaryJson[], nowMs
   const set = SORTS.find((each) => each === query.get('sort')) ?? 'age'
   const sort = (by: Sort) => ({ isSet: set === by, down: by !== 'route', href: withQuery(PATH, { ...rest(query, ['cursor']), sort: by }) })
   return section({ class: 'card' }, h2({}, 'By route'), tableOf<RouteCount>('By route', [
-    { head: 'Route', sort: sort('route'), cell: ({ route }) => a({ href: withQuery(PATH, { ...rest(query, ['cursor', 'sort']), route }) }, said(route)) },
+    {
+      head: 'Route',
+      sort: sort('route'),
+      cell: ({ route }) => a({ href: withQuery(PATH, { ...rest(query, ['cursor', 'sort']), route }) }, said(route))
+    },
     { head: 'Unknown', number: true, sort: sort('count'), cell: ({ count }) => count },
     { head: 'Oldest', sort: sort('age'), cell: ({ oldestMs }) => duration(oldestMs) }
   ], counts.sort(ORDERS[set])))
@@ -98,9 +113,15 @@ const ORDERS: Readonly<Record<Sort, (one: RouteCount, other: RouteCount) => numb
 /** The picture shows the numbers of the table beside it. */
 function byAge (records: readonly RecordSummaryJson[], nowMs: number): Child {
   const ages = records.map(({ claimedAt }) => nowMs - Date.parse(claimedAt))
-  const rows = AGES.map(([name, belowMs], at) => ({ name, count: ages.filter((age) => age < belowMs && age >= (AGES[at - 1]?.[1] ?? -Infinity)).length }))
+  const rows = AGES.map(
+    ([name, belowMs], at) => ({ name, count: ages.filter((age) => age < belowMs && age >= (AGES[at - 1]?.[1] ?? -Infinity)).length })
+  )
   return section({ class: 'card' }, h2({}, 'By age'),
-    figure({ class: 'plot', 'aria-hidden': 'true', 'data-plot': JSON.stringify({ labels: rows.map(({ name }) => name), values: rows.map(({ count }) => count) }) }),
+    figure({
+      class: 'plot',
+      'aria-hidden': 'true',
+      'data-plot': JSON.stringify({ labels: rows.map(({ name }) => name), values: rows.map(({ count }) => count) })
+    }),
     tableOf('By age', [{ head: 'Age', cell: ({ name }) => name }, { head: 'Unknown', number: true, cell: ({ count }) => count }], rows))
 }
 
@@ -111,7 +132,9 @@ async function countAll (visit: Visit): Promise<Outcome<All>> {
   const records: RecordSummaryJson[] = []
   const filter = { ...rest(visit.query, ['sort', 'live', 'cursor', 'order', 'limit']), state: STATE, order: 'oldest', limit: PAGE_MAX }
   for (let cursor: string | null = ''; cursor !== null && records.length < COUNTED_MAX;) {
-    const page: Awaited<ReturnType<typeof visit.ask<'searchRecords'>>> = await visit.ask('searchRecords', { query: { ...filter, ...cursor !== '' && { cursor } } })
+    const page: Awaited<ReturnType<typeof visit.ask<'searchRecords'>>> = await visit.ask(
+      'searchRecords', { query: { ...filter, ...cursor !== '' && { cursor } } }
+    )
     if (page instanceof OperatorProblem) return page
     records.push(...page.records)
     cursor = page.next
@@ -124,8 +147,13 @@ async function countAll (visit: Visit): Promise<Outcome<All>> {
 function filterForm ({ query, context }: Visit): Child {
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Unknown outcomes' },
     div({ class: 'fields' },
-      routeChoice(query.get('route') ?? '', context.config.routes.filter(({ idempotency }) => idempotency !== null).map(({ name }) => name)),
-      choice({ name: 'stage', label: 'Because of', value: query.get('stage') ?? '' }, [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]),
+      routeChoice(
+        query.get('route') ?? '', context.config.routes.filter(({ idempotency }) => idempotency !== null).map(({ name }) => name)
+      ),
+      choice(
+        { name: 'stage', label: 'Because of', value: query.get('stage') ?? '' },
+        [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]
+      ),
       choice({ name: 'order', label: 'Order', value: query.get('order') ?? '' }, [['', 'Oldest first'], ['newest', 'Newest first']])),
     p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Show'), a({ class: 'button quiet', href: PATH }, 'Clear')))
 }

@@ -46,7 +46,12 @@ export function recordFacts (record: RecordJson): Child {
     ['Claimed', [moment(record.claimedAt), ' by ', said(record.instance)]],
     ...(record.leaseLeftMs === null ? [] : [['Lease', record.leaseLeftMs > 0 ? `${duration(record.leaseLeftMs)} left` : 'Over'] as const]),
     ['Settled', momentOr(record.settledAt, 'Not yet')],
-    ['Answer', record.status === null ? 'None is stored' : `Status ${record.status}${record.bodyBytes === null ? '' : `, ${bytes(record.bodyBytes)}`}`],
+    [
+      'Answer',
+      record.status === null
+        ? 'None is stored'
+        : `Status ${record.status}${record.bodyBytes === null ? '' : `, ${bytes(record.bodyBytes)}`}`
+    ],
     ['Forgotten', momentOr(record.expiresAt, 'Not before it has settled')],
     ['Id', said(record.id)],
     ['Key hash', said(record.keyHash)]
@@ -73,7 +78,10 @@ function nextSteps (visit: Visit, { id, state, changes }: RecordJson): Child {
   if (state === 'indeterminate') {
     return [
       p({}, 'Nobody knows yet whether the upstream has done the work. Retries are refused until somebody says what happened, so find out at the upstream.'),
-      p({ class: 'actions' }, a({ class: 'button main', href: to`/unknown/${id}` }, visit.may('operator') ? 'Find out and decide' : 'What is known'))
+      p(
+        { class: 'actions' },
+        a({ class: 'button main', href: to`/unknown/${id}` }, visit.may('operator') ? 'Find out and decide' : 'What is known')
+      )
     ]
   }
   if (!visit.may('operator')) return p({}, 'Its outcome is known. To forget it before its time needs the role operator.')
@@ -101,6 +109,10 @@ const SHOWN_CHARS_MAX = 64 * 1024
 function bodyBox (text: string): Child {
   return [
     pre({ class: 'body', tabindex: 0, 'aria-label': 'Body', role: 'region' }, visible(text.slice(0, SHOWN_CHARS_MAX), { lines: true })),
-    text.length > SHOWN_CHARS_MAX ? p({ class: 'notice' }, `This is its beginning, of ${text.length} characters. The API and the command “records show” have all of it.`) : null
+    text.length > SHOWN_CHARS_MAX
+      ? p(
+        { class: 'notice' }, `This is its beginning, of ${text.length} characters. The API and the command “records show” have all of it.`
+      )
+      : null
   ]
 }

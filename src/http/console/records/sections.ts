@@ -7,5 +7,7 @@ import { recordExport, recordList } from './list.ts'
 import { unknownQueue } from './queue.ts'
 import { recordPage } from './record.ts'
 
-export const RECORDS: Section = { name: 'Records', path: '/records', pages: [recordList, recordExport, ...recordBulk, recordPage, ...recordChanges] }
+export const RECORDS: Section = {
+  name: 'Records', path: '/records', pages: [recordList, recordExport, ...recordBulk, recordPage, ...recordChanges]
+}
 export const UNKNOWN: Section = { name: 'Unknown outcomes', path: '/unknown', pages: [unknownQueue, ...guidedPages] }

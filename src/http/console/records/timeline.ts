@@ -33,7 +33,11 @@ export function timeline (history: readonly Moment[], nowMs: number): VNode {
   const begunMs = Date.parse(history[0]?.at ?? '')
   const nowSinceMs = Math.max(0, nowMs - begunMs)
   const passed = history.filter(({ sinceClaimMs }) => sinceClaimMs <= nowSinceMs).length
-  const places = placesOf([...history.slice(0, passed).map(({ sinceClaimMs }) => sinceClaimMs), nowSinceMs, ...history.slice(passed).map(({ sinceClaimMs }) => sinceClaimMs)])
+  const places = placesOf([
+    ...history.slice(0, passed).map(({ sinceClaimMs }) => sinceClaimMs),
+    nowSinceMs,
+    ...history.slice(passed).map(({ sinceClaimMs }) => sinceClaimMs)
+  ])
   const nowAt = places[passed] ?? FIRST
   const eventAt = places.toSpliced(passed, 1)
   return figure({ class: 'timeline' },

@@ -7,7 +7,7 @@ import { OperatorProblem, type Outcome } from '../../../operator/shared/problem.
 import { a, button, div, fieldset, h2, input, label, legend, li, noscript, p, progress, section, ul } from './elements.ts'
 import type { Child } from './elements.ts'
 import { facts } from './facts.ts'
-import { hidden, postForm, problemBox, reasonField, tick } from './forms.ts'
+import { hidden, postForm, reasonField, tick } from './forms.ts'
 import { notesOf, rest } from './lists.ts'
 import { screen } from './page.ts'
 import type { Page, Screen, Visit } from './page.ts'
@@ -57,9 +57,10 @@ export function bulkPages (bulk: Bulk): readonly Page[] {
 async function begin (visit: Visit, { title, thing, back, path, select, actions, fields }: Bulk): Promise<Screen> {
   const filter = rest(visit.query)
   const found = await select(visit, filter)
-  if (found instanceof OperatorProblem) return problemScreen(found, p({ class: 'actions' }, a({ class: 'button', href: back }, 'Back to the search')))
+  const away = p({ class: 'actions' }, a({ class: 'button', href: back }, 'Back to the search'))
+  if (found instanceof OperatorProblem) return problemScreen(found, away)
   const filtered = facts(Object.entries(filter).map(([name, value]) => [name, said(value)] as const))
-  if (found.count === 0) return screen(title, section({ class: 'card' }, filtered, p({}, `No ${thing} matches any more.`)))
+  if (found.count === 0) return screen(title, section({ class: 'card' }, filtered, p({}, `No ${thing} matches any more.`), away))
   return screen(title, [
     notesOf(found.notes),
     section({ class: 'card' },
@@ -72,14 +73,17 @@ async function begin (visit: Visit, { title, thing, back, path, select, actions,
       postForm(visit, { action: path },
         hidden('token', found.token),
         hidden('counted', found.count),
-        fieldset({}, legend({}, 'What shall be done with all of them?'), actions(visit, filter).map(({ action, label: text, consequence }) =>
-          tick({ name: 'action', value: action, label: text, hint: consequence, more: { required: true } }, 'radio'))),
+        fieldset({}, legend({}, 'What shall be done with all of them?'), actions(visit, filter).map(actionChoice)),
         fields(visit, filter),
         reasonField(''),
         p({ class: 'actions' },
           button({ class: 'main', type: 'submit' }, `Change ${counted(found.count, thing)}`),
           a({ class: 'button quiet', href: back }, 'Leave them'))))
   ])
+}
+
+function actionChoice ({ action, label: text, consequence }: BulkAction): Child {
+  return tick({ name: 'action', value: action, label: text, hint: consequence, more: { required: true } }, 'radio')
 }
 
 interface Standing {
@@ -95,10 +99,18 @@ interface Standing {
 async function step (visit: Visit, bulk: Bulk): Promise<Screen> {
   const { form } = visit
   const before: Standing = {
-    counted: whole(form.get('counted')), changed: whole(form.get('changed')), refused: whole(form.get('refused')), cursor: form.get('cursor') ?? '', refusals: [], stopped: false, problem: null
+    counted: whole(form.get('counted')),
+    changed: whole(form.get('changed')),
+    refused: whole(form.get('refused')),
+    cursor: form.get('cursor') ?? '',
+    refusals: [],
+    stopped: false,
+    problem: null
   }
   if (form.has('stop')) return standingScreen(visit, bulk, { ...before, stopped: true })
-  const order = Object.fromEntries(['token', 'action', 'reason', 'cursor'].map((name) => [name, form.get(name) ?? '']).filter(([, value]) => value !== ''))
+  const order = Object.fromEntries(
+    ['token', 'action', 'reason', 'cursor'].map((name) => [name, form.get(name) ?? '']).filter(([, value]) => value !== '')
+  )
   const result = await bulk.step(visit, order)
   if (result instanceof OperatorProblem) return standingScreen(visit, bulk, { ...before, stopped: true, problem: result })
   return standingScreen(visit, bulk, {
@@ -119,23 +131,69 @@ function whole (text: string | null): number {
 }
 
 function standingScreen (visit: Visit, bulk: Bulk, standing: Standing): Screen {
-  const { path, title, back, thing } = bulk
-  const { counted: all, changed, refused, cursor, refusals, stopped, problem } = standing
+  const { cursor, stopped, problem } = standing
   const isOver = cursor === null
   const runs = !isOver && !stopped
-  const again = runs ? { 'hx-post': path, 'hx-trigger': `load delay:${PAUSE_MS}ms`, 'hx-target': '#progress', 'hx-select': '#progress > *', 'hx-swap': 'innerHTML', 'hx-include': '#stop' } : {}
-  const word = isOver ? 'Done' : stopped ? 'Stopped' : 'Changing'
-  return screen(title, section({ class: 'card' },
+  return screen(bulk.title, section({ class: 'card' },
     div({ id: 'progress', 'aria-live': 'polite' },
-      problemBox(problem),
-      p({ class: runs ? 'runs' : 'rests' }, `${word}: ${changed.toLocaleString('en')} of ${counted(all, thing)} changed${refused > 0 ? `, ${refused} refused` : ''}.`),
-      progress({ max: Math.max(1, all), value: isOver ? Math.max(1, all) : Math.min(all, changed + refused), 'aria-label': 'Changed' }),
-      refusals.length === 0 ? null : [p({}, 'Refused in this step:'), ul({}, refusals.slice(0, REFUSALS_MAX).map(({ id, detail }) => li({}, shortId(id), ' ', visible(detail))))],
+      problem === null ? null : problemOfStep(problem),
+      progressOf(bulk, standing),
       isOver
-        ? p({ class: 'actions' }, a({ class: 'button main', href: back }, 'Back to the search'), a({ class: 'button', href: '/audit' }, 'To the audit'))
-        : postForm(visit, { action: path, ...again },
-          ...['token', 'action', 'reason', ...bulk.kept].filter((name) => visit.form.has(name)).map((name) => hidden(name, visit.form.get(name) ?? '')),
-          ...Object.entries({ counted: all, changed, refused, cursor }).map(([name, value]) => hidden(name, value)),
-          stopped ? p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Continue'), a({ class: 'button quiet', href: back }, 'Leave the rest')) : noscript({}, button({ class: 'main', type: 'submit' }, 'Next step')))),
-    runs ? p({ class: 'tick', id: 'stop-line' }, input({ type: 'checkbox', id: 'stop', name: 'stop', value: '1' }), label({ for: 'stop' }, 'Stop before the next step')) : null), problem?.status)
+        ? p({ class: 'actions' },
+          a({ class: 'button main', href: bulk.back }, 'Back to the search'),
+          a({ class: 'button', href: '/audit' }, 'To the audit'))
+        : stepForm(visit, bulk, standing)),
+    runs
+      ? p({ class: 'tick', id: 'stop-line' },
+        input({ type: 'checkbox', id: 'stop', name: 'stop', value: '1' }),
+        label({ for: 'stop' }, 'Stop before the next step'))
+      : null), problem?.status)
+}
+
+function problemOfStep (problem: OperatorProblem): Child {
+  return div({ class: 'notice bad', role: 'alert' },
+    h2({}, 'This step was not done'),
+    p({}, visible(problem.detail)))
+}
+
+function progressOf ({ thing }: Bulk, { counted: all, changed, refused, cursor, refusals, stopped }: Standing): Child {
+  const isOver = cursor === null
+  const word = isOver ? 'Done' : stopped ? 'Stopped' : 'Changing'
+  const more = refused > 0 ? `, ${refused.toLocaleString('en')} refused` : ''
+  const most = Math.max(1, all)
+  return [
+    p({}, `${word}: ${changed.toLocaleString('en')} of ${counted(all, thing)} changed${more}.`),
+    progress({ max: most, value: isOver ? most : Math.min(most, changed + refused), 'aria-label': 'Changed' }),
+    refusals.length === 0
+      ? null
+      : [
+          p({}, 'Refused in this step:'),
+          ul({}, refusals.slice(0, REFUSALS_MAX).map(({ id, detail }) => li({}, shortId(id), ' ', visible(detail))))
+        ]
+  ]
+}
+
+/** A step that fails as a page shows that page in the place of the progress. */
+const SHOWN_OF_ANSWER = '#progress > *, main:not(:has(#progress)) > *'
+
+function stepForm ({ form, operator }: Visit, { path, kept, back }: Bulk, standing: Standing): Child {
+  const { counted: all, changed, refused, cursor, stopped } = standing
+  const again = stopped
+    ? {}
+    : {
+        'hx-post': path,
+        'hx-trigger': `load delay:${PAUSE_MS}ms`,
+        'hx-target': '#progress',
+        'hx-select': SHOWN_OF_ANSWER,
+        'hx-swap': 'innerHTML',
+        'hx-include': '#stop'
+      }
+  return postForm({ operator }, { action: path, ...again },
+    ...['token', 'action', 'reason', ...kept].filter((name) => form.has(name)).map((name) => hidden(name, form.get(name) ?? '')),
+    ...Object.entries({ counted: all, changed, refused, cursor: cursor ?? '' }).map(([name, value]) => hidden(name, value)),
+    stopped
+      ? p({ class: 'actions' },
+        button({ class: 'main', type: 'submit' }, 'Continue'),
+        a({ class: 'button quiet', href: back }, 'Leave the rest'))
+      : noscript({}, button({ class: 'main', type: 'submit' }, 'Next step')))
 }

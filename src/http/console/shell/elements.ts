@@ -24,20 +24,59 @@ function tag (name: string): Tag {
   }
 }
 
-export const [html, head, body, title, meta, link, script] = ['html', 'head', 'body', 'title', 'meta', 'link', 'script'].map(tag) as Seven
-export const [header, nav, main, footer, section, div, span] = ['header', 'nav', 'main', 'footer', 'section', 'div', 'span'].map(tag) as Seven
-export const [h1, h2, h3, p, a, strong, code] = ['h1', 'h2', 'h3', 'p', 'a', 'strong', 'code'].map(tag) as Seven
-export const [ul, ol, li, dl, dt, dd, pre] = ['ul', 'ol', 'li', 'dl', 'dt', 'dd', 'pre'].map(tag) as Seven
-export const [table, caption, thead, tbody, tr, th, td] = ['table', 'caption', 'thead', 'tbody', 'tr', 'th', 'td'].map(tag) as Seven
-export const [form, label, input, select, option, textarea, button] =
-  ['form', 'label', 'input', 'select', 'option', 'textarea', 'button'].map(tag) as Seven
-export const [fieldset, legend, datalist, details, summary, progress, noscript] =
-  ['fieldset', 'legend', 'datalist', 'details', 'summary', 'progress', 'noscript'].map(tag) as Seven
-export const [time, bdi, figure, figcaption, svg, line, circle] =
-  ['time', 'bdi', 'figure', 'figcaption', 'svg', 'line', 'circle'].map(tag) as Seven
+export const html = tag('html')
+export const head = tag('head')
+export const body = tag('body')
+export const title = tag('title')
+export const meta = tag('meta')
+export const link = tag('link')
+export const script = tag('script')
+export const header = tag('header')
+export const nav = tag('nav')
+export const main = tag('main')
+export const section = tag('section')
+export const div = tag('div')
+export const span = tag('span')
+export const h1 = tag('h1')
+export const h2 = tag('h2')
+export const p = tag('p')
+export const a = tag('a')
+export const strong = tag('strong')
+export const ul = tag('ul')
+export const ol = tag('ol')
+export const li = tag('li')
+export const dl = tag('dl')
+export const dt = tag('dt')
+export const dd = tag('dd')
+export const pre = tag('pre')
+export const table = tag('table')
+export const caption = tag('caption')
+export const thead = tag('thead')
+export const tbody = tag('tbody')
+export const tr = tag('tr')
+export const th = tag('th')
+export const td = tag('td')
+export const form = tag('form')
+export const label = tag('label')
+export const input = tag('input')
+export const select = tag('select')
+export const option = tag('option')
+export const textarea = tag('textarea')
+export const button = tag('button')
+export const fieldset = tag('fieldset')
+export const legend = tag('legend')
+export const details = tag('details')
+export const summary = tag('summary')
+export const progress = tag('progress')
+export const noscript = tag('noscript')
+export const time = tag('time')
+export const bdi = tag('bdi')
+export const figure = tag('figure')
+export const figcaption = tag('figcaption')
+export const svg = tag('svg')
+export const line = tag('line')
+export const circle = tag('circle')
 export const svgText = tag('text')
-
-type Seven = [Tag, Tag, Tag, Tag, Tag, Tag, Tag]
 
 export function documentOf (root: VNode): string {
   return `<!doctype html>\n${renderToString(root)}\n`

@@ -20,17 +20,23 @@ export interface Export<Row> {
   readonly name: string
   readonly columns: ReadonlyArray<readonly [head: string, cell: (row: Row) => string | number | null]>
   /** `query`: the search with `cursor` and `limit`. */
-  readonly read: (query: Readonly<Record<string, string>>) => Promise<Outcome<{ readonly rows: readonly Row[], readonly next: string | null }>>
+  readonly read: (query: Readonly<Record<string, string>>) => Promise<Outcome<{
+    readonly rows: readonly Row[], readonly next: string | null
+  }>>
 }
 
 let running = 0
 
 /** The first page is read before anything is sent, so that a mistake in the search is a page that says it. */
-export async function exported<Row extends object> ({ query }: Pick<Visit, 'query'>, given: Export<Row>): Promise<Download | OperatorProblem> {
+export async function exported<Row extends object> (
+  { query }: Pick<Visit, 'query'>, given: Export<Row>
+): Promise<Download | OperatorProblem> {
   const format = FORMATS.find((each) => each === query.get('format'))
   if (format === undefined) return new OperatorProblem('bad-request', `A format is one of ${FORMATS.join(', ')}.`)
   if (running >= AT_ONCE_MAX) {
-    return new OperatorProblem('too-many-requests', `${AT_ONCE_MAX} exports are running. Try again when one is done.`, { retryAfterS: BUSY_RETRY_S })
+    return new OperatorProblem(
+      'too-many-requests', `${AT_ONCE_MAX} exports are running. Try again when one is done.`, { retryAfterS: BUSY_RETRY_S }
+    )
   }
   const parts = partsOf(given, { ...rest(query, ['format', 'cursor', 'limit', 'live']), limit: String(PAGE_MAX) }, format)
   const begun = (await parts.next()).value

@@ -8,7 +8,9 @@ import type { Visit } from './page.ts'
 import { visible } from './text.ts'
 
 /** With the CSRF token of whoever is signed in. */
-export function postForm ({ operator }: Pick<Visit, 'operator'>, attributes: Attributes & { readonly action: string }, ...children: Child[]): VNode {
+export function postForm (
+  { operator }: Pick<Visit, 'operator'>, attributes: Attributes & { readonly action: string }, ...children: Child[]
+): VNode {
   return form({ method: 'post', ...attributes }, hidden('csrf', operator.csrfToken ?? ''), ...children)
 }
 

@@ -17,10 +17,8 @@ export interface Frame {
   readonly url: string
 }
 
-/** No style of its own, no other site, no history of pages, and an answer that is no page changes nothing. */
-const HTMX_CONFIG = JSON.stringify({
-  includeIndicatorCSS: false, history: false, mode: 'same-origin', extensions: 'none', noSwap: [204, 304, '4xx', '5xx']
-})
+/** No style of its own, no other site, no history of pages. */
+const HTMX_CONFIG = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: 'same-origin', extensions: 'none' })
 
 export function documentWith ({ title: name, content, operator, sections, url }: Frame): string {
   const { icon, style, plotStyle, htmx, plots, script: own } = assets()

@@ -64,7 +64,16 @@ export function live ({ url, query }: Pick<Visit, 'url' | 'query'>, id: string, 
   const isOn = query.get(LIVE.name) === '1'
   const path = url.split('?', 1)[0] ?? '/'
   const again = isOn
-    ? { 'hx-get': url, 'hx-trigger': `every ${LIVE.seconds}s`, 'hx-select': `#${id}`, 'hx-target': 'this', 'hx-swap': 'outerHTML' }
+    ? {
+        'hx-get': url,
+        'hx-trigger': `every ${LIVE.seconds}s`,
+        'hx-select': `#${id}`,
+        'hx-target': 'this',
+        'hx-swap': 'outerHTML',
+        // What cannot be read now stays as it was.
+        'hx-status:4xx': 'swap:none',
+        'hx-status:5xx': 'swap:none'
+      }
     : {}
   return div({ id, ...again },
     p({ class: 'actions' },

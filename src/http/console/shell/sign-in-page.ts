@@ -23,7 +23,13 @@ export function signInPage ({ methods, error, next }: SignInPage): string {
             label: 'Token',
             hint: 'The command “onceway token” makes one.',
             more: {
-              type: 'password', required: true, autocomplete: 'off', class: 'wide', ...error !== null && { 'aria-invalid': 'true', 'aria-describedby': 'f-token-hint error' }
+              type: 'password',
+              required: true,
+              autocomplete: 'off',
+              class: 'wide',
+              ...error !== null && {
+                'aria-invalid': 'true', 'aria-describedby': 'f-token-hint error'
+              }
             }
           }),
           button({ class: 'main', type: 'submit' }, 'Sign in'))

@@ -46,7 +46,9 @@ const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
-const UNITS: ReadonlyArray<readonly [name: string, ms: number]> = [['d', DAY_MS], ['h', HOUR_MS], ['min', MINUTE_MS], ['s', SECOND_MS], ['ms', 1]]
+const UNITS: ReadonlyArray<readonly [name: string, ms: number]> = [
+  ['d', DAY_MS], ['h', HOUR_MS], ['min', MINUTE_MS], ['s', SECOND_MS], ['ms', 1]
+]
 
 /** Its two largest units: `3 h 12 min`. */
 export function duration (ms: number): string {
