@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 import { hashOf, tokenLine } from '../../src/config/operator-tokens.ts'
+import { StoreUnavailable } from '../../src/ports/errors.ts'
 import { BUSY_MS, startBrowser } from '../harness/browser.ts'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
@@ -18,10 +19,13 @@ import { needs } from '../harness/needs.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
+import { recordIn, startConsole, TOKENS as CONSOLE_TOKENS } from '../http/console/world.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const TOKENS = { ada: `ow_${'a'.repeat(43)}`, bob: `ow_${'b'.repeat(43)}` } as const
 type Name = keyof typeof TOKENS
+/** So many rules have something to look at on the smallest page. */
+const RULES_MIN = 20
 /** More than some steps of a change of many. */
 const MANY = 130
 
@@ -312,17 +316,43 @@ routes:
     }
   })
 
+  test('a store that is away: a list stays as it was, and a step of many says so in the place of its progress', async (t) => {
+    const own = await startConsole(t)
+    for (let at = 0; at < 60; at++) await recordIn(own, 'indeterminate')
+    const { page, context } = await open({ baseURL: own.url })
+    await page.goto('/unknown?live=1')
+    await page.getByLabel('Token').fill(CONSOLE_TOKENS.operator)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('60 outcomes are unknown.').waitFor()
+    own.breaks = new StoreUnavailable('sqlite', 'search', false)
+    await page.waitForResponse((response) => response.status() === 503)
+    await page.getByText('60 outcomes are unknown.').waitFor()
+    own.breaks = null
+    await page.goto('/records/changes?state=indeterminate')
+    await page.getByLabel('None of them happened').check()
+    await page.getByLabel('Reason').fill('the upstream was down')
+    let steps = 0
+    await page.route('**/records/changes', async (route) => {
+      if (++steps === 2) own.breaks = new StoreUnavailable('sqlite', 'search', false)
+      await route.continue()
+    })
+    await page.getByRole('button', { name: 'Change 60 records' }).click()
+    await page.locator('#progress [role=alert]').getByText('The store cannot be used now').waitFor()
+    await context.close()
+  })
+
   test('no page had an error of a script, or did what its policy forbids', () => {
     assert.deepEqual(faults, [])
   })
 })
 
 interface Found { readonly id: string, readonly nodes: ReadonlyArray<{ readonly html: string, readonly failureSummary: string }> }
-interface WithAxe { readonly axe: { readonly run: (options: object) => Promise<{ readonly violations: readonly Found[] }> } }
+interface Result { readonly violations: readonly Found[], readonly passes: readonly Found[] }
+interface WithAxe { readonly axe: { readonly run: (options: object) => Promise<Result> } }
 
 async function checked (page: Page, where: string): Promise<void> {
   await page.evaluate(AXE)
-  const { violations } = await page.evaluate(
+  const { violations, passes } = await page.evaluate(
     async () => (globalThis as unknown as WithAxe).axe.run(
       { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }
     )
@@ -332,6 +362,7 @@ async function checked (page: Page, where: string): Promise<void> {
     [],
     where
   )
+  assert.ok(passes.length > RULES_MIN, where)
   const isWider = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)
   assert.equal(isWider, false, `${where} scrolls to the side`)
 }

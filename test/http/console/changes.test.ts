@@ -313,7 +313,7 @@ test('the queue counts by route and by age, in the order that is asked for', asy
   assert.deepEqual([await routes('sort=age'), await routes('sort=count'), await routes('sort=route')], ['abc', 'bac', 'abc'])
   const page = await visitor.get('/unknown')
   assert.match(page.body, /4 outcomes are unknown\./)
-  assert.match(unescaped(page.body), /data-plot="\{"labels":\["Under 1 h","1 to 6 h"[^\]]*\],"values":\[3,1,0,0,0\]\}"/)
+  assert.match(unescaped(page.body), /data-plot="\{"labels":\["< 1 h","1–6 h"[^\]]*\],"values":\[3,1,0,0,0\]\}"/)
   assert.match((await visitor.get('/unknown?route=b&live=1')).body, /2 outcomes are unknown[\s\S]*|hx-trigger="every 10s"/)
 })
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ROLES } from '../../../src/core/operator/roles.ts'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { ask } from '../sign-in/world.ts'
 import type { Answer } from '../sign-in/world.ts'
 import { hiddenFields, messageIn, recordIn, startConsole, TOKENS } from './world.ts'
@@ -269,7 +270,11 @@ test('what is not there and what cannot be read is a page that says so', async (
 test('a store that is away is a page that says so, and a bug is a page without its trace', async (t) => {
   const world = await startConsole(t)
   const visitor = await world.as('viewer')
-  world.breaks = Object.assign(new Error('connect ECONNREFUSED'), {})
+  world.breaks = new StoreUnavailable('sqlite', 'search', false)
+  const away = await visitor.get('/records')
+  assert.equal(away.status, 503)
+  assert.match(away.body, /The store cannot be used now/)
+  world.breaks = new Error('connect ECONNREFUSED')
   const bug = await visitor.get('/records')
   assert.equal(bug.status, 500)
   assert.doesNotMatch(bug.body, /ECONNREFUSED|at .*\.ts/)

@@ -53,7 +53,7 @@ function payloadFields (value: (name: string) => string, problem: OperatorProble
       hint: 'One a line: Content-Type: application/json',
       value: value('headers'),
       problem,
-      more: { class: 'wide code', rows: 3, spellcheck: 'false' }
+      more: { class: 'code', rows: 3, spellcheck: 'false' }
     }),
     textArea({
       name: 'body',
@@ -61,7 +61,7 @@ function payloadFields (value: (name: string) => string, problem: OperatorProble
       hint: 'Exactly as retries shall get it.',
       value: value('body'),
       problem,
-      more: { class: 'wide code', spellcheck: 'false' }
+      more: { class: 'code', spellcheck: 'false' }
     })
   ]
 }

@@ -23,7 +23,7 @@ const STATE = 'indeterminate'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const AGES: ReadonlyArray<readonly [name: string, belowMs: number]> = [
-  ['Under 1 h', HOUR_MS], ['1 to 6 h', 6 * HOUR_MS], ['6 to 24 h', DAY_MS], ['1 to 7 d', 7 * DAY_MS], ['Over 7 d', Infinity]
+  ['< 1 h', HOUR_MS], ['1–6 h', 6 * HOUR_MS], ['6–24 h', DAY_MS], ['1–7 d', 7 * DAY_MS], ['> 7 d', Infinity]
 ]
 
 const SORTS = ['route', 'count', 'age'] as const
@@ -44,12 +44,6 @@ export const unknownQueue: Page = {
     if (all.records.length === 0) return screen('Unknown outcomes', [filterForm(visit), nothing(query)])
     return screen('Unknown outcomes', [
       filterForm(visit),
-      live(visit, 'queue',
-        p({ role: 'status' }, `${all.isWhole ? '' : 'More than '}${counted(all.records.length, 'outcome is', 'outcomes are')} unknown${all.isWhole ? '' : ', and these counts are of the oldest'}.`),
-        div({ class: 'columns' }, byRoute(visit, all.records, nowMs), byAge(all.records, nowMs)),
-        section({ class: 'card' }, h2({}, 'The queue'), notesOf(found.notes), queueTable(query, found.records, nowMs)),
-        pager(PATH, query, found)),
-      exportLinks('/records/export', new URLSearchParams({ ...rest(query, ['sort']), state: STATE })),
       visit.may('operator')
         ? p(
           { class: 'actions' },
@@ -61,7 +55,13 @@ export const unknownQueue: Page = {
             'Decide about all of these at once …'
           )
         )
-        : null
+        : null,
+      live(visit, 'queue',
+        p({ role: 'status' }, `${all.isWhole ? '' : 'More than '}${counted(all.records.length, 'outcome is', 'outcomes are')} unknown${all.isWhole ? '' : ', and these counts are of the oldest'}.`),
+        div({ class: 'columns' }, byRoute(visit, all.records, nowMs), byAge(all.records, nowMs)),
+        section({ class: 'card' }, h2({}, 'The queue'), notesOf(found.notes), queueTable(query, found.records, nowMs)),
+        pager(PATH, query, found)),
+      exportLinks('/records/export', new URLSearchParams({ ...rest(query, ['sort']), state: STATE }))
     ])
   }
 }

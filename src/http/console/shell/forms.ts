@@ -57,7 +57,7 @@ export function reasonField (value: string, problem: OperatorProblem | null = nu
     hint: 'For the audit: what you saw, and where.',
     value,
     problem,
-    more: { required: true, maxlength: REASON_CHARS_MAX, class: 'wide' }
+    more: { required: true, maxlength: REASON_CHARS_MAX }
   })
 }
 

@@ -14,18 +14,29 @@ export interface Column<Row> {
   readonly number?: boolean
 }
 
-/** It scrolls within its box, so that the page does not on a narrow screen. */
+/** What has fewer columns fits beside each other on a narrow screen too. */
+const CARD_COLUMNS_MIN = 4
+
+/**
+ * On a narrow screen each row is a card, or the table scrolls within its box. The roles say what it is when its styles say otherwise.
+ */
 export function tableOf<Row> (title: string, columns: ReadonlyArray<Column<Row>>, rows: readonly Row[]): VNode {
-  return div({ class: 'scroll', role: 'region', tabindex: 0, 'aria-label': title }, table({},
+  const look = columns.length >= CARD_COLUMNS_MIN ? 'cards' : undefined
+  return div({ class: 'scroll', role: 'region', tabindex: 0, 'aria-label': title }, table({ class: look, role: 'table' },
     caption({ class: 'unseen' }, title),
-    thead({}, tr({}, columns.map(headOf))),
-    tbody({}, rows.map((row) => tr({}, columns.map(({ cell, number }, at) =>
-      at === 0 ? th({ scope: 'row' }, cell(row)) : td({ class: number === true ? 'number' : undefined }, cell(row))))))))
+    thead({ role: 'rowgroup' }, tr({ role: 'row' }, columns.map(headOf))),
+    tbody({ role: 'rowgroup' }, rows.map((row) => tr({ role: 'row' }, columns.map((column, at) => cellOf(column, row, at === 0)))))))
+}
+
+function cellOf<Row> ({ head, cell, number }: Column<Row>, row: Row, isFirst: boolean): VNode {
+  return isFirst
+    ? th({ scope: 'row', role: 'rowheader' }, cell(row))
+    : td({ class: number === true ? 'number' : undefined, role: 'cell', 'data-head': head }, cell(row))
 }
 
 function headOf<Row> ({ head, sort, number }: Column<Row>): VNode {
   const order = sort?.isSet === true ? { 'aria-sort': sort.down ? 'descending' : 'ascending' } : {}
-  return th({ scope: 'col', class: number === true ? 'number' : undefined, ...order },
+  return th({ scope: 'col', role: 'columnheader', class: number === true ? 'number' : undefined, ...order },
     sort === undefined ? head : a({ href: sort.href }, head, sort.isSet ? ` ${sort.down ? '↓' : '↑'}` : ''))
 }
 

@@ -26,7 +26,6 @@ export function signInPage ({ methods, error, next }: SignInPage): string {
               type: 'password',
               required: true,
               autocomplete: 'off',
-              class: 'wide',
               ...error !== null && {
                 'aria-invalid': 'true', 'aria-describedby': 'f-token-hint error'
               }
