@@ -38,8 +38,7 @@ export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
           { 'cache-control': FOR_A_YEAR, 'content-type': asset.type, 'x-content-type-options': 'nosniff' }
         ).send(asset.content))
     }
-    // The API has declared who asks. This room is beside it.
-    fastify.decorateRequest('visitor', null)
+    fastify.decorateRequest('operator', null)
     fastify.setErrorHandler((error, request, reply) => {
       const problem = problemOf(error)
       if (problem.code === 'internal-error') {
@@ -53,10 +52,6 @@ export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
   }
 }
 
-declare module 'fastify' {
-  interface FastifyRequest { visitor: Operator | null }
-}
-
 function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): void {
   fastify.route({
     method: page.method,
@@ -64,12 +59,12 @@ function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): vo
     bodyLimit: page.bodyBytesMax ?? FORM_BYTES_MAX,
     onRequest: async (request, reply) => admit(request, reply, page, options),
     handler: async (request, reply) => {
-      const { visitor } = request
-      if (visitor === null) throw new TypeError('nobody has been recognised')
+      const { operator } = request
+      if (operator === null) throw new TypeError('nobody has been recognised')
       const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
-      const forged = page.method === 'GET' ? null : options.signIn.checkCsrf(request, visitor, form.get('csrf'))
+      const forged = page.method === 'GET' ? null : options.signIn.checkCsrf(request, operator, form.get('csrf'))
       if (forged !== null) return show(request, reply, problemScreen(new OperatorProblem('forbidden', forged)))
-      return show(request, reply, await page.run(await visitOf(request, visitor, form, options)))
+      return show(request, reply, await page.run(await visitOf(request, operator, form, options)))
     }
   })
 }
@@ -82,7 +77,7 @@ async function admit (
   const who = await signIn.authenticate(request)
   if (who.kind === 'anonymous') return toSignIn(request, reply)
   if (who.kind === 'refused') return show(request, reply, problemScreen(refusedProblem(who)))
-  request.visitor = who
+  request.operator = who
   if (may(who.identity.role, role)) return undefined
   return show(
     request, reply, problemScreen(new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`))
@@ -139,10 +134,10 @@ function show (request: FastifyRequest, reply: FastifyReply, shown: Shown): Fast
   }
 }
 
-function page ({ visitor, url }: FastifyRequest, reply: FastifyReply, { title, content, status = 200, retryAfterS }: Screen): FastifyReply {
+function page ({ operator, url }: FastifyRequest, reply: FastifyReply, screen: Screen): FastifyReply {
+  const { title, content, status = 200, retryAfterS } = screen
   if (retryAfterS !== undefined) void reply.header('retry-after', retryAfterS)
-  // What is not recognised sees no navigation.
-  const text = documentWith({ title, content, operator: visitor, sections: SECTIONS, url })
+  const text = documentWith({ title, content, operator, sections: SECTIONS, url })
   return reply.code(status).headers(PAGE_HEADERS).send(text)
 }
 

@@ -72,19 +72,19 @@ const EXPORT: Omit<Export<AuditJson>, 'read'> = {
 }
 
 function filterForm ({ query }: Visit): Child {
-  const field = (name: string, label: string, hint: string, maxlength: number): Child =>
-    textField({ name, label, hint, value: query.get(name) ?? '', more: { maxlength } })
+  const field = (name: string, label: string, hint: string): Child =>
+    textField({ name, label, hint, value: query.get(name) ?? '' })
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Audit' },
     div({ class: 'fields' },
-      field('who', 'Who', 'The name that was signed in.', 512),
+      field('who', 'Who', 'The name that was signed in.'),
       choice(
         { name: 'action', label: 'Action', value: query.get('action') ?? '' },
         [['', 'Any'], ...[...RECORD_ACTIONS, ...MESSAGE_ACTIONS].map((each) => [each, each] as const)]
       ),
-      field('route', 'Route', 'Its name.', 1024),
-      field('id', 'Id', 'Of a record or message.', 64),
-      field('from', 'Since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', 64),
-      field('to', 'Before', 'As above.', 64),
+      field('route', 'Route', 'Its name.'),
+      field('id', 'Id', 'Of a record or message.'),
+      field('from', 'Since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z'),
+      field('to', 'Before', 'As above.'),
       choice({ name: 'order', label: 'Order', value: query.get('order') ?? '' }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
     p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
 }

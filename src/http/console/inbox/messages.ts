@@ -122,8 +122,8 @@ function stateOf (state: MessageJson['state']): VNode {
 
 function searchForm ({ query, context }: Visit): Child {
   const value = (name: string): string => query.get(name) ?? ''
-  const field = (name: string, label: string, hint: string, maxlength: number): VNode => textField(
-    { name, label, hint, value: value(name), more: { maxlength } }
+  const field = (name: string, label: string, hint: string): VNode => textField(
+    { name, label, hint, value: value(name) }
   )
   const rare = ['key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Messages' },
@@ -136,15 +136,15 @@ function searchForm ({ query, context }: Visit): Child {
         value('route'),
         context.config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
       ),
-      field('from', 'Accepted since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', 64),
+      field('from', 'Accepted since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z'),
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
     details({ open: rare }, summary({}, 'More filters'),
       div({ class: 'fields' },
-        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.', 4096),
-        field('id', 'Message id', '43 characters, or 64 of hex.', 64),
-        field('requestId', 'Request id', 'X-Request-Id of the request that was accepted.', 512),
-        field('path', 'Path', 'Without its query. Or its beginning and *.', 512),
-        field('to', 'Accepted before', 'As above.', 64))),
+        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.'),
+        field('id', 'Message id', '43 characters, or 64 of hex.'),
+        field('requestId', 'Request id', 'X-Request-Id of the request that was accepted.'),
+        field('path', 'Path', 'Without its query. Or its beginning and *.'),
+        field('to', 'Accepted before', 'As above.'))),
     p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
 }
 

@@ -18,15 +18,14 @@ export function answerFields (form: URLSearchParams, problem: OperatorProblem | 
         hint: 'As the upstream answered: 201.',
         value: value('status'),
         problem,
-        more: { inputmode: 'numeric', pattern: '[2-5][0-9][0-9]', maxlength: 3, required: !isBulk }
+        more: { inputmode: 'numeric', pattern: '[2-5][0-9][0-9]', required: !isBulk }
       }),
       textField({
         name: 'retention',
         label: 'Kept for',
         hint: '24h, 7d. Empty: as the route says.',
         value: value('retention'),
-        problem,
-        more: { maxlength: 32 }
+        problem
       })),
     tick({
       name: 'statusOnly',

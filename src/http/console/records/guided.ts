@@ -5,7 +5,7 @@
 import type { RecordJson } from '../../../operator/records/schemas.ts'
 import { readAnswer } from '../../../operator/records/answer-check.ts'
 import { guardedRoute } from '../../../operator/shared/operators.ts'
-import { OperatorProblem } from '../../../operator/shared/problem.ts'
+import { badRequest, OperatorProblem } from '../../../operator/shared/problem.ts'
 import { changesOf, lastChange } from '../audit/rows.ts'
 import { a, button, div, h2, li, ol, p, pre, section, strong } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
@@ -24,6 +24,10 @@ import { timeline } from './timeline.ts'
 
 /** What the stores keep of a body by default, and room for its encoding. A larger one goes by the command or the API. */
 const ANSWER_BYTES_MAX = 2 * 1024 * 1024
+
+/** Of an answer that ends a request, as the operation takes it. */
+const STATUS_MIN = 200
+const STATUS_MAX = 599
 
 export const guidedPages: readonly Page[] = [
   { method: 'GET', path: '/unknown/:id', role: 'viewer', run: async (visit) => withUnknown(visit, async (record) => way(visit, record)) },
@@ -158,16 +162,10 @@ function happened (visit: Visit, record: RecordJson, problem: OperatorProblem | 
 function checkAnswer (visit: Visit, record: RecordJson): Screen {
   const { form } = visit
   const status = Number(form.get('status'))
-  if (!Number.isInteger(status) || status < 200 || status > 599) {
-    return happened(
-      visit, record, new OperatorProblem('bad-request', 'status must be a number from 200 to 599.')
-    )
+  if (!Number.isInteger(status) || status < STATUS_MIN || status > STATUS_MAX) {
+    return happened(visit, record, badRequest(`status must be a number from ${STATUS_MIN} to ${STATUS_MAX}.`))
   }
-  if ((form.get('reason') ?? '').trim() === '') {
-    return happened(
-      visit, record, new OperatorProblem('bad-request', 'reason must say why. It stands in the audit.')
-    )
-  }
+  if ((form.get('reason') ?? '').trim() === '') return happened(visit, record, badRequest('reason must say why. It stands in the audit.'))
   const route = guardedRoute(visit.context, record.route)
   const read = readAnswer({ ...answerOf(form), status }, route)
   if (read instanceof OperatorProblem) return happened(visit, record, read)
@@ -233,8 +231,7 @@ function didNot (visit: Visit, record: RecordJson, problem: OperatorProblem | nu
           label: 'Free for',
           hint: 'How long the record says so: 24h, 7d. Empty: as the route says.',
           value: visit.form.get('retention') ?? '',
-          problem,
-          more: { maxlength: 32 }
+          problem
         }),
         reasonField(visit.form.get('reason') ?? '', problem),
         p({ class: 'actions' },

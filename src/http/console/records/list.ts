@@ -110,8 +110,8 @@ export function recordColumns (order?: NonNullable<Column<RecordSummaryJson>['so
 
 function searchForm ({ query, context }: Visit): VNode {
   const value = (name: string): string => query.get(name) ?? ''
-  const field = (name: string, label: string, hint?: string, more = {}): VNode =>
-    textField({ name, label, value: value(name), ...hint !== undefined && { hint }, more })
+  const field = (name: string, label: string, hint: string): VNode =>
+    textField({ name, label, hint, value: value(name) })
   const rare = ['key', 'id', 'requestId', 'path', 'stage', 'to'].some((name) => value(name) !== '')
   return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Records' },
     div({ class: 'fields' },
@@ -120,18 +120,18 @@ function searchForm ({ query, context }: Visit): VNode {
         [['', 'Any'], ...RECORD_STATES.map((state) => [state, STATE_WORDS[state]] as const)]
       ),
       routeChoice(value('route'), context.config.routes.filter(({ idempotency }) => idempotency !== null).map(({ name }) => name)),
-      field('from', 'Claimed since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z', { maxlength: 64 }),
+      field('from', 'Claimed since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z'),
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
     details({ open: rare }, summary({}, 'More filters'),
       div({ class: 'fields' },
-        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.', { maxlength: 4096 }),
-        field('id', 'Record id', '43 characters, as in Onceway-Key, or 64 of hex.', { maxlength: 64 }),
-        field('requestId', 'Request id', 'X-Request-Id of the request that claimed it.', { maxlength: 512 }),
-        field('path', 'Path', 'Without its query. Or its beginning and *.', { maxlength: 512 }),
+        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.'),
+        field('id', 'Record id', '43 characters, as in Onceway-Key, or 64 of hex.'),
+        field('requestId', 'Request id', 'X-Request-Id of the request that claimed it.'),
+        field('path', 'Path', 'Without its query. Or its beginning and *.'),
         choice(
           { name: 'stage', label: 'Unknown because of', value: value('stage') },
           [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]
         ),
-        field('to', 'Claimed before', 'As above.', { maxlength: 64 }))),
+        field('to', 'Claimed before', 'As above.'))),
     p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
 }
