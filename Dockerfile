@@ -29,6 +29,7 @@ COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY migrations ./migrations
 COPY schema ./schema
+COPY src/http/console/assets ./src/http/console/assets
 # The embedded store's file; unused with Postgres. Everything else may be read-only.
 RUN mkdir -p /data && chown 65532:65532 /data
 USER 65532:65532

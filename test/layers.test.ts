@@ -49,7 +49,10 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   store: ['shared', 'memory', 'sqlite', 'postgres', 'redis'],
   config: ['read', 'routes', TOP, 'compare'],
   operator: ['shared', 'explain', 'records', 'inbox', 'audit', 'overview', TOP],
-  http: ['shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in', 'api'],
+  http: [
+    'shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in', 'api',
+    'console/shell', 'console/audit', 'console/records', 'console/inbox', 'console'
+  ],
   process: [TOP, 'cluster']
 }
 
@@ -76,6 +79,8 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   'openid-client': ['identity'],
   '@fastify/cookie': ['http'],
   '@fastify/rate-limit': ['http'],
+  preact: ['http'],
+  'preact-render-to-string': ['http'],
   pg: ['store'],
   ioredis: ['store'],
   'node:sqlite': ['store'],

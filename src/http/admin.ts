@@ -12,7 +12,8 @@ import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
 import { API_PREFIX, apiPlugin } from './api/api.ts'
 import type { ApiOptions } from './api/api.ts'
-import { signInPage } from './api/sign-in-page.ts'
+import { consolePlugin } from './console/console.ts'
+import { signInPage } from './console/shell/sign-in-page.ts'
 import { createSignIn } from './sign-in/sign-in.ts'
 import type { SignInOptions } from './sign-in/sign-in.ts'
 
@@ -103,6 +104,7 @@ function addOperators (admin: FastifyInstance, operators: NonNullable<AdminOptio
   const signIn = createSignIn({ ...operators, log, page: signInPage })
   void admin.register(signIn.plugin)
   void admin.register(apiPlugin({ ...operators, signIn, log }), { prefix: API_PREFIX })
+  void admin.register(consolePlugin({ ...operators, signIn, log }))
 }
 
 export interface ReadinessAnswer {

@@ -7,9 +7,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
-import { chromium } from 'playwright-core'
-import type { Browser, Page } from 'playwright-core'
-import { findTool } from '../harness/binaries.ts'
+import type { Page } from 'playwright-core'
+import { BUSY_MS, startBrowser } from '../harness/browser.ts'
 import { makeDirectory } from '../harness/directory.ts'
 import { needs } from '../harness/needs.ts'
 import { startPostgres } from '../harness/postgres.ts'
@@ -24,21 +23,6 @@ async function startSite (t: TestContext): Promise<string> {
   await once(server, 'listening')
   t.after(() => { server.closeAllConnections(); server.close() })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-/** Beyond it nothing is slow but stuck. */
-const BUSY_MS = 120_000
-
-async function startBrowser (t: TestContext): Promise<Browser> {
-  const found = findTool('chromium')
-  if (found.kind !== 'binaries') throw new Error('no chromium')
-  const browser = await chromium.launch({
-    executablePath: join(found.directory, 'chromium'),
-    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
-    timeout: BUSY_MS
-  })
-  t.after(async () => { await browser.close() })
-  return browser
 }
 
 /** As applications do it that allow some origins: the one that asks is named, in answers and in answers to preflights. */

@@ -104,6 +104,21 @@ describe('the npm package', () => {
       assert.equal(witness.seen.length, 1)
     })
 
+    test('its console is a page whose scripts and styles are in the package and in its dependencies', async (t) => {
+      const witness = await startWitness()
+      t.after(() => witness.close())
+      const { adminUrl } = await listening(t, project, ['serve', '--upstream', witness.url])
+      const page = await (await fetch(`${adminUrl}/`)).text()
+      assert.match(page, /<h1>Unknown outcomes<\/h1>/)
+      const assets = Array.from(page.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g), ([, path]) => path)
+      assert.equal(assets.length, 6)
+      for (const path of assets) {
+        const asset = await fetch(`${adminUrl}${path}`)
+        assert.equal(asset.status, 200, path)
+        assert.ok((await asset.text()).length > 100, path)
+      }
+    })
+
     test('on an old Node it is one sentence', () => {
       const pretend = 'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.19.5"}})'
       const { status, stderr } = spawnSync(
@@ -143,7 +158,7 @@ function withThisNode (): Record<string, string> {
   return { ...bareEnv(), PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` }
 }
 
-async function listening (t: TestContext, project: string, args: readonly string[]): Promise<{ url: string }> {
+async function listening (t: TestContext, project: string, args: readonly string[]): Promise<{ url: string, adminUrl: string }> {
   const child = spawn('npx', ['--no-install', 'onceway', ...args], {
     cwd: project,
     env: { ...withThisNode(), ...QUICK, ONCEWAY_DRAIN_DELAY: '0s' },
@@ -157,8 +172,8 @@ async function listening (t: TestContext, project: string, args: readonly string
     await closed
   })
   for await (const line of createInterface({ input: child.stdout })) {
-    const [, url] = LISTENING.exec(line) ?? []
-    if (url !== undefined) return { url }
+    const [, url, adminUrl] = LISTENING.exec(line) ?? []
+    if (url !== undefined && adminUrl !== undefined) return { url, adminUrl }
   }
   throw new Error('it ended before it listened')
 }

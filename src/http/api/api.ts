@@ -7,8 +7,9 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
 import type { OperationContext } from '../../operator/context.ts'
-import { OPERATIONS, type Operation } from '../../operator/operations.ts'
+import { OPERATIONS, type Operation, type OperationName } from '../../operator/operations.ts'
 import { may } from '../../core/operator/roles.ts'
+import type { Identity } from '../../core/operator/roles.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
@@ -82,13 +83,17 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
       const input = { params: request.params, query: request.query, body: request.body ?? {} }
       const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
       if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
-      if (operation.role === 'operator' && !operation.path.endsWith('/selections')) {
-        const { name: who, via, role } = operator.identity
-        options.log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
-      }
+      logChange(options.log, name, operator.identity)
       return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(outcome))
     }
   })
+}
+
+/** A line for each change. `name`: a key of the table of operations. */
+export function logChange (log: Log, name: string, { name: who, via, role }: Identity): void {
+  const { role: needed, path } = OPERATIONS[name as OperationName]
+  if (needed !== 'operator' || path.endsWith('/selections')) return
+  log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
 }
 
 /** Before the body is read. */
@@ -117,12 +122,12 @@ async function permitted (
 }
 
 /** Nobody could sign in, and the view without a sign-in is for this machine alone. */
-function isOff (signIn: Pick<SignIn, 'methods'>, host: string): boolean {
+export function isOff (signIn: Pick<SignIn, 'methods'>, host: string): boolean {
   const { token, oidc, proxy } = signIn.methods()
   return !token && !oidc && !proxy && !isLoopback(host)
 }
 
-function refusedProblem (
+export function refusedProblem (
   { status, reason, retryAfterS }: { readonly status: number, readonly reason: string, readonly retryAfterS?: number }
 ): OperatorProblem {
   const code = status === OPERATOR_PROBLEMS['too-many-requests'].status

@@ -13,6 +13,7 @@ import type { CurrentKeeper, CurrentOptions } from './current.ts'
 import { BLOCKED } from './failures.ts'
 import type { Failures } from './failures.ts'
 import { nextPath } from './next-path.ts'
+import { PAGE_HEADERS } from './page-headers.ts'
 import { identityOf, openSession } from './sessions.ts'
 
 export interface SignInOptions extends CurrentOptions {
@@ -34,14 +35,6 @@ const FORM = 'application/x-www-form-urlencoded'
 const AT_PROVIDER_MS = 10 * 60_000
 const SECOND_MS = 1000
 const CALLBACK = '/sign-in/callback'
-/** Scripts and styles of this host alone, in no frame. With `no-referrer` browsers would send `Origin: null` with forms. */
-const PAGE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-  'referrer-policy': 'same-origin',
-  'x-content-type-options': 'nosniff'
-} as const
 const STATUS_OF_FAULT = { unavailable: 503, refused: 403, expired: 400 } as const
 
 export function addSignInRoutes (fastify: FastifyInstance, options: RouteOptions): void {

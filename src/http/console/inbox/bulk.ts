@@ -1,0 +1,32 @@
+/** One change of many messages. */
+import { OperatorProblem } from '../../../operator/shared/problem.ts'
+import { bulkPages } from '../shell/bulk.ts'
+import { tableOf } from '../shell/lists.ts'
+import { messageColumns } from './messages.ts'
+
+const RETRY = {
+  action: 'retry',
+  label: 'Deliver them again',
+  consequence: 'They wait again with their full number of attempts. A consumer that has taken one already gets it twice.'
+} as const
+const DISCARD = {
+  action: 'discard',
+  label: 'Discard them',
+  consequence: 'They are never delivered. The later messages of their groups go on.'
+} as const
+
+export const messageBulk = bulkPages({
+  path: '/inbox/changes',
+  title: 'Change many messages',
+  thing: 'message',
+  back: '/inbox/messages',
+  select: async (visit, filter) => {
+    const found = await visit.ask('selectMessages', { body: filter })
+    return found instanceof OperatorProblem ? found : { ...found, sample: tableOf('The oldest of them', messageColumns(), found.sample) }
+  },
+  // Many are discarded by an admin alone.
+  actions: (visit) => visit.may('admin') ? [RETRY, DISCARD] : [RETRY],
+  fields: () => null,
+  kept: [],
+  step: async (visit, order) => visit.ask('changeMessages', { body: order })
+})

@@ -1,0 +1,280 @@
+/** Messages of the inbox: the search, the list, its export, and one message with what may be done. */
+import type { VNode } from 'preact'
+import type { MessageJson } from '../../../operator/inbox/schemas.ts'
+import { MESSAGE_STATES } from '../../../core/inbox/message.ts'
+import { OperatorProblem } from '../../../operator/shared/problem.ts'
+import { changesOf, lastChange } from '../audit/rows.ts'
+import { a, button, details, div, form, h2, p, section, span, summary } from '../shell/elements.ts'
+import type { Child } from '../shell/elements.ts'
+import { exported, exportLinks } from '../shell/export.ts'
+import type { Export } from '../shell/export.ts'
+import { facts } from '../shell/facts.ts'
+import { choice, postForm, problemBox, reasonField, routeChoice, textField, valuesOf } from '../shell/forms.ts'
+import { headerTable } from '../shell/headers.ts'
+import { to, withQuery } from '../shell/links.ts'
+import { emptyState, notesOf, pager, rest, tableOf, timeOrder } from '../shell/lists.ts'
+import type { Column } from '../shell/lists.ts'
+import { redirect, screen } from '../shell/page.ts'
+import type { Page, Screen, Visit } from '../shell/page.ts'
+import { problemScreen } from '../shell/problems.ts'
+import { bytes, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
+
+const PATH = '/inbox/messages'
+const EXPORT_PATH = '/inbox/messages/export'
+/** Those that can be retried or discarded. */
+const OPEN_STATES: ReadonlySet<string> = new Set(['waiting', 'held', 'dead'])
+
+const STATE_WORDS: Readonly<Record<MessageJson['state'], string>> = {
+  waiting: 'Waits',
+  delivering: 'In delivery',
+  delivered: 'Delivered',
+  held: 'Held: sent, outcome unknown',
+  dead: 'Dead: given up',
+  discarded: 'Discarded'
+}
+
+export const messageList: Page = {
+  method: 'GET',
+  path: PATH,
+  role: 'viewer',
+  run: async (visit) => {
+    const { query } = visit
+    const found = await visit.ask('searchMessages', { query: rest(query) })
+    if (found instanceof OperatorProblem) return problemScreen(found, searchForm(visit))
+    const isDead = query.get('state') === 'dead'
+    return screen(isDead ? 'Dead letters' : 'Messages', [
+      searchForm(visit),
+      notesOf(found.notes),
+      found.messages.length === 0
+        ? emptyState(isDead
+          ? 'No dead letter matches. A message would be here if every delivery of it had failed.'
+          : 'No message matches. A message is here as soon as a route with an inbox has accepted it, and until its retention is over.')
+        : tableOf('Messages', messageColumns(timeOrder(PATH, query)), found.messages),
+      pager(PATH, query, found),
+      found.messages.length === 0 ? null : exportLinks(EXPORT_PATH, query),
+      visit.may('operator') && OPEN_STATES.has(query.get('state') ?? '') && found.messages.length > 0
+        ? p(
+          { class: 'actions' },
+          a(
+            { class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) },
+            'Retry or discard all that match …'
+          )
+        )
+        : null
+    ])
+  }
+}
+
+export const messageExport: Page = {
+  method: 'GET',
+  path: EXPORT_PATH,
+  role: 'viewer',
+  run: async (visit) => {
+    const file = await exported(visit, {
+      ...EXPORT,
+      read: async (query) => {
+        const found = await visit.ask('searchMessages', { query })
+        return found instanceof OperatorProblem ? found : { rows: found.messages, next: found.next }
+      }
+    })
+    return file instanceof OperatorProblem ? problemScreen(file) : file
+  }
+}
+
+const EXPORT: Omit<Export<MessageJson>, 'read'> = {
+  name: 'messages',
+  columns: [
+    ['id', ({ id }) => id],
+    ['state', ({ state }) => state],
+    ['route', ({ route }) => route],
+    ['method', ({ method }) => method],
+    ['path', ({ path }) => path],
+    ['requestId', ({ requestId }) => requestId],
+    ['receivedAt', ({ receivedAt }) => receivedAt],
+    ['dueAt', ({ dueAt }) => dueAt],
+    ['settledAt', ({ settledAt }) => settledAt],
+    ['expiresAt', ({ expiresAt }) => expiresAt],
+    ['attempt', ({ attempt }) => attempt],
+    ['tries', ({ tries }) => tries],
+    ['lastStatus', ({ lastStatus }) => lastStatus],
+    ['error', ({ error }) => error],
+    ['requestBytes', ({ requestBytes }) => requestBytes],
+    ['key', ({ key }) => key],
+    ['keyHash', ({ keyHash }) => keyHash]
+  ]
+}
+
+export function messageColumns (order?: NonNullable<Column<MessageJson>['sort']>): Array<Column<MessageJson>> {
+  return [
+    { head: 'Message', cell: ({ id }) => a({ class: 'id', href: to`/inbox/messages/${id}` }, shortId(id)) },
+    { head: 'State', cell: ({ state }) => stateOf(state) },
+    { head: 'Accepted', cell: ({ receivedAt }) => moment(receivedAt), ...order !== undefined && { sort: order } },
+    { head: 'Route', cell: ({ route }) => said(route) },
+    { head: 'Request', cell: ({ method, path }) => said(`${method} ${path}`) },
+    { head: 'Last delivery', cell: ({ lastStatus, error }) => [lastStatus ?? '', ' ', error === null ? null : said(error)] },
+    { head: 'Tries', number: true, cell: ({ tries }) => tries }
+  ]
+}
+
+function stateOf (state: MessageJson['state']): VNode {
+  return span({ class: `state state-${state}` }, STATE_WORDS[state])
+}
+
+function searchForm ({ query, context }: Visit): Child {
+  const value = (name: string): string => query.get(name) ?? ''
+  const field = (name: string, label: string, hint: string): VNode => textField(
+    { name, label, hint, value: value(name) }
+  )
+  const rare = ['key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
+  return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Messages' },
+    div({ class: 'fields' },
+      choice(
+        { name: 'state', label: 'State', value: value('state') },
+        [['', 'Any'], ...MESSAGE_STATES.map((state) => [state, STATE_WORDS[state]] as const)]
+      ),
+      routeChoice(
+        value('route'),
+        context.config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
+      ),
+      field('from', 'Accepted since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z'),
+      choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
+    details({ open: rare }, summary({}, 'More filters'),
+      div({ class: 'fields' },
+        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.'),
+        field('id', 'Message id', '43 characters, or 64 of hex.'),
+        field('requestId', 'Request id', 'X-Request-Id of the request that was accepted.'),
+        field('path', 'Path', 'Without its query. Or its beginning and *.'),
+        field('to', 'Accepted before', 'As above.'))),
+    p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
+}
+
+// ------------------------------------------------------------------ one message
+
+export const messagePage: Page = {
+  method: 'GET',
+  path: '/inbox/messages/:id',
+  role: 'viewer',
+  run: async (visit) => {
+    const id = visit.params.id ?? ''
+    const message = await visit.ask('showMessage', { params: { id } })
+    if (message instanceof OperatorProblem) return problemScreen(message, await changesOf(visit, id, 'Changes by hand'))
+    return screen(`Message ${shortId(message.id)}`, [
+      visit.query.has('done') ? await lastChange(visit, message.id) : null,
+      div({ class: 'columns' },
+        section({ class: 'card' }, h2({}, 'What it is'), messageFacts(message)),
+        section({ class: 'card' }, h2({}, 'What may be done next'), nextSteps(visit, message))),
+      message.answer === null
+        ? null
+        : section({ class: 'card' }, h2({}, 'What the consumer last answered'),
+          p({}, `Status ${message.answer.status}, ${message.answer.bodyBytes === 0 ? 'no body' : `a body of ${bytes(message.answer.bodyBytes)}`}.`),
+          headerTable(message.answer.headers)),
+      await changesOf(visit, message.id, 'Changes by hand')
+    ])
+  }
+}
+
+function messageFacts (message: MessageJson): Child {
+  return facts([
+    ['State', stateOf(message.state)],
+    ['Last delivery', [message.lastStatus ?? '', ' ', message.error === null ? 'No error' : said(message.error)]],
+    ['Deliveries', `${message.attempt} in all, ${message.tries} since it was accepted or retried`],
+    ['Route', said(message.route)],
+    ['Request', said(`${message.method} ${message.path}`)],
+    ['Size', bytes(message.requestBytes)],
+    ['Request id', said(message.requestId)],
+    ['Key', message.key === null ? 'Only its hash is kept' : said(message.key)],
+    ['Order', message.ordered ? 'In its group, one after another' : 'None'],
+    ['Accepted', [moment(message.receivedAt), ' by ', said(message.instance)]],
+    ['Next delivery', momentOr(message.dueAt, 'Not planned')],
+    ['Ended', momentOr(message.settledAt, 'Not yet')],
+    ['Forgotten', momentOr(message.expiresAt, 'Not before it has ended')],
+    ['Id', said(message.id)],
+    ['Key hash', said(message.keyHash)]
+  ])
+}
+
+function nextSteps (visit: Visit, { id, state }: MessageJson): Child {
+  if (!OPEN_STATES.has(state)) return p({}, state === 'delivering' ? 'Nothing now: it is being delivered.' : 'Nothing: it has ended.')
+  if (!visit.may('operator')) return p({}, 'To retry or discard it needs the role operator.')
+  return [
+    state === 'held' ? p({}, 'It was sent, and nobody knows whether the consumer took it. Find out there before you retry it.') : null,
+    p({ class: 'actions' },
+      a({ class: 'button main', href: to`/inbox/messages/${id}/retry` }, 'Retry …'),
+      a({ class: 'button', href: to`/inbox/messages/${id}/discard` }, 'Discard …'))
+  ]
+}
+
+interface Change {
+  readonly action: string
+  readonly operation: 'retryMessage' | 'discardMessage'
+  readonly title: string
+  readonly consequence: (message: MessageJson) => string
+}
+
+const CHANGES: readonly Change[] = [
+  {
+    action: 'retry',
+    operation: 'retryMessage',
+    title: 'Retry',
+    consequence: ({ state, ordered }) => `It waits again, with its full number of attempts${ordered ? ', for the turn of its group' : ', and is delivered at once'}. ${state === 'held' ? 'If the consumer took it the last time, it gets it twice.' : ''}`
+  },
+  {
+    action: 'discard',
+    operation: 'discardMessage',
+    title: 'Discard',
+    consequence: ({ ordered }) => `It is never delivered. ${ordered ? 'The later messages of its group go on without it.' : ''}`
+  }
+]
+
+const CONFLICT = 409
+
+export const messageChanges: readonly Page[] = CHANGES.flatMap((change) => [
+  {
+    method: 'GET', path: `/inbox/messages/:id/${change.action}`, role: 'operator', run: async (visit) => confirmation(visit, change, null)
+  },
+  {
+    method: 'POST',
+    path: `/inbox/messages/:id/${change.action}`,
+    role: 'operator',
+    run: async (visit) => {
+      const id = visit.params.id ?? ''
+      const done = await visit.ask(change.operation, { params: { id }, body: valuesOf(visit.form, ['reason']) })
+      if (!(done instanceof OperatorProblem)) return redirect(`${to`/inbox/messages/${id}`}?done=1`)
+      return done.status === CONFLICT || done.code === 'not-found' ? conflictScreen(visit, done, id) : confirmation(visit, change, done)
+    }
+  }
+] satisfies Page[])
+
+async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
+  const message = await visit.ask('showMessage', { params: { id } })
+  return problemScreen(problem,
+    visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
+    await changesOf(visit, id, 'Who changed it'),
+    message instanceof OperatorProblem
+      ? p({}, 'The message is forgotten.')
+      : section({ class: 'card' }, h2({}, 'What it is now'), messageFacts(message)),
+    p({ class: 'actions' }, a({ class: 'button', href: PATH }, 'To the messages')))
+}
+
+async function confirmation (visit: Visit, change: Change, problem: OperatorProblem | null): Promise<Screen> {
+  const id = visit.params.id ?? ''
+  const message = await visit.ask('showMessage', { params: { id } })
+  if (message instanceof OperatorProblem) return problemScreen(message)
+  if (!OPEN_STATES.has(message.state)) {
+    return conflictScreen(
+      visit, new OperatorProblem('refused', `Only a message that waits, is held or is dead can be changed. It is ${message.state} now.`), id
+    )
+  }
+  return screen(`${change.title} message ${shortId(message.id)}`, [
+    problemBox(problem),
+    div({ class: 'columns' },
+      section({ class: 'card' }, h2({}, 'What follows'),
+        p({ class: 'consequence' }, visible(change.consequence(message).trim())),
+        postForm(visit, { action: to`/inbox/messages/${message.id}/${change.action}` },
+          reasonField(visit.form.get('reason') ?? '', problem),
+          p({ class: 'actions' },
+            button({ class: 'main', type: 'submit' }, `${change.title} this message`),
+            a({ class: 'button quiet', href: to`/inbox/messages/${message.id}` }, 'Leave it')))),
+      section({ class: 'card' }, h2({}, 'What it is'), messageFacts(message)))
+  ], problem?.status)
+}
