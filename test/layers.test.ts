@@ -51,7 +51,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   operator: ['shared', 'explain', 'records', 'inbox', 'audit', 'overview', TOP],
   http: [
     'shared', 'respond', 'connection', 'endpoints', 'pass', 'sign-in', 'api',
-    'console/shell', 'console/audit', 'console/records', 'console/inbox', 'console'
+    'console/shell', 'console/audit', 'console/records', 'console/inbox', 'console/gateway', 'console'
   ],
   process: [TOP, 'cluster']
 }

@@ -126,11 +126,21 @@ export class World {
 
 function contextOf (config: Config, store: SqliteStore, readiness: () => GatewayReadiness | undefined): OperationContext {
   return {
+    ...viewOf(config, readiness),
     config,
     stores: { records: store, inbox: store.inbox, operator: store.operator, locks: NO_LOCKS, secrets: () => [], aheadMs: 0 },
-    explaining: commandExplaining(config),
     signingKey: KEY,
-    deleted: () => {},
+    deleted: () => {}
+  }
+}
+
+/** What a gateway would say of itself. */
+export function viewOf (
+  config: Config,
+  readiness: () => GatewayReadiness | undefined = () => undefined
+): Pick<OperationContext, 'explaining' | 'gateway'> {
+  return {
+    explaining: commandExplaining(config),
     gateway: {
       instance: 'gateway-1',
       version: '0.0.0',

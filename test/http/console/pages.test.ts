@@ -14,6 +14,9 @@ async function everyPage (world: Console): Promise<Array<readonly [path: string,
   const unknown = await recordIn(world, 'indeterminate', { question: Buffer.from('?') })
   const dead = await messageIn(world, 'dead')
   return [
+    ['/overview', /^Overview$/],
+    ['/explain', /^Explain$/],
+    ['/configuration', /^Configuration$/],
     ['/records', /^Records$/],
     ['/records?state=completed', /^Records$/],
     [`/records/${completed}`, /^Record /],

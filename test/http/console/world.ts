@@ -10,7 +10,8 @@ import { encodeHeaders } from '../../../src/core/protocol/codec.ts'
 import type { Fate } from '../../../src/core/inbox/message.ts'
 import type { About } from '../../../src/core/record/record.ts'
 import { createAdmin } from '../../../src/http/admin.ts'
-import type { OperatorContext } from '../../../src/operator/shared/operators.ts'
+import type { OperationContext } from '../../../src/operator/context.ts'
+import { viewOf } from '../api/world.ts'
 import type { LogFields } from '../../../src/ports/telemetry.ts'
 import { NO_LOCKS } from '../../../src/store/shared/no-locks.ts'
 import { openSqlite } from '../../../src/store/sqlite/store.ts'
@@ -83,7 +84,8 @@ export async function startConsole (t: TestContext, { admin = WITH_TOKENS, route
   const store = await openSqlite({ dataDir: join(directory.path, 'store'), exclusive: true, nowMs: () => Date.now() + time.offMs })
   const logged: Console['logged'] = []
   const log = (fields: LogFields, message: string): void => { logged.push({ ...fields, message }) }
-  const context: OperatorContext = {
+  const context: OperationContext = {
+    ...viewOf(config),
     config,
     stores: { records: store, inbox: store.inbox, operator: store.operator, locks: NO_LOCKS, secrets: () => [], aheadMs: 0 },
     signingKey: Buffer.alloc(32, 1),
