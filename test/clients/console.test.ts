@@ -285,7 +285,8 @@ routes:
     await context.close()
   })
 
-  test('no check of accessibility finds anything, in light, in dark and at 320 pixels, and no page is wider than the window', async () => {
+  test('no check of accessibility finds anything, in light, in dark and at 320 pixels, and no page is wider than the window', async (t) => {
+    const local = await startConsole(t, { admin: 'host: 127.0.0.1' })
     const unknown = await lose('checked')
     await send('stored', '/orders')
     const completed = (await answerOf<{ records: Array<{ id: string }> }>('/records?state=completed')).records[0]?.id
@@ -312,6 +313,8 @@ routes:
       const { page: outside, context: other } = await open({ bypassCSP: true, ...options })
       await outside.goto('/sign-in')
       await checked(outside, `${JSON.stringify(options)} /sign-in`)
+      await outside.goto(`${local.url}/records`)
+      await checked(outside, `${JSON.stringify(options)} on loopback`)
       await Promise.all([context.close(), other.close()])
     }
   })

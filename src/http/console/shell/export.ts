@@ -40,7 +40,10 @@ export async function exported<Row extends object> (
   }
   const parts = partsOf(given, { ...rest(query, ['format', 'cursor', 'limit', 'live']), limit: String(PAGE_MAX) }, format)
   const begun = (await parts.next()).value
-  if (begun instanceof OperatorProblem) return begun
+  if (begun instanceof OperatorProblem) {
+    await parts.return(begun)
+    return begun
+  }
   return {
     kind: 'download',
     name: `onceway-${given.name}.${format}`,

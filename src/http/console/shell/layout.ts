@@ -38,8 +38,8 @@ export function documentWith ({ title: name, content, operator, sections, url }:
       a({ class: 'skip', href: '#main' }, 'Skip to the content'),
       header({ class: 'top' },
         div({ class: 'bar' }, a({ class: 'brand', href: '/' }, 'onceway'), operator === null ? null : whoIs(operator)),
-        operator === null ? null : navigation(sections, here)),
-      operator?.identity.via === 'loopback' ? LOOPBACK : null,
+        operator === null ? null : navigation(sections, here),
+        operator?.identity.via === 'loopback' ? LOOPBACK : null),
       main({ id: 'main', tabindex: -1 }, h1({}, name), content))))
 }
 
