@@ -296,6 +296,7 @@ routes:
     const dead = (await letters())[0]?.id
     const paths = [
       '/records', '/records?route=nothing', `/records/${completed}`, `/records/${completed}/delete`, '/records/changes?state=indeterminate',
+      '/overview', '/explain', '/configuration',
       '/unknown', `/unknown/${unknown}`, `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`, `/unknown/${completed}/done`,
       `/unknown/${completed}/not`, '/inbox', '/inbox/messages', '/inbox/messages?state=dead', `/inbox/messages/${dead}`,
       `/inbox/messages/${dead}/retry`, '/inbox/changes?state=dead', '/inbox/pause?route=hooks', '/audit', '/records?state=wrong'
