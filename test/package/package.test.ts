@@ -109,7 +109,7 @@ describe('the npm package', () => {
       t.after(() => witness.close())
       const { adminUrl } = await listening(t, project, ['serve', '--upstream', witness.url])
       const page = await (await fetch(`${adminUrl}/`)).text()
-      assert.match(page, /<h1>Unknown outcomes<\/h1>/)
+      assert.match(page, /<h1>Overview<\/h1>/)
       const assets = Array.from(page.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g), ([, path]) => path)
       assert.equal(assets.length, 6)
       for (const path of assets) {

@@ -86,11 +86,13 @@ function unknown ({ unknown: { count, oldestAt, routes } }: OverviewJson, nowMs:
 /** So many minutes lie between two labels of the picture. */
 const LABEL_EVERY = 10
 
+const lastOf = (minutes: number): string => minutes === 1 ? 'minute' : counted(minutes, 'minute')
+
 function recent ({ recent: { minutes, requests, executionsAvoided, routes } }: OverviewJson): Child {
   if (requests === 0) {
     return p(
       {},
-    `No guarded request in the last ${counted(minutes, 'minute')}. Rates and durations of each route would be here, of this gateway alone.`
+    `No guarded request in the last ${lastOf(minutes)}. Rates and durations of each route would be here, of this gateway alone.`
     )
   }
   const length = Math.max(...routes.map(({ perMinute }) => perMinute.length))
@@ -103,7 +105,7 @@ function recent ({ recent: { minutes, requests, executionsAvoided, routes } }: O
   return [
     p(
       {},
-      `${counted(requests, 'guarded request')} in the last ${counted(minutes, 'minute')}, of this gateway alone. ${counted(executionsAvoided, 'of them needed', 'of them needed')} no execution.`
+      `${counted(requests, 'guarded request')} in the last ${lastOf(minutes)}, of this gateway alone. ${counted(executionsAvoided, 'of them needed', 'of them needed')} no execution.`
     ),
     length < 2 ? null : figure({ class: 'plot', 'aria-hidden': 'true', 'data-plot': JSON.stringify({ labels, values }) }),
     tableOf('Requests by route', [
