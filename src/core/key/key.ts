@@ -39,6 +39,11 @@ const BARE_ADVICE = 'is not a key: use printable ASCII without spaces.'
 const COMMA_ADVICE = 'has a comma outside of quotation marks: two keys that were joined on the way look like that. Send one key; one that has a comma is sent in quotation marks.'
 const QUOTED_ADVICE = 'starts with a quotation mark and is not a structured-field string (RFC 9651).'
 
+/** The key of a value in the quoted form. null: it is not in that form. */
+export function unquotedKey (value: string): string | null {
+  return value.startsWith('"') ? parseQuoted(value) : null
+}
+
 function bounded (key: string | null, policy: KeyHeader, advice: string): KeyResult {
   if (key === null) return invalid(`The ${spelledName(policy.header)} header ${advice}`)
   if (key === '') return invalid(`The ${spelledName(policy.header)} header holds an empty string.`)

@@ -3,6 +3,7 @@
  * every answer is JSON. Nothing of a request is logged but the operation and who asked.
  */
 import { readFileSync } from 'node:fs'
+import { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
@@ -36,9 +37,15 @@ const ANSWER_BYTES_MAX = 24 * 1024 * 1024
 const TAKES_ANSWERS: ReadonlySet<string> = new Set(['resolveRecord', 'changeRecords', 'explain'])
 const CSRF_HEADER = 'x-csrf-token'
 
+/** A body says its types: what was made of `null` would be an answer that clients get. */
+const BODIES = new Ajv({ removeAdditional: false })
+/** Paths and queries are texts, of which numbers are made. */
+const TEXTS = new Ajv({ removeAdditional: false, coerceTypes: 'array', useDefaults: true })
+
 export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
   return async (fastify) => {
     fastify.removeAllContentTypeParsers()
+    fastify.setValidatorCompiler(({ schema, httpPart }) => (httpPart === 'body' ? BODIES : TEXTS).compile(schema))
     fastify.addContentTypeParser('application/json', { parseAs: 'string' }, fastify.getDefaultJsonParser('error', 'error'))
     fastify.decorateRequest('operator', null)
     fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
@@ -117,7 +124,8 @@ async function permitted (
     `This needs the role ${role}, and yours is ${who.identity.role}.`
     )
   }
-  const forged = method === 'GET' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
+  // What a viewer may changes nothing. Nor does a page of another site get past the media type of the body.
+  const forged = method === 'GET' || role === 'viewer' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
   return forged === null ? who : new OperatorProblem('forbidden', forged)
 }
 
@@ -155,7 +163,7 @@ interface FastifyFault {
 }
 
 function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const problem = problemOf(error)
+  const problem = problemOf(error, request.method === 'POST')
   if (problem.code === 'internal-error') {
     log.error(
       { event: 'admin-error', err: error, operation: request.routeOptions.url ?? '' },
@@ -166,13 +174,13 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
 }
 
 /** Faults of the world and of the framework, in one place. */
-export function problemOf (error: unknown): OperatorProblem {
+export function problemOf (error: unknown, isChange = false): OperatorProblem {
   if (error instanceof StoreRejected) return new OperatorProblem('bad-request', 'The store cannot keep this text.')
   if (error instanceof StoreUnavailable || error instanceof StoreOverloaded) {
-    return new OperatorProblem(
-      'store-unavailable',
-    `The store cannot be used now (${causeOf(error)}).`
-    )
+    const doubt = isChange && error instanceof StoreUnavailable && error.inDoubt
+      ? ' What you asked for may have been done, or may be done yet: look again before you repeat it.'
+      : ''
+    return new OperatorProblem('store-unavailable', `The store cannot be used now (${causeOf(error)}).${doubt}`)
   }
   if (error instanceof StartError) return new OperatorProblem('store-unavailable', error.message)
   const { statusCode = 500, validation, validationContext = 'request' } = error as FastifyFault

@@ -51,6 +51,7 @@ class EventDesk {
   readonly #options: EventsOptions
   readonly #listeners = new Set<Listener>()
   readonly #last = new Map<EventName, string>()
+  readonly #asking = new Set<EventName>()
   #timer: NodeJS.Timeout | null = null
   #heartbeatAtMs = 0
 
@@ -65,6 +66,8 @@ class EventDesk {
     this.#listeners.add(listener)
     reply.raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
     reply.raw.on('close', () => { this.#remove(listener) })
+    // Whatever becomes of a stream, it is that client's alone.
+    reply.raw.on('error', () => { this.#remove(listener) })
     reply.raw.write('retry: 3000\n\n')
     for (const [name, data] of this.#last) write(listener, name, data)
     this.#start()
@@ -97,18 +100,29 @@ class EventDesk {
   }
 
   async #round (): Promise<void> {
+    await this.#endThoseWhoMayNot()
     const isHeartbeat = performance.now() - this.#heartbeatAtMs > HEARTBEAT_MS
     if (isHeartbeat) {
       this.#heartbeatAtMs = performance.now()
-      await this.#endThoseWhoMayNot()
       for (const { reply } of this.#listeners) reply.raw.write(': still here\n\n')
     }
     const context = await this.#options.context()
-    for (const [name, state] of await Promise.all(EVENT_NAMES.map(async (each) => [each, await STATES[each](context)] as const))) {
-      const data = JSON.stringify(state)
-      if (data === this.#last.get(name)) continue
+    for (const name of EVENT_NAMES) void this.#tell(name, context)
+  }
+
+  /** Each by itself: while a database does not answer, the promise is told all the same. */
+  async #tell (name: EventName, context: OperationContext): Promise<void> {
+    if (this.#asking.has(name)) return
+    this.#asking.add(name)
+    try {
+      const data = JSON.stringify(await STATES[name](context))
+      if (data === this.#last.get(name) || this.#listeners.size === 0) return
       this.#last.set(name, data)
       for (const listener of this.#listeners) write(listener, name, data)
+    } catch {
+      // It is asked again in the next round.
+    } finally {
+      this.#asking.delete(name)
     }
   }
 
@@ -117,7 +131,10 @@ class EventDesk {
     for (const listener of [...this.#listeners]) {
       const who = await this.#options.listener(listener.request)
       const isOver = listener.endsAtMs !== null && listener.endsAtMs <= Date.now()
-      if (who instanceof OperatorProblem || isOver) listener.reply.raw.end()
+      if (!(who instanceof OperatorProblem) && !isOver) continue
+      // Nothing is written behind the end, which its client may read late.
+      this.#remove(listener)
+      listener.reply.raw.end()
     }
   }
 }

@@ -6,7 +6,7 @@ import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { present, readCommon } from '../shared/filter.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, readPage, timeText } from '../shared/query.ts'
+import { cursorOf, nothingRead, readPage, timeText } from '../shared/query.ts'
 import { INCOMPLETE } from '../shared/words.ts'
 import { closed, Id, Nullable, PageMembers, PageQuery, Time, TimeQuery } from '../shared/schema-words.ts'
 
@@ -58,6 +58,8 @@ export async function searchAudit (context: OperatorContext, query: AuditQueryVa
   const read = await readCommon(context, common)
   if (read instanceof OperatorProblem) return read
   const found = await context.stores.operator.searchAudit({ ...read.filter, ...present({ who, action }), ...page })
+  const stuck = nothingRead(found, page)
+  if (stuck !== null) return stuck
   return {
     entries: found.rows.map(auditJson),
     next: cursorOf(found, page.order),

@@ -8,6 +8,7 @@ import { headerValue, withoutFields } from '../../core/headers/lines.ts'
 import { isSafe, overridingMethods } from '../../core/headers/method-override.ts'
 import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
 import { ISSUED_KEYS_PATH } from '../../core/key/issued-keys.ts'
+import { unquotedKey } from '../../core/key/key.ts'
 import { mistypedKey } from '../../core/key/mistyped-key.ts'
 import { headersRead, keySourceText, noKeyDetail } from '../../core/key/sources.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
@@ -227,8 +228,9 @@ function asItIs (key: string): string {
   return Buffer.from(key, 'utf8').toString('latin1')
 }
 
-/** The spelling that both syntaxes take (core/key/key.ts). */
+/** The spelling that both syntaxes take (core/key/key.ts). Whoever copies a header's value may have it already. */
 function quoted (key: string): string {
+  if (unquotedKey(key) !== null) return key
   return `"${key.replace(/["\\]/g, '\\$&')}"`
 }
 

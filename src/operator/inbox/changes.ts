@@ -5,7 +5,7 @@ import type { Identity } from '../../core/operator/roles.ts'
 import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
+import { cursorOf, nothingRead, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
 import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
 import type { ChangedMessageJson, MessageBulkValues, MessageFilterValues, MessageSelectionJson, MessageStepJson } from './schemas.ts'
 import { findMessage, readFilter, type MessageFilter } from './search.ts'
@@ -91,6 +91,8 @@ export async function changeMessages (
   const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })
+  const stuck = nothingRead(found, page)
+  if (stuck !== null) return stuck
   const refused: Array<{ id: string, detail: string }> = []
   for (const message of found.rows) {
     const done = await applyChange(context, identity, values.action, message, values.reason)

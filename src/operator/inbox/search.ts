@@ -5,7 +5,7 @@ import { INCOMPLETE } from '../shared/words.ts'
 import { present, readCommon, type ReadFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, ID_WANTED, readId, readPage } from '../shared/query.ts'
+import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
 import type { MessageFilterValues, MessageJson, MessageQueryValues, MessagesPageJson } from './schemas.ts'
 import { messageJson } from './view.ts'
 
@@ -26,6 +26,8 @@ export async function searchMessages (context: OperatorContext, query: MessageQu
   const read = await readFilter(context, values)
   if (read instanceof OperatorProblem) return read
   const found = await context.stores.operator.searchMessages({ ...read.filter, ...page })
+  const stuck = nothingRead(found, page)
+  if (stuck !== null) return stuck
   return {
     messages: found.rows.map(messageJson),
     next: cursorOf(found, page.order),

@@ -74,7 +74,7 @@ export type ConfigurationJson = Static<typeof ConfigurationView>
 interface GatewayContext extends OperatorContext { readonly gateway: ProcessView | null }
 
 /** Outcomes of requests whose answer came without an execution of their own. An unknown outcome may be that of the first request. */
-const AVOIDED = ['replayed', 'not-kept', 'duplicate', 'in-flight'] as const
+const AVOIDED = ['replayed', 'not-kept', 'duplicate', 'accepted-again', 'in-flight'] as const
 
 const NO_GATEWAY = new OperatorProblem('not-found', 'No gateway answers here, only its stores: ask with --admin-url.')
 

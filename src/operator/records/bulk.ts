@@ -6,7 +6,7 @@ import type { Identity } from '../../core/operator/roles.ts'
 import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
+import { cursorOf, nothingRead, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
 import { closed, Id, Nullable, Reason, Time } from '../shared/schema-words.ts'
 import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
 import { applyChange, type RecordChange } from './changes.ts'
@@ -79,6 +79,8 @@ export async function changeRecords (context: OperatorContext, identity: Identit
   const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })
+  const stuck = nothingRead(found, page)
+  if (stuck !== null) return stuck
   const refused: Array<{ id: string, detail: string }> = []
   for (const record of found.rows) {
     const { owner, attempt } = record
@@ -99,6 +101,10 @@ const CONFLICT = 409
 
 function changeOf ({ action, status, headers, body, encoding, statusOnly, unusual, retention }: BulkValues): Outcome<RecordChange> {
   const kept = present({ retention })
+  // What has a default says nothing.
+  const answer = present({ status, headers, body, retention: action === 'release' ? undefined : retention })
+  const [foreign] = action === 'resolve' ? [] : Object.keys(answer)
+  if (foreign !== undefined) return badRequest(`${foreign} is of the action resolve, and this is ${action}. Nothing was changed.`)
   if (action === 'release') return { action, ...kept }
   if (action !== 'resolve') return { action }
   if (status === undefined) return badRequest('To resolve, give the status that the upstream answered.')

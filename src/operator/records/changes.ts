@@ -14,6 +14,8 @@ import type { ChangedRecordJson, ReleaseValues, ResolveValues, TokenValues } fro
 import { recordJson } from './view.ts'
 
 const RETENTION_DEFAULT_MS = 86_400_000
+/** A century: longer than anything is kept, and far from the last time that a database or RFC 3339 can write. */
+const RETENTION_MAX_MS = 36_500 * 86_400_000
 
 /** What is done with a record, whatever named it. */
 export type RecordChange =
@@ -127,13 +129,24 @@ export async function applyChange (
         ? 'when the clock of the store is trusted again (onceway clock)'
         : `in ${2 * record.leaseMs} ms at the latest`}.`, () => { context.deleted(record.id, record.leaseMs) })
     }
-    case 'probe': return wordsOf(
-      await operator.askNow(token, audit),
-      token,
-      'The upstream is asked now. If it says what became of the request, the record is settled by that.'
-    )
+    case 'probe': {
+      const result = await operator.askNow(token, audit)
+      return unasked(result, token) ??
+        wordsOf(result, token, 'The upstream is asked now. If it says what became of the request, the record is settled by that.')
+    }
   }
 }
+
+/** Why a record that has not changed since is not asked about. null: it is, or has changed. */
+function unasked (result: OperatorResult, token: Token): OperatorProblem | null {
+  const row = result.kind === 'refused' ? result.row : null
+  if (row === null || row.attempt !== token.attempt || !row.owner.equals(token.owner)) return null
+  return new OperatorProblem('refused', row.state === 'indeterminate'
+    ? 'The gateway has no question for it: its route had no probe (idempotency.unknown: probe) when it was sent.'
+    : 'Only about an unknown outcome the upstream can be asked.', nowOf(row))
+}
+
+const nowOf = (row: Row) => ({ now: { state: row.state, owner: row.owner.toString('hex'), attempt: row.attempt } })
 
 async function resolve (
   context: OperatorContext,
@@ -156,6 +169,7 @@ function keepMsOf (context: OperatorContext, { about, leaseMs }: ChangedRecord, 
   if (text === undefined || text === '') return guardedRoute(context, about.route)?.idempotency.retentionMs ?? RETENTION_DEFAULT_MS
   const ms = parseDuration(text)
   if (ms === null || ms === 0) return badRequest('A retention is a duration: 24h, 7d.')
+  if (ms > RETENTION_MAX_MS) return badRequest('The retention must be at most 36500d.')
   return ms < 2 * leaseMs ? badRequest(`The retention must be at least two leases of the record (${2 * leaseMs}ms).`) : ms
 }
 
@@ -177,7 +191,7 @@ const REFUSALS: Readonly<Record<Row['state'], string>> = {
 
 function refusal ({ row, quarantineLeftMs }: Extract<OperatorResult, { kind: 'refused' }>, token: Token): OperatorProblem {
   if (row === null) return new OperatorProblem('not-found', 'There is no such record any more.')
-  const now = { now: { state: row.state, owner: row.owner.toString('hex'), attempt: row.attempt } }
+  const now = nowOf(row)
   const refused = (
     code: OperatorProblemCode,
     detail: string,

@@ -4,7 +4,7 @@ import type { RecordSearch } from '../../ports/operator.ts'
 import { present, readCommon, type ReadFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, ID_WANTED, readId, readPage } from '../shared/query.ts'
+import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
 import { INCOMPLETE } from '../shared/words.ts'
 import type { AnswerJson, RecordFilterValues, RecordJson, RecordQueryValues, RecordsPageJson } from './schemas.ts'
 import { answerJson, recordJson, summaryJson } from './view.ts'
@@ -27,6 +27,8 @@ export async function searchRecords (context: OperatorContext, query: RecordQuer
   const read = await readFilter(context, filterValues)
   if (read instanceof OperatorProblem) return read
   const found = await context.stores.operator.searchRecords({ ...read.filter, ...page })
+  const stuck = nothingRead(found, page)
+  if (stuck !== null) return stuck
   return {
     records: found.rows.map(summaryJson),
     next: cursorOf(found, page.order),

@@ -42,6 +42,13 @@ function readTime (text: string | undefined, nowMs: number): number | null | und
   return Number.isNaN(ms) ? null : ms
 }
 
+/** Of a page on which nothing was looked at: a client that ends at `next: null` would take it for all that there is. */
+export function nothingRead ({ rows, next, isWhole }: Page<unknown>, { after }: Pick<PageOrder, 'after'>): OperatorProblem | null {
+  if (isWhole || rows.length > 0) return null
+  const isSame = next === null || (after !== null && next.at === after.at && next.id.equals(after.id))
+  return isSame ? new OperatorProblem('store-unavailable', `Nothing could be read within ${SEARCH_WITHIN_MS} ms. Ask again.`) : null
+}
+
 /** For the client it is opaque. It names a place, so whoever changes it reads another page of the same search. */
 export function cursorOf ({ next }: Pick<Page<unknown>, 'next'>, order: Order): string | null {
   return next === null ? null : Buffer.from(JSON.stringify([order, next.at, next.id.toString('base64url')])).toString('base64url')
@@ -57,8 +64,11 @@ function readCursor (text: string, order: Order): Outcome<Position> {
   return { at, id: Buffer.from(id, 'base64url') }
 }
 
+/** RFC 3339 has four digits for a year (section 5.6). A later time is shown as the last of them. */
+const TIME_MAX_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
 export function timeText (ms: number): string {
-  return new Date(ms).toISOString()
+  return new Date(Math.min(ms, TIME_MAX_MS)).toISOString()
 }
 
 export function timeOrNull (ms: number | null): string | null {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import { keyHash } from '../../../src/core/record/record-id.ts'
 import { may, ROLES } from '../../../src/core/operator/roles.ts'
 import { OPERATIONS, type Operation } from '../../../src/operator/operations.ts'
 import { openapiText } from '../../../scripts/openapi.ts'
@@ -284,6 +285,12 @@ test('mistakes are told by name, and lose nothing', async (t) => {
     [`/records/${id}/release`, '{"owner":', /JSON/],
     [`/records/${id}/release`, '{"__proto__":{"a":1}}', /JSON/],
     [`/records/${id}/resolve`, { ...token, reason: REASON }, /status/],
+    [`/records/${id}/resolve`, { ...token, reason: REASON, status: 201, body: null }, /body must be string/],
+    [`/records/${id}/resolve`, { ...token, reason: REASON, status: 201, body: ['x'] }, /body must be string/],
+    [`/records/${id}/resolve`, { ...token, reason: REASON, status: '201' }, /status must be integer/],
+    [`/records/${id}/resolve`, { ...token, reason: REASON, status: 201, headers: [['X-N', null]] }, /headers/],
+    [`/records/${id}/resolve`, { ...token, reason: REASON, status: 201, retention: '99999999d' }, /at most 36500d/],
+    ['/records/selections', { state: 'indeterminate', from: null }, /from must be string/],
     ['/records/x/release', { ...token, reason: REASON }, /id/],
     ['/explain', {}, /one of the three/],
     ['/explain', { pasted: 'GARBAGE' }, /./]
@@ -301,6 +308,54 @@ test('mistakes are told by name, and lose nothing', async (t) => {
   assert.equal((await world.get(`/records/${id}`)).body.state, 'indeterminate')
 })
 
+test('a search that could read nothing in time says so, and is not taken for an empty one', async (t) => {
+  const world = await World.open(t)
+  const { id } = await unknown(world)
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const { operator } = world.store
+  const nothing = async () => ({ rows: [], next: null, isWhole: false })
+  Object.assign(operator, { searchRecords: nothing, searchMessages: nothing, searchAudit: nothing })
+  for (const path of ['/records', '/messages', '/audit', '/records.jsonl', '/messages.jsonl', '/audit.jsonl']) {
+    const { status, body } = await world.get(path)
+    assert.deepEqual([status, body.detail], [503, 'Nothing could be read within 2000 ms. Ask again.'], path)
+  }
+  const step = await world.post('/records/changes', { token, action: 'resolve', status: 201, reason: REASON })
+  assert.equal(step.status, 503)
+  assert.equal((await world.get(`/records/${id}`)).body.state, 'indeterminate')
+})
+
+test('a change of many that names what belongs to another action changes nothing', async (t) => {
+  const world = await World.open(t)
+  const { id } = await unknown(world)
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const { status, body } = await world.post('/records/changes', { token, action: 'release', status: 201, reason: REASON })
+  assert.deepEqual([status, body.detail], [400, 'status is of the action resolve, and this is release. Nothing was changed.'])
+  assert.equal((await world.get(`/records/${id}`)).body.state, 'indeterminate')
+})
+
+test('a record whose end lies beyond the last year that can be written is listed all the same', async (t) => {
+  const world = await World.open(t)
+  const claim = claimOf()
+  await world.store.insert(claim)
+  await world.store.settle({ ...settlementOf(tokenOf(claim), 'indeterminate'), keepMs: 99_999_999 * 86_400_000 })
+  const { status, body } = await world.get('/records')
+  assert.deepEqual([status, (body.records as Array<{ expiresAt: string }>)[0]?.expiresAt], [200, '9999-12-31T23:59:59.999Z'])
+})
+
+test('a probe of a record without a question says what is missing', async (t) => {
+  const world = await World.open(t)
+  const { id, token } = await unknown(world)
+  const { status, body } = await world.post(`/records/${id}/probe`, { ...token, reason: REASON })
+  assert.deepEqual([status, body.code], [409, 'refused'])
+  assert.match(String(body.detail), /had no probe/)
+})
+
+test('whoever is not signed in explains on loopback, and needs no token against forged requests for that', async (t) => {
+  const world = await World.open(t, { admin: 'readiness: lenient' })
+  const { status, body } = await world.post('/explain', { key: { route: 'charges', key: 'order-1' } }, { role: null })
+  assert.deepEqual([status, (body.answer as { does: string }).does], [200, 'is-executed'])
+})
+
 test('an explanation says what a request would get, from a pasted command or a key, and changes nothing', async (t) => {
   const world = await World.open(t)
   const command = 'curl -X POST http://gateway/v1/charges -H \'Idempotency-Key: order-1\' -d \'{"a":1}\''
@@ -312,7 +367,18 @@ test('an explanation says what a request would get, from a pasted command or a k
   assert.deepEqual([(again.body.answer as { code: string }).code, (again.body.record as { id: string }).id], ['outcome-unknown', id])
   const byKey = await world.post('/explain', { key: { route: 'charges', key: 'order-1' } })
   assert.deepEqual([(byKey.body.answer as { code: string }).code, byKey.body.ids], ['outcome-unknown', [id]])
+  const copied = await world.post('/explain', { key: { route: 'charges', key: '"order-1"' } })
+  assert.deepEqual(copied.body.ids, [id], 'a header value may be quoted')
   assert.equal((await world.get(`/records/${id}`)).body.state, 'indeterminate')
+})
+
+test('a key is found as it is and as a header has it', async (t) => {
+  const world = await World.open(t)
+  const { id } = await unknown(world, { about: { ...claimOf().about, keyHash: keyHash('order 1') } })
+  for (const key of ['order 1', '"order 1"', '"order 1";a=1']) {
+    const { body } = await world.get(`/records?key=${encodeURIComponent(key)}`)
+    assert.deepEqual((body.records as Array<{ id: string }>).map((record) => record.id), [id], key)
+  }
 })
 
 test('the overview and the configuration say how the gateway is, and show no secret', async (t) => {

@@ -1,5 +1,6 @@
 /** Events of the operator API: each has a whole state, and comes again when it has changed. */
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { claimOf, resolutionOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
@@ -62,6 +63,32 @@ test('unknown outcomes, dead letters and the promise are told at once, and again
   const late = await Ear.listen(t, world)
   await eventually(async () => late.heard.length === 3, 'the states for one who comes later')
   assert.equal(late.last('dead-letters')?.count, 1)
+})
+
+test('the stream of a token that is taken back ends, and nobody else is told anything else', async (t) => {
+  const world = await World.open(t)
+  const [taken, other] = await Promise.all([Ear.listen(t, world, TOKENS.operator), Ear.listen(t, world)])
+  await eventually(async () => taken.heard.length === 3, 'the states at the beginning')
+  const lines = readFileSync(world.tokensFile, 'utf8').split('\n')
+  writeFileSync(world.tokensFile, lines.filter((line) => !line.startsWith('operator@')).join('\n'))
+  await world.processClock.advance(2_000)
+  await eventually(async () => taken.isOver, 'the end of its stream')
+  const claim = claimOf()
+  await world.store.insert(claim)
+  await world.store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
+  await eventually(async () => other.last('unknown-outcomes')?.count === 1, 'what the other one is told')
+  assert.equal(taken.heard.length, 3)
+})
+
+test('the promise is told while a store does not answer', async (t) => {
+  const world = await World.open(t)
+  const ear = await Ear.listen(t, world)
+  await eventually(async () => ear.heard.length === 3, 'the states at the beginning')
+  world.store.operator.unknownByRoute = async () => new Promise(() => {})
+  world.readiness = { ...world.readiness, status: 'degraded', degraded: ['postgres'] }
+  await eventually(async () => ear.last('promise')?.status === 'degraded', 'the change')
+  world.readiness = { ...world.readiness, status: 'ready', degraded: [] }
+  await eventually(async () => ear.last('promise')?.status === 'ready', 'the change back')
 })
 
 test('so many may listen, and the streams end with the port', async (t) => {

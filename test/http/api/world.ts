@@ -56,15 +56,21 @@ export class World {
   readonly url: string
   readonly clock: { nowMs: number }
   readonly config: Config
+  readonly tokensFile: string
   /** What the gateway says of itself. */
   readiness: GatewayReadiness = { status: 'ready', degraded: [], reason: null, durability: { promise: 'strict', reasons: [], remarks: [] } }
 
-  private constructor (store: SqliteStore, admin: FastifyInstance, url: string, clock: { nowMs: number }, config: Config) {
-    this.store = store
-    this.admin = admin
-    this.url = url
-    this.clock = clock
-    this.config = config
+  /** Of the process, for tokens and sessions. `clock` is the store's. */
+  readonly processClock: ManualClock
+
+  private constructor (parts: Pick<World, 'store' | 'admin' | 'url' | 'clock' | 'config' | 'tokensFile' | 'processClock'>) {
+    this.store = parts.store
+    this.admin = parts.admin
+    this.url = parts.url
+    this.clock = parts.clock
+    this.config = parts.config
+    this.tokensFile = parts.tokensFile
+    this.processClock = parts.processClock
   }
 
   /** `admin`: the block of the configuration, one member a line. Absent: a token for each role, named like it. */
@@ -76,6 +82,7 @@ export class World {
     const { config } = load(join(directory.path, 'onceway.yaml'), { env: {} })
     const clock = { nowMs: Date.now() }
     const store = await openSqlite({ dataDir: directory.path, exclusive: true, nowMs: () => clock.nowMs })
+    const processClock = new ManualClock()
     const seen: { world: World | null } = { world: null }
     const context = async (): Promise<OperationContext> => contextOf(config, store, () => seen.world?.readiness)
     const port = createAdmin({
@@ -84,7 +91,7 @@ export class World {
       hosts: config.admin.hosts,
       metrics: { expose: async () => ({ contentType: 'text/plain', text: '' }) },
       log: { debug () {}, info () {}, warn () {}, error: (fields, text) => { t.diagnostic(`${text} ${JSON.stringify(fields)}`) } },
-      operators: { config: () => config, clock: new ManualClock(), context }
+      operators: { config: () => config, clock: processClock, context }
     })
     const url = await port.listen({ host: '127.0.0.1', port: 0 })
     t.after(async () => {
@@ -92,7 +99,7 @@ export class World {
       await store.close()
       directory.remove()
     })
-    seen.world = new World(store, port, url, clock, config)
+    seen.world = new World({ store, admin: port, url, clock, config, tokensFile: join(directory.path, 'tokens'), processClock })
     return seen.world
   }
 
