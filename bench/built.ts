@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 
 const HERE = fileURLToPath(new URL('..', import.meta.url))
 /** What the program looks for beside its own directory. */
-const BESIDE = ['package.json', 'node_modules', 'migrations', 'schema']
+const BESIDE = ['package.json', 'node_modules', 'migrations', 'schema', 'src']
 const built = new Map<string, readonly string[]>()
 
 /** What Node is told, and the program. A checkout is built once in a run. Default: this one. Throws if it cannot be built. */

@@ -150,15 +150,17 @@ class Workers {
   }
 
   async #expose (): Promise<Exposition> {
-    return this.#workerSnapshots.expose(await this.#metrics.snapshot(), await this.#readWorkers())
+    const fresh = await this.#readWorkers()
+    return this.#workerSnapshots.expose(await this.#metrics.snapshot(), fresh)
   }
 
   /** Of all workers together. */
   async series (): Promise<Series> {
-    return this.#workerSnapshots.series(await this.#metrics.snapshot(), await this.#readWorkers())
+    const fresh = await this.#readWorkers()
+    return this.#workerSnapshots.series(await this.#metrics.snapshot(), fresh)
   }
 
-  /** The workers whose snapshot is current. */
+  /** The workers whose snapshot is current. It counts them, so it comes before the snapshot of this process. */
   async #readWorkers (): Promise<ReadonlySet<number>> {
     const answers = await this.#ask<'metrics'>({ about: 'metrics' }, METRICS_WITHIN_MS, (handle, snapshot) => {
       this.#workerSnapshots.update(handle.id, snapshot)
