@@ -102,6 +102,29 @@ export function settling (open: OpenStore): void {
     for (const token of [tokenOf(rivalOf(claim)), tokenOf(claim, 2)]) assert.equal((await store.settle({ ...back, token })).kind, 'refused')
   })
 
+  test('a record says when it was sent and answered, and nothing of an attempt before', async (t) => {
+    const world = await open(t)
+    const { store } = world
+    const times = async (claim: Claim): Promise<Array<number | null>> => {
+      const { claimedAtMs, sentAtMs, answeredAtMs } = await detailAt(store, claim.id)
+      return [sentAtMs, answeredAtMs].map((atMs) => atMs === null ? null : Math.round(atMs - claimedAtMs))
+    }
+    const claim = claimOf({ question: Buffer.from('what became of it?') })
+    await store.insert(claim)
+    assert.deepEqual(await times(claim), [null, null])
+    await store.settle(settlementOf(tokenOf(claim), 'consumed', { sentMs: 3, answeredMs: 48 }))
+    assert.deepEqual(await times(claim), [3, 48])
+    await store.settle(settlementOf(tokenOf(claim), 'indeterminate', { status: 201 }))
+    assert.deepEqual(await times(claim), [3, 48], 'a stream that broke off was sent and answered all the same')
+    await store.resolve(resolutionOf(tokenOf(claim), 'released'))
+    assert.deepEqual(await times(claim), [3, 48])
+    await pass(world, 100)
+    const again = rivalOf(claim)
+    await store.take(seenOf(claim), again, false)
+    await store.settle(settlementOf(tokenOf(again, 2), 'indeterminate', { sentMs: 0 }))
+    assert.deepEqual(await times(claim), [0, null])
+  })
+
   test('a refused settle is answered with the row that stands there', async (t) => {
     const world = await open(t)
     const first = await bring(world, 'indeterminate')

@@ -113,6 +113,9 @@ describe('operators', needs('postgres', 'redis'), () => {
     t.after(() => { retries.end() })
     const rows = await desk.unknown()
     assert.deepEqual(rows.map(({ key }) => key).toSorted(), keys.toSorted())
+    const { history } = await desk.get(`/records/${rows[0]?.id}`) as { history: Array<{ what: string, text: string }> }
+    assert.match(history[0]?.text ?? '', /Whether it was sent is not known/)
+    assert.ok(history.every(({ what }) => what !== 'sent' && what !== 'answered'))
     for (const { id, owner, attempt, key } of rows.slice(AT_ONCE)) {
       const headers = [['Content-Type', 'application/json']]
       const body = { owner, attempt, status: 201, headers, body: JSON.stringify({ key }), reason: 'in the ledger' }
@@ -186,5 +189,7 @@ describe('operators', needs('postgres', 'redis'), () => {
     assert.equal(overview.promise.promise, 'strict')
     const { records } = await new Desk(gateway).get('/records?key=order-7') as { records: Row[] }
     assert.deepEqual(records.map(({ key }) => key), ['order-7'])
+    const { history } = await new Desk(gateway).get(`/records/${records[0]?.id}`) as { history: Array<{ what: string, at: string }> }
+    assert.deepEqual(history.map(({ what }) => what), ['claimed', 'sent', 'answered', 'settled', 'expires'])
   })
 })

@@ -21,6 +21,8 @@ export interface RecordRow {
   readonly quarantineMs: number
   readonly claimedAtMs: number
   readonly leaseUntilMs: number | null
+  readonly sentAtMs: number | null
+  readonly answeredAtMs: number | null
   readonly settledAtMs: number | null
   readonly settledBy: SettledBy | null
   readonly expiresAtMs: number | null
@@ -83,11 +85,18 @@ export function detailOf (row: RecordRow, nowMs: number, overMs = nowMs): Record
     ...rowOf(row, nowMs, overMs),
     about: row.about,
     claimedAtMs: row.claimedAtMs,
+    sentAtMs: sinceClaim(row.sentAtMs, row.claimedAtMs),
+    answeredAtMs: sinceClaim(row.answeredAtMs, row.claimedAtMs),
     settledAtMs: row.settledAtMs,
     expiresAtMs: row.expiresAtMs,
     quarantineMs: row.quarantineMs,
     probe: probeDetailOf(row)
   }
+}
+
+/** A build that does not know these columns claims anew without clearing them. What is older than the claim is of an attempt before. */
+export function sinceClaim (atMs: number | null, claimedAtMs: number): number | null {
+  return atMs === null || atMs < claimedAtMs ? null : atMs
 }
 
 function probeDetailOf ({ state, question, probeTries, probeAtMs, absentAtMs, settledAtMs }: RecordRow): ProbeDetail | null {
@@ -110,6 +119,8 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Recor
     quarantineMs: claim.quarantineMs,
     claimedAtMs: nowMs,
     leaseUntilMs: nowMs + claim.leaseMs,
+    sentAtMs: null,
+    answeredAtMs: null,
     settledAtMs: null,
     settledBy: null,
     expiresAtMs: null,

@@ -173,7 +173,11 @@ function rowAfter (row: RecordRow | null, event: Event, cell: Cell, nowMs: numbe
     case 'renew': return prolonged(existing(row), nowMs)
     case 'lapse': return lapsedRow(existing(row), nowMs)
     case 'settle': return settledRow(existing(row), event.settlement, 'owner', nowMs)
-    case 'settleLost': return settledRow(claimedRow(event.claim, event.settlement.token.attempt, nowMs), event.settlement, 'owner', nowMs)
+    case 'settleLost': {
+      // The claim's own time is lost with its row.
+      const settlement = { ...event.settlement, sentMs: null, answeredMs: null }
+      return settledRow(claimedRow(event.claim, settlement.token.attempt, nowMs), settlement, 'owner', nowMs)
+    }
     case 'resolve': return settledRow(existing(row), { ...event.resolution, reason: null }, event.resolution.by, nowMs)
     case 'expire': return shortened(existing(row), nowMs)
     case 'sweep': return null
@@ -196,11 +200,13 @@ function settledRow (
   settledBy: NonNullable<RecordRow['settledBy']>,
   nowMs: number
 ): RecordRow {
-  const { outcome, keepMs, status, headers, body, reason, question = null } = settlement
+  const { outcome, keepMs, status, headers, body, reason, question = null, sentMs = null, answeredMs = null } = settlement
   return {
     ...row,
     state: outcome,
     leaseUntilMs: null,
+    sentAtMs: sentMs === null ? row.sentAtMs : row.claimedAtMs + sentMs,
+    answeredAtMs: answeredMs === null ? row.answeredAtMs : row.claimedAtMs + answeredMs,
     settledAtMs: nowMs,
     settledBy,
     expiresAtMs: nowMs + keepMs,

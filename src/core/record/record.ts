@@ -76,6 +76,10 @@ export interface Settlement {
   readonly reason: UnknownReason | null
   /** The probe's question, if an earlier settle of the same owner has removed it from the record. */
   readonly question?: Buffer | null
+  /** When it was sent: milliseconds after its claim, by the gateway's clock. Absent or null: it was not, or nobody knows. */
+  readonly sentMs?: number | null
+  /** The same for its answer: the end of a whole one, the head of a stream. */
+  readonly answeredMs?: number | null
 }
 
 /** A row as a reader sees it. Times are relative, by the store's own clock (P4). */
@@ -119,6 +123,9 @@ export interface RecordDetail extends Row {
   readonly about: About
   /** Milliseconds since the Unix epoch, by the store's clock. */
   readonly claimedAtMs: number
+  /** null: it was not sent, or nobody knows when. */
+  readonly sentAtMs: number | null
+  readonly answeredAtMs: number | null
   readonly settledAtMs: number | null
   readonly expiresAtMs: number | null
   readonly quarantineMs: number

@@ -111,6 +111,8 @@ export interface Execution {
   settleAsked: ClockReading | null
   sending: Sending | null
   sentAtMs: number | null
+  /** Monotonic: when its whole answer was there, or the head of a stream. */
+  answeredAtMs: number | null
   /** Bytes of its answer that are held in the buffers. */
   answerBytes: number
   unsettledBytes: number

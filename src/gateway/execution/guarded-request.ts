@@ -100,6 +100,7 @@ export class GuardedRequest implements Execution, ClaimReply, SettleReply, LockR
   /** Monotonic: since when it is at the upstream, or waits for a connection. */
   forwardedAtMs = 0
   sentAtMs: number | null = null
+  answeredAtMs: number | null = null
   answerBytes = 0
   unsettledBytes = 0
   #startedAtWallMs = 0

@@ -25,6 +25,8 @@ export interface PlanContext {
 }
 
 export function planOf (context: PlanContext, execution: Execution, result: Executed): Plan {
+  if (result.kind === 'unsent') execution.sentAtMs = null
+  else if (result.kind === 'answer' || result.kind === 'stream') execution.answeredAtMs = context.deps.clock.monotonicMs()
   switch (result.kind) {
     case 'accepted': return planAccepted(execution, result.isNew)
     case 'taken-by-another': return planTakenByAnother(execution)
@@ -202,7 +204,24 @@ function keptFor (context: PlanContext, { keyed }: Execution, { ttlMs, ttlAskedM
 }
 
 function settlementOf (execution: Execution, outcome: SettledState, keepMs: number): Settlement {
-  return { token: execution.token, outcome, keepMs, status: null, headers: null, body: null, reason: null }
+  return {
+    token: execution.token,
+    outcome,
+    keepMs,
+    status: null,
+    headers: null,
+    body: null,
+    reason: null,
+    sentMs: sinceClaim(execution, execution.sentAtMs),
+    answeredMs: sinceClaim(execution, execution.answeredAtMs)
+  }
+}
+
+/** Four bytes hold it in every store: 24 days. */
+const SINCE_CLAIM_MAX_MS = 2 ** 31 - 1
+
+function sinceClaim ({ askedAtMs }: Execution, atMs: number | null): number | null {
+  return atMs === null ? null : Math.min(SINCE_CLAIM_MAX_MS, Math.max(0, Math.round(atMs - askedAtMs)))
 }
 
 /** A status that does not exist (999) is logged and not kept. */

@@ -65,7 +65,7 @@ export const RecordSummaryView = Type.Object(Summary, closed)
 export const RecordsPage = Type.Object({ records: Type.Array(RecordSummaryView), ...PageMembers }, closed)
 
 const Moment = Type.Object({
-  what: Type.Enum(['claimed', 'settled', 'changed', 'expires', 'lease-over', 'releasable']),
+  what: Type.Enum(['claimed', 'sent', 'answered', 'settled', 'changed', 'expires', 'lease-over', 'releasable']),
   at: Time,
   sinceClaimMs: Type.Number(),
   by: Nullable(Type.String()),

@@ -78,19 +78,29 @@ const SETTLED_BY: Readonly<Record<NonNullable<Row['settledBy']>, string>> = {
 }
 
 function historyOf (record: RecordDetail): Moment[] {
-  const { claimedAtMs, settledAtMs, settledBy, expiresAtMs, state, attempt, about, leaseLeftMs, ageMs } = record
+  const { claimedAtMs, settledAtMs, settledBy, expiresAtMs, state, about, leaseLeftMs, ageMs } = record
   const moment = (what: Moment['what'], atMs: number | null, by: string | null, text: string): Moment[] =>
     atMs === null ? [] : [{ what, at: timeText(atMs), sinceClaimMs: Math.round(atMs - claimedAtMs), by, text }]
-  const claimed = attempt === 1 ? 'Claimed, and then sent.' : `Claimed as attempt ${attempt}: the attempts before it freed the key.`
+  // Both come from the gateway's clock, and the claim and the settle from the store's.
+  const bySettle = (atMs: number | null): number | null => atMs === null ? null : Math.min(atMs, settledAtMs ?? atMs)
   const leaseEndsAtMs = leaseLeftMs === null ? null : claimedAtMs + ageMs + leaseLeftMs
   const forgotten = state === 'indeterminate' ? 'Forgotten. The next retry is then a new request.' : 'Forgotten. The key can be used anew.'
   return [
-    ...moment('claimed', claimedAtMs, about.instance, claimed),
+    ...moment('claimed', claimedAtMs, about.instance, claimedText(record)),
+    ...moment('sent', bySettle(record.sentAtMs), about.instance, 'Sent to the upstream.'),
+    ...moment('answered', bySettle(record.answeredAtMs), about.instance, 'The upstream had answered.'),
     ...moment('lease-over', leaseEndsAtMs, null, 'If its gateway does not renew the lease by then, its outcome is unknown.'),
     ...moment('settled', settledAtMs, settledBy, `${SETTLED[state]} ${settledBy === null ? '' : SETTLED_BY[settledBy]}`.trim()),
     ...moment('releasable', releasableAtMs(record), null, 'From now on it can be released: the first sending is over.'),
     ...moment('expires', expiresAtMs, null, forgotten)
   ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
+}
+
+function claimedText ({ attempt, state, settledBy, sentAtMs }: RecordDetail): string {
+  const claimed = attempt === 1 ? 'Claimed.' : `Claimed as attempt ${attempt}: the attempts before it freed the key.`
+  if (sentAtMs !== null) return claimed
+  if (state === 'claimed') return `${claimed} It may have been sent since.`
+  return settledBy === 'lease' ? `${claimed} Whether it was sent is not known.` : claimed
 }
 
 const SETTLED: Readonly<Record<Row['state'], string>> = {

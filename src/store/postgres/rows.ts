@@ -11,6 +11,7 @@ import {
   type Row,
   type UnknownReason
 } from '../../core/record/record.ts'
+import { sinceClaim } from '../../core/protocol/row.ts'
 import type { RecordSummary } from '../../ports/operator.ts'
 import { BELIEVED } from './statements.ts'
 
@@ -32,6 +33,8 @@ export function detailColumns (table: string): string {
   return `${rowColumns(table)},
        ${table}.route, ${table}.method, ${table}.path, ${table}.request_id, ${table}.instance, ${table}.key_hash, ${table}.key_text,
        (extract(epoch from ${table}.claimed_at) * 1000)::float8 as claimed_at_ms,
+       (extract(epoch from ${table}.sent_at) * 1000)::float8 as sent_at_ms,
+       (extract(epoch from ${table}.answered_at) * 1000)::float8 as answered_at_ms,
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
        (extract(epoch from ${table}.expires_at) * 1000)::float8 as expires_at_ms,
        ${table}.quarantine_ms::float8 as quarantine_ms,
@@ -89,6 +92,8 @@ export interface AboutColumns {
 
 export interface DetailColumns extends RowColumns, AboutColumns {
   readonly claimed_at_ms: number
+  readonly sent_at_ms: number | null
+  readonly answered_at_ms: number | null
   readonly settled_at_ms: number | null
   readonly expires_at_ms: number | null
   readonly quarantine_ms: number
@@ -124,6 +129,8 @@ export function toDetail (columns: DetailColumns): RecordDetail {
     ...toRow(columns),
     about: aboutOf(columns),
     claimedAtMs: columns.claimed_at_ms,
+    sentAtMs: sinceClaim(columns.sent_at_ms, columns.claimed_at_ms),
+    answeredAtMs: sinceClaim(columns.answered_at_ms, columns.claimed_at_ms),
     settledAtMs: columns.settled_at_ms,
     expiresAtMs: columns.expires_at_ms,
     quarantineMs: columns.quarantine_ms,

@@ -22,7 +22,9 @@ const SETTLEMENT = new Fields<Settlement>([
   ['body', 'bytea', ({ body }) => body],
   ['unknown_stage', 'text', ({ reason }) => reason?.stage ?? null],
   ['unknown_code', 'text', ({ reason }) => reason?.code ?? null],
-  ['question', 'bytea', ({ question }) => question ?? null]
+  ['question', 'bytea', ({ question }) => question ?? null],
+  ['sent_ms', 'int', ({ sentMs }) => sentMs ?? null],
+  ['answered_ms', 'int', ({ answeredMs }) => answeredMs ?? null]
 ])
 
 /** The compare-and-set of a settlement `w` and the row `r` that has its id. */
@@ -36,7 +38,9 @@ const SETTLED_COLUMNS = `state = w.outcome, lease_until = null, settled_at = clo
        expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
        status = w.status, headers = w.headers, body = w.body,
        unknown_stage = w.unknown_stage, unknown_code = w.unknown_code,
-       question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end`
+       question = case when w.outcome = 'indeterminate' then coalesce(w.question, r.question) end,
+       sent_at = coalesce(r.claimed_at + w.sent_ms * interval '1 ms', r.sent_at),
+       answered_at = coalesce(r.claimed_at + w.answered_ms * interval '1 ms', r.answered_at)`
 
 /**
  * In a session of the lane's own. The planner's switches, and an id that is compared as an element, leave one plan: the settlements in
@@ -71,7 +75,7 @@ const SETTLE: Statement = {
   name: 'settle',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(12)}, want as materialized (
+  text: (schema) => `with ${lockLimit(SETTLEMENT.length + 1)}, want as materialized (
   select * from unnest(${SETTLEMENT.arrays})
            as w (${SETTLEMENT.names})
    cross join lock_limit

@@ -22,7 +22,7 @@ const CALL_BYTES_MAX = 64 * 1024
 const BYTES = 16 * CALL_BYTES_MAX
 /** Of either kind, the most calls in a batch. Beyond some dozens the commit's fsync no longer dominates. */
 export const BATCH_MAX = 128
-/** A claim has 17, a settle 8. */
+/** A claim has 17, a settle 10. */
 const NUMBERS_OF_CALL = 20
 const HEAD = 4
 /** UTF-8 takes at most three bytes for each UTF-16 unit. */
@@ -89,11 +89,13 @@ export class LaneWriter {
     this.#numbers[3] = believedMs
   }
 
-  settle ({ token, outcome, keepMs, status, headers, body }: Settlement): void {
+  settle ({ token, outcome, keepMs, status, headers, body, sentMs, answeredMs }: Settlement): void {
     this.#put((OUTCOMES as readonly SettledState[]).indexOf(outcome))
     this.#put(token.attempt)
     this.#put(keepMs)
     this.#put(status ?? NULL)
+    this.#put(sentMs ?? NULL)
+    this.#put(answeredMs ?? NULL)
     this.#blob(token.id)
     this.#blob(token.owner)
     this.#blob(headers)
@@ -181,11 +183,13 @@ export class LaneReader {
     const outcome = OUTCOMES[this.#next()] ?? 'completed'
     const attempt = this.#next()
     const keepMs = this.#next()
-    const status = this.#next()
+    const status = this.#nextOrNull()
+    const sentMs = this.#nextOrNull()
+    const answeredMs = this.#nextOrNull()
     const token = { id: this.#blob(), owner: this.#blob(), attempt }
     const headers = this.#blobOrNull()
     const body = this.#blobOrNull()
-    return { token, outcome, keepMs, status: status === NULL ? null : status, headers, body, reason: null }
+    return { token, outcome, keepMs, status, headers, body, reason: null, sentMs, answeredMs }
   }
 
   #claim (): Claim {
@@ -218,6 +222,11 @@ export class LaneReader {
 
   #next (): number {
     return this.#at(this.#number++)
+  }
+
+  #nextOrNull (): number | null {
+    const number = this.#next()
+    return number === NULL ? null : number
   }
 
   #blob (): Buffer {

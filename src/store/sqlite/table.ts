@@ -16,7 +16,7 @@ import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 
 const COLUMNS = [
   'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
   'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
-  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme'
+  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme', 'sent_at', 'answered_at'
 ] as const
 
 /** Of a record `r` in a list, without what may be large. */
@@ -28,7 +28,7 @@ const find = 'select * from records where id = ?'
 /** What a settle writes of a row, and a take of what is settled. Everything else is the claim's. */
 const OUTCOME = [
   'state', 'lease_until', 'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code',
-  'headers', 'body', 'question'
+  'headers', 'body', 'question', 'sent_at', 'answered_at'
 ] as const
 
 /** What an asking writes. */
@@ -53,7 +53,8 @@ on conflict (id) do nothing`
 /** The usual settle, of a claimed row by its owner with a known outcome. In any other state it changes nothing. */
 const settleClaimed = `
 update records
-   set state = ?, lease_until = null, settled_at = ?, settled_by = 'owner', expires_at = ?, status = ?, headers = ?, body = ?, question = null
+   set state = ?, lease_until = null, settled_at = ?, settled_by = 'owner', expires_at = ?, status = ?, headers = ?, body = ?, question = null,
+       sent_at = claimed_at + ?, answered_at = claimed_at + ?
  where id = ? and owner = ? and attempt = ? and state = 'claimed'`
 
 const settle = `update records set ${OUTCOME.map((column) => `${column} = ?`).join(', ')} where id = ?`
@@ -115,9 +116,9 @@ export class SqliteTable implements Table {
     ).changes === 1
   }
 
-  settleClaimed ({ token, outcome, keepMs, status, headers, body }: Settlement, nowMs: number): boolean {
+  settleClaimed ({ token, outcome, keepMs, status, headers, body, sentMs, answeredMs }: Settlement, nowMs: number): boolean {
     return this.#settleClaimed.run(
-      outcome, nowMs, nowMs + keepMs, status, headers, body, token.id, token.owner, token.attempt
+      outcome, nowMs, nowMs + keepMs, status, headers, body, sentMs ?? null, answeredMs ?? null, token.id, token.owner, token.attempt
     ).changes === 1
   }
 
@@ -231,7 +232,8 @@ function valuesOf (row: RecordRow): SQLInputValue[] {
     row.quarantineMs, row.claimedAtMs, row.leaseUntilMs,
     row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null,
     about.route, about.method, about.path, about.requestId, about.instance,
-    about.keyHash, about.keyText, row.headers, row.body, row.question, row.probeAtMs, row.probeTries, row.absentAtMs, row.scheme
+    about.keyHash, about.keyText, row.headers, row.body, row.question, row.probeAtMs, row.probeTries, row.absentAtMs, row.scheme,
+    row.sentAtMs, row.answeredAtMs
   ]
 }
 
@@ -248,7 +250,9 @@ function outcomeOf (row: RecordRow): SQLInputValue[] {
     row.reason?.code ?? null,
     row.headers,
     row.body,
-    row.question
+    row.question,
+    row.sentAtMs,
+    row.answeredAtMs
   ]
 }
 
@@ -266,6 +270,8 @@ export function storedOf (columns: Columns): RecordRow {
     quarantineMs: columns.quarantine_ms as number,
     claimedAtMs: columns.claimed_at as number,
     leaseUntilMs: columns.lease_until as number | null,
+    sentAtMs: columns.sent_at as number | null,
+    answeredAtMs: columns.answered_at as number | null,
     settledAtMs: columns.settled_at as number | null,
     settledBy: columns.settled_by as SettledBy | null,
     expiresAtMs: columns.expires_at as number | null,

@@ -60,10 +60,10 @@ describe('sqlite: the memory between the threads', () => {
     const [writer, reader] = [new LaneWriter(memory), new LaneReader(memory)]
     const claims = [claimOf(), claimOf({ earlierId: randomBytes(32) }), ...TEXTS.map((text) => claimWith(text))]
     const settles = [
-      settlementOf(tokenOf(claimOf(), 3), 'completed', { body: randomBytes(1000) }),
-      settlementOf(tokenOf(claimOf()), 'completed', { body: Buffer.alloc(0), headers: null }),
-      settlementOf(tokenOf(claimOf()), 'consumed'),
-      settlementOf(tokenOf(claimOf()), 'released')
+      settlementOf(tokenOf(claimOf(), 3), 'completed', { body: randomBytes(1000), sentMs: 0, answeredMs: 2 ** 31 - 1 }),
+      settlementOf(tokenOf(claimOf()), 'completed', { body: Buffer.alloc(0), headers: null, sentMs: 2, answeredMs: 31 }),
+      settlementOf(tokenOf(claimOf()), 'consumed', { sentMs: 2, answeredMs: null }),
+      settlementOf(tokenOf(claimOf()), 'released', { sentMs: null, answeredMs: null })
     ]
     for (const round of [1, 2]) {
       writer.begin()
@@ -78,7 +78,7 @@ describe('sqlite: the memory between the threads', () => {
   test('a batch never outgrows the memory: the longest texts and answers, as many as may go', () => {
     const memory = newLaneMemory()
     const [writer, reader] = [new LaneWriter(memory), new LaneReader(memory)]
-    const settlement = settlementOf(tokenOf(claimOf()), 'completed', { body: randomBytes(65_000) })
+    const settlement = settlementOf(tokenOf(claimOf()), 'completed', { body: randomBytes(65_000), sentMs: 1, answeredMs: 2 })
     const claim = claimWith('€'.repeat(512))
     writer.begin()
     let [settles, claims] = [0, 0]

@@ -22,6 +22,8 @@ const NOW_BELOW = 48
 
 const WORDS: Readonly<Record<Moment['what'], string>> = {
   claimed: 'Claimed',
+  sent: 'Sent',
+  answered: 'Answered',
   settled: 'Settled',
   changed: 'Changed',
   expires: 'Forgotten',
