@@ -41,6 +41,7 @@ export function recordCells ({ id, state, attempt, claimedAt, route, method, pat
 /** All details of one record, one per line. */
 export function recordLines (record: RecordJson, where: string): string[] {
   const { reason, fingerprint, leaseLeftMs, settledAt, settledBy, bodyBytes } = record
+  const atOf = (moment: string): string | null => record.history.find(({ what }) => what === moment)?.at ?? null
   const members: Array<[name: string, value: string | number | null]> = [
     ['store', where],
     ['id', record.id],
@@ -55,6 +56,8 @@ export function recordLines (record: RecordJson, where: string): string[] {
     ['key hash', record.keyHash],
     ['fingerprint', `${fingerprint.value} (algorithm ${fingerprint.alg})`],
     ['claimed', record.claimedAt],
+    ['sent', atOf('sent')],
+    ['answered', atOf('answered')],
     ['lease left', leaseLeftMs === null ? null : `${leaseLeftMs} ms${leaseLeftMs <= 0 ? ' (over)' : ''}`],
     ['settled', settledAt === null ? null : `${settledAt} by ${settledBy ?? 'nobody'}`],
     ['expires', record.expiresAt],

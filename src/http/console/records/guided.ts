@@ -79,7 +79,7 @@ function asking (visit: Visit, record: RecordJson): Child {
     'Look in the upstream’s own log or ledger for the request id ',
     said(record.requestId),
     ' at ',
-    moment(record.claimedAt),
+    moment(record.history.find(({ what }) => what === 'sent')?.at ?? record.claimedAt),
     '. One empty search is no proof: the work may be recorded later, or elsewhere.')
   if (record.asking === null) return [byHand, p({}, 'The gateway cannot ask: the route has no probe (idempotency.unknown: probe).')]
   return [
