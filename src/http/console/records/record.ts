@@ -111,7 +111,7 @@ function bodyBox (text: string): Child {
     pre({ class: 'body', tabindex: 0, 'aria-label': 'Body', role: 'region' }, visible(text.slice(0, SHOWN_CHARS_MAX), { lines: true })),
     text.length > SHOWN_CHARS_MAX
       ? p(
-        { class: 'notice' }, `This is its beginning, of ${text.length} characters. The API and the command “records show” have all of it.`
+        { class: 'notice' }, `This is its beginning, of ${text.length} characters. The API has all of it.`
       )
       : null
   ]
