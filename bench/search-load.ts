@@ -117,11 +117,12 @@ async function turns (client: Client, searches: Searches, { rounds, seconds, rat
     const beside = async (): Promise<Measured> => turn(async () => searches.during(seconds * 1_000))
     const done: Round[] = []
     for (let round = 0; round < rounds; round++) {
-      say(`round ${round + 1} of ${rounds}`)
       // Each second round begins with the other turn, so that a table that grows meets both alike.
       const early = round % 2 === 0 ? await without() : null
-      const besides = await beside()
-      done.push({ without: early ?? await without(), beside: besides })
+      const busy = await beside()
+      const quiet = early ?? await without()
+      done.push({ without: quiet, beside: busy })
+      say(`round ${round + 1} of ${rounds}: p99 ${quiet.p99Ms.toFixed(1)} ms without searches, ${busy.p99Ms.toFixed(1)} ms beside them`)
     }
     return done
   } finally {
@@ -138,7 +139,9 @@ function report (rounds: readonly Round[], searches: Searches, { records, rate, 
   }
   console.log(`\nThe p99 beside searches should be at most ${WANTED} times that without.`)
   const quiet = rounds.map(({ without }) => without.p99Ms)
-  if (Math.max(...quiet) > QUIET * Math.min(...quiet)) console.log('The machine was busy with something else: the p99 without searches moved too much.')
+  if (Math.max(...quiet) > QUIET * Math.min(...quiet)) {
+    console.log('The machine was busy with something else: the p99 without searches moved too much.')
+  }
   console.log('')
   console.log('| search | times | median ms | slowest ms | whole |\n|---|---|---|---|---|')
   for (const [kind, done] of searches.done) {
