@@ -5,15 +5,14 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { hashOf, tokenLine } from '../../src/config/operator-tokens.ts'
-import { call } from '../harness/call.ts'
-import type { Called } from '../harness/call.ts'
 import { makeDirectory } from '../harness/directory.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
 import { startProcess } from '../harness/process-gateway.ts'
-import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
 import { say } from '../cli/world.ts'
+import { ask, Desk, Retries } from './operators-world.ts'
+import type { Row } from './operators-world.ts'
 import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
@@ -21,63 +20,6 @@ const TOKEN = `ow_${'o'.repeat(43)}`
 const UNKNOWN = 40
 const AT_ONCE = 10
 const SOON_MS = 30_000
-
-interface Row { readonly id: string, readonly owner: string, readonly attempt: number, readonly key: string }
-
-/** The operator API of a gateway. */
-class Desk {
-  readonly #url: string
-
-  constructor ({ adminUrl }: ProcessGateway) { this.#url = adminUrl }
-
-  async get (path: string): Promise<Record<string, unknown>> { return this.#ask(path) }
-
-  async post (path: string, body: object): Promise<Record<string, unknown>> {
-    return this.#ask(path, { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } })
-  }
-
-  async unknown (): Promise<Row[]> {
-    return (await this.get('/records?state=indeterminate&limit=500&order=oldest')).records as Row[]
-  }
-
-  async #ask (path: string, init: RequestInit = {}): Promise<Record<string, unknown>> {
-    const headers = { authorization: `Bearer ${TOKEN}`, ...init.headers as Record<string, string> }
-    const response = await fetch(`${this.#url}/api/v1${path}`, { ...init, headers })
-    const body = await response.json() as Record<string, unknown>
-    assert.equal(response.status, 200, `${path}: ${JSON.stringify(body)}`)
-    return body
-  }
-}
-
-/** Clients that retry until they have an answer that is not "unknown". */
-class Retries {
-  readonly answers = new Map<string, Called>()
-  readonly #gateway: ProcessGateway
-  readonly #keys: ReadonlySet<string>
-  #ended = false
-
-  constructor (gateway: ProcessGateway, keys: readonly string[]) {
-    this.#gateway = gateway
-    this.#keys = new Set(keys)
-  }
-
-  async run (): Promise<void> {
-    while (!this.#ended && this.answers.size < this.#keys.size) {
-      for (const key of this.#keys) {
-        if (this.answers.has(key)) continue
-        const answer = await ask(this.#gateway, key)
-        if (answer.headers['idempotency-status'] === 'indeterminate') assert.equal(answer.json.code, 'outcome-unknown')
-        else this.answers.set(key, answer)
-      }
-    }
-  }
-
-  end (): void { this.#ended = true }
-}
-
-async function ask (gateway: ProcessGateway, key: string): Promise<Called> {
-  return call(gateway.url, '/things', { headers: { 'Idempotency-Key': key }, body: 'one' })
-}
 
 describe('operators', needs('postgres', 'redis'), () => {
   let servers: Servers
@@ -106,9 +48,9 @@ describe('operators', needs('postgres', 'redis'), () => {
     await witness.reached(UNKNOWN)
     doomed.signal('SIGKILL')
     await Promise.all(lost)
-    const desk = new Desk(other)
+    const desk = new Desk(other, TOKEN)
     await eventually(async () => (await desk.unknown()).length === UNKNOWN, 'the leases to be over', SOON_MS)
-    const retries = new Retries(other, keys)
+    const retries = new Retries([other], keys)
     const retrying = retries.run()
     t.after(() => { retries.end() })
     const rows = await desk.unknown()
@@ -176,7 +118,7 @@ describe('operators', needs('postgres', 'redis'), () => {
     t.after(() => witness.close())
     const gateway = await startProcess(t, { config: await configFor(t, witness.url, 'workers: 2') })
     for (let index = 0; index < 20; index++) for (let times = 0; times < 2; times++) await ask(gateway, `order-${index}`)
-    const overview = await new Desk(gateway).get('/overview') as {
+    const overview = await new Desk(gateway, TOKEN).get('/overview') as {
       gateway: { workers: number }
       recent: { requests: number, executionsAvoided: number }
       promise: { promise: string }
@@ -187,7 +129,7 @@ describe('operators', needs('postgres', 'redis'), () => {
       [2, 40, 20, 'ready']
     )
     assert.equal(overview.promise.promise, 'strict')
-    const { records } = await new Desk(gateway).get('/records?key=order-7') as { records: Row[] }
+    const { records } = await new Desk(gateway, TOKEN).get('/records?key=order-7') as { records: Row[] }
     assert.deepEqual(records.map(({ key }) => key), ['order-7'])
     const { history } = await new Desk(gateway).get(`/records/${records[0]?.id}`) as { history: Array<{ what: string, at: string }> }
     assert.deepEqual(history.map(({ what }) => what), ['claimed', 'sent', 'answered', 'settled', 'expires'])
