@@ -131,7 +131,7 @@ describe('operators', needs('postgres', 'redis'), () => {
     assert.equal(overview.promise.promise, 'strict')
     const { records } = await new Desk(gateway, TOKEN).get('/records?key=order-7') as { records: Row[] }
     assert.deepEqual(records.map(({ key }) => key), ['order-7'])
-    const { history } = await new Desk(gateway).get(`/records/${records[0]?.id}`) as { history: Array<{ what: string, at: string }> }
+    const { history } = await new Desk(gateway, TOKEN).get(`/records/${records[0]?.id}`) as { history: Array<{ what: string, at: string }> }
     assert.deepEqual(history.map(({ what }) => what), ['claimed', 'sent', 'answered', 'settled', 'expires'])
   })
 })
