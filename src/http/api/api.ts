@@ -8,10 +8,10 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
 import type { OperationContext } from '../../operator/context.ts'
-import { OPERATIONS, type Operation, type OperationName } from '../../operator/operations.ts'
+import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
-import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem, type OperatorProblemCode } from '../../operator/shared/problem.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
@@ -91,9 +91,15 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
       const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
       if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
       logChange(options.log, name, operator.identity)
-      return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(outcome))
+      const answer = name === 'whoAmI' ? { ...outcome as AnswerOf<'whoAmI'>, csrfToken: tokenFor(operator) } : outcome
+      return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(answer))
     }
   })
+}
+
+/** null: this identity needs none, or may change nothing. */
+function tokenFor ({ identity: { via }, csrfToken }: Operator): string | null {
+  return via === 'loopback' ? null : csrfToken
 }
 
 /** A line for each change. `name`: a key of the table of operations. */
@@ -126,7 +132,14 @@ async function permitted (
   }
   // What a viewer may changes nothing. Nor does a page of another site get past the media type of the body.
   const forged = method === 'GET' || role === 'viewer' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
-  return forged === null ? who : new OperatorProblem('forbidden', forged)
+  return forged === null ? who : csrfProblem(`${forged} ${WHERE_IT_IS}`)
+}
+
+const WHERE_IT_IS = `A program sends \`csrfToken\` of GET ${API_PREFIX}/me in the header ${CSRF_HEADER}.`
+
+/** Another problem than a role that is too low: the role of whoever gets this would do. */
+export function csrfProblem (detail: string): OperatorProblem {
+  return new OperatorProblem('csrf-token', detail)
 }
 
 /** Nobody could sign in, and the view without a sign-in is for this machine alone. */
@@ -173,6 +186,11 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
   return sendProblem(reply, problem)
 }
 
+const CODE_OF_FAULT: Readonly<Partial<Record<number, OperatorProblemCode>>> = {
+  413: 'content-too-large',
+  415: 'unsupported-media-type'
+}
+
 /** Faults of the world and of the framework, in one place. */
 export function problemOf (error: unknown, isChange = false): OperatorProblem {
   if (error instanceof StoreRejected) return new OperatorProblem('bad-request', 'The store cannot keep this text.')
@@ -192,7 +210,7 @@ export function problemOf (error: unknown, isChange = false): OperatorProblem {
   }
   if (statusCode >= 400 && statusCode < 500) {
     return new OperatorProblem(
-      'bad-request',
+      CODE_OF_FAULT[statusCode] ?? 'bad-request',
       error instanceof Error ? `${error.message}.`.replace(/\.\.$/, '.') : 'The request has a mistake.'
     )
   }

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import { may } from '../../core/operator/roles.ts'
 import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
 import { OperatorProblem, type Outcome } from '../../operator/shared/problem.ts'
-import { isOff, logChange, problemOf, refusedProblem } from '../api/api.ts'
+import { csrfProblem, isOff, logChange, problemOf, refusedProblem } from '../api/api.ts'
 import type { ApiOptions } from '../api/api.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
 import { PAGE_HEADERS } from '../sign-in/page-headers.ts'
@@ -63,7 +63,7 @@ function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): vo
       if (operator === null) throw new TypeError('nobody has been recognised')
       const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
       const forged = page.method === 'GET' ? null : options.signIn.checkCsrf(request, operator, form.get('csrf'))
-      if (forged !== null) return show(request, reply, problemScreen(new OperatorProblem('forbidden', forged)))
+      if (forged !== null) return show(request, reply, problemScreen(csrfProblem(forged)))
       return show(request, reply, await page.run(await visitOf(request, operator, form, options)))
     }
   })

@@ -22,7 +22,8 @@ export async function readFilter (
 
 export async function searchRecords (context: OperatorContext, query: RecordQueryValues): Promise<Outcome<RecordsPageJson>> {
   const { order, limit, cursor, ...filterValues } = query
-  const page = readPage(present({ order, limit, cursor }))
+  const words = { of: 'records', values: filterValues } as const
+  const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readFilter(context, filterValues)
   if (read instanceof OperatorProblem) return read
@@ -31,7 +32,7 @@ export async function searchRecords (context: OperatorContext, query: RecordQuer
   if (stuck !== null) return stuck
   return {
     records: found.rows.map(summaryJson),
-    next: cursorOf(found, page.order),
+    next: cursorOf(found, page.order, words),
     whole: found.isWhole,
     notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
   }
