@@ -12,6 +12,7 @@ import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '.
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem, type OperatorProblemCode } from '../../operator/shared/problem.ts'
+import { within } from '../../operator/shared/within.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
@@ -88,13 +89,32 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
       const { operator } = request
       if (operator === null) throw new TypeError('nobody has been recognised')
       const input = { params: request.params, query: request.query, body: request.body ?? {} }
-      const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
+      const outcome = await within(timeOf(name), async () =>
+        operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2]))
       if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
       logChange(options.log, name, operator.identity)
       const answer = name === 'whoAmI' ? { ...outcome as AnswerOf<'whoAmI'>, csrfToken: tokenFor(operator) } : outcome
       return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(answer))
     }
   })
+}
+
+const READ_WITHIN_MS = 5_000
+/** It looks, changes, and looks again. */
+const CHANGE_WITHIN_MS = 10_000
+/** Rows that somebody else holds locked are waited for one after another. */
+const STEP_WITHIN_MS = 30_000
+
+/** How long an operator waits. `name`: a key of the table of operations. */
+export function timeOf (name: string): number {
+  const { path } = OPERATIONS[name as OperationName]
+  if (!isChange(name)) return READ_WITHIN_MS
+  return path.endsWith('/changes') ? STEP_WITHIN_MS : CHANGE_WITHIN_MS
+}
+
+function isChange (name: string): boolean {
+  const { role, path } = OPERATIONS[name as OperationName]
+  return role === 'operator' && !path.endsWith('/selections')
 }
 
 /** null: this identity needs none, or may change nothing. */
@@ -104,8 +124,7 @@ function tokenFor ({ identity: { via }, csrfToken }: Operator): string | null {
 
 /** A line for each change. `name`: a key of the table of operations. */
 export function logChange (log: Log, name: string, { name: who, via, role }: Identity): void {
-  const { role: needed, path } = OPERATIONS[name as OperationName]
-  if (needed !== 'operator' || path.endsWith('/selections')) return
+  if (!isChange(name)) return
   log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
 }
 

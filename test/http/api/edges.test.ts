@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { request as send } from 'node:http'
 import { test } from 'node:test'
 import { OPERATIONS, type Operation } from '../../../src/operator/operations.ts'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { DOCUMENT, TOKENS, World } from './world.ts'
@@ -230,4 +231,50 @@ test('no browser guesses the type of an answer, and the document knows what a bu
   }
   Object.assign(world.store.operator, { searchRecords: () => { throw new TypeError('a bug') } })
   assert.equal((await world.get('/records')).status, 500)
+})
+
+test('a store that does not answer is a 503 in time, and a change says that it may have been done', async (t) => {
+  const world = await World.open(t)
+  const { id, ...token } = await unknown(world)
+  const never = () => new Promise<never>(() => {})
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  t.after(() => { t.mock.timers.reset() })
+  const answered = async (asking: Promise<Awaited<ReturnType<World['get']>>>, ms: number) => {
+    // The request has to arrive first.
+    for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+    t.mock.timers.tick(ms)
+    return asking
+  }
+  const { records, inbox, operator } = { records: world.store, inbox: world.store.inbox, operator: world.store.operator }
+  const { resolve } = records
+  Object.assign(records, { resolve: never })
+  const change = await answered(world.post(`/records/${id}/resolve`, { ...token, status: 201, statusOnly: true, reason: REASON }), 10_000)
+  assert.deepEqual([change.status, change.body.code], [503, 'store-unavailable'])
+  assert.match(String(change.body.detail), /has not answered within 10000 ms.*may have been done/)
+  Object.assign(records, { resolve, list: never })
+  Object.assign(inbox, { list: never, depths: never })
+  Object.assign(operator, { searchAudit: never, groups: never })
+  for (const path of [`/records/${id}`, `/records/${id}/answer`, `/messages/${id}`, '/inbox', '/inbox/routes/hooks/groups', '/audit']) {
+    const { status, body } = await answered(world.get(path), 5_000)
+    assert.equal(status, 503, path)
+    assert.match(String(body.detail), /has not answered within 5000 ms/, path)
+    assert.doesNotMatch(String(body.detail), /may have been done/, path)
+  }
+})
+
+test('the overview has what the process knows while the database is away', async (t) => {
+  const world = await World.open(t)
+  const whole = await world.get('/overview', { role: 'viewer' })
+  assert.deepEqual([whole.body.notRead, whole.body.inbox instanceof Array], [[], true])
+  assert.deepEqual(whole.body.contact, { stores: [{ store: 'sqlite', usable: true }], gateways: [] })
+  assert.deepEqual((whole.body.lastReload as { details: string[] }).details, ['a mistake'])
+  world.readiness = { ...world.readiness, status: 'degraded', degraded: ['sqlite'] }
+  const away = () => Promise.reject(new StoreUnavailable('sqlite', 'read', false, new Error('it is away')))
+  Object.assign(world.store.operator, { unknownByRoute: away, paused: away, gateways: away })
+  const { status, body } = await world.get('/overview', { role: 'viewer' })
+  assert.deepEqual([status, body.unknown, body.inbox], [200, null, null])
+  assert.deepEqual((body.status as { status: string }).status, 'degraded')
+  assert.deepEqual((body.recent as { requests: number }).requests, 5)
+  assert.deepEqual(body.contact, { stores: [{ store: 'sqlite', usable: false }], gateways: null })
+  assert.deepEqual(body.notRead, ['contact.gateways', 'inbox', 'unknown'].map((part) => ({ part, why: 'it is away' })))
 })
