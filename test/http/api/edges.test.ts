@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { request as send } from 'node:http'
 import { test } from 'node:test'
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { OPERATIONS, type Operation } from '../../../src/operator/operations.ts'
+import { OperatorProblem } from '../../../src/operator/shared/problem.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
@@ -236,12 +238,16 @@ test('no browser guesses the type of an answer, and the document knows what a bu
 test('a store that does not answer is a 503 in time, and a change says that it may have been done', async (t) => {
   const world = await World.open(t)
   const { id, ...token } = await unknown(world)
-  const never = () => new Promise<never>(() => {})
+  const waiting: string[] = []
+  const never = () => {
+    waiting.push('a question')
+    return new Promise<never>(() => {})
+  }
   t.mock.timers.enable({ apis: ['setTimeout'] })
   t.after(() => { t.mock.timers.reset() })
   const answered = async (asking: Promise<Awaited<ReturnType<World['get']>>>, ms: number) => {
-    // The request has to arrive first.
-    for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+    // The store has to be asked first.
+    while (waiting.pop() === undefined) await new Promise((resolve) => { setImmediate(resolve) })
     t.mock.timers.tick(ms)
     return asking
   }
@@ -277,4 +283,47 @@ test('the overview has what the process knows while the database is away', async
   assert.deepEqual((body.recent as { requests: number }).requests, 5)
   assert.deepEqual(body.contact, { stores: [{ store: 'sqlite', usable: false }], gateways: null })
   assert.deepEqual(body.notRead, ['contact.gateways', 'inbox', 'unknown'].map((part) => ({ part, why: 'it is away' })))
+})
+
+test('the history of a record says which operator settled it, asked for it and deleted it', async (t) => {
+  const world = await World.open(t)
+  const { id, ...token } = await unknown(world)
+  type Moment = { readonly what: string, readonly by: string | null, readonly text: string }
+  const history = async () => (await world.get(`/records/${id}`, { role: 'viewer' })).body.history as readonly Moment[]
+  assert.equal((await history()).find(({ what }) => what === 'settled')?.by, 'owner')
+  await world.post(`/records/${id}/resolve`, { ...token, status: 201, statusOnly: true, reason: REASON }, { role: 'operator' })
+  world.clock.nowMs++
+  await world.post(`/records/${id}/delete`, { ...token, reason: 'too soon' }, { role: 'admin' })
+  const [settled, changed] = ['settled', 'changed'].map(async (wanted) => (await history()).find(({ what }) => what === wanted))
+  assert.equal((await settled)?.by, 'operator@example.com')
+  assert.match(String((await settled)?.text), /by an operator, operator@example\.com: found in the ledger$/)
+  assert.deepEqual([(await changed)?.by, (await changed)?.text], ['admin@example.com', 'Deleted by admin@example.com: too soon'])
+})
+
+test('an answer is resolved with the coding that its header says, or not at all', async (t) => {
+  const world = await World.open(t)
+  const { id, ...token } = await unknown(world)
+  const text = '{"id":1}'
+  const resolve = async (coding: string, body: Buffer) => world.post(`/records/${id}/resolve`, {
+    ...token, status: 201, headers: [['Content-Encoding', coding]], body: body.toString('base64'), encoding: 'base64', reason: REASON
+  })
+  for (const [coding, body] of [
+    ['gzip', Buffer.from(text)], ['GZIP', gzipSync(text).subarray(0, 20)], ['br', gzipSync(text)], ['zstd', Buffer.from(text)],
+    ['deflate', Buffer.from(text)], ['gzip, br', gzipSync(text)], ['br, gzip', gzipSync(text)]
+  ] as const) {
+    const { status, body: { detail } } = await resolve(coding, body)
+    assert.equal(status, 400, coding)
+    assert.match(String(detail), /the body is not (gzip|br|zstd|deflate)\./, coding)
+  }
+  const { readAnswer } = await import('../../../src/operator/records/answer-check.ts')
+  for (const [coding, body] of [
+    ['gzip', gzipSync(text)], ['deflate', deflateSync(text)], ['deflate', deflateRawSync(text)], ['br', brotliCompressSync(text)],
+    ['zstd', zstdCompressSync(text)], ['gzip, br', brotliCompressSync(gzipSync(text))], ['identity', Buffer.from(text)],
+    ['of-tomorrow', Buffer.from(text)], ['gzip', Buffer.alloc(0)], ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024))]
+  ] as const) {
+    const given = { status: 201, headers: [['Content-Encoding', coding]] as Array<[string, string]>, body: body.toString('base64') }
+    const read = readAnswer({ ...given, encoding: 'base64' }, null)
+    assert.ok(!(read instanceof OperatorProblem), `${coding}: ${JSON.stringify(read)}`)
+  }
+  assert.equal((await resolve('gzip', gzipSync(text))).status, 200)
 })
