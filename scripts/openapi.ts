@@ -10,7 +10,7 @@ import { OverviewView } from '../src/operator/overview/overview.ts'
 import { StepView } from '../src/operator/records/bulk.ts'
 import { ChangedRecord, RecordsPage, RecordSummaryView, RecordView, RetryView } from '../src/operator/records/schemas.ts'
 import { OPERATOR_PROBLEMS } from '../src/operator/shared/problem.ts'
-import { EXPORTS } from '../src/http/api/exports.ts'
+import { EXPORTS, exportQuery } from '../src/http/api/exports.ts'
 
 const PROBLEM = {
   type: 'object',
@@ -25,7 +25,10 @@ const PROBLEM = {
   }
 } as const
 
-const STATUSES = { read: [400, 401, 403, 404, 429, 503], change: [400, 401, 403, 404, 409, 422, 429, 503] } as const
+const STATUSES = {
+  read: [400, 401, 403, 404, 429, 500, 503],
+  change: [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503]
+} as const
 
 export async function openapiText (): Promise<string> {
   const app = Fastify()
@@ -36,7 +39,7 @@ export async function openapiText (): Promise<string> {
         title: 'onceway operator API',
         version: '1',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
-        description: 'Under /api/v1 on the admin port. Each operation names the role that it needs; each role may do everything that the one before it may: viewer, reader, operator, admin. With a session cookie, a change needs the header x-csrf-token.'
+        description: 'Under /api/v1 on the admin port. Each operation names the role that it needs; each role may do everything that the one before it may: viewer, reader, operator, admin. With a session cookie, or behind a proxy that signs people in, a change needs the header x-csrf-token: csrfToken of GET /me.'
       },
       servers: [{ url: '/api/v1' }],
       components: {
@@ -117,14 +120,15 @@ function addOperation (
   })
 }
 
-function addExport (app: ReturnType<typeof Fastify>, path: string, { query, role, tag, summary }: Operation): void {
+function addExport (app: ReturnType<typeof Fastify>, path: string, operation: Operation): void {
+  const { role, tag, summary } = operation
   app.get(path, {
     schema: {
       operationId: `export${path.slice(1, 2).toUpperCase()}${path.slice(2, -'.jsonl'.length)}`,
       summary: `${summary.replace(/, a page at a time\.|\.$/, '')}, all pages as JSON lines.`,
       description: `Needs the role ${role}. Each line is a row of the page. If not everything is there, the last line has \`incomplete\`.`,
       tags: [tag],
-      querystring: query,
+      querystring: exportQuery(operation),
       response: {
         200: { description: 'JSON lines.', content: { 'application/jsonl': { schema: { type: 'string' } } } },
         ...problems(STATUSES.read)

@@ -5,9 +5,10 @@ import type { AuditJson, AuditQueryValues } from '../operator/audit/audit.ts'
 import { CONFIG_OPTIONS, integerOption, readOptions, textOption } from './command.ts'
 import type { Command } from './command.ts'
 import { listed, must, openOperators, REMOTE_HELP, REMOTE_OPTIONS } from './operators.ts'
-import { idsAsHex, readId, shownText } from './record-text.ts'
+import { idsAsHex, readId } from './record-text.ts'
 import { printRows } from './subcommands.ts'
 import type { CommandContext } from './subcommands.ts'
+import { shownBy } from './terminal-text.ts'
 
 /** Rows of a list. It is not for exports: use a narrower filter for more. */
 export const AUDIT_LIMITS = { standard: 50, max: 10_000 } as const
@@ -46,7 +47,7 @@ examples:
     const options = readOptions(idsAsHex(args), OPTIONS, 1)
     const operators = await openOperators(options, terminal)
     try {
-      return await printAudit({ options, operators, terminal }, () => true)
+      return await printAudit({ options, operators, terminal: shownBy(terminal) }, () => true)
     } finally {
       await operators.close()
     }
@@ -88,5 +89,5 @@ async function printAudit (context: CommandContext, isWanted: (entry: AuditJson)
 }
 
 function cellsOf ({ at, action, id, route, state, attempt, who, why }: AuditJson): string[] {
-  return [at, action, id ?? '', route, state, attempt === null ? '' : String(attempt), shownText(who), shownText(why)]
+  return [at, action, id ?? '', route, state, attempt === null ? '' : String(attempt), who, why]
 }

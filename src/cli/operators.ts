@@ -167,10 +167,12 @@ function problemOf (answer: unknown, status: number, base: URL): OperatorProblem
 
 // ---------------------------------------------------------------- what commands do with a problem
 
+const MISTAKES: ReadonlySet<string> = new Set(['bad-request', 'unusual-answer', 'content-too-large'])
+
 /** A mistake in what was typed is exit 2, everything else exit 1. */
 export function must<Value> (outcome: Outcome<Value>): Value {
   if (!(outcome instanceof OperatorProblem)) return outcome
-  throw new StartError(outcome.detail, outcome.code === 'bad-request' || outcome.code === 'unusual-answer' ? 2 : 1)
+  throw new StartError(outcome.detail, MISTAKES.has(outcome.code) ? 2 : 1)
 }
 
 /** Rows of a page of the API. */

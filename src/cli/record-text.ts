@@ -82,11 +82,3 @@ function askingText ({ tries, againAt, absentSince }: NonNullable<RecordJson['as
 export function timeText (ms: number): string {
   return new Date(ms).toISOString()
 }
-
-/** Replaces what a terminal would act on. */
-export function shownText (text: string): string {
-  return text.replace(NOT_SHOWN, '?')
-}
-
-// eslint-disable-next-line no-control-regex -- these are what is replaced
-const NOT_SHOWN = /[\x00-\x1f\x7f-\x9f]/g

@@ -2,6 +2,7 @@
 import { errorStack, StartError, StoreUnavailable } from '../ports/errors.ts'
 import { didYouMean } from '../config/read/nearest.ts'
 import type { Command, Terminal } from './command.ts'
+import { shownLines } from './terminal-text.ts'
 
 /** Each command is loaded when it is called, because `version` needs no database driver. */
 const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<Command> }>> = {
@@ -79,10 +80,10 @@ function printUnknownCommand (name: string, { err }: Terminal): number {
 /** An expected error is one sentence. Any other error is a bug, and is printed with its stack. */
 function printError (error: unknown, name: string, { err }: Terminal): number {
   if (error instanceof StartError) {
-    err(`onceway: ${error.message}`)
+    err(`onceway: ${shownLines(error.message)}`)
     if (error.exitCode === 2 && error.name === 'StartError') err(`Usage: onceway ${name} --help`)
     return error.exitCode
   }
-  err(`onceway: ${error instanceof StoreUnavailable ? error.message : errorStack(error)}`)
+  err(`onceway: ${shownLines(error instanceof StoreUnavailable ? error.message : errorStack(error))}`)
   return 1
 }

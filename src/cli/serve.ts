@@ -26,7 +26,7 @@ file if it is valid (docs/guides/reload.md).
                    upstream. Without --upstream and --config the gateway starts a toy payments upstream
   --host ADDRESS   address to listen on (default: 127.0.0.1, with --config the file's, else every address)
   --port N         port to listen on (default: 8080)
-  --admin-port N   port of /livez, /readyz and /metrics (default: 8081)
+  --admin-port N   port of /livez, /readyz, /metrics, the operator API (/api/v1) and the console (/) (default: 8081)
   --data-dir DIR   directory of the embedded store (default: ./.onceway, for the toy a temporary directory)
   --workers N      number of worker processes, with Postgres only. auto: one per processor (default: 1)
   --config FILE    configuration (see docs/reference/configuration.md)

@@ -7,6 +7,7 @@ import { openOperators, REMOTE_OPTIONS } from './operators.ts'
 import type { OpenFor, Operators } from './operators.ts'
 import { idsAsHex } from './record-text.ts'
 import { tableLines } from './table.ts'
+import { shownBy } from './terminal-text.ts'
 
 export interface CommandContext {
   readonly options: Options
@@ -32,7 +33,7 @@ export function runSubcommand ({ name: command, subcommands, options: known, ope
     refuseOtherOptions(options, [...subcommand.options, ...Object.keys(REMOTE_OPTIONS)], `${command} ${name}`)
     const operators = await openOperators(options, terminal, open)
     try {
-      return await subcommand.run({ options, operators, terminal })
+      return await subcommand.run({ options, operators, terminal: shownBy(terminal) })
     } finally {
       await operators.close()
     }

@@ -18,7 +18,7 @@ export const token: Command = {
 Makes a random token for the operator API and the console. Prints the token, which is stored nowhere, and then the line for
 the tokens file (admin.auth.tokensFile). The file has only the hash. NAME appears in the audit.
 
-  NAME         letters, digits and . _ @ -, 128 at most
+  NAME         letters, digits and . _ @ -, 128 at most. Not admin.token, probe or loopback
   --role ROLE  viewer: records and messages without answers. reader: also stored answers. operator: also changes.
                admin: also deletes of many records
 

@@ -17,6 +17,13 @@ export interface TokenEntry {
 /** The name of `admin.token` in the audit. No entry of a file may have it. */
 export const ADMIN_TOKEN_NAME = 'admin.token'
 
+/** Names that the gateway itself writes into the audit or shows as an identity: what each stands for. */
+const RESERVED: ReadonlyMap<string, string> = new Map([
+  [ADMIN_TOKEN_NAME, 'the token in the configuration'],
+  ['probe', 'what a probe of the upstream has found'],
+  ['loopback', 'whoever uses the admin port on this machine without a sign-in']
+])
+
 /** A token is compared with every entry, so that the time of the comparison says nothing. This many take a tenth of a millisecond. */
 const ENTRIES_MAX = 1000
 /** Room for the most entries, with a comment for each. */
@@ -28,11 +35,17 @@ const HASH = /^sha256:([0-9a-f]{64})$/
 /** Why a name cannot be that of an entry. null: it can. */
 export function wrongTokenName (name: string): string | null {
   if (!NAME.test(name)) return 'a name has 1 to 128 letters, digits and . _ @ -'
-  return name === ADMIN_TOKEN_NAME ? `${name} is the name of the token in the configuration` : null
+  const meaning = RESERVED.get(name)
+  return meaning === undefined ? null : `the name ${name} is reserved for ${meaning}`
 }
 
 export function hashOf (token: string): Buffer {
   return createHash('sha256').update(token).digest()
+}
+
+/** As `onceway token` makes them: 256 random bits, so that no number of tries finds one. A chosen password is none of them. */
+export function isRandomToken (token: string): boolean {
+  return /^ow_[A-Za-z0-9_-]{43}$/.test(token)
 }
 
 /** The line of an entry. */

@@ -26,7 +26,7 @@ const Listen = Type.Object({
 
 const Admin = Type.Object({
   host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
-  port: Port(8081, 'Port of /livez, /readyz and /metrics. 0: any free port.'),
+  port: Port(8081, 'Port of /livez, /readyz and /metrics, of the operator API (/api/v1) and of the console (/). 0: any free port.'),
   hosts: Type.Array(Type.String({ minLength: 1 }), {
     default: [],
     description: 'Host names that the admin port accepts, besides IP addresses, localhost and `host`. Any other Host gets 421, except for /livez, /readyz and /metrics.'
@@ -38,7 +38,11 @@ const Admin = Type.Object({
     default: 'lenient',
     description: 'If a store is lost after the start, /readyz answers 200 with `degraded` (lenient) or 503 (strict).'
   })
-}, { ...shape, default: {}, description: 'The admin port, for probes and metrics. It never hides a path of an upstream.' })
+}, {
+  ...shape,
+  default: {},
+  description: 'The admin port: probes, metrics, the operator API and the console. It never hides a path of an upstream.'
+})
 
 const Postgres = Type.Object({
   url: Type.Optional(url('postgres://user:password@host:5432/database. Also read from ONCEWAY_DATABASE_URL, else DATABASE_URL.')),

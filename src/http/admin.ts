@@ -75,6 +75,7 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.addHook('onRequest', (request, reply, next) => {
+    void reply.header('x-content-type-options', 'nosniff')
     if (ANY_HOST_PATHS.has(request.url.split('?', 1)[0] ?? '') || isKnownHost(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {
       return next()
     }

@@ -57,6 +57,7 @@ export type ExplanationJson = Static<typeof ExplanationView>
 export async function explainRequest (context: OperationContext, values: ExplainValues): Promise<Outcome<ExplanationJson>> {
   const asked = askedOf(values)
   if (asked instanceof OperatorProblem) return asked
+  if ('method' in asked && !METHOD.test(asked.method)) return badRequest(methodMistake(asked.method))
   const { stores, explaining } = context
   const found = await explain({ ...explaining, records: stores.records, inbox: stores.inbox, secrets: stores.secrets() }, asked)
   const nowMs = await stores.operator.nowMs()
@@ -75,6 +76,16 @@ export async function explainRequest (context: OperationContext, values: Explain
   }
 }
 
+/** Those that Node's parser takes. It refuses others before a gateway sees them. */
+const METHOD = /^[A-Z][A-Z-]*$/
+
+/** RFC 9110 9.1: methods are case-sensitive. */
+function methodMistake (method: string): string {
+  const meant = method.toUpperCase()
+  const why = 'Methods are case-sensitive: a gateway answers 400 to this request before it looks at its route.'
+  return METHOD.test(meant) ? `The method is ${method}, which is not ${meant}. ${why}` : `The method is none that HTTP has. ${why}`
+}
+
 function askedOf ({ pasted, request, key, peerAddress }: ExplainValues): Outcome<AskedRequest | AskedKey | PastedRequest> {
   const given = [pasted, request, key].filter((each) => each !== undefined)
   if (given.length !== 1) return badRequest('Give one of the three: pasted, request, or key.')
@@ -87,7 +98,7 @@ function askedOf ({ pasted, request, key, peerAddress }: ExplainValues): Outcome
   if (request === undefined) throw new TypeError('one of three is given')
   const { method, target, host = null, headers, body = '', encoding = 'utf-8' } = request
   return {
-    method: method.toUpperCase(),
+    method,
     target: Buffer.from(target, 'utf8').toString('latin1'),
     host,
     headers: latin1(headers),

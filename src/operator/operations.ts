@@ -13,6 +13,7 @@ import {
   ChangedMessage, MessageBulkBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView, ReasonBody
 } from './inbox/schemas.ts'
 import { searchMessages, showMessage } from './inbox/search.ts'
+import { shownTo } from './inbox/shown.ts'
 import { ConfigurationView, OverviewView, showConfiguration, showOverview } from './overview/overview.ts'
 import { BulkBody, changeRecords, SelectionBody, SelectionView, selectRecords, StepView } from './records/bulk.ts'
 import { deleteRecord, probeRecord, releaseRecord, resolveRecord } from './records/changes.ts'
@@ -22,8 +23,8 @@ import {
 import { searchRecords, showAnswer, showRecord } from './records/search.ts'
 import { IDENTITY_SOURCES, ROLES } from '../core/operator/roles.ts'
 import type { Identity, Role } from '../core/operator/roles.ts'
-import type { Outcome } from './shared/problem.ts'
-import { closed, Id } from './shared/schema-words.ts'
+import { OperatorProblem, type Outcome } from './shared/problem.ts'
+import { closed, Id, Nullable } from './shared/schema-words.ts'
 
 const NONE = Type.Object({}, closed)
 
@@ -78,7 +79,10 @@ const OfRoute = Type.Object({ route: Type.String({ minLength: 1, maxLength: 1024
 const IdentityView = Type.Object({
   name: Type.String(),
   via: Type.Enum([...IDENTITY_SOURCES]),
-  role: Type.Enum([...ROLES])
+  role: Type.Enum([...ROLES]),
+  csrfToken: Nullable(Type.String({
+    description: 'For the header `x-csrf-token` of each change, with a session or behind a proxy that signs people in. null: none is needed.'
+  }))
 }, closed)
 
 export const OPERATIONS = {
@@ -87,9 +91,10 @@ export const OPERATIONS = {
     path: '/me',
     tag: 'session',
     role: 'viewer',
-    summary: 'Who you are, and your role.',
+    summary: 'Who you are, your role, and the CSRF token of your session.',
     answer: IdentityView,
-    run: (_context, { name, via, role }) => Promise.resolve({ name, via, role })
+    // Only the port where somebody has signed in knows the token.
+    run: (_context, { name, via, role }) => Promise.resolve({ name, via, role, csrfToken: null })
   }),
   showOverview: operation({
     method: 'GET',
@@ -117,7 +122,11 @@ export const OPERATIONS = {
     summary: 'What a request would get now, and why. Nothing is executed.',
     body: ExplainBody,
     answer: ExplanationView,
-    run: (context, _identity, { body }) => explainRequest(context, body)
+    run: async (context, identity, { body }) => {
+      const explained = await explainRequest(context, body)
+      if (explained instanceof OperatorProblem || explained.message === null) return explained
+      return { ...explained, message: shownTo(identity, explained.message) }
+    }
   }),
   searchRecords: operation({
     method: 'GET',
@@ -201,7 +210,7 @@ export const OPERATIONS = {
     summary: 'Count what a filter finds, for a change of all of it.',
     body: SelectionBody,
     answer: SelectionView,
-    run: (context, _identity, { body }) => selectRecords(context, body)
+    run: (context, identity, { body }) => selectRecords(context, identity, body)
   }),
   changeRecords: operation({
     method: 'POST',
@@ -262,7 +271,10 @@ export const OPERATIONS = {
     summary: 'Search for messages, a page at a time.',
     query: MessageQuery,
     answer: MessagesPage,
-    run: (context, _identity, { query }) => searchMessages(context, query)
+    run: async (context, identity, { query }) => {
+      const page = await searchMessages(context, query)
+      return page instanceof OperatorProblem ? page : { ...page, messages: page.messages.map((each) => shownTo(identity, each)) }
+    }
   }),
   showMessage: operation({
     method: 'GET',
@@ -272,7 +284,10 @@ export const OPERATIONS = {
     summary: 'One message.',
     params: OfId,
     answer: MessageView,
-    run: (context, _identity, { params }) => showMessage(context, params.id)
+    run: async (context, identity, { params }) => {
+      const message = await showMessage(context, params.id)
+      return message instanceof OperatorProblem ? message : shownTo(identity, message)
+    }
   }),
   retryMessage: operation({
     method: 'POST',
@@ -304,7 +319,7 @@ export const OPERATIONS = {
     summary: 'Count what a filter finds, for a change of all of it.',
     body: MessageFilterQuery,
     answer: MessageSelectionView,
-    run: (context, _identity, { body }) => selectMessages(context, body)
+    run: (context, identity, { body }) => selectMessages(context, identity, body)
   }),
   changeMessages: operation({
     method: 'POST',

@@ -95,6 +95,13 @@ export interface GroupDepth {
   readonly first: { readonly id: Buffer, readonly state: MessageState }
 }
 
+/** A gateway that uses the same database. */
+export interface GatewaySeen {
+  readonly instance: string
+  /** Its last sign of life: milliseconds since the Unix epoch. */
+  readonly seenMs: number
+}
+
 /** Unknown outcomes of a route. */
 export interface UnknownOutcomes {
   readonly route: string
@@ -126,6 +133,8 @@ export interface OperatorStore {
   /** The groups of a route with the most open messages, at most `limit`. null: they could not be counted in time. */
   groups: (route: string, limit: number) => Promise<GroupDepth[] | null>
   paused: () => Promise<PausedRoute[]>
+  /** Those with a sign of life within the last hour, the latest first, at most 100. None: one process has the store. */
+  gateways: () => Promise<GatewaySeen[]>
   /** No message of the route is taken any more. Deliveries in flight go on. false: it was paused already. Audited. */
   pause: (route: string, audit: MessageAudit) => Promise<boolean>
   /** false: it was not paused. Audited. */

@@ -29,7 +29,7 @@ const UNCOUNTED: Pick<Meter, 'store' | 'breaker'> = { store: () => {}, breaker: 
 /** `clock` absent: what the gateways have found is read once, for a short life. @throws StartError or StoreUnavailable */
 export async function openStores (config: Config, clock?: BelievedClock): Promise<OpenStores> {
   const found = clock ?? believed(await readClock(config))
-  const records = await openRecords(config, found.believedMs)
+  const records = await openRecords(config, found.believedMs, clock !== undefined)
   const { redis } = config.stores
   // As in the gateway: Redis is used with Postgres only.
   const locks = redis === null || config.stores.postgres === null
@@ -46,6 +46,20 @@ export async function openStores (config: Config, clock?: BelievedClock): Promis
   }
 }
 
+/** Stores that could not be opened: whatever is asked of them fails with the reason. */
+export function storesAway (error: Error): OpenStores {
+  const failing = <Port extends object>(): Port => new Proxy({}, { get: () => () => Promise.reject(error) }) as Port
+  return {
+    records: failing(),
+    inbox: failing(),
+    operator: failing(),
+    locks: NO_LOCKS,
+    secrets: () => [],
+    aheadMs: 0,
+    close: () => Promise.resolve()
+  }
+}
+
 /** The secrets of ids that a gateway of this configuration has, that of the embedded store included. @throws StartError */
 export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): readonly Buffer[] {
   const own = postgres === null ? readSecret(dataDir) : null
@@ -55,10 +69,13 @@ export function secretsOf ({ secrets, stores: { postgres }, dataDir }: Config): 
 /** Opens Postgres with `migrate: check`: who only reads records must not migrate under running gateways. */
 async function openRecords (
   { stores: { postgres }, dataDir }: Config,
-  believedMs: () => number | null
+  believedMs: () => number | null,
+  isBesideGateway: boolean
 ): Promise<RecordStore & Pick<OperatorStores, 'inbox' | 'operator'>> {
   if (postgres === null) return openSqlite({ dataDir, exclusive: false, believedMs })
-  return openPostgres({ ...postgres, migrate: 'check', believedMs, instance: 'records', log: SILENT, meter: UNCOUNTED })
+  return openPostgres({
+    ...postgres, migrate: 'check', believedMs, instance: 'records', operators: isBesideGateway, log: SILENT, meter: UNCOUNTED
+  })
 }
 
 /** Clocks are compared by gateways alone. */

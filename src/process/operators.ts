@@ -8,10 +8,12 @@ import { JoseVerifier } from '../identity/jwt.ts'
 import type { OperationContext } from '../operator/context.ts'
 import type { ExplainContext } from '../operator/explain/explain.ts'
 import type { ProcessView } from '../operator/overview/process-view.ts'
+import { within } from '../operator/shared/within.ts'
+import { StartError, StoreUnavailable } from '../ports/errors.ts'
 import type { Log } from '../ports/telemetry.ts'
 import { SYSTEM_CLOCK } from './clock.ts'
 import { explainingOf } from './explaining.ts'
-import { openStores, readClock } from './operator-stores.ts'
+import { openStores, readClock, storesAway } from './operator-stores.ts'
 import type { BelievedClock, OpenStores } from './operator-stores.ts'
 
 export interface OperatorsOptions {
@@ -29,6 +31,8 @@ export interface OperatorsOptions {
 /** Gateways need some seconds to find that a clock has stepped. */
 const CLOCK_EVERY_MS = 10_000
 const KEY_BYTES = 32
+/** Opening goes on behind it, for the next question. */
+const OPEN_WITHIN_MS = 2_000
 
 export class Operators {
   readonly #options: OperatorsOptions
@@ -46,10 +50,13 @@ export class Operators {
     this.#tokens = new JoseVerifier({ clock: SYSTEM_CLOCK, log: options.log })
   }
 
-  /** @throws StartError or StoreUnavailable */
+  /** While the stores cannot be opened, each question to them fails with the reason, and what this process knows is told all the same. */
   async context (): Promise<OperationContext> {
     const config = this.#options.config()
-    const stores = await this.#open(config)
+    const stores = await within(OPEN_WITHIN_MS, () => this.#open(config)).catch((error: unknown) => {
+      if (error instanceof StoreUnavailable || error instanceof StartError) return storesAway(error)
+      throw error
+    })
     return {
       config,
       stores,

@@ -9,7 +9,7 @@ import type { LockStore } from '../../src/ports/locks.ts'
 import { NO_LOCKS } from '../../src/store/shared/no-locks.ts'
 import { openSqlite } from '../../src/store/sqlite/store.ts'
 import type { SqliteStore } from '../../src/store/sqlite/store.ts'
-import { LEASE_MS, directory, fileIn, leave, named, say } from './world.ts'
+import { claimOf, LEASE_MS, directory, fileIn, leave, named, say } from './world.ts'
 
 /** An embedded store that a gateway holds open while the command works beside it. */
 async function gateway (t: TestContext): Promise<{ store: SqliteStore, at: readonly string[] }> {
@@ -48,6 +48,23 @@ test('list finds records by key, route and state, newest first, and shows no bod
     (await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out
   ) as Record<string, unknown>
   assert.deepEqual([owner, state, bodyBytes], [Buffer.alloc(16, 'order-2').toString('hex'), 'completed', 15])
+})
+
+test('what clients sent does not reach the terminal as it is: control characters and reversed text are escaped', async (t) => {
+  const { store, at } = await gateway(t)
+  const path = '/v1/\u202etxt.exe\u2066\u001b[2J\u009b31m\u200b\u2028'
+  const claim = claimOf('order-1')
+  await store.insert({ ...claim, about: { ...claim.about, path, keyText: 'k\u0007' } })
+  const id = claim.id.toString('base64url')
+  for (const command of [['list'], ['show', id], ['list', '--json'], ['show', id, '--json']]) {
+    const { exitCode, out } = await say(['records', ...command, ...at])
+    assert.equal(exitCode, 0)
+    assert.doesNotMatch(out.replaceAll('\n', ''), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u, command.join(' '))
+    assert.ok(out.includes('/v1/\\u202etxt.exe\\u2066\\u001b[2J\\u009b31m\\u200b\\u2028'), out)
+    if (command.includes('--json')) assert.equal((JSON.parse(out) as { path: string }).path, path, 'a program reads the same')
+  }
+  const wrong = await say(['records', 'show', 'x\u202ey\u001b[2J', ...at])
+  assert.doesNotMatch(wrong.err.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u)
 })
 
 test('list says when there may be more than it shows, and how to see it', async (t) => {
@@ -170,7 +187,7 @@ test('the audit says who changed which record by hand, when and why, the newest 
   await say(['records', 'resolve', ...named(one), '--status', '201', '--who', 'ada', '--why', 'found in\x1b[2J the ledger', ...at])
   await say(['records', 'release', ...named(two), '--who', 'bob', '--why', 'not found', ...at])
   const shown = await say(['records', 'audit', ...at])
-  assert.match(shown.out, new RegExp(`^Changes by hand in the embedded store under \\S+, the newest first:\\nAT +ACTION +RECORD +ROUTE +STATE +ATTEMPT +WHO +WHY\\n\\S+Z  release  ${two.id.toString('base64url')}  charges  released   1        bob  not found\\n\\S+Z  resolve  ${one.id.toString('base64url')}  charges  completed  1        ada  found in\\?\\[2J the ledger$`))
+  assert.match(shown.out, new RegExp(`^Changes by hand in the embedded store under \\S+, the newest first:\\nAT +ACTION +RECORD +ROUTE +STATE +ATTEMPT +WHO +WHY\\n\\S+Z  release  ${two.id.toString('base64url')}  charges  released   1        bob  not found\\n\\S+Z  resolve  ${one.id.toString('base64url')}  charges  completed  1        ada  found in\\\\u001b\\[2J the ledger$`))
   const { at: when, ...json } = JSON.parse(
     (await say(['records', 'audit', one.id.toString('base64url'), '--json', ...at])).out
   ) as Record<string, unknown>
@@ -178,6 +195,7 @@ test('the audit says who changed which record by hand, when and why, the newest 
   const { before, after, ...rest } = json as { before: Record<string, unknown>, after: Record<string, unknown> }
   assert.deepEqual([before.state, before.reason, after.state, after.status], ['indeterminate', 'during/ECONNRESET', 'completed', 201])
   assert.deepEqual(rest, {
+    entryId: 'records/1',
     number: '1',
     about: 'record',
     action: 'resolve',

@@ -33,9 +33,14 @@ test('it refuses a name or a role that no tokens file may have', async () => {
     await told('two words', '--role', 'admin'),
     'onceway: This name cannot be used: a name has 1 to 128 letters, digits and . _ @ -.'
   )
-  assert.equal(
-    await told('admin.token', '--role', 'admin'),
-    'onceway: This name cannot be used: admin.token is the name of the token in the configuration.'
-  )
+  for (const [name, meaning] of [
+    ['admin.token', 'the token in the configuration'],
+    ['probe', 'what a probe of the upstream has found'],
+    ['loopback', 'whoever uses the admin port on this machine without a sign-in']
+  ] as const) {
+    const reason = `the name ${name} is reserved for ${meaning}`
+    assert.equal(await told(name, '--role', 'admin'), `onceway: This name cannot be used: ${reason}.`)
+    assert.deepEqual(parseTokens(`${name} viewer sha256:${'0'.repeat(64)}`), { wrong: `line 1: ${reason}` })
+  }
   assert.equal(await told('ann', 'bob', '--role', 'admin'), 'onceway: "bob" is one argument too many.')
 })

@@ -158,7 +158,7 @@ test('the lines of a tokens file', () => {
   assert.equal(wrong(`ann admin sha256:${HEX}\nbob viewer sha256:${HEX}`), 'line 2: its hash is in an earlier line too')
   assert.equal(wrong(`a\u0000b admin sha256:${HEX}`), 'line 1: a name has 1 to 128 letters, digits and . _ @ -')
   assert.equal(wrong(`${'a'.repeat(129)} admin sha256:${HEX}`), 'line 1: a name has 1 to 128 letters, digits and . _ @ -')
-  assert.equal(wrong(`admin.token admin sha256:${HEX}`), 'line 1: admin.token is the name of the token in the configuration')
+  assert.equal(wrong(`admin.token admin sha256:${HEX}`), 'line 1: the name admin.token is reserved for the token in the configuration')
   assert.equal(wrong('ann admin ow_a-token'), 'line 1: it must end with sha256: and 64 hex digits')
   assert.equal(wrong(`ann admin sha256:${HEX} more`), 'line 1: it must end with sha256: and 64 hex digits')
   const many = Array.from({ length: 1001 }, (_, index) => `n admin sha256:${index.toString(16).padStart(64, '0')}`)

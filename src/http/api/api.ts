@@ -8,10 +8,11 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
 import type { OperationContext } from '../../operator/context.ts'
-import { OPERATIONS, type Operation, type OperationName } from '../../operator/operations.ts'
+import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
-import { OPERATOR_PROBLEMS, OperatorProblem } from '../../operator/shared/problem.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem, type OperatorProblemCode } from '../../operator/shared/problem.ts'
+import { within } from '../../operator/shared/within.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
@@ -88,18 +89,42 @@ function addOperation (fastify: FastifyInstance, name: string, operation: Operat
       const { operator } = request
       if (operator === null) throw new TypeError('nobody has been recognised')
       const input = { params: request.params, query: request.query, body: request.body ?? {} }
-      const outcome = await operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2])
+      const outcome = await within(timeOf(name), async () =>
+        operation.run(await options.context(), operator.identity, input as Parameters<Operation['run']>[2]))
       if (outcome instanceof OperatorProblem) return sendProblem(reply, outcome)
       logChange(options.log, name, operator.identity)
-      return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(outcome))
+      const answer = name === 'whoAmI' ? { ...outcome as AnswerOf<'whoAmI'>, csrfToken: tokenFor(operator) } : outcome
+      return reply.header('cache-control', 'no-store').header('content-type', 'application/json').send(JSON.stringify(answer))
     }
   })
 }
 
+const READ_WITHIN_MS = 5_000
+/** It looks, changes, and looks again. */
+const CHANGE_WITHIN_MS = 10_000
+/** Rows that somebody else holds locked are waited for one after another. */
+const STEP_WITHIN_MS = 30_000
+
+/** How long an operator waits. `name`: a key of the table of operations. */
+export function timeOf (name: string): number {
+  const { path } = OPERATIONS[name as OperationName]
+  if (!isChange(name)) return READ_WITHIN_MS
+  return path.endsWith('/changes') ? STEP_WITHIN_MS : CHANGE_WITHIN_MS
+}
+
+function isChange (name: string): boolean {
+  const { role, path } = OPERATIONS[name as OperationName]
+  return role === 'operator' && !path.endsWith('/selections')
+}
+
+/** null: this identity needs none, or may change nothing. */
+function tokenFor ({ identity: { via }, csrfToken }: Operator): string | null {
+  return via === 'loopback' ? null : csrfToken
+}
+
 /** A line for each change. `name`: a key of the table of operations. */
 export function logChange (log: Log, name: string, { name: who, via, role }: Identity): void {
-  const { role: needed, path } = OPERATIONS[name as OperationName]
-  if (needed !== 'operator' || path.endsWith('/selections')) return
+  if (!isChange(name)) return
   log.info({ event: 'operator-change', operation: name, who, via, role }, 'an operator asked for a change')
 }
 
@@ -126,7 +151,14 @@ async function permitted (
   }
   // What a viewer may changes nothing. Nor does a page of another site get past the media type of the body.
   const forged = method === 'GET' || role === 'viewer' ? null : signIn.checkCsrf(request, who, request.headers[CSRF_HEADER])
-  return forged === null ? who : new OperatorProblem('forbidden', forged)
+  return forged === null ? who : csrfProblem(`${forged} ${WHERE_IT_IS}`)
+}
+
+const WHERE_IT_IS = `A program sends \`csrfToken\` of GET ${API_PREFIX}/me in the header ${CSRF_HEADER}.`
+
+/** Another problem than a role that is too low: the role of whoever gets this would do. */
+export function csrfProblem (detail: string): OperatorProblem {
+  return new OperatorProblem('csrf-token', detail)
 }
 
 /** Nobody could sign in, and the view without a sign-in is for this machine alone. */
@@ -173,6 +205,11 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
   return sendProblem(reply, problem)
 }
 
+const CODE_OF_FAULT: Readonly<Partial<Record<number, OperatorProblemCode>>> = {
+  413: 'content-too-large',
+  415: 'unsupported-media-type'
+}
+
 /** Faults of the world and of the framework, in one place. */
 export function problemOf (error: unknown, isChange = false): OperatorProblem {
   if (error instanceof StoreRejected) return new OperatorProblem('bad-request', 'The store cannot keep this text.')
@@ -192,7 +229,7 @@ export function problemOf (error: unknown, isChange = false): OperatorProblem {
   }
   if (statusCode >= 400 && statusCode < 500) {
     return new OperatorProblem(
-      'bad-request',
+      CODE_OF_FAULT[statusCode] ?? 'bad-request',
       error instanceof Error ? `${error.message}.`.replace(/\.\.$/, '.') : 'The request has a mistake.'
     )
   }

@@ -25,6 +25,13 @@ const EVERY_MS = 2_000
 const HEARTBEAT_MS = 15_000
 /** Consoles and tools of one gateway. */
 const LISTENERS_MAX = 50
+const FULL = `${LISTENERS_MAX} streams of events are open at this gateway, which is as many as it serves. Close one, or try again later.`
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+  'x-content-type-options': 'nosniff'
+} as const
 /** A listener that has not read so much is gone, or will not catch up. */
 const UNREAD_BYTES_MAX = 64 * 1024
 
@@ -34,7 +41,9 @@ export function addEvents (fastify: FastifyInstance, options: EventsOptions): vo
   fastify.get('/events', async (request, reply) => {
     const who = await options.listener(request)
     if (who instanceof OperatorProblem) return options.sendProblem(reply, who)
-    if (desk.isFull) return options.sendProblem(reply, new OperatorProblem('too-many-requests', `${LISTENERS_MAX} listen already.`))
+    if (desk.isFull) return options.sendProblem(reply, new OperatorProblem('too-many-requests', FULL))
+    // A stream would never end for whoever asks for its head alone.
+    if (request.method === 'HEAD') return reply.headers(STREAM_HEADERS).send('')
     void reply.hijack()
     desk.add(request, reply, who)
   })
@@ -64,7 +73,7 @@ class EventDesk {
   add (request: FastifyRequest, reply: FastifyReply, { expiresAtMs }: Operator): void {
     const listener: Listener = { request, reply, endsAtMs: expiresAtMs }
     this.#listeners.add(listener)
-    reply.raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
+    reply.raw.writeHead(200, STREAM_HEADERS)
     reply.raw.on('close', () => { this.#remove(listener) })
     // Whatever becomes of a stream, it is that client's alone.
     reply.raw.on('error', () => { this.#remove(listener) })

@@ -7,7 +7,8 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import { may } from '../../core/operator/roles.ts'
 import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
 import { OperatorProblem, type Outcome } from '../../operator/shared/problem.ts'
-import { isOff, logChange, problemOf, refusedProblem } from '../api/api.ts'
+import { within } from '../../operator/shared/within.ts'
+import { csrfProblem, isOff, logChange, problemOf, refusedProblem, timeOf } from '../api/api.ts'
 import type { ApiOptions } from '../api/api.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
 import { PAGE_HEADERS } from '../sign-in/page-headers.ts'
@@ -40,7 +41,7 @@ export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
     }
     fastify.decorateRequest('operator', null)
     fastify.setErrorHandler((error, request, reply) => {
-      const problem = problemOf(error)
+      const problem = problemOf(error, request.method === 'POST')
       if (problem.code === 'internal-error') {
         options.log.error(
           { event: 'admin-error', err: error, page: request.routeOptions.url ?? '' }, 'admin request failed'
@@ -63,7 +64,7 @@ function addPage (fastify: FastifyInstance, page: Page, options: ApiOptions): vo
       if (operator === null) throw new TypeError('nobody has been recognised')
       const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
       const forged = page.method === 'GET' ? null : options.signIn.checkCsrf(request, operator, form.get('csrf'))
-      if (forged !== null) return show(request, reply, problemScreen(new OperatorProblem('forbidden', forged)))
+      if (forged !== null) return show(request, reply, problemScreen(csrfProblem(forged)))
       return show(request, reply, await page.run(await visitOf(request, operator, form, options)))
     }
   })
@@ -108,7 +109,7 @@ async function visitOf (request: FastifyRequest, operator: Operator, form: URLSe
       const check = request.compileValidationSchema(operation[part], where)
       if (!check(input[part])) return problemOf({ statusCode: 400, validation: check.errors ?? [], validationContext: part })
     }
-    const outcome = await operation.run(context, operator.identity, input)
+    const outcome = await within(timeOf(name), () => operation.run(context, operator.identity, input))
     if (!(outcome instanceof OperatorProblem)) logChange(options.log, name, operator.identity)
     return outcome as Outcome<AnswerOf<Name>>
   }

@@ -3,6 +3,7 @@
  * depends on the configuration alone, so a process without a gateway has it too.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ADMIN_TOKEN_NAME, isRandomToken } from '../../config/operator-tokens.ts'
 import type { TokenEntry } from '../../config/operator-tokens.ts'
 import { headerLines } from '../../core/headers/lines.ts'
 import { entryOf } from '../../identity/tokens-file.ts'
@@ -76,14 +77,18 @@ export class Authenticator {
     return fits ? null : 'This page is too old, or of another session. Load it again.'
   }
 
-  /** Checks a token and counts it if it is wrong. */
+  /**
+   * Checks a token and counts it if it is wrong. A right random token is let in while its address is limited: nobody can guess one, and
+   * others behind the same address could lock its owner out. `admin.token` may be guessed, so the limit holds for it.
+   */
   async identify (request: FastifyRequest, token: string): Promise<TokenEntry | Refused> {
     const { failures } = this.#ready()
     // What takes time comes first, so that no other attempt gets in between the check and the count.
     const tokens = await this.#keeper.get().tokens()
+    const entry = token.length > TOKEN_CHARS_MAX ? null : entryOf(token, tokens)
+    if (entry !== null && entry.name !== ADMIN_TOKEN_NAME && isRandomToken(token)) return entry
     const retryAfterS = await failures.blockedFor(request)
     if (retryAfterS !== null) return { kind: 'refused', status: 429, reason: BLOCKED, retryAfterS }
-    const entry = token.length > TOKEN_CHARS_MAX ? null : entryOf(token, tokens)
     if (entry !== null) return entry
     await this.fail(request, 'wrong token')
     return { kind: 'refused', status: 401, reason: 'This token is not known, or not valid any more.' }

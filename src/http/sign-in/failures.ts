@@ -1,6 +1,7 @@
 /**
- * Limits of failed sign-ins, by @fastify/rate-limit: of one address, and of all. Only failures count. Sessions are not affected, so nobody
- * who is signed in can be locked out. The library remembers the 5000 latest addresses. For more, the limit of all is there.
+ * Limits of failed sign-ins, by @fastify/rate-limit: of one address, and of all. Only failures count. Sessions and right random tokens are
+ * not affected, so nobody who has one can be locked out. The library remembers the 5000 latest addresses. For more, the limit of all is
+ * there.
  */
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'

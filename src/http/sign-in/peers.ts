@@ -44,8 +44,17 @@ function utf8 (value: string): string | null {
 
 const LOOPBACK: Identity = { name: 'loopback', via: 'loopback', role: 'viewer' }
 
-/** Fields that proxies add. A proxy on this machine would bring strangers. */
-const OF_A_PROXY = /^(?:forwarded|via|x-forwarded-.*|x-real-ip|x-original-.*)$/i
+/**
+ * Fields that proxies, load balancers and CDNs add. Such a hop on this machine would bring strangers. A tool on this machine sends none of
+ * them, so a name that is only like one counts too.
+ */
+const OF_A_PROXY = new RegExp(`^(?:${[
+  'forwarded(?:-.*)?', 'via', 'cdn-loop', 'x-forwarded.*', 'x-original.*', 'x-real-.*', 'x-envoy-.*', 'x-amzn-.*', 'x-amz-cf-.*', 'x-azure-.*',
+  'x-arr-.*', 'x-appengine-.*', 'x-cloud-trace-context', 'x-varnish', 'x-proxy.*', 'proxy-.*', 'cf-.*', 'fly-.*', 'fastly-.*', 'akamai-.*',
+  'x-akamai-.*', 'x-vercel-.*', 'x-nf-.*', 'tailscale-.*', 'ngrok-.*',
+  // True-Client-IP, X-Client-IP, X-Cluster-Client-Ip, DO-Connecting-IP, WL-Proxy-Client-IP, X-Sucuri-ClientIP, X-Remote-Addr
+  '(?:.*-)?(?:client|connecting|real|remote|source|peer)-?(?:ip|addr|address|port|host)'
+].join('|')})$`, 'i')
 
 /** The read-only view for whoever is on this machine, if there is no other way to sign in. null: it is not for this request. */
 export function onLoopback ({ raw }: FastifyRequest, { host, token, auth }: Config['admin']): Identity | null {

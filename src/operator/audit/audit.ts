@@ -24,7 +24,8 @@ const State = Nullable(Type.Record(Type.String(), Type.Union([Type.String(), Typ
 }))
 
 export const AuditView = Type.Object({
-  number: Type.String({ description: 'Unique among those with the same `about`.' }),
+  entryId: Type.String({ description: 'Unique among all entries: the table and the number in it.' }),
+  number: Type.String({ description: 'Records have numbers of their own. Messages and routes share theirs.' }),
   at: Time,
   about: Type.Enum(['record', 'message', 'route']),
   action: Type.Enum([...RECORD_ACTIONS, ...MESSAGE_ACTIONS]),
@@ -53,7 +54,8 @@ export type AuditPageJson = Static<typeof AuditPage>
 
 export async function searchAudit (context: OperatorContext, query: AuditQueryValues): Promise<Outcome<AuditPageJson>> {
   const { order, limit, cursor, who, action, ...common } = query
-  const page = readPage(present({ order, limit, cursor }))
+  const words = { of: 'audit', values: { who, action, ...common } } as const
+  const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readCommon(context, common)
   if (read instanceof OperatorProblem) return read
@@ -62,7 +64,7 @@ export async function searchAudit (context: OperatorContext, query: AuditQueryVa
   if (stuck !== null) return stuck
   return {
     entries: found.rows.map(auditJson),
-    next: cursorOf(found, page.order),
+    next: cursorOf(found, page.order, words),
     whole: found.isWhole,
     notes: found.isWhole ? [] : [INCOMPLETE]
   }
@@ -70,6 +72,7 @@ export async function searchAudit (context: OperatorContext, query: AuditQueryVa
 
 function auditJson ({ atMs, id, owner, before, after, ...row }: AuditRow): AuditJson {
   return {
+    entryId: `${row.about === 'record' ? 'records' : 'messages'}/${row.number}`,
     ...row,
     at: timeText(atMs),
     id: id === null ? null : id.toString('base64url'),

@@ -55,7 +55,11 @@ async function applyChange (
     )
 }
 
-export async function selectMessages (context: OperatorContext, values: MessageFilterValues): Promise<Outcome<MessageSelectionJson>> {
+export async function selectMessages (
+  context: OperatorContext,
+  identity: Identity,
+  values: MessageFilterValues
+): Promise<Outcome<MessageSelectionJson>> {
   const { operator } = context.stores
   if (values.state === undefined || !OPEN_STATES.includes(values.state)) {
     return badRequest(`A selection needs a state: ${OPEN_STATES.join(', ')}.`)
@@ -70,7 +74,7 @@ export async function selectMessages (context: OperatorContext, values: MessageF
   )
   if (counted instanceof OperatorProblem) return counted
   const { token, expiresAtMs } = tokenOf(
-    { kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count },
+    { kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count, who: identity.name },
     context.signingKey
   )
   return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
@@ -86,9 +90,11 @@ export async function changeMessages (
   if (values.action === 'discard' && !may(identity.role, 'admin')) {
     return new OperatorProblem('forbidden', 'Discarding many messages needs the role admin.')
   }
-  const selection = readToken<WrittenFilter<MessageFilter>>(values.token, 'messages', context.signingKey, await operator.nowMs())
+  const reader = { nowMs: await operator.nowMs(), who: identity.name }
+  const selection = readToken<WrittenFilter<MessageFilter>>(values.token, 'messages', context.signingKey, reader)
   if (selection instanceof OperatorProblem) return selection
-  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
+  const words = { of: 'selection', values: { token: values.token } } as const
+  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) }, words)
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
@@ -98,5 +104,5 @@ export async function changeMessages (
     const done = await applyChange(context, identity, values.action, message, values.reason)
     if (done instanceof OperatorProblem) refused.push({ id: message.id.toString('base64url'), detail: done.detail })
   }
-  return { counted: selection.count, changed: found.rows.length - refused.length, refused, next: cursorOf(found, 'oldest') }
+  return { counted: selection.count, changed: found.rows.length - refused.length, refused, next: cursorOf(found, 'oldest', words) }
 }

@@ -50,7 +50,7 @@ export const MessageView = Type.Object({
   expiresAt: Nullable(Time),
   answer: Nullable(Type.Object({
     status: Type.Integer(),
-    headers: Type.Array(HeaderField()),
+    headers: Nullable(Type.Array(HeaderField(), { description: 'null: to see them needs the role reader.' })),
     bodyBytes: Type.Integer()
   }, { ...closed, description: 'What the consumer last answered. Credentials are masked.' }))
 }, closed)

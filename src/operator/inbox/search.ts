@@ -21,7 +21,8 @@ export async function readFilter (
 
 export async function searchMessages (context: OperatorContext, query: MessageQueryValues): Promise<Outcome<MessagesPageJson>> {
   const { order, limit, cursor, ...values } = query
-  const page = readPage(present({ order, limit, cursor }))
+  const words = { of: 'messages', values } as const
+  const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readFilter(context, values)
   if (read instanceof OperatorProblem) return read
@@ -30,7 +31,7 @@ export async function searchMessages (context: OperatorContext, query: MessageQu
   if (stuck !== null) return stuck
   return {
     messages: found.rows.map(messageJson),
-    next: cursorOf(found, page.order),
+    next: cursorOf(found, page.order, words),
     whole: found.isWhole,
     notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
   }

@@ -5,6 +5,7 @@ import { judge } from '../../core/protocol/disposition.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { Resolution } from '../../ports/records.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
+import { codingMistake } from './content-coding.ts'
 import type { ResolveValues } from './schemas.ts'
 
 export type GivenAnswer = Pick<ResolveValues, 'status' | 'headers' | 'body' | 'encoding' | 'statusOnly' | 'unusual'>
@@ -30,6 +31,8 @@ export function readAnswer (given: GivenAnswer, route: GuardedRoute | null): Out
   const wrong = headers.map(([name, value]) => headerMistake(name, value)).find((mistake) => mistake !== null)
   if (wrong !== undefined) return badRequest(wrong)
   const lines = headers.flatMap(([name, value]) => [name, value.trim()])
+  const coding = codingMistake(lines, bytes)
+  if (coding !== null) return badRequest(coding)
   const unusual = route === null || given.unusual === true ? [] : unusualOf({ status, lines, body: bytes, statusOnly }, route)
   if (unusual.length > 0) return new OperatorProblem('unusual-answer', unusual.join(' '), { reasons: unusual })
   return statusOnly

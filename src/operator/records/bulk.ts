@@ -45,7 +45,11 @@ export type SelectionJson = Static<typeof SelectionView>
 export type BulkValues = Static<typeof BulkBody>
 export type StepJson = Static<typeof StepView>
 
-export async function selectRecords (context: OperatorContext, values: RecordFilterValues): Promise<Outcome<SelectionJson>> {
+export async function selectRecords (
+  context: OperatorContext,
+  identity: Identity,
+  values: RecordFilterValues
+): Promise<Outcome<SelectionJson>> {
   const { operator } = context.stores
   if (values.state === undefined || values.state === 'claimed') {
     return badRequest('A selection needs a state: indeterminate, completed, consumed or released.')
@@ -60,7 +64,7 @@ export async function selectRecords (context: OperatorContext, values: RecordFil
   )
   if (counted instanceof OperatorProblem) return counted
   const { token, expiresAtMs } = tokenOf(
-    { kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count },
+    { kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count, who: identity.name },
     context.signingKey
   )
   return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
@@ -74,9 +78,11 @@ export async function changeRecords (context: OperatorContext, identity: Identit
   }
   const change = changeOf(values)
   if (change instanceof OperatorProblem) return change
-  const selection = readToken<WrittenFilter<RecordFilter>>(values.token, 'records', context.signingKey, await operator.nowMs())
+  const reader = { nowMs: await operator.nowMs(), who: identity.name }
+  const selection = readToken<WrittenFilter<RecordFilter>>(values.token, 'records', context.signingKey, reader)
   if (selection instanceof OperatorProblem) return selection
-  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) })
+  const words = { of: 'selection', values: { token: values.token } } as const
+  const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) }, words)
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
@@ -93,7 +99,7 @@ export async function changeRecords (context: OperatorContext, identity: Identit
     counted: selection.count,
     changed: found.rows.length - refused.length,
     refused,
-    next: cursorOf(found, 'oldest')
+    next: cursorOf(found, 'oldest', words)
   }
 }
 

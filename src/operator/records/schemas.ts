@@ -68,7 +68,9 @@ const Moment = Type.Object({
   what: Type.Enum(['claimed', 'sent', 'answered', 'settled', 'changed', 'expires', 'lease-over', 'releasable']),
   at: Time,
   sinceClaimMs: Type.Number(),
-  by: Nullable(Type.String()),
+  by: Nullable(Type.String({
+    description: 'The gateway that claimed it, `owner`, `lease` or `probe` for whoever settled it, or the name of the operator who did.'
+  })),
   text: Type.String()
 }, closed)
 

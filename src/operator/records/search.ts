@@ -7,6 +7,7 @@ import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
 import { INCOMPLETE } from '../shared/words.ts'
 import type { AnswerJson, RecordFilterValues, RecordJson, RecordQueryValues, RecordsPageJson } from './schemas.ts'
+import { historyByHand } from './by-hand.ts'
 import { answerJson, recordJson, summaryJson } from './view.ts'
 
 export type RecordFilter = Omit<RecordSearch, 'order' | 'limit' | 'after' | 'withinMs'>
@@ -22,7 +23,8 @@ export async function readFilter (
 
 export async function searchRecords (context: OperatorContext, query: RecordQueryValues): Promise<Outcome<RecordsPageJson>> {
   const { order, limit, cursor, ...filterValues } = query
-  const page = readPage(present({ order, limit, cursor }))
+  const words = { of: 'records', values: filterValues } as const
+  const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readFilter(context, filterValues)
   if (read instanceof OperatorProblem) return read
@@ -31,7 +33,7 @@ export async function searchRecords (context: OperatorContext, query: RecordQuer
   if (stuck !== null) return stuck
   return {
     records: found.rows.map(summaryJson),
-    next: cursorOf(found, page.order),
+    next: cursorOf(found, page.order, words),
     whole: found.isWhole,
     notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
   }
@@ -46,7 +48,9 @@ export async function findRecord ({ stores }: OperatorContext, idText: string): 
 
 export async function showRecord (context: OperatorContext, id: string): Promise<Outcome<RecordJson>> {
   const record = await findRecord(context, id)
-  return record instanceof OperatorProblem ? record : recordJson(record, await context.stores.operator.nowMs(), context)
+  if (record instanceof OperatorProblem) return record
+  const shown = recordJson(record, await context.stores.operator.nowMs(), context)
+  return { ...shown, history: await historyByHand(context, record, shown.history) }
 }
 
 export async function showAnswer (context: OperatorContext, id: string): Promise<Outcome<AnswerJson>> {

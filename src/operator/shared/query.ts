@@ -1,4 +1,5 @@
 /** What an operator writes, read: ids, times, cursors. */
+import { createHash } from 'node:crypto'
 import { ID_BYTES } from '../../core/record/record.ts'
 import type { Order, Page, Position } from '../../ports/operator.ts'
 import { parseDuration } from '../../config/read/units.ts'
@@ -22,25 +23,37 @@ export interface TimeQueryValues { readonly from?: string, readonly to?: string 
 
 interface PageOrder { readonly order: Order, readonly limit: number, readonly after: Position | null, readonly withinMs: number }
 
-export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: PageQueryValues): Outcome<PageOrder> {
-  const after = cursor === undefined || cursor === '' ? null : readCursor(cursor, order)
+/** What is searched, as the client wrote it. Its cursors are of no use for another search. */
+export interface SearchWords { readonly of: 'records' | 'messages' | 'audit' | 'selection', readonly values: object }
+
+export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: PageQueryValues, words: SearchWords): Outcome<PageOrder> {
+  const after = cursor === undefined || cursor === '' ? null : readCursor(cursor, order, words)
   return after instanceof OperatorProblem ? after : { order, limit, after, withinMs: SEARCH_WITHIN_MS }
 }
 
 export function readTimes ({ from, to }: TimeQueryValues, nowMs: number): Outcome<{ readonly fromMs?: number, readonly toMs?: number }> {
   const [fromMs, toMs] = [readTime(from, nowMs), readTime(to, nowMs)]
-  if (fromMs === null || toMs === null) return badRequest('A time is RFC 3339 (2026-11-26T18:00:00Z), or how long ago: 90s, 15m, 24h, 7d.')
+  if (fromMs === null || toMs === null) return badRequest(TIME_WANTED)
   return { ...(fromMs !== undefined && { fromMs }), ...(toMs !== undefined && { toMs }) }
 }
+
+const TIME_WANTED =
+  'A time is RFC 3339 with a zone (2026-11-26T18:00:00Z; a plus sign is %2B in a URL), or how long ago: 90s, 15m, 24h, 7d.'
 
 /** undefined: nothing was asked for. null: it is no time. */
 function readTime (text: string | undefined, nowMs: number): number | null | undefined {
   if (text === undefined || text === '') return undefined
   const agoMs = parseDuration(text)
   if (agoMs !== null) return nowMs - agoMs
-  const ms = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/i.test(text) ? Date.parse(text) : Number.NaN
+  const [, day, time, zone] = RFC_3339.exec(text) ?? []
+  // `Date` takes the 31st of February for the 3rd of March.
+  if (day === undefined || new Date(`${day}T00:00Z`).toJSON()?.slice(0, day.length) !== day) return null
+  const ms = Date.parse(`${day}T${time}${zone?.toUpperCase()}`)
   return Number.isNaN(ms) ? null : ms
 }
+
+/** RFC 3339 5.6. Without a zone it would be another time for each reader. */
+const RFC_3339 = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:\d\d)$/i
 
 /** Of a page on which nothing was looked at: a client that ends at `next: null` would take it for all that there is. */
 export function nothingRead ({ rows, next, isWhole }: Page<unknown>, { after }: Pick<PageOrder, 'after'>): OperatorProblem | null {
@@ -50,18 +63,32 @@ export function nothingRead ({ rows, next, isWhole }: Page<unknown>, { after }: 
 }
 
 /** For the client it is opaque. It names a place, so whoever changes it reads another page of the same search. */
-export function cursorOf ({ next }: Pick<Page<unknown>, 'next'>, order: Order): string | null {
-  return next === null ? null : Buffer.from(JSON.stringify([order, next.at, next.id.toString('base64url')])).toString('base64url')
+export function cursorOf ({ next }: Pick<Page<unknown>, 'next'>, order: Order, words: SearchWords): string | null {
+  if (next === null) return null
+  return Buffer.from(JSON.stringify([order, next.at, next.id.toString('base64url'), markOf(words)])).toString('base64url')
 }
 
 /** More digits than any store writes. */
-const CURSOR = /^\["(newest|oldest)","(\d{1,19})","([A-Za-z0-9_-]{1,64})"\]$/
+const CURSOR = /^\["(newest|oldest)","(\d{1,19})","([A-Za-z0-9_-]{1,64})","([A-Za-z0-9_-]{12})"\]$/
 
-function readCursor (text: string, order: Order): Outcome<Position> {
-  const [, of, at, id] = CURSOR.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
+function readCursor (text: string, order: Order, words: SearchWords): Outcome<Position> {
+  const [, of, at, id, mark] = CURSOR.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
   if (at === undefined || id === undefined) return badRequest('The cursor is not one of this API: begin with the first page.')
   if (of !== order) return badRequest(`The cursor is of a search with order=${of}: begin with the first page.`)
+  if (mark !== markOf(words)) {
+    return badRequest('The cursor is of another search: begin with the first page, or send the filter that it came with.')
+  }
   return { at, id: Buffer.from(id, 'base64url') }
+}
+
+const MARK_CHARS = 12
+
+/** Tells searches apart. It protects nothing, since whoever may search may search for anything. */
+function markOf ({ of, values }: SearchWords): string {
+  const given = Object.entries(values)
+    .filter(([, value]) => value !== undefined && value !== '')
+    .sort(([one], [other]) => one < other ? -1 : 1)
+  return createHash('sha256').update(JSON.stringify([of, given])).digest('base64url').slice(0, MARK_CHARS)
 }
 
 /** RFC 3339 has four digits for a year (section 5.6). A later time is shown as the last of them. */

@@ -41,8 +41,10 @@ export const PageQuery = {
 }
 
 export const TimeQuery = {
-  from: Type.Optional(Type.String({ maxLength: 64, description: 'At this time or later: RFC 3339, or how long ago (`15m`, `24h`).' })),
-  to: Type.Optional(Type.String({ maxLength: 64, description: 'Before this time: RFC 3339, or how long ago.' }))
+  from: Type.Optional(Type.String({
+    maxLength: 64, description: 'At this time or later: RFC 3339 with a zone, or how long ago (`15m`, `24h`).'
+  })),
+  to: Type.Optional(Type.String({ maxLength: 64, description: 'Before this time: RFC 3339 with a zone, or how long ago.' }))
 }
 
 export const PageMembers = {

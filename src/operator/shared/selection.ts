@@ -1,6 +1,6 @@
 /**
  * A selection: what was counted for an operator, as a signed text that the operator sends back with the change. It names the filter and the
- * time of the count, so that nothing that has come since is changed. Any gateway with the same key can take the next step.
+ * time of the count, so that nothing that has come since is changed, and who counted. Any gateway with the same key can take the next step.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Page, Position } from '../../ports/operator.ts'
@@ -21,6 +21,8 @@ export interface Selection<Filter> {
   /** The store's time of the count, Unix milliseconds. */
   readonly asOfMs: number
   readonly count: number
+  /** The name of whoever counted, and looked at the sample. */
+  readonly who: string
 }
 
 interface Signed<Filter> extends Selection<Filter> { readonly until: number }
@@ -31,13 +33,21 @@ export function tokenOf<Filter> (selection: Selection<Filter>, key: Buffer): { r
   return { token: `${text}.${signatureOf(text, key).toString('base64url')}`, expiresAtMs: signed.until }
 }
 
-export function readToken<Filter> (token: string, kind: Selection<Filter>['kind'], key: Buffer, nowMs: number): Outcome<Selection<Filter>> {
+export function readToken<Filter> (
+  token: string,
+  kind: Selection<Filter>['kind'],
+  key: Buffer,
+  { nowMs, who }: { readonly nowMs: number, readonly who: string }
+): Outcome<Selection<Filter>> {
   const [text = '', signature = ''] = token.split('.')
   const [given, wanted] = [Buffer.from(signature, 'base64url'), signatureOf(text, key)]
   const invalid = new OperatorProblem('token-invalid', 'The selection was made elsewhere, or is too old. Count again.')
   if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return invalid
   const signed = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as Signed<Filter>
-  return signed.kind === kind && signed.until > nowMs ? signed : invalid
+  if (signed.kind !== kind || signed.until <= nowMs) return invalid
+  return signed.who === who
+    ? signed
+    : new OperatorProblem('token-invalid', 'Another operator counted this selection. Count yourself, and look at the sample.')
 }
 
 function signatureOf (text: string, key: Buffer): Buffer {

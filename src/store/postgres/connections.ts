@@ -8,6 +8,7 @@ import type { Log, Meter } from '../../ports/telemetry.ts'
 import { Connection, type Common } from './connection.ts'
 import { Horizon } from './durable.ts'
 import { faultOfConnecting, isForbidden, isStatementMislaid } from './faults.ts'
+import { limited } from './limited.ts'
 import { StatementTexts, type Session } from './statements.ts'
 
 export interface ConnectionsOptions {
@@ -24,6 +25,8 @@ export interface ConnectionsOptions {
   /** Of connecting, and of one statement with its commit. After it the connection is destroyed, not reused. */
   readonly timeoutMs: number
   readonly lockTimeoutMs: number
+  /** Each use is one transaction, whose statements the database ends after this time. Absent: it ends none. */
+  readonly withinMs?: number
   /** Unix milliseconds. null, or absent: any time is trusted. */
   readonly believedMs?: () => number | null
   readonly log: Log
@@ -76,8 +79,9 @@ export class Connections {
 
   async use<Result> (operation: string, work: (session: Session) => Promise<Result>): Promise<Result> {
     const connection = await this.connect(operation)
+    const { withinMs } = this.#options
     try {
-      return await work(connection)
+      return await (withinMs === undefined ? work(connection) : limited(connection, operation, withinMs, work))
     } finally {
       connection.release()
     }

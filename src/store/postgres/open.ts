@@ -43,6 +43,8 @@ export interface PostgresOptions {
   readonly renewTimeoutMs?: number
   /** How far the database's time is believed: Unix milliseconds. null, or absent: as it is. */
   readonly believedMs?: () => number | null
+  /** The store is that of operators, beside a gateway's own: what they read and change has the limits of their searches. */
+  readonly operators?: boolean
   /** Shown in pg_stat_activity. */
   readonly instance?: string
   readonly log?: Log
@@ -97,6 +99,9 @@ const BACKGROUND_CONNECTIONS = 3
 const SEARCH_CONNECTIONS = 2
 /** A search ends by its own limit in the database, which is less. */
 const SEARCH_MS_MAX = 5_000
+/** In the database. The rest of the time is for the network, and for a database that does not answer at all. */
+const OPERATOR_WITHIN_MS = 2_000
+const OPERATOR_MS_MAX = 5_000
 /** gen_random_uuid() without an extension. */
 const SERVER_VERSION_MIN = 130_000
 
@@ -191,7 +196,9 @@ async function open (
     renewals: connections('renewals', 1, options.renewTimeoutMs ?? RENEW_MS_MAX),
     // Unnamed: behind a pooler that loses named statements, the gateway could otherwise not even report it.
     beats: connections('beats', 1, Math.max(BEAT_MS_MIN, options.renewTimeoutMs ?? RENEW_MS_MAX), { prepared: false }),
-    background: connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
+    background: options.operators === true
+      ? connections('operators', BACKGROUND_CONNECTIONS, OPERATOR_MS_MAX, { withinMs: OPERATOR_WITHIN_MS, prepared: false })
+      : connections('background', BACKGROUND_CONNECTIONS, BACKGROUND_MS_MAX),
     search: connections('search', SEARCH_CONNECTIONS, SEARCH_MS_MAX, { prepared: false }),
     marks: connections('marks', MARK_CONNECTIONS, options.claimTimeoutMs),
     inbox: connections('inbox', INBOX_CONNECTIONS, options.claimTimeoutMs, { byKey: true }),
@@ -238,7 +245,7 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
     timeoutMs: number,
     { lockTimeoutMs = timeoutMs * LOCK_SHARE, ...special }: Partial<Pick<
       ConnectionsOptions,
-      'lockTimeoutMs' | 'prepared' | 'onConnect' | 'byKey'
+      'lockTimeoutMs' | 'withinMs' | 'prepared' | 'onConnect' | 'byKey'
     >> = {}
   ): Connections => new Connections({
     purpose,

@@ -1,6 +1,6 @@
 /** The port of operators over the connections of a store. Searches have connections of their own. */
 import { StoreUnavailable } from '../../ports/errors.ts'
-import type { OperatorStore, UnknownOutcomes } from '../../ports/operator.ts'
+import type { GatewaySeen, OperatorStore, UnknownOutcomes } from '../../ports/operator.ts'
 import { StepTimeOver } from '../shared/search.ts'
 import { searchAudit } from './audit.ts'
 import type { Connections } from './connections.ts'
@@ -31,6 +31,13 @@ const UNKNOWN: Statement = {
   }
 }
 
+const GATEWAYS: Statement = {
+  name: 'gateways_seen',
+  writes: false,
+  text: (schema) => `select g.instance, (extract(epoch from max(g.seen_at)) * 1000)::float8 as "seenMs" from ${schema}.gateways g
+ where g.seen_at > statement_timestamp() - interval '1 hour' group by g.instance order by max(g.seen_at) desc, g.instance limit 100`
+}
+
 /** Half a million records are counted within it. */
 const COUNT_WITHIN_MS = 2_000
 
@@ -56,6 +63,7 @@ export function operatorOf ({ search, background }: { readonly search: Connectio
     }),
     askNow: (token, audit) => background.use('ask_now', (session) => askNow(session, token, audit)),
     paused: () => background.use('paused', pausedRoutes),
+    gateways: () => background.use('gateways_seen', (session) => session.run<GatewaySeen>(GATEWAYS, [])),
     pause: (route, audit) => background.use('pause', (session) => pauseRoute(session, route, audit)),
     resume: (route, audit) => background.use('resume', (session) => resumeRoute(session, route, audit)),
     nowMs: async () => {

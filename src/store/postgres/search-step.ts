@@ -35,7 +35,8 @@ export async function searching<Result> (
       await session.run(COMMIT, [])
       return result
     } catch (error) {
-      await session.run(ROLLBACK, []).catch(() => {})
+      // What does not answer would only be waited for once more.
+      if (!('isUsable' in session) || session.isUsable === true) await session.run(ROLLBACK, []).catch(() => {})
       throw isTimeOver(error) ? new StepTimeOver({ cause: error }) : error
     }
   })

@@ -30,6 +30,7 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
     groups: (route, limit) => alone({ op: 'messageGroups', route, limit }),
     askNow: (token, audit) => alone({ op: 'askNow', token, audit }),
     paused: () => alone({ op: 'paused' }),
+    gateways: () => Promise.resolve([]),
     pause: (route, audit) => alone({ op: 'pause', route, audit }),
     resume: (route, audit) => alone({ op: 'resume', route, audit }),
     nowMs: () => Promise.resolve(nowMs())

@@ -50,7 +50,7 @@ test('each operation is for its role and those above it, and for nobody who has 
 
 test('without a way to sign in there is a read-only view on loopback', async (t) => {
   const world = await World.open(t, { admin: 'readiness: lenient' })
-  assert.deepEqual((await world.get('/me', { role: null })).body, { name: 'loopback', via: 'loopback', role: 'viewer' })
+  assert.deepEqual((await world.get('/me', { role: null })).body, { name: 'loopback', via: 'loopback', role: 'viewer', csrfToken: null })
   assert.equal((await world.get('/records', { role: null })).status, 200)
   const { id, token } = await unknown(world)
   assert.equal((await world.get(`/records/${id}/answer`, { role: null })).status, 403)
@@ -145,7 +145,7 @@ test('many records: a count and a sample first, then step by step, and what has 
   const before = await Promise.all(Array.from({ length: 60 }, () => unknown(world)))
   await unknown(world, { about: { ...claimOf().about, route: 'other' } })
   world.clock.nowMs += 10
-  const selected = await world.post('/records/selections', { state: 'indeterminate', route: 'charges' })
+  const selected = await world.post('/records/selections', { state: 'indeterminate', route: 'charges' }, { role: 'operator' })
   assert.deepEqual([selected.body.count, (selected.body.sample as unknown[]).length], [60, 10])
   world.clock.nowMs += 10
   const later = await unknown(world)
@@ -299,7 +299,7 @@ test('mistakes are told by name, and lose nothing', async (t) => {
     assert.equal(answer.status, 400, `${path} ${JSON.stringify(body)} ${answer.text}`)
     assert.match(String(answer.body.detail), why)
   }
-  assert.equal((await world.ask('POST', `/records/${id}/release`, { headers: { 'content-type': 'text/plain' }, body: 'x' })).status, 400)
+  assert.equal((await world.ask('POST', `/records/${id}/release`, { headers: { 'content-type': 'text/plain' }, body: 'x' })).status, 415)
   assert.equal((await world.get('/records?cursor=abc')).status, 400)
   assert.equal((await world.get('/records?limit=501')).status, 400)
   assert.equal((await world.get('/records?from=yesterday')).status, 400)

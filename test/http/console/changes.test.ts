@@ -330,7 +330,7 @@ test('fields that a page does not have are of no use: the owner and the operatio
     (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(513) } })).status, 400
   )
   assert.equal(
-    (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(100_000) } })).status, 400
+    (await visitor.get(path, { method: 'POST', form: { ...hiddenFields(page.body, path), reason: 'x'.repeat(100_000) } })).status, 413
   )
   assert.equal(await stateOf(world, id), 'completed')
 })

@@ -273,6 +273,15 @@ test('what is not there and what cannot be read is a page that says so', async (
 test('a store that is away is a page that says so, and a bug is a page without its trace', async (t) => {
   const world = await startConsole(t)
   const visitor = await world.as('viewer')
+  const gone = () => Promise.reject(new StoreUnavailable('sqlite', 'search', false, new Error('it is <away>')))
+  const { operator } = world.store
+  const before = { unknownByRoute: operator.unknownByRoute, paused: operator.paused, gateways: operator.gateways }
+  Object.assign(operator, { unknownByRoute: gone, paused: gone, gateways: gone })
+  const overview = await visitor.get('/overview')
+  assert.deepEqual([overview.status, overview.body.split('Not read: it is &lt;away>').length - 1], [200, 3], overview.body)
+  assert.match(overview.body, /Last reload/)
+  assertClean(overview, '/overview')
+  Object.assign(operator, before)
   world.breaks = new StoreUnavailable('sqlite', 'search', false)
   const away = await visitor.get('/records')
   assert.equal(away.status, 503)

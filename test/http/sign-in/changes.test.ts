@@ -3,10 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { nextPath } from '../../../src/http/sign-in/next-path.ts'
-import { ask, bearer, KEY, pageOf, startSignIn, TOKENS } from './world.ts'
+import { hashOf, tokenLine } from '../../../src/config/operator-tokens.ts'
+import { ask, bearer, Browser, KEY, pageOf, startSignIn, TOKEN_LINES, TOKENS } from './world.ts'
 import type { Asked, World } from './world.ts'
 
 const AUTH = `auth: { sessionKey: "${KEY}", tokensFile: tokens, publicUrl: "http://ops.example" }`
+/** What a person has chosen, and what another person may guess. */
+const CHOSEN = 'sixteen-characters'
+const WITH_ADMIN_TOKEN = `token: ${CHOSEN}, ${AUTH}`
 const MINUTE_MS = 60_000
 
 async function signedIn (t: TestContext): Promise<World & { readonly csrf: string, readonly cookie: string }> {
@@ -97,36 +101,46 @@ test('after a sign-in a browser stays on this host', async (t) => {
   assert.equal(pageOf(await ask(`${url}/sign-in?next=https://evil.example`)).next, '/')
 })
 
-test('after ten failures an address waits, with right tokens too; sessions and other addresses do not', async (t) => {
-  const world = await signedIn(t)
+test('after ten failures an address waits; sessions, right random tokens and other addresses do not', async (t) => {
+  const world = await startSignIn(t, WITH_ADMIN_TOKEN)
+  assert.equal((await world.browser.ask(`${world.url}/sign-in`, { method: 'POST', form: { token: TOKENS.ann } })).status, 303)
   for (let failure = 0; failure < 10; failure++) {
     assert.equal((await world.who(bearer(TOKENS.eve))).status, 401)
   }
-  const blocked = await world.who(bearer(TOKENS.ann))
-  assert.deepEqual([blocked.status, blocked.reason], [429, 'Too many failed sign-ins. Wait a minute.'])
-  assert.ok((blocked.retryAfterS ?? 0) > 0 && (blocked.retryAfterS ?? 61) <= 60)
-  const form = await world.browser.ask(`${world.url}/sign-in`, { method: 'POST', form: { token: TOKENS.ann } })
-  assert.deepEqual([form.status, pageOf(form).error], [429, 'Too many failed sign-ins. Wait a minute.'])
-  assert.match(String(form.headers['retry-after']), /^[1-9][0-9]?$/)
-  assert.equal((await world.who()).identity?.name, 'ann')
-  assert.equal((await world.who({ ...bearer(TOKENS.ann), localAddress: '127.0.0.2' })).kind, 'operator')
+  const { writeTokens } = world
+  writeTokens(`${TOKEN_LINES}\n${tokenLine({ name: 'ida', role: 'viewer', hash: hashOf('a-chosen-password') })}`)
+  await world.clock.advance(1_000)
+  for (const token of [TOKENS.eve, CHOSEN, 'a-chosen-password']) {
+    const blocked = await world.who(bearer(token))
+    assert.deepEqual([blocked.status, blocked.reason], [429, 'Too many failed sign-ins. Wait a minute.'], token)
+    assert.ok((blocked.retryAfterS ?? 0) > 0 && (blocked.retryAfterS ?? 61) <= 60)
+    const form = await world.browser.ask(`${world.url}/sign-in`, { method: 'POST', form: { token } })
+    assert.deepEqual([form.status, pageOf(form).error], [429, 'Too many failed sign-ins. Wait a minute.'], token)
+    assert.match(String(form.headers['retry-after']), /^[1-9][0-9]?$/)
+  }
+  assert.equal((await world.who()).identity?.name, 'ann', 'the session goes on')
+  assert.equal((await world.who(bearer(TOKENS.bob))).identity?.name, 'bob', 'nobody guesses a random token')
+  assert.equal((await new Browser().ask(`${world.url}/sign-in`, { method: 'POST', form: { token: TOKENS.bob } })).status, 303)
+  assert.equal((await world.who({ ...bearer(CHOSEN), localAddress: '127.0.0.2' })).identity?.name, 'admin.token')
 })
 
 test('the limit of an address ends, and the limit of all addresses holds for every one', async (t) => {
   t.mock.timers.enable({ apis: ['Date'] })
-  const { who } = await startSignIn(t, AUTH)
+  const { who } = await startSignIn(t, WITH_ADMIN_TOKEN)
   for (let address = 2; address < 12; address++) {
     for (let failure = 0; failure < 12; failure++) await who({ ...bearer(TOKENS.eve), localAddress: `127.0.0.${address}` })
   }
-  assert.equal((await who({ ...bearer(TOKENS.ann), localAddress: '127.0.0.99' })).status, 429)
+  assert.equal((await who({ ...bearer(CHOSEN), localAddress: '127.0.0.99' })).status, 429)
+  assert.equal((await who({ ...bearer(TOKENS.ann), localAddress: '127.0.0.99' })).kind, 'operator')
   t.mock.timers.setTime(Date.now() + MINUTE_MS)
-  assert.equal((await who({ ...bearer(TOKENS.ann), localAddress: '127.0.0.2' })).kind, 'operator')
+  assert.equal((await who({ ...bearer(CHOSEN), localAddress: '127.0.0.2' })).kind, 'operator')
 })
 
 test('behind a trusted proxy failures count for the client that it names', async (t) => {
   const { who } = await startSignIn(t, `${AUTH.replace('auth: {', 'auth: { proxy: { from: [127.0.0.1], role: viewer },')}`)
   const as = (token: string, client: string): Asked => ({ headers: { authorization: `Bearer ${token}`, 'x-forwarded-for': client } })
   for (let failure = 0; failure < 11; failure++) await who(as(TOKENS.eve, '192.0.2.1'))
-  assert.equal((await who(as(TOKENS.ann, '192.0.2.1'))).status, 429)
-  assert.equal((await who(as(TOKENS.ann, '192.0.2.2'))).kind, 'operator')
+  assert.equal((await who(as(TOKENS.eve, '192.0.2.1'))).status, 429)
+  assert.equal((await who(as(TOKENS.eve, '192.0.2.2'))).status, 401)
+  assert.equal((await who(as(TOKENS.ann, '192.0.2.1'))).kind, 'operator')
 })

@@ -74,10 +74,17 @@ test('without a way to sign in, whoever is on this machine may look', async (t) 
 
 test('fields of a proxy on this machine end the view, because they bring strangers', async (t) => {
   const { who } = await startSignIn(t, 'host: 127.0.0.1')
-  for (const name of ['Forwarded', 'X-Forwarded-For', 'x-forwarded-user', 'X-FORWARDED-PROTO', 'Via', 'X-Real-IP']) {
+  for (const name of [
+    'Forwarded', 'X-Forwarded-For', 'x-forwarded-user', 'X-FORWARDED-PROTO', 'Via', 'X-Real-IP', 'CF-Connecting-IP', 'Cf-Ray', 'CDN-Loop',
+    'True-Client-IP', 'X-Client-IP', 'X-Cluster-Client-Ip', 'Client-IP', 'Fly-Client-IP', 'Fastly-Client-IP', 'DO-Connecting-IP',
+    'WL-Proxy-Client-IP', 'X-Sucuri-ClientIP', 'X-Envoy-External-Address', 'X-Amzn-Trace-Id', 'X-Azure-ClientIP', 'Tailscale-User-Login',
+    'X-Remote-Addr', 'X-Appengine-User-Ip', 'X-Original-Host', 'Proxy-Connection'
+  ]) {
     assert.deepEqual(await who({ headers: { [name]: '127.0.0.1' } }), NOBODY, name)
   }
-  assert.equal((await who({ headers: { 'x-request-id': 'via' } })).kind, 'operator')
+  for (const name of ['x-request-id', 'user-agent', 'accept-language', 'traceparent', 'sec-fetch-site', 'hx-request', 'x-csrf-token']) {
+    assert.equal((await who({ headers: { [name]: 'via' } })).kind, 'operator', name)
+  }
 })
 
 test('a port that more than this machine may reach has no view, and neither has one with a way to sign in', async (t) => {

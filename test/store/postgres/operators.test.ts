@@ -1,6 +1,9 @@
 /** Postgres passes the suite of the operators' port; and what only it has: time limits in the server, plans, and a trigger. */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import { Horizon } from '../../../src/store/postgres/durable.ts'
+import { limited } from '../../../src/store/postgres/limited.ts'
 import { operators } from '../../conformance/operators.ts'
 import { claimOf } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
@@ -35,6 +38,62 @@ describe('operators in Postgres', needs('postgres'), () => {
         await assert.rejects(client.query(change), /never changed/, change)
       }
     }
+  })
+
+  test('what operators read and change one at a time ends in the server when its time is over, and is not in doubt', async (t) => {
+    const world = await openWorld(t, await (server ??= startPostgres()), { operators: true })
+    const { records, inbox, operator } = { records: world.store, inbox: world.store.inbox, operator: world.store.operator }
+    const claim = claimOf()
+    await records.insert(claim)
+    const client = await world.connect()
+    const { schema } = world.options
+    await client.query(`begin; lock table ${world.records}, ${schema}.messages, ${schema}.paused_routes, ${schema}.gateways in access exclusive mode`)
+    const audit = { who: 'ops', why: 'a test' }
+    const began = performance.now()
+    const asked = [
+      () => records.list({ id: claim.id, limit: 1 }), () => inbox.list({ id: claim.id, limit: 1 }), () => inbox.depths(),
+      () => operator.paused(), () => operator.gateways(), () => operator.pause('charges', audit), () => operator.resume('charges', audit),
+      () => records.expire({ id: claim.id, owner: claim.owner, attempt: 1 }, { action: 'delete', ...audit }),
+      () => inbox.retry({ id: claim.id, limit: 1 }, audit)
+    ]
+    for (const ask of asked) {
+      await assert.rejects(ask(), (error) => error instanceof StoreUnavailable && !error.inDoubt, String(ask))
+    }
+    assert.ok(performance.now() - began < asked.length * 4_000)
+    const { rows } = await client.query<{ state: string }>(
+      "select state from pg_stat_activity where application_name like 'onceway operators%' and state <> 'idle'"
+    )
+    assert.deepEqual(rows, [])
+    await client.query('rollback')
+    assert.equal(await operator.pause('charges', audit), true)
+    assert.deepEqual((await operator.paused()).map(({ route }) => route), ['charges'])
+    assert.equal((await records.list({ id: claim.id, limit: 1 })).length, 1)
+  })
+
+  test('a change whose commit got no answer is in doubt, and a read is not', async () => {
+    const run = (writes: boolean, lost: string) => limited({
+      isUsable: false,
+      lockTimeout: '1s',
+      horizon: new Horizon(),
+      run: ({ name, writes: mayWrite }) => name === lost
+        ? Promise.reject(new StoreUnavailable('postgres', name, mayWrite, new Error('Query read timeout')))
+        : Promise.resolve([])
+    }, 'work', 2_000, (session) => session.run({ name: 'work', writes, text: () => '' }, []))
+    const inDoubt = (is: boolean) => (error: unknown) => error instanceof StoreUnavailable && error.inDoubt === is
+    for (const lost of ['work', 'limited_commit']) await assert.rejects(run(true, lost), inDoubt(true))
+    for (const lost of ['limited_begin', 'limited_limit']) await assert.rejects(run(true, lost), inDoubt(false))
+    for (const lost of ['work', 'limited_end']) await assert.rejects(run(false, lost), inDoubt(false))
+  })
+
+  test('the gateways of the database are those with a sign of life', async (t) => {
+    const world = await openWorld(t, await (server ??= startPostgres()))
+    const client = await world.connect()
+    await client.query(`insert into ${world.options.schema}.gateways (id, instance, beat, seen_at) values
+      ('\\x01010101010101010101010101010101', 'one', 1, now()), ('\\x02020202020202020202020202020202', 'two', 1, now() - interval '1 minute'),
+      ('\\x03030303030303030303030303030303', 'gone', 1, now() - interval '2 hours')`)
+    const seen = await world.store.operator.gateways()
+    assert.deepEqual(seen.map(({ instance }) => instance), ['one', 'two'])
+    assert.ok(seen.every(({ seenMs }) => Math.abs(seenMs - Date.now()) < 120_000))
   })
 
   test('a search that waits for a lock ends in the server when its time is over', async (t) => {

@@ -18,14 +18,17 @@ export const overviewPage: Page = {
   path: OVERVIEW_PATH,
   role: 'viewer',
   run: async (visit) => {
-    const [found, nowMs] = [await visit.ask('showOverview'), await visit.context.stores.operator.nowMs()]
+    const found = await visit.ask('showOverview')
     if (found instanceof OperatorProblem) return problemScreen(found)
+    // By the database's clock, if it tells the time. Without it no age is shown.
+    const nowMs = found.unknown === null ? Date.now() : await visit.context.stores.operator.nowMs().catch(() => Date.now())
     return screen('Overview', live(visit, 'overview',
       div({ class: 'columns' },
         section({ class: 'card' }, h2({}, 'What it promises'), promise(found)),
         section({ class: 'card' }, h2({}, 'Unknown outcomes'), unknown(found, nowMs))),
       section({ class: 'card' }, h2({}, 'Requests'), recent(found)),
       section({ class: 'card' }, h2({}, 'Inbox'), inbox(found)),
+      section({ class: 'card' }, h2({}, 'Contact'), contact(found)),
       section({ class: 'card' }, h2({}, 'This gateway'), gateway(found))))
   }
 }
@@ -67,7 +70,34 @@ function promise ({ status, promise: held, stores }: OverviewJson): Child {
   ]
 }
 
-function unknown ({ unknown: { count, oldestAt, routes } }: OverviewJson, nowMs: number): Child {
+type Part = OverviewJson['notRead'][number]['part']
+
+function notRead ({ notRead: parts }: OverviewJson, part: Part): Child {
+  const why = parts.find((each) => each.part === part)?.why ?? 'the database did not answer'
+  return p({ class: 'notice' }, `Not read: ${visible(why)}. What is shown beside it is what this process knows itself.`)
+}
+
+function contact (overview: OverviewJson): Child {
+  const { contact: { stores, gateways }, gateway: { instance } } = overview
+  return [
+    facts(stores.map(({ store, usable }) => [
+      store,
+      span({ class: `state ${usable ? 'state-completed' : 'state-dead'}` }, usable ? 'Contact' : 'No contact')
+    ] as const)),
+    gateways === null
+      ? notRead(overview, 'contact.gateways')
+      : gateways.length === 0
+        ? p({}, 'No other gateway can use this store.')
+        : tableOf('Gateways of this database, with a sign of life within the last hour', [
+          { head: 'Gateway', cell: (each) => [said(each.instance), each.instance === instance ? ' (this one)' : null] },
+          { head: 'Last sign of life', cell: ({ seenAt }) => momentOr(seenAt, '–') }
+        ], gateways)
+  ]
+}
+
+function unknown (overview: OverviewJson, nowMs: number): Child {
+  if (overview.unknown === null) return notRead(overview, 'unknown')
+  const { unknown: { count, oldestAt, routes } } = overview
   if (count === 0) return p({}, 'None. An outcome would be counted here if a request was sent and no complete answer came back.')
   return [
     p({}, `${counted(count, 'outcome is', 'outcomes are')} unknown`, oldestAt === null
@@ -133,7 +163,9 @@ function quantile (ms: number | null): string {
   return ms === null ? '–' : `≤ ${ms} ms`
 }
 
-function inbox ({ inbox: routes }: OverviewJson): Child {
+function inbox (overview: OverviewJson): Child {
+  const { inbox: routes } = overview
+  if (routes === null) return notRead(overview, 'inbox')
   if (routes.length === 0) return p({}, 'No route has an inbox.')
   return tableOf('Inbox by route', [
     {
@@ -147,12 +179,18 @@ function inbox ({ inbox: routes }: OverviewJson): Child {
   ], routes)
 }
 
-function gateway ({ gateway: { instance, version, node, workers, startedAt, configFile } }: OverviewJson): Child {
-  return facts([
+function gateway ({ gateway: { instance, version, node, workers, startedAt, configFile }, lastReload }: OverviewJson): Child {
+  return [facts([
     ['Process', said(instance)],
     ['Version', `onceway ${version}, Node.js ${node}`],
     ['Workers', workers],
     ['Started', momentOr(startedAt, '–')],
-    ['Configuration', a({ href: '/configuration' }, configFile === null ? 'of the command line' : said(configFile))]
-  ])
+    ['Configuration', a({ href: '/configuration' }, configFile === null ? 'of the command line' : said(configFile))],
+    [
+      'Last reload',
+      lastReload === null
+        ? 'None since the start'
+        : [lastReload.result === 'ok' ? 'Taken ' : 'Refused ', momentOr(lastReload.at, '–')]
+    ]
+  ]), lastReload === null || lastReload.details.length === 0 ? null : ul({}, lastReload.details.map((each) => li({}, visible(each))))]
 }

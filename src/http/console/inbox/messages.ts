@@ -167,7 +167,7 @@ export const messagePage: Page = {
         ? null
         : section({ class: 'card' }, h2({}, 'What the consumer last answered'),
           p({}, `Status ${message.answer.status}, ${message.answer.bodyBytes === 0 ? 'no body' : `a body of ${bytes(message.answer.bodyBytes)}`}.`),
-          headerTable(message.answer.headers)),
+          message.answer.headers === null ? p({}, 'To see its header fields needs the role reader.') : headerTable(message.answer.headers)),
       await changesOf(visit, message.id, 'Changes by hand')
     ])
   }
