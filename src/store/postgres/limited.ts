@@ -3,6 +3,7 @@
  * another client.
  */
 import { StoreUnavailable } from '../../ports/errors.ts'
+import { Horizon } from './durable.ts'
 import { isTimeOver } from './faults.ts'
 import type { Session, Statement } from './statements.ts'
 
@@ -27,7 +28,8 @@ export async function limited<Result> (
   let writes = false
   const noting: Session = {
     lockTimeout: session.lockTimeout,
-    horizon: session.horizon,
+    // What a look proves holds once the transaction is acknowledged. Other sessions must not rely on it before.
+    horizon: new Horizon(),
     run: async (statement, values) => {
       writes ||= statement.writes
       return session.run(statement, values)
