@@ -25,6 +25,9 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     deadRetentionMs: 30 * DAY_MS,
     depthMax: 1_000_000,
     bytesMax: 1024 ** 3,
+    keepDeliveredMs: 0,
+    keptMax: 1_000_000,
+    keptBytesMax: 1024 ** 3,
     batch: 'refuse'
   }
   for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {
