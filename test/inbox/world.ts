@@ -205,6 +205,8 @@ export function startWorker (
       delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) },
       deliveryTries: (_, count) => { tries.push(count) },
       settleRetried: () => {},
+      kept: () => {},
+      keptDropped: () => {},
       unresolved: () => {},
       arbiterAhead: () => {},
       arbiterStepped: () => {}

@@ -58,12 +58,10 @@ async function applyChange (
     )
 }
 
-function refusalOf (action: MessageChange, { state, requestUntilMs }: MessageDetail): string {
+function refusalOf (action: MessageChange, { state }: MessageDetail): string {
   if (action !== 'replay') return `Only a message that is waiting, held or dead can be changed. It is ${state} now.`
   if (state !== 'delivered') return `Only a delivered message can be replayed. It is ${state} now.`
-  return requestUntilMs === null
-    ? 'The request of this message is gone: it was not kept (inbox.keepDelivered), or its time is over. It cannot be replayed.'
-    : `The request of this message was kept until ${timeText(requestUntilMs)}. It cannot be replayed any more.`
+  return 'The request of this message is gone: it was not kept (inbox.keepDelivered), or its time is over. It cannot be replayed.'
 }
 
 export async function selectMessages (context: OperatorContext, values: MessageFilterValues): Promise<Outcome<MessageSelectionJson>> {
