@@ -2,6 +2,7 @@
  * `onceway inbox`: lists messages, retries or discards those that are not in flight, and replays those that were delivered. A change is for
  * one id or for all that a filter finds. Every change leaves an audit row.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { MessageState } from '../core/inbox/message.ts'
 import { parseDuration } from '../config/read/units.ts'
 import type { MessageBulkValues, MessageFilterValues, MessageJson, MessageStepJson } from '../operator/inbox/schemas.ts'
@@ -208,6 +209,9 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
   return 0
 }
 
+/** Between two tries of a step that finds the inbox half full. The selection ends after an hour. */
+const ROOM_EVERY_MS = 2_000
+
 /** Counted first, so that nothing that is delivered meanwhile is replayed. Then in steps, oldest first, each as the console does it. */
 async function replayAll ({ options, operators, terminal }: CommandContext): Promise<number> {
   if (options.positionals.length > 0) throw new StartError('Name one message, or --all with a filter.', 2)
@@ -218,18 +222,22 @@ async function replayAll ({ options, operators, terminal }: CommandContext): Pro
   const selection = must(await operators.call('selectMessages', { body: { ...filterOf(options), state: 'delivered' } }))
   selection.notes.forEach(terminal.err)
   let changed = 0
+  let waits = false
   const reasons = new Map<string, number>()
   for (let cursor: string | null = ''; cursor !== null;) {
     const order: MessageBulkValues = { token: selection.token, action: 'replay', reason: why, ...(cursor !== '' && { cursor }) }
     const step: Outcome<MessageStepJson> = await operators.call('changeMessages', { body: order })
-    if (step instanceof OperatorProblem) {
-      if (step.code !== 'refused') must(step)
-      terminal.err(`onceway: stopped after ${changed} of ${selection.count} messages. ${step.detail}`)
-      return 1
+    if (step instanceof OperatorProblem && step.code === 'refused') {
+      if (!waits) terminal.err(`${changed} of ${selection.count} messages so far. Waiting for room. ${step.detail}`)
+      waits = true
+      await sleep(ROOM_EVERY_MS)
+      continue
     }
-    changed += step.changed
-    for (const { detail } of step.refused) reasons.set(detail, (reasons.get(detail) ?? 0) + 1)
-    cursor = step.next
+    waits = false
+    const { changed: more, refused, next } = must(step)
+    changed += more
+    for (const { detail } of refused) reasons.set(detail, (reasons.get(detail) ?? 0) + 1)
+    cursor = next
   }
   terminal.out(options.values.json === true
     ? JSON.stringify({ counted: selection.count, changed })
