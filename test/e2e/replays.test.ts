@@ -56,7 +56,8 @@ async function startDesk (t: TestContext, database: string | null) {
   const witness = await startWitness((seen, response) => {
     const text = (name: string): string => String(seen.headers[name] ?? '')
     const replay = seen.headers['onceway-replay'] as string | undefined
-    taken.push({ text: seen.body.toString(), group: text('x-group'), key: text('onceway-key'), attempt: text('idempotency-attempt'), replay })
+    const [group, key, attempt] = ['x-group', 'onceway-key', 'idempotency-attempt'].map(text) as [string, string, string]
+    taken.push({ text: seen.body.toString(), group, key, attempt, replay })
     response.writeHead(204).end()
   })
   t.after(() => witness.close())
@@ -101,11 +102,13 @@ function replays (databaseOf: () => Promise<string | null>): void {
     assert.equal(first.length, 3 * SIZE)
     assert.deepEqual([...new Set(first.map(({ replay }) => replay))], [undefined])
 
-    const { exitCode, out, err } = await operator('replay', '--all', '--route', 'kept', '--from', from, '--to', to, '--why', 'they lost them')
+    const range = ['--route', 'kept', '--from', from, '--to', to]
+    const { exitCode, out, err } = await operator('replay', '--all', ...range, '--why', 'they lost them')
     assert.equal(exitCode, 0, err)
     assert.match(out, new RegExp(`^${SIZE} of ${SIZE} messages in .* are delivered once more\\.$`))
     await eventually(() => taken.length >= SIZE, 'all of them are taken again', LONGEST_MS)
-    await eventually(async () => (await Promise.all(locations.map(told))).every(({ state }) => state === 'delivered'), 'settled', LONGEST_MS)
+    const isSettled = async () => (await Promise.all(locations.map(told))).every(({ state }) => state === 'delivered')
+    await eventually(isSettled, 'all of them are delivered again', LONGEST_MS)
     const byText = (one: Taken, other: Taken): number => one.text < other.text ? -1 : 1
     assert.deepEqual(
       taken.toSorted(byText),

@@ -48,7 +48,10 @@ export const MessageView = Type.Object({
   dueAt: Nullable(Time),
   settledAt: Nullable(Time),
   expiresAt: Nullable(Time),
-  requestKeptUntil: Nullable(Type.String({ format: 'date-time', description: 'Of a delivered message: it can be replayed until then. null: its request is deleted.' })),
+  requestKeptUntil: Nullable(Type.String({
+    format: 'date-time',
+    description: 'Of a delivered message: it can be replayed until then. null: its request is deleted.'
+  })),
   replayedAt: Nullable(Type.String({ format: 'date-time', description: 'When it was last replayed. null: never.' })),
   answer: Nullable(Type.Object({
     status: Type.Integer(),
