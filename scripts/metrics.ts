@@ -273,6 +273,9 @@ const SUBJECTS: readonly Subject[] = [
       onceway_inbox_deliveries_total: inboxAlert('OncewayInboxFailing'),
       onceway_inbox_delivery_duration_seconds: 'Look at the consumer.',
       onceway_inbox_attempts: 'If it grows, look at the consumer\'s answers in the log. Compare it with `inbox.maxAttempts`.',
+      onceway_inbox_kept_messages: 'Compare it with `inbox.maxKept`.',
+      onceway_inbox_kept_bytes: 'Compare it with `inbox.maxKeptBytes`.',
+      onceway_inbox_kept_dropped_total: 'If it grows, raise the bound, or shorten `inbox.keepDelivered`.',
       onceway_inbox_signatures_total:
         'If `wrong` grows, compare the secrets. If `untimely` grows, look at clocks and late retries. Else somebody may forge requests.'
     },

@@ -3,6 +3,7 @@
  * their retention are deleted in small batches. The sweeper also counts what waits for an operator.
  */
 import type { Gateway } from '../gateway/gateway.ts'
+import { KeptRequestsSweep } from './kept-requests.ts'
 import { Service } from './service.ts'
 
 /**
@@ -15,10 +16,12 @@ const EVERY_MS = 5_000
 
 export function sweeper (gateway: Gateway): Service {
   const { clock, log, longestLeaseMs } = gateway.deps
-  return new Service({ name: 'sweeper', everyMs: Math.min(EVERY_MS, longestLeaseMs / 2), clock, log, round: async () => sweep(gateway) })
+  const kept = new KeptRequestsSweep(gateway)
+  const everyMs = Math.min(EVERY_MS, longestLeaseMs / 2)
+  return new Service({ name: 'sweeper', everyMs, clock, log, round: async () => sweep(gateway, kept) })
 }
 
-async function sweep (gateway: Gateway): Promise<boolean> {
+async function sweep (gateway: Gateway, kept: KeptRequestsSweep): Promise<boolean> {
   const { records, inbox, meter, log } = gateway.deps
   // If the arbiter's clock has stepped ahead, its word on what is over cannot be trusted.
   if (gateway.arbiterClock.aheadMs > 0) {
@@ -52,10 +55,11 @@ async function sweep (gateway: Gateway): Promise<boolean> {
   const marks = await gateway.deps.marks.sweep(BATCH_MAX)
   if (marks > 0) meter.swept('mark', marks)
   const messages = await inbox.sweep(BATCH_MAX)
+  const hasMoreKept = await kept.round(BATCH_MAX)
   const counts = await gateway.deps.counts.sweep(BATCH_MAX)
   if (gateway.ids.inTransition) {
     await records.endEarlierScheme()
     await gateway.ids.refresh()
   }
-  return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX || counts === BATCH_MAX
+  return lapsed === BATCH_MAX || marks === BATCH_MAX || swept >= BATCH_MAX || messages >= BATCH_MAX || counts === BATCH_MAX || hasMoreKept
 }

@@ -1,11 +1,13 @@
 /**
- * `onceway inbox`: lists messages, retries or discards those that are not in flight. A change is for one id or for all that a filter
- * finds. Every change leaves an audit row.
+ * `onceway inbox`: lists messages, retries or discards those that are not in flight, and replays those that were delivered. A change is for
+ * one id or for all that a filter finds. Every change leaves an audit row.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { MessageState } from '../core/inbox/message.ts'
 import { parseDuration } from '../config/read/units.ts'
-import type { MessageFilterValues, MessageJson } from '../operator/inbox/schemas.ts'
+import type { MessageBulkValues, MessageFilterValues, MessageJson, MessageStepJson } from '../operator/inbox/schemas.ts'
 import { OperatorProblem } from '../operator/shared/problem.ts'
+import type { Outcome } from '../operator/shared/problem.ts'
 import { StartError } from '../ports/errors.ts'
 import { CONFIG_OPTIONS, requiredOption, textOption, LARGER_LIMIT, whoAndWhy, integerOption } from './command.ts'
 import type { Command, Subcommand } from './command.ts'
@@ -28,6 +30,8 @@ const OPTIONS = {
   route: { type: 'string' },
   state: { type: 'string' },
   'older-than': { type: 'string' },
+  from: { type: 'string' },
+  to: { type: 'string' },
   limit: { type: 'string' },
   all: { type: 'boolean' },
   json: { type: 'boolean' },
@@ -37,17 +41,19 @@ const OPTIONS = {
 
 /** A change of messages that are not being delivered. */
 interface Change {
-  readonly name: 'retry' | 'discard'
-  readonly one: 'retryMessage' | 'discardMessage'
+  readonly name: 'retry' | 'discard' | 'replay'
+  readonly one: 'retryMessage' | 'discardMessage' | 'replayMessage'
   readonly done: string
+  /** States in which a message can be changed so. */
+  readonly states: readonly MessageState[]
 }
 
-const RETRY: Change = { name: 'retry', one: 'retryMessage', done: 'waits again.' }
-const DISCARD: Change = { name: 'discard', one: 'discardMessage', done: 'is discarded.' }
-/** States in which a message can be changed. */
 const OPEN_STATES: readonly MessageState[] = ['waiting', 'held', 'dead']
+const RETRY: Change = { name: 'retry', one: 'retryMessage', done: 'waits again.', states: OPEN_STATES }
+const DISCARD: Change = { name: 'discard', one: 'discardMessage', done: 'is discarded.', states: OPEN_STATES }
+const REPLAY: Change = { name: 'replay', one: 'replayMessage', done: 'is delivered once more.', states: ['delivered'] }
 
-const FILTER = ['route', 'state', 'key', 'older-than', 'limit'] as const
+const FILTER = ['route', 'state', 'key', 'older-than', 'from', 'to', 'limit'] as const
 const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
 
 const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
@@ -55,36 +61,46 @@ const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
   show: { run: showMessage, options: ['json'] },
   retry: { run: async (context) => changeMessages(context, RETRY), options: CHANGE },
   discard: { run: async (context) => changeMessages(context, DISCARD), options: CHANGE },
+  replay: {
+    run: async (context) => context.options.values.all === true ? replayAll(context) : changeOne(context, REPLAY),
+    options: CHANGE
+  },
   routes: { run: listRoutes, options: ['json'] },
   pause: { run: async (context) => setPaused(context, 'pauseRoute'), options: ['route', 'who', 'why'] },
   resume: { run: async (context) => setPaused(context, 'resumeRoute'), options: ['route', 'who', 'why'] }
 }
 
-const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--older-than T] [--limit N] [--json]
+const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--from T] [--to T] [--older-than T] [--limit N] [--json]
        onceway inbox show ID [--json]
        onceway inbox retry ID --why TEXT
        onceway inbox retry --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
        onceway inbox discard ID --why TEXT
        onceway inbox discard --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+       onceway inbox replay ID --why TEXT
+       onceway inbox replay --all --route R [--from T] [--to T] [--key K] --why TEXT
        onceway inbox routes [--json]
        onceway inbox pause --route R --why TEXT
        onceway inbox resume --route R --why TEXT
 
 Reads the inbox of the configured store, while gateways run. retry and discard change waiting, held and dead messages only.
+replay is for delivered messages whose requests are kept (inbox.keepDelivered).
 Each change leaves an audit row: who, when, why.
 
   list     list messages, the oldest first
   show     print all details of one message and of its consumer's last answer, without bodies and credentials
   retry    deliver the message again at once, with its full number of attempts. In an ordered group it waits for its turn
   discard  never deliver the message. Its group continues
+  replay   deliver a delivered message once more, with the header Onceway-Replay. With --all in the order of acceptance, in steps
   routes   list the routes with an inbox: depth, age, and whether it is paused
   pause    go on accepting, and deliver nothing. Deliveries in flight go on
   resume   deliver again
 
-  --all            change every message that the filter finds. Requires --state
+  --all            change every message that the filter finds. retry and discard require --state, replay --route
   --route R        only messages of this route          --key K          only messages of this key
   --state S        waiting, delivering, delivered, held, dead or discarded
   --older-than T   only messages accepted longer ago than this: 90s, 15m, 2h, 7d
+  --from T         only messages accepted then or later: a time (2026-11-26T18:00:00Z), or how long ago (15m, 24h)
+  --to T           only messages accepted before then
   --limit N        at most N messages, the oldest (default: ${LIST_DEFAULT}, with --all ${BULK_DEFAULT})
   --json           one JSON object per line
   --who NAME       name for the audit row (default: the user of this system)
@@ -97,6 +113,7 @@ examples:
   onceway inbox list --route hooks --state waiting --older-than 15m
   onceway inbox show 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
   onceway inbox retry --all --state dead --route hooks --why 'the consumer is mended'
+  onceway inbox replay --all --route hooks --from 2026-11-26T18:00:00Z --to 2026-11-26T18:30:00Z --why 'the consumer lost them'
   onceway inbox discard 3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA --why 'a test event'`
 
 /** `open`: opens the stores. Absent: those of the configuration. */
@@ -135,7 +152,7 @@ async function changeMessages (context: CommandContext, change: Change): Promise
   return context.options.values.all === true ? changeAll(context, change) : changeOne(context, change)
 }
 
-async function changeOne (context: CommandContext, { name, one, done }: Change): Promise<number> {
+async function changeOne (context: CommandContext, { name, one, done, states }: Change): Promise<number> {
   const { options, operators, terminal } = context
   const unexpected = FILTER.find((option) => textOption(options, option) !== undefined)
   if (unexpected !== undefined || options.positionals.length === 0) {
@@ -149,7 +166,9 @@ async function changeOne (context: CommandContext, { name, one, done }: Change):
     const now = nowOf(result)
     terminal.err(`onceway: refused, nothing changed. ${now === null
       ? result.code === 'not-found' ? `There is no such message any more in ${operators.where}.` : result.detail
-      : `Only a message that is ${OPEN_STATES.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText({ error: null, ...now })}.`}`)
+      : name === 'replay'
+        ? `${result.detail} Now: ${stateText({ error: null, ...now })}.`
+        : `Only a message that is ${states.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText({ error: null, ...now })}.`}`)
     return 1
   }
   const { message: after } = result
@@ -190,6 +209,43 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
   return 0
 }
 
+/** Between two tries of a step that finds the inbox half full. The selection ends after an hour. */
+const ROOM_EVERY_MS = 2_000
+
+/** Counted first, so that nothing that is delivered meanwhile is replayed. Then in steps, oldest first, each as the console does it. */
+async function replayAll ({ options, operators, terminal }: CommandContext): Promise<number> {
+  if (options.positionals.length > 0) throw new StartError('Name one message, or --all with a filter.', 2)
+  requiredOption(options, 'route')
+  if (textOption(options, 'limit') !== undefined) throw new StartError('--limit is not for `inbox replay --all`. Take a narrower time.', 2)
+  if ((textOption(options, 'state') ?? 'delivered') !== 'delivered') throw new StartError('Only delivered messages can be replayed.', 2)
+  const { why } = whoAndWhy(options)
+  const selection = must(await operators.call('selectMessages', { body: { ...filterOf(options), state: 'delivered' } }))
+  selection.notes.forEach(terminal.err)
+  let changed = 0
+  let waits = false
+  const reasons = new Map<string, number>()
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const order: MessageBulkValues = { token: selection.token, action: 'replay', reason: why, ...(cursor !== '' && { cursor }) }
+    const step: Outcome<MessageStepJson> = await operators.call('changeMessages', { body: order })
+    if (step instanceof OperatorProblem && step.code === 'refused') {
+      if (!waits) terminal.err(`${changed} of ${selection.count} messages so far. Waiting for room. ${step.detail}`)
+      waits = true
+      await sleep(ROOM_EVERY_MS)
+      continue
+    }
+    waits = false
+    const { changed: more, refused, next } = must(step)
+    changed += more
+    for (const { detail } of refused) reasons.set(detail, (reasons.get(detail) ?? 0) + 1)
+    cursor = next
+  }
+  terminal.out(options.values.json === true
+    ? JSON.stringify({ counted: selection.count, changed })
+    : `${changed} of ${selection.count} messages in ${operators.where} are delivered once more.`)
+  for (const [detail, count] of reasons) terminal.err(`${count} refused: ${detail}`)
+  return 0
+}
+
 async function search ({ options, operators }: CommandContext, limit: number): Promise<Awaited<ReturnType<typeof listed<MessageJson>>>> {
   const filter = filterOf(options)
   return listed(limit, async (page) => {
@@ -203,15 +259,18 @@ function limitOf ({ options }: CommandContext, standard: number): number {
 }
 
 function filterOf (options: CommandContext['options']): MessageFilterValues {
-  const [key, route, state, older] = ['key', 'route', 'state', 'older-than'].map((name) => textOption(options, name))
+  const names = ['key', 'route', 'state', 'older-than', 'from', 'to']
+  const [key, route, state, older, from, to = older] = names.map((name) => textOption(options, name))
   if (
     older !== undefined && (parseDuration(older) ?? 0) === 0
   ) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
+  if (older !== undefined && to !== older) throw new StartError('--older-than and --to say the same. Give one of them.', 2)
   return {
     ...(key !== undefined && { key }),
     ...(route !== undefined && { route }),
     ...(state !== undefined && { state: readMessageState(state) }),
-    ...(older !== undefined && { to: older })
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to })
   }
 }
 

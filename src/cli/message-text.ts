@@ -41,6 +41,8 @@ export function messageLines (message: MessageJson, where: string): string[] {
     ['due', message.dueAt],
     ['settled', message.settledAt],
     ['expires', message.expiresAt],
+    ['kept until', message.requestKeptUntil],
+    ['replayed', message.replayedAt],
     ['answer', answer === null ? null : `${answer.status}, body of ${answer.bodyBytes} bytes`],
     ...(answer?.headers ?? []).map(([name, value]): [string, string] => ['answer header', `${name}: ${value}`])
   ]

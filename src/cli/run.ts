@@ -15,7 +15,7 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
     load: async () => (await import('./demo.ts')).demo
   },
   records: { summary: 'list, show, resolve, release or delete records', load: async () => (await import('./records.ts')).records },
-  inbox: { summary: 'list, show, retry or discard messages of inboxes', load: async () => (await import('./inbox.ts')).inbox },
+  inbox: { summary: 'list, show, retry, discard or replay messages of inboxes', load: async () => (await import('./inbox.ts')).inbox },
   audit: { summary: 'list who changed records, messages and routes by hand', load: async () => (await import('./audit.ts')).audit },
   epoch: {
     summary: 'after restoring a backup: mark outcomes that it does not know',

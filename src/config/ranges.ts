@@ -26,6 +26,8 @@ const RANGES: Readonly<Record<string, Range>> = {
   'backoff.longest': { min: '10ms', max: '24h' },
   'inbox.maxAge': { min: '1s', max: '366d' },
   'inbox.deadRetention': { min: '1m', max: '3660d' },
+  'inbox.keepDelivered': { min: '0s', max: '366d' },
+  'inbox.maxKeptBytes': { min: '1KiB', max: '1024GiB' },
   'inbox.maxBytes': { min: '1KiB', max: '1024GiB' },
   'verify.tolerance': { min: '1s', max: '24h' },
   'probe.timeout': { min: '10ms', max: '5m', why: 'until then no other gateway probes the record' },

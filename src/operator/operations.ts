@@ -311,6 +311,17 @@ export const OPERATIONS = {
     answer: ChangedMessage,
     run: (context, identity, { params, body }) => changeMessage(context, identity, 'discard', params.id, body.reason)
   }),
+  replayMessage: operation({
+    method: 'POST',
+    path: '/messages/{id}/replay',
+    tag: 'inbox',
+    role: 'operator',
+    summary: 'Deliver a delivered message once more, as long as its request is kept.',
+    params: OfId,
+    body: ReasonBody,
+    answer: ChangedMessage,
+    run: (context, identity, { params, body }) => changeMessage(context, identity, 'replay', params.id, body.reason)
+  }),
   selectMessages: operation({
     method: 'POST',
     path: '/messages/selections',

@@ -61,6 +61,31 @@ export interface MessageFilter {
   readonly limit: number
 }
 
+/** How many requests of delivered messages a route may keep, and how many bytes of bodies they may have. */
+export interface KeptBound {
+  readonly route: string
+  readonly messages: number
+  readonly bytes: number
+}
+
+export interface KeptRequests extends KeptBound {
+  /** The oldest requests are beyond the bound: those that are kept until this time or less long. null: none is. */
+  readonly beyondMs: number | null
+}
+
+/** The requests of a route that are kept until this time or less long. */
+export interface KeptUntil {
+  readonly route: string
+  readonly untilMs: number
+}
+
+export interface DroppedRequests {
+  /** Their time was over. */
+  readonly expired: number
+  /** The others, by route. */
+  readonly beyond: ReadonlyArray<{ readonly route: string, readonly count: number }>
+}
+
 export interface MessageAudit {
   readonly who: string
   /** How the operator was recognised. */
@@ -81,6 +106,7 @@ export interface MessageAudit {
  *   discarded it.
  * - No two deliveries of a message have the same attempt. Each attempt is greater than all before it.
  * - A write whose token does not match changes nothing.
+ * - A delivered message is delivered again only if an operator replays it while its request is kept.
  * - When a worker is no longer alive, its messages wait again. Messages with `holds` are held instead.
  * - Rejections are those of RecordStore (records.ts).
  */
@@ -114,6 +140,12 @@ export interface InboxStore {
   retry: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
   /** Waiting, held and dead messages are given up for good. Audited. */
   discard: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
+  /** Delivered messages whose request is still kept are delivered once more. Returns those that changed. Audited. */
+  replay: (filter: MessageFilter, audit: MessageAudit) => Promise<MessageDetail[]>
+  /** What these routes keep of delivered messages, and what of it is beyond the bounds. */
+  kept: (bounds: readonly KeptBound[]) => Promise<KeptRequests[]>
+  /** Deletes requests of delivered messages, oldest first, at most `limit` for each route: those whose time is over, and `beyond`. */
+  dropRequests: (beyond: readonly KeptUntil[], limit: number) => Promise<DroppedRequests>
   /** Deletes expired messages, at most `limit`. Returns how many. */
   sweep: (limit: number) => Promise<number>
 }

@@ -185,6 +185,10 @@ export const LOG_EVENTS = {
     means: 'The keys that verify tokens cannot be read. Requests that need them get 503 `scope-unavailable`.',
     do: 'Check the `file` or `url` of the key set: [tokens that expire](../guides/deploy-in-containers.md#tokens-that-expire).'
   },
+  'kept-requests-dropped': {
+    means: 'A route keeps more requests of delivered messages than `inbox.maxKept` or `inbox.maxKeptBytes` allows. The oldest were deleted before `inbox.keepDelivered` was over. The field `count` says how many.',
+    do: 'Raise the bound, or shorten `inbox.keepDelivered`: [replays](../guides/accept-now-deliver-later.md#replay-delivered-messages).'
+  },
   'key-issue-error': {
     means: 'The gateway could not issue a key, because of an unexpected error. The client gets 503 and may ask again.',
     do: 'Read `error`. If it repeats, report it with the line.'

@@ -1,6 +1,7 @@
 /** The ports of metrics and log lines. Types only. telemetry/ is the one driver. */
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
+import type { KeptRequests } from './inbox.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
 import type { LogEvent } from './log-events.ts'
@@ -38,6 +39,10 @@ export interface Meter {
   unresolved: (unresolved: Unresolved) => void
   /** The number of messages in the inboxes, per route. */
   inbox: (depths: readonly Depth[]) => void
+  /** Requests of delivered messages that the routes keep for replays. */
+  kept: (kept: readonly KeptRequests[]) => void
+  /** So many of them were deleted, because the route kept more than it may. */
+  keptDropped: (route: string, count: number) => void
   /** A checked signature: which secret it matched, or why it failed. */
   signature: (route: string, result: SignatureResult) => void
   /** One delivery of a message, from its sending to the answer. null: the time is unknown, because the worker died. */

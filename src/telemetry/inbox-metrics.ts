@@ -12,8 +12,8 @@ export const MESSAGE_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 const TRIES_BUCKETS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 100]
 
 /** The store reports these values, and all processes share the store. So they combine by max. */
-export function inboxDepthMeter (registry: Registry): Pick<Meter, 'inbox'> {
-  const { labelledGauge } = declare(registry)
+export function inboxDepthMeter (registry: Registry): Pick<Meter, 'inbox' | 'kept' | 'keptDropped'> {
+  const { counter, labelledGauge } = declare(registry)
   const messages = labelledGauge(
     'onceway_inbox_messages',
     'Messages in the inbox that are not delivered, by state.',
@@ -27,7 +27,22 @@ export function inboxDepthMeter (registry: Registry): Pick<Meter, 'inbox'> {
     ['route'],
     'max'
   )
+  const kept = labelledGauge('onceway_inbox_kept_messages', 'Delivered messages whose requests are kept for replays.', ['route'], 'max')
+  const keptBytes = labelledGauge('onceway_inbox_kept_bytes', 'Bytes of these requests.', ['route'], 'max')
+  const dropped = counter(
+    'onceway_inbox_kept_dropped_total',
+    'Requests of delivered messages that were deleted early, because the route kept more than it may.',
+    ['route']
+  )
   return {
+    kept: (routes) => {
+      for (const each of [kept, keptBytes]) each.reset()
+      for (const { route, messages: count, bytes: size } of routes) {
+        kept.set({ route }, count)
+        keptBytes.set({ route }, size)
+      }
+    },
+    keptDropped: (route, count) => { dropped.inc({ route }, count) },
     inbox: (depths) => {
       // Else a route whose inbox is empty would keep its last values.
       for (const each of [messages, bytes, oldest]) each.reset()

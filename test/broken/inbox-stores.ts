@@ -142,18 +142,13 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
-        replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])"
+        find: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
+        replace: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])"
       },
       {
         file: OPERATOR,
-        find: "where m.state in ('waiting', 'held', 'dead') and $",
-        replace: "where m.state in ('waiting', 'held', 'dead', 'discarded') and $"
-      },
-      {
-        file: OPERATOR,
-        find: "and m.state in ('waiting', 'held', 'dead') and ($4",
-        replace: "and m.state in ('waiting', 'held', 'dead', 'discarded') and ($4"
+        find: "m.state in ('waiting', 'held', 'dead')",
+        replace: "m.state in ('waiting', 'held', 'dead', 'discarded')"
       }
     ]
   },
@@ -327,20 +322,14 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: "const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
-        replace: "const chosen = this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])"
+        find: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
+        replace: ": this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])"
       },
       { file: SQLITE, find: "set state = \\'waiting\\', tries = 0,", replace: "set state = \\'waiting\\', owner = null, tries = 0," },
       {
         file: OPERATOR,
-        find: "where m.state in ('waiting', 'held', 'dead') and $",
-        replace: "where m.state in ('waiting', 'delivering', 'held', 'dead') and $"
-      },
-      { file: OPERATOR, find: "set state = 'waiting', tries = 0,", replace: "set state = 'waiting', owner = null, tries = 0," },
-      {
-        file: OPERATOR,
-        find: "and m.state in ('waiting', 'held', 'dead') and ($4",
-        replace: "and m.state in ('waiting', 'delivering', 'held', 'dead') and ($4"
+        find: "m.state in ('waiting', 'held', 'dead')",
+        replace: "m.state in ('waiting', 'delivering', 'held', 'dead')"
       }
     ]
   }

@@ -93,7 +93,7 @@ const DEAD: Fate = {
   }
 }
 const HELD: Fate = { kind: 'held', error: 'ECONNRESET' }
-const DELIVERED: Fate = { kind: 'delivered', status: 204, answer: null }
+const DELIVERED: Extract<Fate, { kind: 'delivered' }> = { kind: 'delivered', status: 204, answer: null }
 
 const text = (id: Buffer): string => id.toString('base64url')
 
@@ -211,6 +211,44 @@ test('what is being delivered or was delivered is not changed, and stands as it 
     assert.equal(await desk.state(id), state)
   }
   assert.deepEqual(await desk.audits(), [])
+})
+
+test('replay delivers what was delivered once more while its request is kept, one message or those of a time range', async (t) => {
+  const desk = await Desk.open(t)
+  const kept: Fate = { ...DELIVERED, requestMs: 60 * MINUTE_MS }
+  const ids: Buffer[] = []
+  for (const [key, fate] of [['e-1', DELIVERED], ['e-2', kept], ['e-3', kept], ['e-4', kept]] as const) {
+    desk.nowMs += MINUTE_MS
+    ids.push(await desk.leave(key, fate))
+  }
+  const [gone = OWNER, early = OWNER, middle = OWNER, late = OWNER] = ids
+  const at = (minutes: number): string => new Date(Date.UTC(2026, 0, 1) + minutes * MINUTE_MS).toISOString()
+  const refused = await desk.say('replay', text(gone), ...WHY)
+  assert.equal(refused.exitCode, 1)
+  assert.match(refused.err, /^onceway: refused, nothing changed\. The request of this message is gone.* Now: state delivered, attempt 1\.$/)
+  assert.match((await desk.say('show', text(early))).out, /^kept until: {4}2026-01-01T01:02:00\.000Z$/m)
+  const one = await desk.say('replay', text(late), ...WHY)
+  assert.match(one.out, /is delivered once more\. Before: state delivered, attempt 1\. Now: state waiting, attempt 1\.$/)
+  assert.match((await desk.say('show', text(late))).out, /^replayed: /m)
+
+  desk.nowMs += MINUTE_MS
+  const range = ['replay', '--all', '--route', 'hooks', '--from', at(1), '--to', at(3)]
+  const many = await desk.say(...range, ...WHY)
+  assert.deepEqual([many.exitCode, many.out.replace(/ in .* are/, ' are')], [0, '1 of 2 messages are delivered once more.'])
+  assert.match(many.err, /^1 refused: The request of this message is gone/)
+  assert.deepEqual(await Promise.all(ids.map((id) => desk.state(id))), ['delivered', 'waiting', 'delivered', 'waiting'])
+  assert.equal((await desk.inbox.look(middle))?.replayedAtMs, null)
+  assert.deepEqual((await desk.audits()).map(({ action, who }) => [action, who]), [['replay', 'ada'], ['replay', 'ada']])
+  for (const [argv, why] of [
+    [['replay', '--all', ...WHY], /--route/],
+    [[...range, '--limit', '3', ...WHY], /--limit is not for/],
+    [[...range, '--state', 'dead', ...WHY], /Only delivered messages/],
+    [[...range, '--older-than', '1m', ...WHY], /say the same/]
+  ] as const) {
+    const { exitCode, err } = await desk.say(...argv)
+    assert.equal(exitCode, 2, err)
+    assert.match(err, why)
+  }
 })
 
 test('--all changes what the filter finds, at most so many, and says when there may be more', async (t) => {

@@ -25,6 +25,9 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     deadRetentionMs: 30 * DAY_MS,
     depthMax: 1_000_000,
     bytesMax: 1024 ** 3,
+    keepDeliveredMs: 0,
+    keptMax: 1_000_000,
+    keptBytesMax: 1024 ** 3,
     batch: 'refuse'
   }
   for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {
@@ -46,6 +49,11 @@ test('what the defaults say is no mistake, and what is used is none either', (t)
   assert.equal(policyOf(t, '{ async: allowed, onStoreDown: forward }').onStoreDown, 'forward')
 })
 
+test('delivered requests are kept if the file says so, for no longer than the message', (t) => {
+  const kept = policyOf(t, '{ mode: inbox, retention: 3d, inbox: { keepDelivered: 3d, maxKept: 5, maxKeptBytes: 2KiB } }').inbox
+  assert.deepEqual([kept?.keepDeliveredMs, kept?.keptMax, kept?.keptBytesMax], [3 * DAY_MS, 5, 2_048])
+})
+
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
   ['an inbox that nothing comes into', '{ inbox: {} }', /^inbox: is not used: mode is not inbox, and async is not allowed$/],
   ['no record to share', '{ mode: drop, async: allowed }', /^async: cannot be allowed with mode drop/],
@@ -53,6 +61,11 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     'nobody is asked about a delivery',
     '{ mode: inbox, unknown: probe, probe: { path: "/payments/{key}" } }',
     /^unknown: cannot be probe with mode inbox/
+  ],
+  [
+    'a request without its message',
+    '{ mode: inbox, retention: 2d, inbox: { keepDelivered: 3d } }',
+    /^inbox\.keepDelivered: must be at most retention \(2d\)/
   ],
   ['an order of nothing', '{ mode: inbox, inbox: { order: "json:account" } }', /^inbox\.order: is neither header:NAME nor json:\/pointer$/],
   ['an order of the whole content', '{ mode: inbox, inbox: { order: "hash:body" } }', /^inbox\.order: is neither/],

@@ -18,9 +18,12 @@ import { againIn, againOf, AUDIT, DEAD, DELIVERED, HELD, LONG_MS, messageOf, SHO
 import type { InboxWorld, OpenInbox } from './inbox-world.ts'
 import { until } from './record-world.ts'
 
-/** `overtaken`: due, and an earlier message of its group is open again. `lapsed`: lost by time. `…Stops`: longer than their retention. */
+/**
+ * `overtaken`: due, and an earlier message of its group is open again. `lapsed`: lost by time. `kept`: its request, after its delivery.
+ * `…Stops`: longer than their retention.
+ */
 const ALONE = [
-  'none', 'pausing', 'due', 'delivering', 'lost', 'lapsed', 'delivered', 'held', 'dead', 'discarded',
+  'none', 'pausing', 'due', 'delivering', 'lost', 'lapsed', 'delivered', 'kept', 'keptOver', 'held', 'dead', 'discarded',
   'pastDelivered', 'pastHeld', 'pastDead', 'pastDiscarded'
 ] as const
 const GROUPED = [...ALONE, 'behind', 'overtaken', 'heldStops', 'deadStops'] as const
@@ -64,6 +67,8 @@ const OTHER = { fingerprint: { alg: 3, value: Buffer.alloc(32, 8) } }
 const PAST = ['pastDelivered', 'pastHeld', 'pastDead', 'pastDiscarded'] as const
 const ACCEPTED: Cells = cellsOf(['none', ...PAST], 'accepted due 0/0')
 const AGAIN = againIn(LONG_MS)
+/** Its request is kept for as long as it is itself. */
+const KEPT: Fate = { ...DELIVERED, requestMs: LONG_MS }
 
 function cellsOf (places: readonly Place[], cell: string): Cells {
   return Object.fromEntries(places.map((place) => [place, cell]))
@@ -74,7 +79,7 @@ const TAKEN_PLACES = ['delivering', 'lapsed'] as const
 
 function settled (fate: Fate, word: string): EventCase {
   return {
-    event: `settle ${fate.kind}`,
+    event: `settle ${fate.kind}${'requestMs' in fate ? ', and its request is kept' : ''}`,
     run: async (store, { token }) => `${await store.settle(token, fate)}`,
     cells: { ...cellsOf(TAKEN_PLACES, `true ${word} 1/1`), lost: `true ${word} 2/1` },
     otherwise: 'false ·',
@@ -140,6 +145,7 @@ const CASES: readonly EventCase[] = [
     otherwise: 'none ·'
   },
   settled(DELIVERED, 'delivered'),
+  settled(KEPT, 'delivered'),
   settled(AGAIN, 'pausing'),
   settled(HELD, 'held'),
   settled(DEAD, 'dead'),
@@ -196,6 +202,37 @@ const CASES: readonly EventCase[] = [
     },
     otherwise: 'none ·',
     asTable: () => ({ kind: 'discard' })
+  },
+  {
+    event: 'replay',
+    run: async (store, { mine: { id } }) => changedWord(store, id, await store.replay({ id, limit: 1 }, AUDIT)),
+    cells: { kept: 'changed due 1/0' },
+    otherwise: 'none ·',
+    asTable: () => ({ kind: 'replay' })
+  },
+  {
+    event: 'expiry of a request that was kept',
+    once: async (store, all) => {
+      const { expired } = await store.dropRequests([], 100)
+      assert.equal(expired, all.filter(({ place }) => place === 'keptOver').length)
+    },
+    run: () => Promise.resolve('-'),
+    cells: { keptOver: '- delivered 1/1' },
+    otherwise: '- ·',
+    asTable: () => ({ kind: 'expireRequest' })
+  },
+  {
+    event: 'drop of a request that was kept',
+    once: async (store, all) => {
+      const routes = all.map(({ mine: { about: { route } } }) => route)
+      const { expired, beyond } = await store.dropRequests(routes.map((route) => ({ route, untilMs: Number.MAX_SAFE_INTEGER })), 100)
+      const count = beyond.reduce((sum, each) => sum + each.count, 0)
+      assert.equal(expired + count, all.filter(({ place }) => place.startsWith('kept')).length)
+    },
+    run: () => Promise.resolve('-'),
+    cells: cellsOf(['kept', 'keptOver'], '- delivered 1/1'),
+    otherwise: '- ·',
+    asTable: () => ({ kind: 'dropRequest' })
   },
   {
     event: 'turn: nothing before it blocks any more',
@@ -298,6 +335,8 @@ async function take (store: InboxStore, { id, about: { route } }: NewMessage, le
 const FATES: Readonly<Partial<Record<Place, Fate>>> = {
   pausing: AGAIN,
   delivered: DELIVERED,
+  kept: KEPT,
+  keptOver: { ...DELIVERED, requestMs: SHORT_MS },
   held: HELD,
   dead: DEAD,
   heldStops: HELD,
@@ -409,12 +448,12 @@ async function compare (world: InboxWorld, brought: Brought, event: MessageEvent
   if (change.kind === 'removed') return assert.equal(after, null, place)
   if (change.kind === 'refused') return assert.deepEqual(after, before, place)
   assert.ok(after !== null, place)
-  const expected = event.kind === 'retry' ? turned(change.row, place, moment) : change.row
+  const expected = event.kind === 'retry' || event.kind === 'replay' ? turned(change.row, place, moment) : change.row
   assert.deepEqual(untimed(after), untimed(shown(expected)), place)
   const keptMs = (after.expiresAtMs ?? 0) - (after.settledAtMs ?? 0)
   const keepMs = after.state === 'delivered' ? mine.keepMs : mine.deadKeepMs
   if (after.expiresAtMs !== null) assert.ok(Math.abs(keptMs - keepMs) < APART_MS_MAX, `${place} is kept for ${keptMs} ms`)
-  if (after.state === 'delivered') assert.equal(await world.requestBytes(mine.id), 0, place)
+  if (after.state === 'delivered' && after.requestUntilMs === null) assert.equal(await world.requestBytes(mine.id), 0, place)
   else assert.ok(await world.requestBytes(mine.id) > 0, place)
 }
 
@@ -430,6 +469,7 @@ function rowOf (detail: MessageDetail, mine: NewMessage, { owner }: DeliveryToke
   return { ...detail, ...given, number: 1, owner: detail.state === 'delivering' ? owner : null, retriedAtMs: null }
 }
 
-function untimed ({ receivedAtMs, dueAtMs, settledAtMs, expiresAtMs, ...detail }: MessageDetail): object {
-  return { ...detail, isDue: dueAtMs !== null, isSettled: settledAtMs !== null, expires: expiresAtMs !== null }
+function untimed ({ receivedAtMs, dueAtMs, settledAtMs, expiresAtMs, requestUntilMs, replayedAtMs, ...detail }: MessageDetail): object {
+  const marks = { isKept: requestUntilMs !== null, isReplayed: replayedAtMs !== null }
+  return { ...detail, ...marks, isDue: dueAtMs !== null, isSettled: settledAtMs !== null, expires: expiresAtMs !== null }
 }

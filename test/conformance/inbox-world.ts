@@ -123,7 +123,7 @@ export function idsOf (...messages: readonly NewMessage[]): string[] {
 }
 
 export const ANSWER = { status: 202, headers: ['Content-Type', 'text/plain'], body: Buffer.from('taken') }
-export const DELIVERED: Fate = { kind: 'delivered', answer: ANSWER, status: 202 }
+export const DELIVERED: Extract<Fate, { kind: 'delivered' }> = { kind: 'delivered', answer: ANSWER, status: 202 }
 export const DEAD = {
   kind: 'dead',
   answer: { status: 410, headers: [], body: Buffer.from('gone') },

@@ -8,6 +8,7 @@ import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
+import { inboxReplays } from './inbox-replays.ts'
 import { inboxSchemes } from './inbox-schemes.ts'
 import {
   acceptInTurn,
@@ -44,6 +45,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })
   describe(`${name}: operators of the inbox`, () => { inboxOperators(open) })
+  describe(`${name}: replays of delivered messages`, () => { inboxReplays(open) })
 }
 
 function accepting (open: OpenInbox): void {
@@ -68,6 +70,8 @@ function accepting (open: OpenInbox): void {
       bytes: request.body.length,
       settledAtMs: null,
       expiresAtMs: null,
+      requestUntilMs: null,
+      replayedAtMs: null,
       status: null,
       error: null,
       answer: null
@@ -163,6 +167,7 @@ function delivering (open: OpenInbox): void {
       route: ROUTE,
       tries: 1,
       lastError: null,
+      isReplay: false,
       requestId: 'req-1',
       request: message.request
     })

@@ -38,6 +38,9 @@ export const INBOX: InboxPolicy = {
   deadRetentionMs: 3_600_000,
   depthMax: 1_000,
   bytesMax: 1_000_000,
+  keepDeliveredMs: 0,
+  keptMax: 1_000,
+  keptBytesMax: 1_000_000,
   batch: 'refuse'
 }
 
@@ -202,6 +205,8 @@ export function startWorker (
       delivery: (_, result) => { counts.set(result, (counts.get(result) ?? 0) + 1) },
       deliveryTries: (_, count) => { tries.push(count) },
       settleRetried: () => {},
+      kept: () => {},
+      keptDropped: () => {},
       unresolved: () => {},
       arbiterAhead: () => {},
       arbiterStepped: () => {}

@@ -47,6 +47,12 @@ export function checkInbox (
         `must be at least inbox.backoff.longest (${backoff.longest}): a sender's own retry may come that late`
         )]
       : []),
+    ...(ms(inbox.keepDelivered) > ms(retention)
+      ? [mistake(
+          at('keepDelivered'),
+        `must be at most retention (${retention}): the message is deleted then, and its request with it`
+        )]
+      : []),
     ...(batch === 'split' && inbox.maxDepth < 2
       ? [mistake(at('maxDepth'), 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
       : []),
@@ -72,6 +78,9 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     deadRetentionMs: ms(inbox.deadRetention),
     depthMax: inbox.maxDepth,
     bytesMax: parseSize(inbox.maxBytes) ?? 0,
+    keepDeliveredMs: ms(inbox.keepDelivered),
+    keptMax: inbox.maxKept,
+    keptBytesMax: parseSize(inbox.maxKeptBytes) ?? 0,
     batch: inbox.batch
   }
 }
@@ -102,5 +111,8 @@ export const INBOX_DEFAULTS: InboxFile = {
   deadRetention: '30d',
   maxDepth: 1_000_000,
   maxBytes: '1GiB',
+  keepDelivered: '0s',
+  maxKept: 1_000_000,
+  maxKeptBytes: '1GiB',
   batch: 'refuse'
 }

@@ -44,6 +44,14 @@ export const Inbox = Type.Object({
     description: 'Maximum of waiting messages of this route. More get 503 before anything is stored.'
   }),
   maxBytes: size('1GiB', 'Maximum of bytes of their bodies, without header fields. More get 503 too. At least `keep.requestBytesMax`.'),
+  keepDelivered: duration('0s', 'How long the request of a delivered message is kept, so that an operator can replay it. At most `retention`. 0s: it is deleted at delivery.'),
+  maxKept: Type.Integer({
+    minimum: 1,
+    maximum: 10_000_000,
+    default: 1_000_000,
+    description: 'Maximum of requests that `keepDelivered` keeps on this route. Beyond, the oldest are deleted. They never count in `maxDepth`.'
+  }),
+  maxKeptBytes: size('1GiB', 'Maximum of bytes of their bodies. Beyond, the oldest are deleted.'),
   batch: Type.Enum(['refuse', 'split'], {
     default: 'refuse',
     description: 'A request with several events (CloudEvents batch, Event Grid and SQS arrays). refuse: it is not accepted. split: each event becomes a message, or none is accepted.'

@@ -17,6 +17,8 @@ export interface MessageView {
   readonly nextAttemptAt: string | null
   readonly settledAt: string | null
   readonly lastError: string | null
+  /** When an operator last replayed it, after it had been delivered. Absent: never. */
+  readonly replayedAt?: string
   /** The consumer's last answer. null: there is none, or it was not kept. */
   readonly answer: AnswerView | null
 }
@@ -28,7 +30,9 @@ interface AnswerView {
   readonly encoding: 'utf-8' | 'base64'
 }
 
-export function messageView ({ id, state, attempt, receivedAtMs, dueAtMs, settledAtMs, error, answer }: MessageDetail): MessageView {
+export function messageView (
+  { id, state, attempt, receivedAtMs, dueAtMs, settledAtMs, replayedAtMs, error, answer }: MessageDetail
+): MessageView {
   return {
     id: id.toString('base64url'),
     state,
@@ -37,6 +41,7 @@ export function messageView ({ id, state, attempt, receivedAtMs, dueAtMs, settle
     nextAttemptAt: dueAtMs === null ? null : rfc3339(dueAtMs),
     settledAt: settledAtMs === null ? null : rfc3339(settledAtMs),
     lastError: error,
+    ...replayedAtMs !== null && { replayedAt: rfc3339(replayedAtMs) },
     answer: answer === null ? null : answerView(answer)
   }
 }

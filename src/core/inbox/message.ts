@@ -59,6 +59,8 @@ export interface Delivery {
   readonly ageMs: number
   /** The code with which the delivery before this one ended. null: there was none. */
   readonly lastError: string | null
+  /** An operator replayed it after it had been delivered. */
+  readonly isReplay: boolean
   readonly requestId: string
   readonly request: StoredRequest
 }
@@ -71,7 +73,13 @@ export const WORKER_LOST = 'WORKER_LOST'
  * was not sent for the gateway's own reasons, and is no try.
  */
 export type Fate =
-  | { readonly kind: 'delivered', readonly answer: Answer | null, readonly status: number }
+  | {
+    readonly kind: 'delivered'
+    readonly answer: Answer | null
+    readonly status: number
+    /** How long its request is kept for a replay, at most as long as the message. Absent: it is deleted at once. */
+    readonly requestMs?: number
+  }
   | { readonly kind: 'again', readonly inMs: number, readonly status: number | null, readonly error: string, readonly counts?: false }
   | {
     readonly kind: 'dead'
@@ -98,6 +106,10 @@ export interface MessageDetail {
   readonly dueAtMs: number | null
   readonly settledAtMs: number | null
   readonly expiresAtMs: number | null
+  /** Delivered, and its request is kept until then for a replay. null: it is not. */
+  readonly requestUntilMs: number | null
+  /** When an operator last replayed it. null: never. */
+  readonly replayedAtMs: number | null
   readonly status: number | null
   readonly error: string | null
   /** The consumer's last answer, if it was kept. null: there is none. */

@@ -16,12 +16,12 @@ export interface MessageRow extends MessageDetail {
   readonly stops: boolean
   readonly keepMs: number
   readonly deadKeepMs: number
-  /** When an operator last retried it. The age of the message counts from then. */
+  /** When an operator last retried or replayed it. The age of the message counts from then. */
   readonly retriedAtMs: number | null
   readonly request: StoredRequest
 }
 
-/** Nobody sends a delivered message again, so its request is deleted. It may contain credentials. */
+/** Of a delivered message: nobody sends it again, unless its request is kept for a replay. A request may contain credentials. */
 export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], body: Buffer.alloc(0) }
 
 /** `isBehind`: an open message of its group is before it. */
@@ -51,6 +51,8 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
     dueAtMs: isBehind ? null : nowMs,
     settledAtMs: null,
     expiresAtMs: null,
+    requestUntilMs: null,
+    replayedAtMs: null,
     status: null,
     error: null,
     answer: null,
@@ -64,9 +66,9 @@ export function detailOf (row: MessageRow): MessageDetail {
 }
 
 export function deliveryOf (row: MessageRow, owner: Buffer, overMs: number): Delivery {
-  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, request } = row
+  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, replayedAtMs, request } = row
   const ageMs = overMs - (retriedAtMs ?? receivedAtMs)
-  return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, requestId, request }
+  return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, isReplay: replayedAtMs !== null, requestId, request }
 }
 
 /** The messages behind it in its group wait for it. */
@@ -100,5 +102,6 @@ export function violation (row: MessageRow): string | null {
   if (row.dueAtMs === null && row.state === 'waiting' && row.group === null) return 'a message without a group waits for no turn'
   if (open !== (row.settledAtMs === null)) return 'a message that has ended says when, and no other does'
   if ((open || stopsItsGroup(row)) !== (row.expiresAtMs === null)) return 'a message that has ended expires, unless it stops its group'
+  if (row.state !== 'delivered' && row.requestUntilMs !== null) return 'only a delivered message keeps its request until a time'
   return null
 }

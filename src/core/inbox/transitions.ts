@@ -14,6 +14,8 @@
  * | delivering | a living worker has it |
  * | lost | its worker's lease is over, or the worker has left: `state` is delivering until it lapses |
  * | delivered | the consumer took it. The request is deleted |
+ * | kept | delivered, and its request is kept for a replay (`inbox.keepDelivered`) |
+ * | keptOver | the same, and the time for a replay is over: the request is there until a sweep |
  * | held | it was sent, its outcome is not known, and its route says `unknown: hold` |
  * | dead | given up |
  * | heldStops, deadStops | the same, and its group waits behind it (`onDead: stop-group`). It does not expire |
@@ -28,13 +30,17 @@
  * | settle:delivered, :again, :held, :dead | its worker reports how the delivery ended |
  * | lapse:again, lapse:held | its worker is found to be gone. A message that `holds` is held, any other waits again |
  * | retry, discard | an operator's command |
+ * | replay | the same: what was delivered is delivered once more |
+ * | expireRequest | requests whose time is over are deleted |
+ * | dropRequest | the oldest kept requests of a route are deleted, because it keeps more than it may |
  * | turn | no earlier message of its group blocks it any more |
- * | recall | an operator has retried an earlier message of its group, which goes first |
+ * | recall | an operator has retried or replayed an earlier message of its group, which goes first |
  * | sweep | expired messages are deleted |
  *
  * Three laws follow, and test/core/inbox/transitions.test.ts checks them. Only `take` hands a message out, and only a due
  * one, so no other event makes a second delivery possible. Nothing but `sweep` and a new acceptance after the retention
- * changes a delivered or discarded message. Every delivery of a message has a greater attempt than all before it.
+ * changes a discarded message, or a delivered one whose request is gone. Every delivery of a message has a greater attempt than all
+ * before it.
  *
  * Outside the table: whether a record or another scheme keeps a new message out (that is about records), and a new epoch
  * (`onceway epoch bump`), which changes messages while no gateway runs.
@@ -53,6 +59,9 @@ export type MessageEvent =
   | { readonly kind: 'lapse' }
   | { readonly kind: 'retry' }
   | { readonly kind: 'discard' }
+  | { readonly kind: 'replay' }
+  | { readonly kind: 'expireRequest' }
+  | { readonly kind: 'dropRequest' }
   | { readonly kind: 'turn' }
   | { readonly kind: 'recall' }
   | { readonly kind: 'sweep' }
@@ -78,47 +87,52 @@ export type MessageChange =
 export type MessageRefusal = 'state' | 'fingerprint' | 'token' | 'worker' | 'turn'
 
 export const MESSAGE_COLUMNS = [
-  'none', 'behind', 'pausing', 'due', 'delivering', 'lost', 'delivered', 'held', 'dead', 'heldStops', 'deadStops', 'discarded', 'past'
+  'none', 'behind', 'pausing', 'due', 'delivering', 'lost', 'delivered', 'kept', 'keptOver', 'held', 'dead', 'heldStops', 'deadStops',
+  'discarded', 'past'
 ] as const
 export type MessageColumn = typeof MESSAGE_COLUMNS[number]
 
 /**
  * `·`: changes nothing. `new`: a new message. `other`: changes nothing, and refuses the batch. `take`: attempt + 1.
  * `again`: waits for its next time. `end`: delivered, held, dead or discarded. `retry`: waits, with tries of 0.
- * `due`: is due now. `wait`: waits for its turn. `remove`: deletes the row.
+ * `replay`: the same, and marked as a replay. `strip`: the request is deleted. `due`: is due now. `wait`: waits for its turn.
+ * `remove`: deletes the row.
  */
-export type MessageCell = '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'due' | 'wait' | 'remove'
+export type MessageCell = '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'remove'
 
 export type MessageEventName =
   | 'accept' | 'acceptOther' | 'take' | `settle:${Fate['kind']}` | 'lapse:again' | 'lapse:held'
-  | 'retry' | 'discard' | 'turn' | 'recall' | 'sweep'
+  | 'retry' | 'discard' | 'replay' | 'expireRequest' | 'dropRequest' | 'turn' | 'recall' | 'sweep'
 
 /** One cell per column, in the order of {@link MESSAGE_COLUMNS}: a missing one does not compile. */
 type PerColumn<Names> = { readonly [Index in keyof Names]: MessageCell }
 export type MessageLine = PerColumn<typeof MESSAGE_COLUMNS>
 
-/* eslint-disable @stylistic/no-multi-spaces, @stylistic/key-spacing -- a table is read by its columns */
+/* eslint-disable @stylistic/no-multi-spaces, @stylistic/key-spacing, onceway/line-width -- a table is read by its columns */
 /** The token, the worker's lease and the group's turn are conditions on top ({@link MessageRefusal}). */
 export const MESSAGE_TRANSITIONS: Readonly<Record<MessageEventName, MessageLine>> = {
-  //                   none   behind   pausing  due      deliv.   lost     delivd.  held     dead     held st. dead st. discard. past
-  accept:             ['new', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'new'],
-  acceptOther:        ['new', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'new'],
-  take:               ['·',   '·',     '·',     'take',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  //                   none   behind   pausing  due      deliv.   lost     delivd.  kept     kept ov. held     dead     held st. dead st. discard. past
+  accept:             ['new', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'new'],
+  acceptOther:        ['new', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'other', 'new'],
+  take:               ['·',   '·',     '·',     'take',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   // A late worker may still report until its messages lapse: nobody else can have sent.
-  'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  'settle:again':     ['·',   '·',     '·',     '·',     'again', 'again', '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  'settle:held':      ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  'settle:dead':      ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  'lapse:again':      ['·',   '·',     '·',     '·',     '·',     'again', '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  'lapse:held':       ['·',   '·',     '·',     '·',     '·',     'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'settle:delivered': ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'settle:again':     ['·',   '·',     '·',     '·',     'again', 'again', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'settle:held':      ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'settle:dead':      ['·',   '·',     '·',     '·',     'end',   'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'lapse:again':      ['·',   '·',     '·',     '·',     '·',     'again', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  'lapse:held':       ['·',   '·',     '·',     '·',     '·',     'end',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   // An operator never takes a message from the worker that delivers it.
-  retry:              ['·',   'retry', 'retry', 'retry', '·',     '·',     '·',     'retry', 'retry', 'retry', 'retry', '·',     '·'],
-  discard:            ['·',   'end',   'end',   'end',   '·',     '·',     '·',     'end',   'end',   'end',   'end',   '·',     '·'],
-  turn:               ['·',   'due',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  recall:             ['·',   '·',     'wait',  'wait',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
-  sweep:              ['·',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'remove']
+  retry:              ['·',   'retry', 'retry', 'retry', '·',     '·',     '·',     '·',     '·',     'retry', 'retry', 'retry', 'retry', '·',     '·'],
+  discard:            ['·',   'end',   'end',   'end',   '·',     '·',     '·',     '·',     '·',     'end',   'end',   'end',   'end',   '·',     '·'],
+  replay:             ['·',   '·',     '·',     '·',     '·',     '·',     '·',     'replay', '·',    '·',     '·',     '·',     '·',     '·',     '·'],
+  expireRequest:      ['·',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     'strip', '·',     '·',     '·',     '·',     '·',     '·'],
+  dropRequest:        ['·',   '·',     '·',     '·',     '·',     '·',     '·',     'strip', 'strip', '·',     '·',     '·',     '·',     '·',     '·'],
+  turn:               ['·',   'due',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  recall:             ['·',   '·',     'wait',  'wait',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  sweep:              ['·',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'remove']
 }
-/* eslint-enable @stylistic/no-multi-spaces, @stylistic/key-spacing */
+/* eslint-enable @stylistic/no-multi-spaces, @stylistic/key-spacing, onceway/line-width */
 
 /** What `event` does to `row`. null: no message has this id. */
 export function messageTransition (row: MessageRow | null, event: MessageEvent, moment: Moment): MessageChange {
@@ -154,7 +168,10 @@ export function columnOf (row: MessageRow | null, { nowMs, overMs, lives }: Mome
     case 'delivering': return row.owner !== null && lives(row.owner, overMs) ? 'delivering' : 'lost'
     case 'held': return stopsItsGroup(row) ? 'heldStops' : 'held'
     case 'dead': return stopsItsGroup(row) ? 'deadStops' : 'dead'
-    case 'delivered': case 'discarded': return row.state
+    case 'delivered':
+      if (row.requestUntilMs === null) return 'delivered'
+      return row.requestUntilMs <= overMs ? 'keptOver' : 'kept'
+    case 'discarded': return 'discarded'
   }
 }
 
@@ -185,6 +202,9 @@ function rowAfter (row: MessageRow | null, event: MessageEvent, { nowMs }: Momen
     case 'lapse': return lapsedRow(existing(row), nowMs)
     case 'retry': return retriedRow(existing(row), nowMs)
     case 'discard': return endedRow(existing(row), 'discarded', nowMs)
+    case 'replay': return { ...retriedRow(existing(row), nowMs), requestUntilMs: null, replayedAtMs: nowMs }
+    case 'expireRequest':
+    case 'dropRequest': return { ...existing(row), requestUntilMs: null, request: NO_REQUEST }
     case 'turn': return { ...existing(row), dueAtMs: nowMs }
     case 'recall': return { ...existing(row), dueAtMs: null }
     case 'sweep': return null
@@ -209,7 +229,8 @@ function settledRow (row: MessageRow, fate: Fate, nowMs: number): MessageRow {
     error: fate.kind === 'delivered' ? null : fate.error
   }
   if (fate.kind === 'again') return waitingRow(after, nowMs + fate.inMs)
-  return endedRow({ ...after, answer: fate.kind === 'held' ? null : fate.answer }, fate.kind, nowMs)
+  const ended = { ...after, answer: fate.kind === 'held' ? null : fate.answer }
+  return endedRow(ended, fate.kind, nowMs, fate.kind === 'delivered' ? fate.requestMs : 0)
 }
 
 function lapsedRow (row: MessageRow, nowMs: number): MessageRow {
@@ -227,10 +248,11 @@ function waitingRow (row: MessageRow, dueAtMs: number | null): MessageRow {
   return { ...row, state: 'waiting', owner: null, dueAtMs }
 }
 
-/** A dead or held message keeps its request, for an operator's retry. */
-function endedRow (row: MessageRow, state: 'delivered' | 'held' | 'dead' | 'discarded', nowMs: number): MessageRow {
-  const request = state === 'delivered' ? NO_REQUEST : row.request
-  const ended: MessageRow = { ...row, state, owner: null, dueAtMs: null, settledAtMs: nowMs, request }
+/** A dead or held message keeps its request, for an operator's retry. `requestMs`: how long a delivered one keeps it, for a replay. */
+function endedRow (row: MessageRow, state: 'delivered' | 'held' | 'dead' | 'discarded', nowMs: number, requestMs = 0): MessageRow {
+  const requestUntilMs = requestMs > 0 ? nowMs + Math.min(requestMs, row.keepMs) : null
+  const request = state === 'delivered' && requestUntilMs === null ? NO_REQUEST : row.request
+  const ended: MessageRow = { ...row, state, owner: null, dueAtMs: null, settledAtMs: nowMs, requestUntilMs, request }
   const keepMs = state === 'delivered' ? row.keepMs : row.deadKeepMs
   return { ...ended, expiresAtMs: stopsItsGroup(ended) ? null : nowMs + keepMs }
 }

@@ -118,6 +118,11 @@ export interface InboxPolicy {
   /** How many messages, and how many bytes of requests, may wait on this route. Above: 503 before the commit. */
   readonly depthMax: number
   readonly bytesMax: number
+  /** How long the request of a delivered message is kept for a replay. 0: it is deleted. */
+  readonly keepDeliveredMs: number
+  /** How many such requests this route keeps, and how many bytes of bodies. Beyond, the oldest are deleted. */
+  readonly keptMax: number
+  readonly keptBytesMax: number
   /** For a request with several events. split: each becomes a message, or none is accepted. */
   readonly batch: 'refuse' | 'split'
 }

@@ -10,7 +10,7 @@ import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
 import { feedbackOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
-import type { IdempotencyPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
+import type { IdempotencyPolicy, InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
 import { errorText, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
@@ -90,7 +90,7 @@ function send (
   context: DeliverContext,
   lease: WorkerLease,
   { upstream, idempotency: { keep } }: InboxRoute,
-  { token, request }: Delivery
+  { token, request, isReplay }: Delivery
 ): OneSending {
   return sendOnce(context, {
     upstream,
@@ -101,13 +101,17 @@ function send (
       'Onceway-Key',
       token.id.toString('base64url'),
       'Idempotency-Attempt',
-      String(token.attempt)
+      String(token.attempt),
+      ...isReplay ? REPLAY : []
     ],
     body: request.body,
     responseBytesMax: keep.responseBytesMax,
     limitsStream: true
   }, { maySend: () => !context.drain.stopped && lease.believed(context.deps.clock) })
 }
+
+/** The consumer has taken this message before. One that remembers `Onceway-Key` may take it again on purpose. */
+const REPLAY = ['Onceway-Replay', 'true'] as const
 
 /** With the upstream's static fields as they are now: a credential may have changed since the message was accepted. */
 function withStatic (headers: RawHeaders, fields: UpstreamPolicy['requestHeaders']): string[] {
@@ -137,7 +141,8 @@ async function readOn (body: AsyncIterable<Buffer>): Promise<void> {
 function judged (context: DeliverContext, { idempotency }: InboxRoute, { tries, ageMs }: Delivery, sent: SendOutcome, ms: number): Fate {
   const { clock, random } = context.deps
   const chance = random.bytes(CHANCE_BYTES).readUInt32BE() / CHANCES
-  return asKept(fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox), idempotency)
+  const fate = fateOf(sent, { tries, ageMs: ageMs + ms, chance, nowMs: clock.wallMs() }, idempotency, idempotency.inbox)
+  return withRequestKept(asKept(fate, idempotency), idempotency.inbox)
 }
 
 const CHANCE_BYTES = 4
@@ -148,6 +153,11 @@ function asKept (fate: Fate, { keep }: IdempotencyPolicy): Fate {
   if ((fate.kind !== 'delivered' && fate.kind !== 'dead') || fate.answer === null) return fate
   const answer: Answer = { ...fate.answer, headers: keptHeaders(answerHeaders(fate.answer.headers), keep) }
   return { ...fate, answer }
+}
+
+/** As today's configuration says: it may have changed since the message was accepted. */
+function withRequestKept (fate: Fate, { keepDeliveredMs }: InboxPolicy): Fate {
+  return fate.kind === 'delivered' && keepDeliveredMs > 0 ? { ...fate, requestMs: keepDeliveredMs } : fate
 }
 
 /** overtaken: another worker has it by now. abandoned: the process ends before the store has answered. */
@@ -224,7 +234,7 @@ export function reportRecovered ({ meter, log }: Pick<Deps, 'meter' | 'log'>, { 
 function report (
   context: DeliverContext,
   { upstream }: InboxRoute,
-  { token, route, requestId, tries }: Delivery,
+  { token, route, requestId, tries, isReplay }: Delivery,
   fate: Fate,
   settled: Settled,
   ms: number | null
@@ -240,6 +250,7 @@ function report (
     requestId,
     attempt: token.attempt,
     tries: tried,
+    replay: isReplay ? true : undefined,
     result,
     status: fate.kind === 'held' ? null : fate.status,
     // The store keeps the code alone, because senders see it.

@@ -83,6 +83,9 @@ export function trackWorkerContact (inbox: InboxStore, ...guards: readonly Lapse
     list: async (filter) => inbox.list(filter),
     retry: async (filter, audit) => inbox.retry(filter, audit),
     discard: async (filter, audit) => inbox.discard(filter, audit),
+    replay: async (filter, audit) => inbox.replay(filter, audit),
+    kept: async (bounds) => inbox.kept(bounds),
+    dropRequests: async (beyond, limit) => inbox.dropRequests(beyond, limit),
     sweep: async (limit) => inbox.sweep(limit)
   }
 }

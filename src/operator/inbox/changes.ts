@@ -1,4 +1,4 @@
-/** Changes of messages by an operator: retry and discard, one or many. Each leaves an audit row. */
+/** Changes of messages by an operator: retry, discard and replay, one or many. Each leaves an audit row. */
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
@@ -11,12 +11,15 @@ import type { ChangedMessageJson, MessageBulkValues, MessageFilterValues, Messag
 import { findMessage, readFilter, type MessageFilter } from './search.ts'
 import { messageJson } from './view.ts'
 
-/** States in which a message can be changed. */
+/** States in which a message can be retried or discarded. */
 const OPEN_STATES: readonly string[] = ['waiting', 'held', 'dead']
+/** States that can be selected. What is delivered can only be replayed. */
+const SELECTABLE: readonly string[] = [...OPEN_STATES, 'delivered']
 
 const DONE = {
   retry: 'It waits again, with its full number of attempts.',
-  discard: 'It is discarded, and never delivered.'
+  discard: 'It is discarded, and never delivered.',
+  replay: 'It waits, and is delivered once more.'
 } as const
 
 export type MessageChange = keyof typeof DONE
@@ -43,16 +46,22 @@ async function applyChange (
 ): Promise<Outcome<MessageDetail>> {
   const audit = { who: name, via, why }
   const filter = { id, limit: 1 }
-  const [after] = action === 'retry' ? await inbox.retry(filter, audit) : await inbox.discard(filter, audit)
+  const [after] = await inbox[action](filter, audit)
   if (after !== undefined) return after
   const [now] = await inbox.list(filter)
   return now === undefined
     ? new OperatorProblem('not-found', 'There is no such message any more.')
     : new OperatorProblem(
       now.state === state ? 'refused' : 'changed',
-      `Only a message that is waiting, held or dead can be changed. It is ${now.state} now.`,
+      refusalOf(action, now),
       { now: { state: now.state, attempt: now.attempt } }
     )
+}
+
+function refusalOf (action: MessageChange, { state }: MessageDetail): string {
+  if (action !== 'replay') return `Only a message that is waiting, held or dead can be changed. It is ${state} now.`
+  if (state !== 'delivered') return `Only a delivered message can be replayed. It is ${state} now.`
+  return 'The request of this message is gone: it was not kept (inbox.keepDelivered), or its time is over. It cannot be replayed.'
 }
 
 export async function selectMessages (
@@ -61,8 +70,8 @@ export async function selectMessages (
   values: MessageFilterValues
 ): Promise<Outcome<MessageSelectionJson>> {
   const { operator } = context.stores
-  if (values.state === undefined || !OPEN_STATES.includes(values.state)) {
-    return badRequest(`A selection needs a state: ${OPEN_STATES.join(', ')}.`)
+  if (values.state === undefined || !SELECTABLE.includes(values.state)) {
+    return badRequest(`A selection needs a state: ${SELECTABLE.join(', ')}.`)
   }
   const asOfMs = await operator.nowMs()
   const read = await readFilter(context, values)
@@ -93,6 +102,12 @@ export async function changeMessages (
   const reader = { nowMs: await operator.nowMs(), who: identity.name }
   const selection = readToken<WrittenFilter<MessageFilter>>(values.token, 'messages', context.signingKey, reader)
   if (selection instanceof OperatorProblem) return selection
+  const { state = '', route } = filterOf<MessageFilter>(selection.filter)
+  if ((values.action === 'replay') !== (state === 'delivered')) {
+    return badRequest(`The selection is of messages that are ${state}. ${values.action === 'replay' ? 'Only delivered ones can be replayed.' : 'Delivered ones can only be replayed.'}`)
+  }
+  const full = values.action === 'replay' ? await noRoom(context, route) : null
+  if (full !== null) return full
   const words = { of: 'selection', values: { token: values.token } } as const
   const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) }, words)
   if (page instanceof OperatorProblem) return page
@@ -105,4 +120,24 @@ export async function changeMessages (
     if (done instanceof OperatorProblem) refused.push({ id: message.id.toString('base64url'), detail: done.detail })
   }
   return { counted: selection.count, changed: found.rows.length - refused.length, refused, next: cursorOf(found, 'oldest', words) }
+}
+
+/** So much of a route's bounds may be in use when a step of replays begins. The rest is for what senders send. */
+const REPLAY_SHARE = 1 / 2
+
+/** A replayed message counts in the bounds of its route again. `route`: of the selection. null: there is room. */
+async function noRoom ({ stores, config }: OperatorContext, route: string | undefined): Promise<OperatorProblem | null> {
+  const depths = await stores.inbox.depths()
+  for (const { name, idempotency } of config.routes) {
+    const depth = depths.find((each) => each.route === name)
+    const bounds = idempotency?.inbox ?? null
+    if (bounds === null || depth === undefined || (route !== undefined && route !== name)) continue
+    const open = depth.waiting + depth.delivering + depth.held
+    if (open < bounds.depthMax * REPLAY_SHARE && depth.bytes < bounds.bytesMax * REPLAY_SHARE) continue
+    return new OperatorProblem(
+      'refused',
+      `The inbox of ${name} is half full: ${open} messages wait. Senders need the rest. Go on from here when some are delivered.`
+    )
+  }
+  return null
 }

@@ -33,7 +33,7 @@ export const MessageView = Type.Object({
   error: Nullable(Type.String({ description: 'Code of the last delivery that failed.' })),
   lastStatus: Nullable(Type.Integer()),
   attempt: Type.Integer({ description: 'Number of the last delivery. It never decreases.' }),
-  tries: Type.Integer({ description: 'Deliveries since it was accepted, or retried by an operator.' }),
+  tries: Type.Integer({ description: 'Deliveries since it was accepted, or retried or replayed by an operator.' }),
   route: Type.String(),
   method: Type.String(),
   path: Type.String(),
@@ -48,6 +48,11 @@ export const MessageView = Type.Object({
   dueAt: Nullable(Time),
   settledAt: Nullable(Time),
   expiresAt: Nullable(Time),
+  requestKeptUntil: Nullable(Type.String({
+    format: 'date-time',
+    description: 'Of a delivered message: it can be replayed until then. null: its request is deleted.'
+  })),
+  replayedAt: Nullable(Type.String({ format: 'date-time', description: 'When it was last replayed. null: never.' })),
   answer: Nullable(Type.Object({
     status: Type.Integer(),
     headers: Nullable(Type.Array(HeaderField(), { description: 'null: to see them needs the role reader.' })),
@@ -69,7 +74,7 @@ export const MessageSelectionView = Type.Object({
 
 export const MessageBulkBody = Type.Object({
   token: Type.String({ maxLength: 8192 }),
-  action: Type.Enum(['retry', 'discard']),
+  action: Type.Enum(['retry', 'discard', 'replay']),
   reason: Reason,
   cursor: Type.Optional(Type.String({ maxLength: 512 }))
 }, closed)

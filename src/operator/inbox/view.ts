@@ -28,6 +28,8 @@ export function messageJson (message: MessageDetail): MessageJson {
     dueAt: timeOrNull(message.dueAtMs),
     settledAt: timeOrNull(message.settledAtMs),
     expiresAt: timeOrNull(message.expiresAtMs),
+    requestKeptUntil: timeOrNull(message.requestUntilMs),
+    replayedAt: timeOrNull(message.replayedAtMs),
     answer: answer === null ? null : { status: answer.status, headers: shown(message), bodyBytes: answer.body.length }
   }
 }

@@ -8,8 +8,21 @@ import { hasItsTurn, messageTransition, turnsOf } from '../../core/inbox/transit
 import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { Token } from '../../core/record/record.ts'
-import type { AcceptResult, HeldMessage, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type {
+  AcceptResult,
+  DroppedRequests,
+  HeldMessage,
+  InboxStore,
+  KeptBound,
+  KeptRequests,
+  KeptUntil,
+  MessageAudit,
+  MessageFilter,
+  Recovered,
+  TakeMessages
+} from '../../ports/inbox.ts'
 import type { SiblingInbox } from './records.ts'
+import { keptOf } from '../shared/kept-requests.ts'
 import { fitting } from '../shared/message-room.ts'
 
 /** The records in memory that belong to the same gateway. */
@@ -33,7 +46,7 @@ interface MemoryInboxOptions {
 }
 
 export class MemoryInbox implements InboxStore {
-  readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard', readonly id: Buffer }> = []
+  readonly audits: Array<MessageAudit & { readonly action: 'retry' | 'discard' | 'replay', readonly id: Buffer }> = []
   readonly #nowMs: () => number
   readonly #believedMs: () => number | null
   /** In the order of acceptance. */
@@ -136,6 +149,26 @@ export class MemoryInbox implements InboxStore {
     return this.#byHand('discard', filter, audit)
   }
 
+  async replay (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#byHand('replay', filter, audit)
+  }
+
+  async kept (bounds: readonly KeptBound[]): Promise<KeptRequests[]> {
+    return bounds.map((bound) => keptOf(bound, this.#keptBy(bound.route)))
+  }
+
+  async dropRequests (beyond: readonly KeptUntil[], limit: number): Promise<DroppedRequests> {
+    const over = this.#changing(this.#all(), () => ({ kind: 'expireRequest' })).slice(0, limit)
+    const expired = this.#write(over, () => ({ kind: 'expireRequest' })).length
+    return {
+      expired,
+      beyond: beyond.map(({ route, untilMs }) => {
+        const dropped = this.#keptBy(route).filter(({ untilMs: each }) => each <= untilMs).slice(0, limit).map(({ row }) => row)
+        return { route, count: this.#write(dropped, () => ({ kind: 'dropRequest' })).length }
+      })
+    }
+  }
+
   async sweep (limit: number): Promise<number> {
     const past = this.#all().filter(({ id }) => this.#isSwept(id)).slice(0, limit)
     for (const { id } of past) this.#forget(id)
@@ -188,7 +221,15 @@ export class MemoryInbox implements InboxStore {
     for (const { row, event } of turnsOf(this.#groupOf(group))) this.#write([row], () => event)
   }
 
-  #byHand (action: 'retry' | 'discard', filter: MessageFilter, audit: MessageAudit): MessageDetail[] {
+  /** Oldest first. */
+  #keptBy (route: string): Array<{ readonly row: MessageRow, readonly bytes: number, readonly untilMs: number }> {
+    return this.#all()
+      .filter(({ about }) => about.route === route)
+      .flatMap((row) => row.requestUntilMs === null ? [] : [{ row, bytes: row.bytes, untilMs: row.requestUntilMs }])
+      .sort((one, other) => one.untilMs - other.untilMs)
+  }
+
+  #byHand (action: 'retry' | 'discard' | 'replay', filter: MessageFilter, audit: MessageAudit): MessageDetail[] {
     const event: MessageEvent = { kind: action }
     const changed = this.#write(this.#changing(this.#matching(filter), () => event).slice(0, filter.limit), () => event)
     for (const { id, group } of changed) {

@@ -97,7 +97,10 @@ async function outdate (client: ClientBase, schema: string, state: OutdatedState
   }
 }
 
-/** Messages of the backup's workers wait again, or are held, as soon as a gateway recovers the messages of dead workers. */
+/**
+ * Messages of the backup's workers wait again, or are held, as soon as a gateway recovers the messages of dead workers. A delivered message
+ * that may be replayed gets a new number too: a replay after the backup has used the next one.
+ */
 async function reopenMessages (client: ClientBase, schema: string, dryRun: boolean): Promise<RestoredMessages> {
   const { rows: [open] } = await client.query<RestoredMessages>(
     `select (count(*) filter (where holds))::float8 as held, (count(*) filter (where not holds))::float8 as again
@@ -107,7 +110,7 @@ async function reopenMessages (client: ClientBase, schema: string, dryRun: boole
   await client.query(`delete from ${schema}.workers`)
   for (let from: Buffer = FIRST_ID; ;) {
     const { rows } = await client.query<{ id: Buffer }>(`with chosen as materialized (
-  select id from ${schema}.messages where state in ('waiting', 'delivering', 'held', 'dead') and id > $1 order by id limit ${BATCH_MAX}
+  select id from ${schema}.messages where (state in ('waiting', 'delivering', 'held', 'dead') or request_until is not null) and id > $1 order by id limit ${BATCH_MAX}
 ), changed as (
   update ${schema}.messages m
      set attempt = m.attempt + $2

@@ -42,7 +42,7 @@ const MESSAGE_TAKE: Statement = {
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
-returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error,
+returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error, m.replayed_at is not null as is_replay,
        (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
 }
@@ -94,7 +94,7 @@ export interface Settling { readonly token: DeliveryToken, readonly fate: FateCo
 
 /**
  * Of a message `m`, by its settling `w`. A delivered message is not sent again, so its bytes are removed, and with them a token in its
- * query. A message that is given up keeps them for an operator's retry.
+ * query, unless they are kept for a replay. A message that is given up keeps them for an operator's retry.
  */
 export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries - w.untried::int, status = w.status, error = w.error,
        blocks = w.state = 'waiting' or (m.stops and w.state in ('held', 'dead')),
@@ -103,9 +103,10 @@ export const MESSAGE_SETTLED = `state = w.state, owner = null, tries = m.tries -
        expires_at = case w.state when 'waiting' then null when 'delivered' then clock_timestamp() + m.keep_ms * interval '1 ms'
                          else clock_timestamp() + m.dead_keep_ms * interval '1 ms' end,
        answer = case when w.state = 'waiting' then m.answer else w.answer end,
-       target = case when w.state = 'delivered' then '' else m.target end,
-       headers = case when w.state = 'delivered' then '' else m.headers end,
-       body = case when w.state = 'delivered' then '' else m.body end`
+       request_until = case when w.request_ms > 0 then clock_timestamp() + least(w.request_ms, m.keep_ms) * interval '1 ms' end,
+       target = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.target end,
+       headers = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.headers end,
+       body = case when w.state = 'delivered' and w.request_ms = 0 then '' else m.body end`
 
 export const SETTLING = new Fields<Settling>([
   ['id', 'bytea', ({ token }) => token.id],
@@ -116,6 +117,7 @@ export const SETTLING = new Fields<Settling>([
   ['status', 'smallint', ({ fate }) => fate.status],
   ['error', 'text', ({ fate }) => fate.error],
   ['answer', 'bytea', ({ fate }) => fate.answer],
+  ['request_ms', 'bigint', ({ fate }) => fate.requestMs],
   ['untried', 'bool', ({ fate }) => fate.untried]
 ])
 
@@ -127,7 +129,7 @@ const MESSAGE_SETTLE: Statement = {
   name: 'message_settle',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(10)}, want as materialized (
+  text: (schema) => `with ${lockLimit(11)}, want as materialized (
   select * from unnest(${SETTLING.arrays}) as w (${SETTLING.names})
    cross join lock_limit
 ), held as materialized (

@@ -31,17 +31,23 @@ export async function listMessages (session: Session, filter: MessageFilter): Pr
   return (await session.run<MessageColumns>(MESSAGE_LIST, valuesOf(filter))).map(toMessage)
 }
 
+/** What may be retried or discarded. */
+const IS_OPEN = "m.state in ('waiting', 'held', 'dead')"
+
+/** What may be replayed: the time of its request is not over. */
+const IS_KEPT = `m.state = 'delivered' and m.request_until > least(statement_timestamp(), ${BELIEVED})`
+
 /**
- * Open messages, for a change by hand. They are picked oldest first, and locked in the order of the ids as settles and
+ * The messages of a change by hand. They are picked oldest first, and locked in the order of the ids as settles and
  * acceptances do. Once locked, they are tested again as they are then. A message in delivery is not picked, but may be found
  * locked.
  */
-const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized (
+const chosen = (schema: string, may: string) => `with ${lockLimit(9)}, picked as materialized (
   select m.id from ${schema}.messages m
-   where m.state in ('waiting', 'held', 'dead') and ${MATCHING}
+   where ${may} and ${MATCHING}
 ), chosen as materialized (
   select m.id, m.state, m.attempt, m.route, m.request_id, m.error from ${schema}.messages m cross join lock_limit
-   where m.id = any (array(select id from picked)) and m.state in ('waiting', 'held', 'dead') and ($4::text is null or m.state = $4)
+   where m.id = any (array(select id from picked)) and ${may} and ($4::text is null or m.state = $4)
    order by m.id
      for no key update of m
 ), audited as (
@@ -55,7 +61,7 @@ const chosen = (schema: string) => `with ${lockLimit(9)}, picked as materialized
 const MESSAGE_RETRY: Statement = {
   name: 'message_retry',
   writes: true,
-  text: (schema) => `${chosen(schema)}
+  text: (schema) => `${chosen(schema, IS_OPEN)}
 update ${schema}.messages m
    set state = 'waiting', tries = 0, retried_at = clock_timestamp(), blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null,
        error = regexp_replace(m.error, '${GIVEN_UP}', '')
@@ -66,11 +72,32 @@ returning ${messageColumns('m')}, m.group_id, m.number::text`
 const MESSAGE_DISCARD: Statement = {
   name: 'message_discard',
   writes: true,
-  text: (schema) => `${chosen(schema)}
+  text: (schema) => `${chosen(schema, IS_OPEN)}
 update ${schema}.messages m
    set state = 'discarded', blocks = false, due_at = null, settled_at = clock_timestamp(), expires_at = clock_timestamp() + m.dead_keep_ms * interval '1 ms'
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`
+}
+
+/** All are due at the same time, so takers go by their numbers. */
+const MESSAGE_REPLAY: Statement = {
+  name: 'message_replay',
+  writes: true,
+  text: (schema) => `${chosen(schema, IS_KEPT)}
+update ${schema}.messages m
+   set tries = 0, state = 'waiting', retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true,
+       due_at = case when m.group_id is null then statement_timestamp() end, settled_at = null, expires_at = null
+  from chosen c where m.id = c.id
+returning ${messageColumns('m')}, m.group_id, m.number::text`
+}
+
+export async function replayMessages (
+  session: Session,
+  filter: MessageFilter,
+  audit: MessageAudit,
+  groups: Groups
+): Promise<MessageDetail[]> {
+  return change(session, MESSAGE_REPLAY, 'replay', filter, audit, groups)
 }
 
 export async function retryMessages (
@@ -102,7 +129,7 @@ async function change (
   groups: Groups
 ): Promise<MessageDetail[]> {
   const rows = await session.run<Changed>(statement, [
-    ...valuesOf(filter), who, why, session.lockTimeout, action, via ?? null, action === 'retry' ? 'waiting' : 'discarded'
+    ...valuesOf(filter), who, why, session.lockTimeout, action, via ?? null, action === 'discard' ? 'discarded' : 'waiting'
   ])
   for (const { group_id: group } of rows) if (group !== null) groups.add(group.toString('hex'))
   return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)

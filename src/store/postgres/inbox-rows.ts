@@ -22,6 +22,7 @@ export function messageColumns (table: string): string {
        (extract(epoch from ${table}.due_at) * 1000)::float8 as due_at_ms,
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
        case when not ${stopsItsGroup(table)} then (extract(epoch from ${table}.expires_at) * 1000)::float8 end as expires_at_ms,
+       (extract(epoch from ${table}.request_until) * 1000)::float8 as request_until_ms, (extract(epoch from ${table}.replayed_at) * 1000)::float8 as replayed_at_ms,
        ${table}.status, ${table}.error, ${table}.answer`
 }
 
@@ -39,6 +40,8 @@ export interface MessageColumns extends AboutColumns {
   readonly due_at_ms: number | null
   readonly settled_at_ms: number | null
   readonly expires_at_ms: number | null
+  readonly request_until_ms: number | null
+  readonly replayed_at_ms: number | null
   readonly status: number | null
   readonly error: string | null
   readonly answer: Buffer | null
@@ -59,6 +62,8 @@ export function toMessage (columns: MessageColumns): MessageDetail {
     dueAtMs: columns.due_at_ms,
     settledAtMs: columns.settled_at_ms,
     expiresAtMs: columns.expires_at_ms,
+    requestUntilMs: columns.request_until_ms,
+    replayedAtMs: columns.replayed_at_ms,
     status: columns.status,
     error: columns.error,
     answer: columns.answer === null ? null : decodeAnswer(columns.answer)
@@ -76,6 +81,7 @@ export interface TakenColumns {
   readonly headers: Buffer
   readonly body: Buffer
   readonly error: string | null
+  readonly is_replay: boolean
   readonly age_ms: number
   /** Among those that were taken with it: longest due first. */
   readonly place: number
@@ -95,6 +101,7 @@ export function toDelivery (
     tries,
     ageMs: columns.age_ms,
     lastError: columns.error,
+    isReplay: columns.is_replay,
     requestId: columns.request_id,
     request: headers === null ? null : { method, target: columns.target.toString('latin1'), headers, body }
   }

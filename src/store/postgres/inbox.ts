@@ -3,7 +3,18 @@
  * no delivery delays it. Operators and the sweeper use the background's.
  */
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type {
+  AcceptResult,
+  DroppedRequests,
+  InboxStore,
+  KeptBound,
+  KeptRequests,
+  KeptUntil,
+  MessageAudit,
+  MessageFilter,
+  Recovered,
+  TakeMessages
+} from '../../ports/inbox.ts'
 import { StoreUnavailable } from '../../ports/errors.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
@@ -17,9 +28,10 @@ import { Line } from './in-line.ts'
 import { acceptAll, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
 import { arrivalOf } from './inbox-arrivals.ts'
 import { dueInMs, takeMessages } from './inbox-deliver.ts'
+import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { ACCEPT_BATCHES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
 import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
-import { discardMessages, listMessages, messageDepths, retryMessages, sweepMessages } from './inbox-operator.ts'
+import { discardMessages, listMessages, messageDepths, replayMessages, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { Reach } from './inbox-reach.ts'
 import { callGroups, uncalledGroups } from './inbox-turns.ts'
 import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
@@ -184,6 +196,21 @@ export class PostgresInbox implements InboxStore {
       'message_discard',
       (session) => discardMessages(session, filter, audit, groups)
     ))
+  }
+
+  async replay (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    const { background } = this.#purposes
+    return this.#asCalled(
+      await this.#callingNow((groups) => background.use('message_replay', (session) => replayMessages(session, filter, audit, groups)))
+    )
+  }
+
+  kept (bounds: readonly KeptBound[]): Promise<KeptRequests[]> {
+    return this.#purposes.background.use('requests_kept', (session) => keptRequests(session, bounds))
+  }
+
+  dropRequests (beyond: readonly KeptUntil[], limit: number): Promise<DroppedRequests> {
+    return this.#purposes.background.use('requests_drop', (session) => dropRequests(session, beyond, limit))
   }
 
   async sweep (limit: number): Promise<number> {

@@ -10,13 +10,24 @@ export interface FateColumns {
   readonly status: number | null
   readonly error: string | null
   readonly answer: Buffer | null
+  /** Of a delivered message: how long its request is kept. 0: it is deleted. */
+  readonly requestMs: number
   /** It was no delivery, so it does not count as a try. */
   readonly untried: boolean
 }
 
 export function columnsOfFate (fate: Fate): FateColumns {
   switch (fate.kind) {
-    case 'delivered': return { state: 'delivered', inMs: 0, status: fate.status, error: null, answer: bytesOf(fate.answer), untried: false }
+    case 'delivered':
+      return {
+        state: 'delivered',
+        inMs: 0,
+        status: fate.status,
+        error: null,
+        answer: bytesOf(fate.answer),
+        requestMs: Math.round(fate.requestMs ?? 0),
+        untried: false
+      }
     case 'again':
       return {
         state: 'waiting',
@@ -24,6 +35,7 @@ export function columnsOfFate (fate: Fate): FateColumns {
         status: fate.status,
         error: fate.error,
         answer: null,
+        requestMs: 0,
         untried: fate.counts === false
       }
     case 'dead':
@@ -33,9 +45,10 @@ export function columnsOfFate (fate: Fate): FateColumns {
         status: fate.status,
         error: fate.error,
         answer: bytesOf(fate.answer),
+        requestMs: 0,
         untried: fate.counts === false
       }
-    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, untried: false }
+    case 'held': return { state: 'held', inMs: 0, status: null, error: fate.error, answer: null, requestMs: 0, untried: false }
   }
 }
 

@@ -45,7 +45,7 @@ function outdate (connection: DatabaseSync, state: OutdatedState, nowMs: number)
 /** What a worker of the backup had waits again, or is held, as soon as a gateway looks for what dead workers had. */
 function reopenMessages (connection: DatabaseSync, nowMs: number): RestoredMessages {
   connection.exec('delete from workers')
-  connection.prepare("update messages set attempt = attempt + ? where state in ('waiting', 'delivering', 'held', 'dead')").run(
+  connection.prepare("update messages set attempt = attempt + ? where state in ('waiting', 'delivering', 'held', 'dead') or request_until is not null").run(
     EPOCH_ATTEMPTS
   )
   const { changes: held } = connection.prepare(`update messages

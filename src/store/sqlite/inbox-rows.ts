@@ -32,6 +32,8 @@ export function detailOf (columns: Columns): MessageDetail {
     dueAtMs: columns.due_at as number | null,
     settledAtMs: columns.settled_at as number | null,
     expiresAtMs: stopsItsGroup(columns) ? null : columns.expires_at as number | null,
+    requestUntilMs: columns.request_until as number | null,
+    replayedAtMs: columns.replayed_at as number | null,
     status: columns.status as number | null,
     error: columns.error as string | null,
     answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))

@@ -40,7 +40,7 @@ select m.number, m.due_at, m.bytes from messages m
 export const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
 export const end = `
-update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, target = ?, headers = ?, body = ?
+update messages set state = ?, owner = null, tries = ?, status = ?, error = ?, blocks = ?, due_at = ?, settled_at = ?, expires_at = ?, answer = ?, request_until = ?, target = ?, headers = ?, body = ?
  where id = ?`
 
 export const lost = `

@@ -6,13 +6,24 @@ import { decodeHeaders } from '../../core/protocol/codec.ts'
 import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
-import type { AcceptResult, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type {
+  AcceptResult,
+  DroppedRequests,
+  KeptBound,
+  KeptRequests,
+  KeptUntil,
+  MessageAudit,
+  MessageFilter,
+  Recovered,
+  TakeMessages
+} from '../../ports/inbox.ts'
 import type { PausedRoute } from '../../ports/operator.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
 import { wantedOf } from './filter.ts'
 import { bytesOf, preparedOnce, type Columns } from './columns.ts'
+import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
 import {
   STOPS_ITS_GROUP,
@@ -116,7 +127,11 @@ export class InboxTable {
     return fitting(due, room).flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number) as Columns, owner, nowMs))
   }
 
-  settle ({ id, owner, attempt }: DeliveryToken, { state, inMs, status, error, answer, untried }: FateColumns, nowMs: number): boolean {
+  settle (
+    { id, owner, attempt }: DeliveryToken,
+    { state, inMs, status, error, answer, requestMs, untried }: FateColumns,
+    nowMs: number
+  ): boolean {
     const found = this.#prepare(find).get(id)
     if (found === undefined || found.state !== 'delivering' || found.attempt !== attempt || !owner.equals(found.owner as Uint8Array)) {
       return false
@@ -125,7 +140,7 @@ export class InboxTable {
     if (state === 'waiting') {
       this.#write(found, { state, status, error, dueAtMs: nowMs + inMs, answer: found.answer as Uint8Array | null }, nowMs)
     } else {
-      this.#write(found, { state, status, error, dueAtMs: null, answer }, nowMs)
+      this.#write(found, { state, status, error, dueAtMs: null, answer, requestMs }, nowMs)
     }
     return true
   }
@@ -168,6 +183,22 @@ export class InboxTable {
         'update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?'
       ).run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
     })
+  }
+
+  replay (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
+    return this.#change('replay', filter, audit, nowMs, ({ id, group_id: group }) => {
+      this.#prepare(`
+update messages set state = 'waiting', tries = 0, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null
+ where id = ?`).run(nowMs, nowMs, group === null ? nowMs : null, id as Uint8Array)
+    })
+  }
+
+  kept (bounds: readonly KeptBound[]): KeptRequests[] {
+    return keptRequests(this.#prepare, bounds)
+  }
+
+  dropRequests (beyond: readonly KeptUntil[], limit: number, nowMs: number): DroppedRequests {
+    return dropRequests(this.#prepare, beyond, limit, this.#over(nowMs))
   }
 
   paused (): PausedRoute[] {
@@ -264,8 +295,8 @@ export class InboxTable {
   }
 
   /**
-   * A delivered message is not sent again, so its bytes are removed, and with them a token in its query. A message that is
-   * given up keeps them for an operator's retry.
+   * A delivered message is not sent again, so its bytes are removed, and with them a token in its query, unless they are kept for a
+   * replay. A message that is given up keeps them for an operator's retry.
    */
   #write (
     columns: Columns,
@@ -275,13 +306,15 @@ export class InboxTable {
       error: string | null
       dueAtMs: number | null
       answer: Uint8Array | null
+      requestMs?: number
     },
     nowMs: number
   ): void {
-    const { state, status, error, dueAtMs, answer } = to
+    const { state, status, error, dueAtMs, answer, requestMs = 0 } = to
     const blocks = state === 'waiting' || (columns.stops === 1 && state !== 'delivered')
     const keepMs = (state === 'delivered' ? columns.keep_ms : columns.dead_keep_ms) as number
-    const left = (name: 'target' | 'headers' | 'body') => state === 'delivered' ? NOTHING : columns[name] as Uint8Array
+    const isGone = state === 'delivered' && requestMs === 0
+    const left = (name: 'target' | 'headers' | 'body') => isGone ? NOTHING : columns[name] as Uint8Array
     const isOver = state !== 'waiting'
     this.#prepare(end).run(
       state,
@@ -293,6 +326,7 @@ export class InboxTable {
       isOver ? nowMs : null,
       isOver ? nowMs + keepMs : null,
       answer,
+      requestMs > 0 ? nowMs + Math.min(requestMs, keepMs) : null,
       left('target'),
       left('headers'),
       left('body'),
@@ -323,6 +357,7 @@ export class InboxTable {
       tries: columns.tries as number,
       ageMs: this.#over(nowMs) - ((columns.retried_at ?? columns.received_at) as number),
       lastError: columns.error as string | null,
+      isReplay: columns.replayed_at !== null,
       requestId: columns.request_id as string,
       request: {
         method: columns.method as string,
@@ -334,13 +369,15 @@ export class InboxTable {
   }
 
   #change (
-    action: 'retry' | 'discard',
+    action: 'retry' | 'discard' | 'replay',
     filter: MessageFilter,
     { who, why, via }: MessageAudit,
     nowMs: number,
     change: (columns: Columns) => void
   ): MessageDetail[] {
-    const chosen = this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])
+    const chosen = action === 'replay'
+      ? this.#matching(filter, nowMs, ['delivered'], true)
+      : this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])
     for (const columns of chosen) {
       this.#prepare(note).run(
         nowMs,
@@ -358,7 +395,7 @@ export class InboxTable {
           attempt: columns.attempt as number,
           ...(columns.error !== null && { error: columns.error as string })
         }),
-        JSON.stringify({ state: action === 'retry' ? 'waiting' : 'discarded' })
+        JSON.stringify({ state: action === 'discard' ? 'discarded' : 'waiting' })
       )
       change(columns)
     }
@@ -366,17 +403,19 @@ export class InboxTable {
     return chosen.map(({ id }) => detailOf(this.#prepare(find).get(id as Uint8Array) as Columns))
   }
 
-  #matching ({ olderMs, limit, ...filter }: MessageFilter, nowMs: number, states?: readonly string[]): Columns[] {
+  #matching ({ olderMs, limit, ...filter }: MessageFilter, nowMs: number, states?: readonly string[], isKept = false): Columns[] {
     const wanted = wantedOf(filter)
     const conditions = [
       `(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`,
       'received_at <= ?',
       ...wanted.conditions,
-      ...states === undefined ? [] : ['state in (select value from json_each(?))']
+      ...states === undefined ? [] : ['state in (select value from json_each(?))'],
+      ...isKept ? ['request_until > ?'] : []
     ]
     // Of any age is also what was accepted before the clock was put back.
     const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
     const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.values, ...states === undefined ? [] : [JSON.stringify(states)]]
+    if (isKept) values.push(this.#over(nowMs))
     return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 }

@@ -1,7 +1,18 @@
 /** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
-import type { AcceptResult, InboxStore, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type {
+  AcceptResult,
+  DroppedRequests,
+  InboxStore,
+  KeptBound,
+  KeptRequests,
+  KeptUntil,
+  MessageAudit,
+  MessageFilter,
+  Recovered,
+  TakeMessages
+} from '../../ports/inbox.ts'
 import { columnsOfFate } from '../shared/message-fate.ts'
 import type { Arrival, InboxCall, MessageCall } from './worker-protocol.ts'
 
@@ -54,6 +65,16 @@ export class SqliteInbox implements InboxStore {
 
   discard (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
     return this.#batchers.single({ op: 'messageDiscard', filter, audit })
+  }
+
+  replay (filter: MessageFilter, audit: MessageAudit): Promise<MessageDetail[]> {
+    return this.#batchers.single({ op: 'messageReplay', filter, audit })
+  }
+
+  kept (bounds: readonly KeptBound[]): Promise<KeptRequests[]> { return this.#batchers.single({ op: 'messageKept', bounds }) }
+
+  dropRequests (beyond: readonly KeptUntil[], limit: number): Promise<DroppedRequests> {
+    return this.#batchers.single({ op: 'messageDropRequests', beyond, limit })
   }
 
   sweep (limit: number): Promise<number> { return this.#batchers.single({ op: 'messageSweep', limit }) }

@@ -154,7 +154,8 @@ export function messageStep (
 /** Without the request, which may be large. */
 const MESSAGE_COLUMNS = [
   'id', 'state', 'fp_alg', 'fingerprint', 'scope_hash', 'group_id', 'blocks', 'attempt', 'tries', 'route', 'method', 'path', 'request_id',
-  'instance', 'key_hash', 'key_text', 'bytes', 'received_at', 'due_at', 'settled_at', 'expires_at', 'status', 'error', 'answer'
+  'instance', 'key_hash', 'key_text', 'bytes', 'received_at', 'due_at', 'settled_at', 'expires_at', 'request_until',
+  'replayed_at', 'status', 'error', 'answer'
 ].map((column) => `r.${column}`).join(', ')
 
 const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)

@@ -21,7 +21,7 @@ import type {
   SignOfLife
 } from '../../ports/records.ts'
 import type { MarkEnding } from '../../ports/marks.ts'
-import type { MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
+import type { KeptBound, KeptUntil, MessageAudit, MessageFilter, Recovered, TakeMessages } from '../../ports/inbox.ts'
 import type { AuditSearch, MessageSearch, RecordSearch } from '../../ports/operator.ts'
 import type { AuditKind } from '../shared/places.ts'
 import type { StepOrder } from '../shared/search.ts'
@@ -102,6 +102,9 @@ export type InboxCall =
   | { readonly op: 'messageList', readonly filter: MessageFilter }
   | { readonly op: 'messageRetry', readonly filter: MessageFilter, readonly audit: MessageAudit }
   | { readonly op: 'messageDiscard', readonly filter: MessageFilter, readonly audit: MessageAudit }
+  | { readonly op: 'messageReplay', readonly filter: MessageFilter, readonly audit: MessageAudit }
+  | { readonly op: 'messageKept', readonly bounds: readonly KeptBound[] }
+  | { readonly op: 'messageDropRequests', readonly beyond: readonly KeptUntil[], readonly limit: number }
   | { readonly op: 'messageSweep', readonly limit: number }
   | { readonly op: 'workerAlive', readonly owner: Buffer, readonly leaseMs: number }
   | { readonly op: 'workerGone', readonly owner: Buffer }

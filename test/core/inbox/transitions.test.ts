@@ -57,6 +57,8 @@ const ROWS: Readonly<Record<MessageColumn, MessageRow | null>> = {
   delivering: { ...accepted, state: 'delivering', owner: LIVING, attempt: 2, tries: 2, dueAtMs: null },
   lost: { ...accepted, state: 'delivering', owner: GONE, attempt: 2, tries: 2, dueAtMs: null },
   delivered: { ...ended, state: 'delivered', status: 201, request: NO_REQUEST },
+  kept: { ...ended, state: 'delivered', status: 201, requestUntilMs: NOW_MS + 1 },
+  keptOver: { ...ended, state: 'delivered', status: 201, requestUntilMs: NOW_MS },
   held: { ...ended, state: 'held', error: 'ECONNRESET' },
   dead: { ...ended, state: 'dead', error: 'ATTEMPTS_SPENT HTTP_500', status: 500 },
   heldStops: { ...stopping, state: 'held' },
@@ -91,6 +93,9 @@ const EVENTS: Readonly<Record<MessageEventName, EventOf>> = {
   'lapse:held': () => ({ kind: 'lapse' }),
   retry: () => ({ kind: 'retry' }),
   discard: () => ({ kind: 'discard' }),
+  replay: () => ({ kind: 'replay' }),
+  expireRequest: () => ({ kind: 'expireRequest' }),
+  dropRequest: () => ({ kind: 'dropRequest' }),
   turn: () => ({ kind: 'turn' }),
   recall: () => ({ kind: 'recall' }),
   sweep: () => ({ kind: 'sweep' })
@@ -99,24 +104,28 @@ const EVENT_NAMES = Object.keys(EVENTS) as MessageEventName[]
 
 /**
  * `·` nothing · `stop` nothing, and the batch is refused · `a/t` waits at attempt a with t tries: `+` due, `-` pausing, `=` for its turn ·
- * `del3` delivering at attempt 3 · `deld held dead disc` ended so · `gone` deleted. Rows are at attempt 2, except `behind`.
+ * `del3` delivering at attempt 3 · `deld held dead disc` ended so · `kept` delivered with its request · `gone` deleted. Rows are at
+ * attempt 2, except `behind`.
  */
 const EXPECTED = `
-                 none behind pausing due  delivering lost delivered held dead heldStops deadStops discarded past
-accept           0/0+ ·      ·       ·    ·          ·    ·         ·    ·    ·         ·         ·         0/0+
-acceptOther      0/0+ stop   stop    stop stop       stop stop      stop stop stop      stop      stop      0/0+
-take             ·    ·      ·       del3 ·          ·    ·         ·    ·    ·         ·         ·         ·
-settle:delivered ·    ·      ·       ·    deld       deld ·         ·    ·    ·         ·         ·         ·
-settle:again     ·    ·      ·       ·    2/2-       2/2- ·         ·    ·    ·         ·         ·         ·
-settle:held      ·    ·      ·       ·    held       held ·         ·    ·    ·         ·         ·         ·
-settle:dead      ·    ·      ·       ·    dead       dead ·         ·    ·    ·         ·         ·         ·
-lapse:again      ·    ·      ·       ·    ·          2/2+ ·         ·    ·    ·         ·         ·         ·
-lapse:held       ·    ·      ·       ·    ·          held ·         ·    ·    ·         ·         ·         ·
-retry            ·    0/0=   2/0=    2/0= ·          ·    ·         2/0= 2/0= 2/0=      2/0=      ·         ·
-discard          ·    disc   disc    disc ·          ·    ·         disc disc disc      disc      ·         ·
-turn             ·    0/0+   ·       ·    ·          ·    ·         ·    ·    ·         ·         ·         ·
-recall           ·    ·      2/2=    2/2= ·          ·    ·         ·    ·    ·         ·         ·         ·
-sweep            ·    ·      ·       ·    ·          ·    ·         ·    ·    ·         ·         ·         gone
+                 none behind pausing due  delivering lost delivered kept keptOver held dead heldStops deadStops discarded past
+accept           0/0+ ·      ·       ·    ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         0/0+
+acceptOther      0/0+ stop   stop    stop stop       stop stop      stop stop     stop stop stop      stop      stop      0/0+
+take             ·    ·      ·       del3 ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
+settle:delivered ·    ·      ·       ·    deld       deld ·         ·    ·        ·    ·    ·         ·         ·         ·
+settle:again     ·    ·      ·       ·    2/2-       2/2- ·         ·    ·        ·    ·    ·         ·         ·         ·
+settle:held      ·    ·      ·       ·    held       held ·         ·    ·        ·    ·    ·         ·         ·         ·
+settle:dead      ·    ·      ·       ·    dead       dead ·         ·    ·        ·    ·    ·         ·         ·         ·
+lapse:again      ·    ·      ·       ·    ·          2/2+ ·         ·    ·        ·    ·    ·         ·         ·         ·
+lapse:held       ·    ·      ·       ·    ·          held ·         ·    ·        ·    ·    ·         ·         ·         ·
+retry            ·    0/0=   2/0=    2/0= ·          ·    ·         ·    ·        2/0= 2/0= 2/0=      2/0=      ·         ·
+discard          ·    disc   disc    disc ·          ·    ·         ·    ·        disc disc disc      disc      ·         ·
+replay           ·    ·      ·       ·    ·          ·    ·         2/0= ·        ·    ·    ·         ·         ·         ·
+expireRequest    ·    ·      ·       ·    ·          ·    ·         ·    deld     ·    ·    ·         ·         ·         ·
+dropRequest      ·    ·      ·       ·    ·          ·    ·         deld deld     ·    ·    ·         ·         ·         ·
+turn             ·    0/0+   ·       ·    ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
+recall           ·    ·      2/2=    2/2= ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
+sweep            ·    ·      ·       ·    ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         gone
 `.trim().split('\n').map((line) => line.trim().split(/\s+/))
 
 function rowFor (name: MessageEventName, column: MessageColumn): MessageRow | null {
@@ -130,11 +139,11 @@ function outcomeOf (row: MessageRow | null, event: MessageEvent, moment = NOW): 
   return change.kind === 'removed' ? 'gone' : wordOf(change.row)
 }
 
-function wordOf ({ state, dueAtMs, attempt, tries }: MessageRow): string {
+function wordOf ({ state, dueAtMs, attempt, tries, requestUntilMs }: MessageRow): string {
   switch (state) {
     case 'waiting': return `${attempt}/${tries}${dueAtMs === null ? '=' : dueAtMs <= NOW_MS ? '+' : '-'}`
     case 'delivering': return `del${attempt}`
-    case 'delivered': return 'deld'
+    case 'delivered': return requestUntilMs === null ? 'deld' : 'kept'
     case 'discarded': return 'disc'
     case 'held': case 'dead': return state
   }
@@ -194,6 +203,8 @@ describe('the table of the inbox', () => {
   test('what is delivered or discarded stays so, until it is past', () => {
     for (const column of ['delivered', 'discarded'] as const) assert.deepEqual(cellsOf(column), ['other', '·'])
     assert.deepEqual(cellsOf('past'), ['new', 'remove', '·'])
+    assert.deepEqual(cellsOf('kept'), ['other', 'replay', 'strip', '·'], 'one whose request is kept may be replayed')
+    assert.deepEqual(cellsOf('keptOver'), ['other', 'strip', '·'], 'and no more when its time is over')
   })
 
   test('only a take hands a message out, and only a due one', () => {
@@ -218,6 +229,7 @@ describe('the table of the inbox', () => {
       assert.deepEqual(cellsOf(column), ['end', 'other', 'retry', '·'])
     }
     assert.deepEqual(eventsWith('retry'), ['retry'])
+    assert.deepEqual(eventsWith('replay'), ['replay'])
   })
 
   test('only a sweep deletes, and never what stops its group', () => {
@@ -291,6 +303,35 @@ describe('what the cells of the inbox write', () => {
     assert.equal(written(alone, { kind: 'retry' }).dueAtMs, NOW_MS, 'without a group it is due')
   })
 
+  test('a replay begins a new life, is marked for good, and keeps the request until it is delivered again', () => {
+    const kept = ROWS.kept as MessageRow
+    const replayed = written(kept, { kind: 'replay' })
+    const { tries, attempt, retriedAtMs, replayedAtMs, requestUntilMs, settledAtMs, expiresAtMs, request } = replayed
+    assert.deepEqual(
+      [tries, attempt, retriedAtMs, replayedAtMs, requestUntilMs, settledAtMs, expiresAtMs, request],
+      [0, 2, NOW_MS, NOW_MS, null, null, null, message.request]
+    )
+    assert.equal(written({ ...kept, group: null, ordered: false }, { kind: 'replay' }).dueAtMs, NOW_MS, 'without a group it is due')
+    const again = { ...replayed, state: 'delivering' as const, owner: LIVING, dueAtMs: null }
+    for (const kind of ['delivered', 'again', 'held', 'dead'] as const) {
+      assert.equal(written(again, EVENTS[`settle:${kind}`](again)).replayedAtMs, NOW_MS, 'its consumer has taken it before')
+    }
+  })
+
+  test('a delivered message keeps its request for as long as the delivery says, and no longer than itself', () => {
+    const delivered = (requestMs?: number): MessageRow => {
+      const fate = { ...FATES.delivered, ...requestMs !== undefined && { requestMs } } as Fate
+      return written(delivering, { kind: 'settle', token: tokenOf(delivering), fate })
+    }
+    for (const none of [delivered(), delivered(0)]) assert.deepEqual([none.request, none.requestUntilMs], [NO_REQUEST, null])
+    assert.deepEqual([delivered(700).request, delivered(700).requestUntilMs], [message.request, NOW_MS + 700])
+    assert.equal(delivered(KEEP_MS + 1).requestUntilMs, NOW_MS + KEEP_MS)
+    for (const kind of ['expireRequest', 'dropRequest'] as const) {
+      const { request, requestUntilMs, expiresAtMs } = written(ROWS.keptOver, { kind })
+      assert.deepEqual([request, requestUntilMs, expiresAtMs], [NO_REQUEST, null, NOW_MS + 100])
+    }
+  })
+
   test('an answer stays until the message ends again', () => {
     const answered = { ...delivering as MessageRow, answer: ANSWER }
     for (const kind of ['again', 'delivered', 'dead'] as const) {
@@ -345,7 +386,7 @@ class Group {
     }
     this.#check(row, change.row, event)
     this.rows.set(place, change.row)
-    if (!blocks(change.row) || event.kind === 'retry') this.#call()
+    if (!blocks(change.row) || event.kind === 'retry' || event.kind === 'replay') this.#call()
   }
 
   toggle (worker: number): void {
@@ -363,7 +404,9 @@ class Group {
       case 'take': return { kind: 'take', owner, hasTurn: row !== null && hasItsTurn(row, this.all) }
       default: {
         const event = EVENTS[name](row)
-        return event.kind === 'settle' ? { ...event, token: { id, owner, attempt: row?.attempt ?? 0 } } : event
+        if (event.kind !== 'settle') return event
+        const fate = event.fate.kind === 'delivered' && stops ? { ...event.fate, requestMs: KEEP_MS } : event.fate
+        return { ...event, fate, token: { id, owner, attempt: row?.attempt ?? 0 } }
       }
     }
   }
@@ -376,7 +419,8 @@ class Group {
     assert.equal(violation(after), null)
     if (event.kind === 'accept') return
     assert.ok(before !== null && after.attempt === before.attempt + (event.kind === 'take' ? 1 : 0), 'only a take numbers a delivery')
-    assert.ok(before.state !== 'delivered' && before.state !== 'discarded', 'nothing follows the end')
+    const isEnd = before.state === 'discarded' || (before.state === 'delivered' && before.requestUntilMs === null)
+    assert.ok(!isEnd, 'nothing follows the end')
     const name = `${after.number}:${after.attempt}`
     if (event.kind === 'take') {
       assert.ok(!this.all.some((each) => each.state === 'delivering'), 'one of a group at a time')

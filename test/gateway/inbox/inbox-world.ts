@@ -23,6 +23,9 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     deadRetentionMs: 2_592_000_000,
     depthMax: 1_000,
     bytesMax: 1024 * 1024,
+    keepDeliveredMs: 0,
+    keptMax: 1_000,
+    keptBytesMax: 1_000_000,
     batch: 'refuse',
     ...changes
   }

@@ -6,7 +6,7 @@ import { keyHash } from '../../../src/core/record/record-id.ts'
 import { may, ROLES } from '../../../src/core/operator/roles.ts'
 import { OPERATIONS, type Operation } from '../../../src/operator/operations.ts'
 import { openapiText } from '../../../scripts/openapi.ts'
-import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
+import { DEAD, DELIVERED, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { DOCUMENT, World } from './world.ts'
 import type { Claim } from '../../../src/core/record/record.ts'
@@ -232,7 +232,76 @@ test('an inbox is paused, resumed, retried and discarded', async (t) => {
   assert.equal((await world.get(`/messages/${otherId}`)).body.state, 'discarded')
   const found = (await world.get('/messages?state=discarded&route=hooks')).body.messages as unknown[]
   assert.equal(found.length, 2)
-  assert.equal((await world.post('/messages/selections', { state: 'delivered' })).status, 400)
+  assert.equal((await world.post('/messages/selections', { state: 'discarded' })).status, 400)
+})
+
+test('delivered messages are replayed, one or those of a time range, as long as their requests are kept', async (t) => {
+  const world = await World.open(t)
+  const { inbox } = world.store
+  const owner = await workerOf(inbox)
+  const ids: string[] = []
+  for (const requestMs of [0, 60_000, 60_000, 60_000]) {
+    const message = messageOf({ route: 'hooks' })
+    ids.push(message.id.toString('base64url'))
+    world.clock.nowMs += 1_000
+    await inbox.accept(message)
+    for (const { token } of await takeFrom(inbox, owner, 10, 'hooks')) await inbox.settle(token, { ...DELIVERED, requestMs })
+  }
+  const times = await Promise.all(ids.map(async (id) => (await world.get(`/messages/${id}`)).body.receivedAt as string))
+  const [unkept, first, second] = ids
+  const replay = async (id: string | undefined, asked = {}) => world.post(`/messages/${id}/replay`, { reason: REASON }, asked)
+  assert.equal((await replay(first, { role: 'reader' })).status, 403)
+  const { status, body } = await replay(first)
+  const { state, attempt, tries, requestKeptUntil, replayedAt, settledAt } = body.message as Record<string, unknown>
+  assert.deepEqual([status, state, attempt, tries, requestKeptUntil, settledAt], [200, 'waiting', 1, 0, null, null])
+  assert.equal(typeof replayedAt, 'string')
+  const gone = await replay(unkept)
+  assert.deepEqual([gone.status, gone.body.now], [409, { state: 'delivered', attempt: 1 }])
+  assert.match(String(gone.body.detail), /^The request of this message is gone: it was not kept/)
+  assert.match(String((await replay(first)).body.detail), /^Only a delivered message can be replayed\. It is waiting now\.$/)
+
+  world.clock.nowMs++
+  const { body: none } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', from: times[2], to: times[2] })
+  assert.equal(none.count, 0)
+  const { body: selection } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', to: times[3] })
+  assert.equal(selection.count, 2, 'the one that waits again is not delivered, and the last one is later')
+  const order = { token: selection.token, action: 'replay', reason: REASON }
+  assert.equal((await world.post('/messages/changes', { ...order, action: 'retry' })).status, 400)
+  const { body: step } = await world.post('/messages/changes', order, { role: 'operator' })
+  assert.deepEqual([step.counted, step.changed, step.next], [2, 1, null])
+  assert.deepEqual((step.refused as Array<{ id: string }>).map(({ id }) => id), [unkept])
+  assert.deepEqual((await takeFrom(inbox, owner, 10, 'hooks')).map(({ token, isReplay }) => [token.id.toString('base64url'), isReplay]), [
+    [first, true], [second, true]
+  ])
+  const { entries } = (await world.get('/audit?action=replay')).body as { entries: Array<Record<string, unknown>> }
+  assert.deepEqual(
+    entries.map(({ who, why, before, after }) => [who, why, before, after]),
+    Array.from(['operator', 'admin'], (who) => [
+      `${who}@example.com`, REASON, { state: 'delivered', attempt: 1 }, { state: 'waiting' }
+    ])
+  )
+})
+
+test('a step of replays waits while the inbox of the route is half full', async (t) => {
+  const world = await World.open(t)
+  const { inbox } = world.store
+  const owner = await workerOf(inbox)
+  const delivered = messageOf({ route: 'hooks' })
+  await inbox.accept(delivered)
+  for (const { token } of await takeFrom(inbox, owner, 1, 'hooks')) await inbox.settle(token, { ...DELIVERED, requestMs: 60_000 })
+  world.clock.nowMs++
+  const { body: { token } } = await world.post('/messages/selections', { state: 'delivered' })
+  const large = messageOf({ route: 'hooks', body: 'x'.repeat(600) })
+  // The file says 1 GiB.
+  const bounds = world.config.routes.find(({ name }) => name === 'hooks')?.idempotency?.inbox as { bytesMax: number }
+  bounds.bytesMax = 1_000
+  await inbox.accept(large)
+  const order = { token, action: 'replay', reason: REASON }
+  const { status, body } = await world.post('/messages/changes', order)
+  assert.equal(status, 409)
+  assert.match(String(body.detail), /^The inbox of hooks is half full: 1 messages wait\./)
+  await inbox.discard({ id: large.id, limit: 1 }, { who: 'ops', why: 'for room' })
+  assert.equal((await world.post('/messages/changes', order)).body.changed, 1)
 })
 
 test('hostile text finds nothing and breaks nothing, wherever it is searched', async (t) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hiddenFields, messageIn, recordIn, startConsole, unescaped } from './world.ts'
+import { DELIVERED } from '../../conformance/inbox-world.ts'
 import type { Console, Visitor } from './world.ts'
 
 async function stateOf ({ store }: Console, id: string): Promise<string | undefined> {
@@ -227,6 +228,28 @@ test('a message is retried and discarded, one and many; who comes too late is to
   assert.match(bulk.body, /Done: 2 of 2 messages changed/)
   const states = await Promise.all(more.map(async (id) => (await world.store.inbox.look(Buffer.from(id, 'base64url')))?.state))
   assert.deepEqual(states, ['waiting', 'waiting'])
+})
+
+test('a delivered message is replayed while its request is kept, one and many', async (t) => {
+  const world = await startConsole(t)
+  const operator = await world.as('operator')
+  const kept = { fate: { ...DELIVERED, requestMs: 60_000 } }
+  const [gone, one, two] = [
+    await messageIn(world, 'delivered'), await messageIn(world, 'delivered', kept), await messageIn(world, 'delivered', kept)
+  ]
+  assert.match((await operator.get(`/inbox/messages/${gone}`)).body, /its request is deleted/)
+  assert.match((await operator.get(`/inbox/messages/${gone}/replay`)).body, /It cannot be replayed/)
+  assert.doesNotMatch((await (await world.as('viewer')).get(`/inbox/messages/${one}`)).body, /Replay …/)
+  assert.match((await operator.get(`/inbox/messages/${one}`)).body, /delivered once more until[\s\S]*Replay …/)
+  const page = await operator.get(`/inbox/messages/${one}/replay`)
+  assert.match(page.body, /The consumer has taken it, and gets it once more, with Onceway-Replay: true/)
+  const done = await change(operator, `/inbox/messages/${one}/replay`, { reason: 'they lost it' })
+  assert.equal(done.location, `/inbox/messages/${one}?done=1`)
+  assert.match((await operator.get(done.location ?? '')).body, /replay message[\s\S]*they lost it[\s\S]*each delivery since then says so/)
+  assert.match((await operator.get('/inbox/messages?state=delivered')).body, /Replay all that match …/)
+  const bulk = await change(operator, '/inbox/changes?state=delivered', { action: 'replay', reason: 'they lost them' })
+  assert.match(bulk.body, /Done: 1 of 2 messages changed, 1 refused[\s\S]*The request of this message is gone/)
+  assert.equal((await world.store.inbox.look(Buffer.from(two, 'base64url')))?.state, 'waiting')
 })
 
 test('a route is paused and resumed with a reason, and the inbox shows who did and why', async (t) => {

@@ -164,7 +164,7 @@ describe('starting on a database', needs('postgres'), () => {
     const all = readMigrationFiles('postgres')
     const others = all.filter(({ indexes }) => indexes !== true)
     const added = all.filter(({ indexes }) => indexes === true).map(({ name }) => name)
-    const NAMES = ['messages_ended', 'records_claimed_at', 'records_exceptional', 'records_key']
+    const NAMES = ['messages_ended', 'messages_kept', 'records_claimed_at', 'records_exceptional', 'records_key']
     /** Just above what counts as small, made of few wide rows. */
     const fill = async (schema: string): Promise<void> => {
       await query(url, `alter table ${schema}.records alter column path set storage plain; insert into ${schema}.records (scheme, id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, settled_at, settled_by, expires_at, route, method, path, request_id, instance, key_hash)
@@ -196,7 +196,8 @@ describe('starting on a database', needs('postgres'), () => {
       // Others write meanwhile.
       await query(url, `set lock_timeout = 1000; update ${options.schema}.records set status = 201 where id = sha256('2')`)
       await writer.query('commit')
-      assert.deepEqual((await migrating).applied, added)
+      // Those of the small tables come first.
+      assert.deepEqual((await migrating).applied.toSorted(), added)
       assert.deepEqual(await valid(options.schema), NAMES)
     })
 
@@ -227,7 +228,7 @@ describe('starting on a database', needs('postgres'), () => {
       await query(url, `create table ${schema}.records (like ${schema}.records_0 including defaults) partition by hash (id)`)
       await query(url, `alter table ${schema}.records attach partition ${schema}.records_0 for values with (modulus 1, remainder 0)`)
       await fill(schema)
-      assert.deepEqual((await migratePostgres(options)).applied, added)
+      assert.deepEqual((await migratePostgres(options)).applied.toSorted(), added)
       assert.deepEqual(await valid(schema), NAMES)
     })
 

@@ -15,6 +15,12 @@ const DISCARD = {
   consequence: 'They are never delivered. The later messages of their groups go on.'
 } as const
 
+const REPLAY = {
+  action: 'replay',
+  label: 'Deliver them once more',
+  consequence: 'The consumer has taken each of them, and gets it again with Onceway-Replay: true. Those whose request is deleted are refused. They count in the bounds of the inbox: a step waits while it is half full.'
+} as const
+
 export const messageBulk = bulkPages({
   path: '/inbox/changes',
   title: 'Change many messages',
@@ -25,7 +31,7 @@ export const messageBulk = bulkPages({
     return found instanceof OperatorProblem ? found : { ...found, sample: tableOf('The oldest of them', messageColumns(), found.sample) }
   },
   // Many are discarded by an admin alone.
-  actions: (visit) => visit.may('admin') ? [RETRY, DISCARD] : [RETRY],
+  actions: (visit, { state }) => state === 'delivered' ? [REPLAY] : visit.may('admin') ? [RETRY, DISCARD] : [RETRY],
   fields: () => null,
   kept: [],
   step: async (visit, order) => visit.ask('changeMessages', { body: order })

@@ -60,6 +60,12 @@ export const messageList: Page = {
             'Retry or discard all that match …'
           )
         )
+        : null,
+      visit.may('operator') && query.get('state') === 'delivered' && found.messages.length > 0
+        ? p(
+          { class: 'actions' },
+          a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) }, 'Replay all that match …')
+        )
         : null
     ])
   }
@@ -94,6 +100,8 @@ const EXPORT: Omit<Export<MessageJson>, 'read'> = {
     ['dueAt', ({ dueAt }) => dueAt],
     ['settledAt', ({ settledAt }) => settledAt],
     ['expiresAt', ({ expiresAt }) => expiresAt],
+    ['requestKeptUntil', ({ requestKeptUntil }) => requestKeptUntil],
+    ['replayedAt', ({ replayedAt }) => replayedAt],
     ['attempt', ({ attempt }) => attempt],
     ['tries', ({ tries }) => tries],
     ['lastStatus', ({ lastStatus }) => lastStatus],
@@ -177,7 +185,7 @@ function messageFacts (message: MessageJson): Child {
   return facts([
     ['State', stateOf(message.state)],
     ['Last delivery', [message.lastStatus ?? '', ' ', message.error === null ? 'No error' : said(message.error)]],
-    ['Deliveries', `${message.attempt} in all, ${message.tries} since it was accepted or retried`],
+    ['Deliveries', `${message.attempt} in all, ${message.tries} since it was accepted, retried or replayed`],
     ['Route', said(message.route)],
     ['Request', said(`${message.method} ${message.path}`)],
     ['Size', bytes(message.requestBytes)],
@@ -187,13 +195,24 @@ function messageFacts (message: MessageJson): Child {
     ['Accepted', [moment(message.receivedAt), ' by ', said(message.instance)]],
     ['Next delivery', momentOr(message.dueAt, 'Not planned')],
     ['Ended', momentOr(message.settledAt, 'Not yet')],
+    ['Request kept until', momentOr(message.requestKeptUntil, message.state === 'delivered' ? 'Deleted: no replay' : 'Not delivered yet')],
+    ...message.replayedAt === null ? [] : [['Replayed', [moment(message.replayedAt), ': each delivery since then says so']] as const],
     ['Forgotten', momentOr(message.expiresAt, 'Not before it has ended')],
     ['Id', said(message.id)],
     ['Key hash', said(message.keyHash)]
   ])
 }
 
-function nextSteps (visit: Visit, { id, state }: MessageJson): Child {
+function nextSteps (visit: Visit, { id, state, requestKeptUntil }: MessageJson): Child {
+  if (state === 'delivered' && requestKeptUntil !== null) {
+    return visit.may('operator')
+      ? [
+          p({}, 'It can be delivered once more until ', moment(requestKeptUntil), '.'),
+          p({ class: 'actions' }, a({ class: 'button', href: to`/inbox/messages/${id}/replay` }, 'Replay …'))
+        ]
+      : p({}, 'To replay it needs the role operator.')
+  }
+  if (state === 'delivered') return p({}, 'Nothing: it has ended, and its request is deleted. inbox.keepDelivered keeps requests.')
   if (!OPEN_STATES.has(state)) return p({}, state === 'delivering' ? 'Nothing now: it is being delivered.' : 'Nothing: it has ended.')
   if (!visit.may('operator')) return p({}, 'To retry or discard it needs the role operator.')
   return [
@@ -206,9 +225,15 @@ function nextSteps (visit: Visit, { id, state }: MessageJson): Child {
 
 interface Change {
   readonly action: string
-  readonly operation: 'retryMessage' | 'discardMessage'
+  readonly operation: 'retryMessage' | 'discardMessage' | 'replayMessage'
   readonly title: string
   readonly consequence: (message: MessageJson) => string
+  /** Why this message cannot be changed so. null: it can. */
+  readonly refusal: (message: MessageJson) => string | null
+}
+
+function notOpen ({ state }: MessageJson): string | null {
+  return OPEN_STATES.has(state) ? null : `Only a message that waits, is held or is dead can be changed. It is ${state} now.`
 }
 
 const CHANGES: readonly Change[] = [
@@ -216,13 +241,25 @@ const CHANGES: readonly Change[] = [
     action: 'retry',
     operation: 'retryMessage',
     title: 'Retry',
-    consequence: ({ state, ordered }) => `It waits again, with its full number of attempts${ordered ? ', for the turn of its group' : ', and is delivered at once'}. ${state === 'held' ? 'If the consumer took it the last time, it gets it twice.' : ''}`
+    consequence: ({ state, ordered }) => `It waits again, with its full number of attempts${ordered ? ', for the turn of its group' : ', and is delivered at once'}. ${state === 'held' ? 'If the consumer took it the last time, it gets it twice.' : ''}`,
+    refusal: notOpen
   },
   {
     action: 'discard',
     operation: 'discardMessage',
     title: 'Discard',
-    consequence: ({ ordered }) => `It is never delivered. ${ordered ? 'The later messages of its group go on without it.' : ''}`
+    consequence: ({ ordered }) => `It is never delivered. ${ordered ? 'The later messages of its group go on without it.' : ''}`,
+    refusal: notOpen
+  },
+  {
+    action: 'replay',
+    operation: 'replayMessage',
+    title: 'Replay',
+    consequence: ({ ordered }) => `The consumer has taken it, and gets it once more, with Onceway-Replay: true and the same Onceway-Key. ${ordered ? 'The messages of its group that still wait go after it.' : ''}`,
+    refusal: ({ state, requestKeptUntil }) => {
+      if (state !== 'delivered') return `Only a delivered message can be replayed. It is ${state} now.`
+      return requestKeptUntil === null ? 'The request of this message is deleted. It cannot be replayed.' : null
+    }
   }
 ]
 
@@ -260,11 +297,8 @@ async function confirmation (visit: Visit, change: Change, problem: OperatorProb
   const id = visit.params.id ?? ''
   const message = await visit.ask('showMessage', { params: { id } })
   if (message instanceof OperatorProblem) return problemScreen(message)
-  if (!OPEN_STATES.has(message.state)) {
-    return conflictScreen(
-      visit, new OperatorProblem('refused', `Only a message that waits, is held or is dead can be changed. It is ${message.state} now.`), id
-    )
-  }
+  const refusal = change.refusal(message)
+  if (refusal !== null) return conflictScreen(visit, new OperatorProblem('refused', refusal), id)
   return screen(`${change.title} message ${shortId(message.id)}`, [
     problemBox(problem),
     div({ class: 'columns' },
