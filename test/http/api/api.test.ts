@@ -263,11 +263,12 @@ test('delivered messages are replayed, one or those of a time range, as long as 
   world.clock.nowMs++
   const { body: none } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', from: times[2], to: times[2] })
   assert.equal(none.count, 0)
-  const { body: selection } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', to: times[3] })
+  const as = { role: 'operator' } as const
+  const { body: selection } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', to: times[3] }, as)
   assert.equal(selection.count, 2, 'the one that waits again is not delivered, and the last one is later')
   const order = { token: selection.token, action: 'replay', reason: REASON }
-  assert.equal((await world.post('/messages/changes', { ...order, action: 'retry' })).status, 400)
-  const { body: step } = await world.post('/messages/changes', order, { role: 'operator' })
+  assert.equal((await world.post('/messages/changes', { ...order, action: 'retry' }, as)).status, 400)
+  const { body: step } = await world.post('/messages/changes', order, as)
   assert.deepEqual([step.counted, step.changed, step.next], [2, 1, null])
   assert.deepEqual((step.refused as Array<{ id: string }>).map(({ id }) => id), [unkept])
   assert.deepEqual((await takeFrom(inbox, owner, 10, 'hooks')).map(({ token, isReplay }) => [token.id.toString('base64url'), isReplay]), [
