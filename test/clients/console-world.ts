@@ -9,6 +9,7 @@ import { BUSY_MS } from '../harness/browser.ts'
 import { call } from '../harness/call.ts'
 import type { Called } from '../harness/call.ts'
 import { makeDirectory } from '../harness/directory.ts'
+import { query } from '../harness/postgres.ts'
 import { startProcess } from '../harness/process-gateway.ts'
 import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
@@ -189,9 +190,32 @@ export class Shopper {
     return message.id
   }
 
+  /** Names what a filter finds now. */
+  async selectionOf (what: 'records' | 'messages', filter: object): Promise<string> {
+    const response = await fetch(`${this.#gateway.adminUrl}/api/v1/${what}/selections`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(filter)
+    })
+    const { token, count } = await response.json() as { token: string, count: number }
+    assert.equal(count, 1)
+    return token
+  }
+
   /** Of the operator API. */
   async answerOf<Body> (path: string): Promise<Body> {
     const response = await fetch(`${this.#gateway.adminUrl}/api/v1${path}`, { headers: { authorization: `Bearer ${this.#token}` } })
     return await response.json() as Body
   }
+}
+
+/** Everything that a change by an operator would change, to be compared. */
+export async function storedIn (database: string): Promise<unknown> {
+  const tables = await query(
+    database, "select table_name from information_schema.tables where table_schema = current_schema() and table_type = 'BASE TABLE'"
+  )
+  const names = tables.map(({ table_name: name }) => String(name)).filter((name) => /record|message|audit|paus|inbox/.test(name)).toSorted()
+  assert.ok(names.length >= 3, names.join())
+  const digest = "count(*), md5(string_agg(t::text, ' ' order by t::text))"
+  return Promise.all(names.map(async (name) => [name, await query(database, `select ${digest} from "${name}" t`)]))
 }
