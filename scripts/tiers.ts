@@ -47,7 +47,7 @@ export const LONG: readonly Group[] = [
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
     patterns: [
-      'package/{package,image}', 'clients/matrix/{outages,without}', 'clients/{browsers,console}',
+      'package/{package,image}', 'clients/matrix/{outages,without}', 'clients/{browsers,console*}',
       'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}'
     ]
   }

@@ -3,78 +3,35 @@
  * without scripts, and what checks of accessibility find.
  */
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
-import { hashOf, tokenLine } from '../../src/config/operator-tokens.ts'
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
-import { BUSY_MS, startBrowser } from '../harness/browser.ts'
-import { call } from '../harness/call.ts'
-import type { Called } from '../harness/call.ts'
-import { makeDirectory } from '../harness/directory.ts'
+import { startBrowser } from '../harness/browser.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
-import { startProcess } from '../harness/process-gateway.ts'
-import type { ProcessGateway } from '../harness/process-gateway.ts'
-import { startWitness } from '../harness/witness.ts'
 import { recordIn, startConsole, TOKENS as CONSOLE_TOKENS } from '../http/console/world.ts'
+import { Desk, Ends, Shopper, signInByToken, Stage, tokenOf } from './console-world.ts'
+import type { Opened } from './console-world.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-const TOKENS = { ada: `ow_${'a'.repeat(43)}`, bob: `ow_${'b'.repeat(43)}` } as const
-type Name = keyof typeof TOKENS
+const PEOPLE = [{ name: 'ada', role: 'admin' }, { name: 'bob', role: 'admin' }] as const
+type Name = typeof PEOPLE[number]['name']
 /** So many rules have something to look at on the smallest page. */
 const RULES_MIN = 20
 /** More than some steps of a change of many. */
 const MANY = 130
 
-const ends: Array<() => void | Promise<void>> = []
-const world = { after: (end: () => void | Promise<void>) => { ends.unshift(end) } }
-let browser: Browser
-let gateway: ProcessGateway
+const ends = new Ends()
+let desk: Desk
+let shopper: Shopper
 
-/** Errors of scripts and of the content policy, by page. */
-const faults: string[] = []
-
-async function open (options: BrowserContextOptions = {}): Promise<{ readonly context: BrowserContext, readonly page: Page }> {
-  const context = await browser.newContext({ baseURL: gateway.adminUrl, timezoneId: 'Asia/Kathmandu', locale: 'en-GB', ...options })
-  const page = await context.newPage()
-  page.setDefaultTimeout(BUSY_MS)
-  page.on('pageerror', (error) => { faults.push(`${page.url()}: ${error.message}`) })
-  page.on('console', (message) => {
-    if (
-      message.type() === 'error' && !message.text().startsWith('Failed to load resource: the server responded')
-    ) faults.push(`${page.url()}: ${message.text()}`)
-  })
-  return { context, page }
-}
-
-async function signedIn (
-  name: Name, path: string, options: BrowserContextOptions = {}
-): Promise<{ readonly context: BrowserContext, readonly page: Page }> {
-  const opened = await open(options)
-  await opened.page.goto(path)
-  await opened.page.getByLabel('Token').fill(TOKENS[name])
-  await opened.page.getByRole('button', { name: 'Sign in' }).click()
-  await opened.page.getByRole('navigation').waitFor()
-  return opened
-}
-
-async function send (key: string, path = '/charges'): Promise<Called> {
-  return call(gateway.url, path, { headers: { 'Idempotency-Key': key, 'Content-Type': 'application/json' }, body: '{"amount":100}' })
-}
-
-/** Loses the answer of a request. The record's id. */
-async function lose (key: string, path = '/charges'): Promise<string> {
-  const answer = await send(key, path)
-  assert.equal(answer.headers['idempotency-status'], 'indeterminate')
-  return (await answerOf<{ records: Array<{ id: string }> }>(`/records?key=${encodeURIComponent(key)}`)).records[0]?.id ?? ''
-}
-
-async function answerOf<Body> (path: string): Promise<Body> {
-  return await (await fetch(`${gateway.adminUrl}/api/v1${path}`, { headers: { authorization: `Bearer ${TOKENS.ada}` } })).json() as Body
-}
+const open = async (options?: BrowserContextOptions): Promise<Opened> => desk.open(options)
+const signedIn = async (name: Name, path: string, options?: BrowserContextOptions): Promise<Opened> => desk.signedIn(name, path, options)
+const send = async (key: string, path?: string) => shopper.send(key, path)
+const lose = async (key: string, path?: string): Promise<string> => shopper.lose(key, path)
+const answerOf = async <Body> (path: string): Promise<Body> => shopper.answerOf<Body>(path)
 
 /** Goes on with the tabulator key until the element with this name has the focus. */
 async function tabTo (page: Page, name: RegExp | string): Promise<void> {
@@ -94,38 +51,12 @@ async function tabTo (page: Page, name: RegExp | string): Promise<void> {
 
 describe('the console in a browser', needs('chromium'), () => {
   before(async () => {
-    const upstream = await startWitness(({ target }, response, socket, count) => {
-      if (target.startsWith('/charges') || target.startsWith('/batch')) {
-        socket.destroy()
-        return
-      }
-      response.writeHead(target.startsWith('/hooks') ? 503 : 201, { 'Content-Type': 'application/json' })
-      response.end(JSON.stringify({ id: count }))
-    })
-    world.after(async () => upstream.close())
-    const directory = makeDirectory('console')
-    world.after(() => { directory.remove() })
-    writeFileSync(
-      join(directory.path, 'tokens'),
-      Object.entries(TOKENS).map(([name, token]) => tokenLine({ name, role: 'admin', hash: hashOf(token) })).join('\n')
-    )
-    const file = join(directory.path, 'onceway.yaml')
-    writeFileSync(file, `version: 1
-listen: { host: 127.0.0.1, port: 0 }
-admin: { port: 0, auth: { sessionKey: "a key of the sessions in this test alone", tokensFile: tokens } }
-upstreams: { shop: { url: "${upstream.url}", timeout: 5s } }
-routes:
-  - { name: charges, match: { path: /charges }, upstream: shop, idempotency: { scope: public } }
-  - { name: batch, match: { path: /batch }, upstream: shop, idempotency: { scope: public } }
-  - { name: orders, match: { path: /orders }, upstream: shop, idempotency: { scope: public } }
-  - { name: hooks, match: { path: /hooks }, upstream: shop, idempotency: { mode: inbox, scope: public, inbox: { maxAttempts: 1 } } }
-`)
-    gateway = await startProcess(world, { args: ['--config', file] })
-    browser = await startBrowser(world)
+    const stage = await Stage.open(ends, { people: PEOPLE })
+    const gateway = await stage.start(ends)
+    desk = new Desk(await startBrowser(ends), gateway.adminUrl)
+    shopper = new Shopper(gateway, tokenOf('ada'))
   })
-  after(async () => {
-    for (const end of ends) await end()
-  })
+  after(async () => ends.run())
 
   test('sign in, the guided way of one unknown outcome, and then its retry gets the answer', async () => {
     const id = await lose('guided')
@@ -234,7 +165,7 @@ routes:
     const { page, context } = await open()
     await page.goto(`/unknown/${id}`)
     await tabTo(page, 'Token')
-    await page.keyboard.type(TOKENS.ada)
+    await page.keyboard.type(tokenOf('ada'))
     await page.keyboard.press('Enter')
     await page.getByRole('navigation').waitFor()
     await page.keyboard.press('Tab')
@@ -325,8 +256,7 @@ routes:
     for (let at = 0; at < 60; at++) await recordIn(own, 'indeterminate')
     const { page, context } = await open({ baseURL: own.url })
     await page.goto('/unknown?live=1')
-    await page.getByLabel('Token').fill(CONSOLE_TOKENS.operator)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await signInByToken(page, CONSOLE_TOKENS.operator)
     await page.getByText('60 outcomes are unknown.').waitFor()
     own.breaks = new StoreUnavailable('sqlite', 'search', false)
     await page.waitForResponse((response) => response.status() === 503)
@@ -346,7 +276,7 @@ routes:
   })
 
   test('no page had an error of a script, or did what its policy forbids', () => {
-    assert.deepEqual(faults, [])
+    assert.deepEqual(desk.faults, [])
   })
 })
 

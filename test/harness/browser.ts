@@ -8,12 +8,13 @@ import { findTool } from './binaries.ts'
 /** Beyond it nothing is slow but stuck. */
 export const BUSY_MS = 120_000
 
-export async function startBrowser (t: Pick<TestContext, 'after'>): Promise<Browser> {
+/** `flags`: of its command line. */
+export async function startBrowser (t: Pick<TestContext, 'after'>, flags: readonly string[] = []): Promise<Browser> {
   const found = findTool('chromium')
   if (found.kind !== 'binaries') throw new Error('no chromium')
   const browser = await chromium.launch({
     executablePath: join(found.directory, 'chromium'),
-    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+    args: [...process.getuid?.() === 0 ? ['--no-sandbox'] : [], ...flags],
     timeout: BUSY_MS
   })
   t.after(async () => { await browser.close() })

@@ -119,6 +119,9 @@ class Routes {
       const token = request.headers['x-csrf-token'] ?? formOf(request).get('csrf')
       const wrong = authenticator.checkCsrf(request, operator, token)
       if (wrong !== null) return this.#page(request, reply, 403, wrong)
+    } else if (originOf(request, keeper.get().auth.publicUrl) === 'other') {
+      // A form of another site comes without the cookie, and the answer would still delete it.
+      return this.#page(request, reply, 403, 'This request came from a page of another site.')
     }
     cookies.delete(reply, 'session', isSecure(request, keeper.get().auth.publicUrl))
     return redirect(reply, '/sign-in')

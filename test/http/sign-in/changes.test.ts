@@ -62,6 +62,16 @@ test('a CSRF token that is missing, altered, over, or of somebody else is refuse
   assert.equal(await status(one.csrf), 401, 'the session is over too')
 })
 
+test('no page of another site can sign a browser out, although its form comes without the cookie', async (t) => {
+  const { url } = await startSignIn(t, AUTH)
+  for (const [headers, status] of [
+    [{ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }, 403], [{ origin: 'null' }, 403], [{ origin: url }, 303]
+  ] as const) {
+    const answer = await ask(`${url}/sign-out`, { method: 'POST', form: {}, headers })
+    assert.deepEqual([answer.status, answer.headers['set-cookie'] === undefined], [status, status === 403], JSON.stringify(headers))
+  }
+})
+
 test('no page of another site can sign a browser in', async (t) => {
   const { url } = await startSignIn(t, AUTH)
   const status = async (headers: Record<string, string>) =>
