@@ -79,7 +79,7 @@ async function things (run: string): Promise<Things> {
   }
 }
 
-const DEPENDS: ReadonlySet<Name> = new Set(['probeRecord', 'releaseRecord', 'retryMessage', 'discardMessage'])
+const DEPENDS: ReadonlySet<Name> = new Set(['probeRecord', 'releaseRecord', 'retryMessage', 'discardMessage', 'replayMessage'])
 type Name = keyof typeof OPERATIONS | 'many deletes' | 'many discards' | 'export'
 interface ByHand { readonly name: Name, readonly role: Role, readonly path: string, readonly body?: object }
 
@@ -113,6 +113,7 @@ function requestsOf (of: Things): ByHand[] {
     { name: 'changeMessages', role: 'operator', path: '/messages/changes', body: { token: of.letters, action: 'retry', reason } },
     { name: 'retryMessage', role: 'operator', path: `/messages/${of.dead}/retry`, body: { reason } },
     { name: 'discardMessage', role: 'operator', path: `/messages/${of.dead}/discard`, body: { reason } },
+    { name: 'replayMessage', role: 'operator', path: `/messages/${of.dead}/replay`, body: { reason } },
     { name: 'resumeRoute', role: 'operator', path: '/inbox/routes/hooks/resume', body: { reason } }
   ]
 }
@@ -128,6 +129,7 @@ function formsOf (of: Things): Array<readonly [role: Role, path: string, fields:
     ['admin', '/records/changes', { token: of.selection, action: 'delete', reason: 'by hand' }],
     ['operator', `/inbox/messages/${of.dead}/retry`, { reason: 'by hand' }],
     ['operator', `/inbox/messages/${of.dead}/discard`, { reason: 'by hand' }],
+    ['operator', `/inbox/messages/${of.dead}/replay`, { reason: 'by hand' }],
     ['admin', '/inbox/changes', { token: of.letters, action: 'discard', reason: 'by hand' }],
     ['operator', '/inbox/pause?route=hooks', { reason: 'by hand' }],
     ['operator', '/inbox/resume?route=hooks', { reason: 'by hand' }]
@@ -194,7 +196,7 @@ describe('the roles of operators', needs('chromium', 'postgres'), () => {
         for (const { name, path, body, role: least } of all) {
           if (!may(role, least)) assert.deepEqual(await sendFrom(page, { path, body, csrf }), [403, 'forbidden'], name)
           if (body === undefined || name === 'explain') continue
-          assert.deepEqual(await sendFrom(page, { path, body }), [403, 'forbidden'], `${name} without a CSRF token`)
+          assert.deepEqual(await sendFrom(page, { path, body }), [403, may(role, 'operator') ? 'csrf-token' : 'forbidden'], `${name} without a CSRF token`)
         }
         for (const [least, path, fields] of formsOf(of)) {
           if (!may(role, least)) assert.equal(await sendForm(page, path, { ...fields, csrf }), 403, path)
