@@ -153,6 +153,19 @@ async function sendFrom (page: Page, sent: Sent): Promise<readonly [status: numb
   }, sent)
 }
 
+/** A selection is of whoever has counted it. */
+async function countedBy (page: Page, run: string, csrf: string): Promise<Pick<Things, 'selection' | 'letters'>> {
+  const count = async (what: string, filter: object): Promise<string> => page.evaluate(async (sent) => {
+    const headers = { 'content-type': 'application/json', 'x-csrf-token': sent.csrf }
+    const response = await fetch(`/api/v1/${sent.what}/selections`, { method: 'POST', headers, body: JSON.stringify(sent.filter) })
+    return (await response.json() as { token: string }).token
+  }, { what, filter, csrf })
+  return {
+    selection: await count('records', { state: 'completed', key: `stored-${run}` }),
+    letters: await count('messages', { state: 'dead', key: `dead-${run}` })
+  }
+}
+
 async function sendForm (page: Page, path: string, fields: Record<string, string>): Promise<number> {
   return page.evaluate(
     async (sent) => (await fetch(sent.path, { method: 'POST', body: new URLSearchParams(sent.fields) })).status, { path, fields }
@@ -190,13 +203,15 @@ describe('the roles of operators', needs('chromium', 'postgres'), () => {
         const { page, context } = await signedIn(way, role, '/explain')
         assert.match(await page.locator('.who > span').innerText(), new RegExp(` · ${role}$`))
         const csrf = await page.locator('main input[name=csrf]').first().inputValue()
-        const all = requestsOf(of)
+        const own = may(role, 'operator') ? await countedBy(page, `${way}-${role}`, csrf) : {}
+        const all = requestsOf({ ...of, ...own })
         assert.deepEqual(Object.keys(OPERATIONS).filter((name) => !all.some((each) => each.name === name)), [], 'operations without a case')
         const before = await storedIn(database)
         for (const { name, path, body, role: least } of all) {
           if (!may(role, least)) assert.deepEqual(await sendFrom(page, { path, body, csrf }), [403, 'forbidden'], name)
           if (body === undefined || name === 'explain') continue
-          assert.deepEqual(await sendFrom(page, { path, body }), [403, may(role, 'operator') ? 'csrf-token' : 'forbidden'], `${name} without a CSRF token`)
+          const code = may(role, 'operator') ? 'csrf-token' : 'forbidden'
+          assert.deepEqual(await sendFrom(page, { path, body }), [403, code], `${name} without a CSRF token`)
         }
         for (const [least, path, fields] of formsOf(of)) {
           if (!may(role, least)) assert.equal(await sendForm(page, path, { ...fields, csrf }), 403, path)
