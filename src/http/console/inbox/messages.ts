@@ -4,15 +4,15 @@ import type { MessageJson } from '../../../operator/inbox/schemas.ts'
 import { MESSAGE_STATES } from '../../../core/inbox/message.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { changesOf, lastChange } from '../audit/rows.ts'
-import { a, button, details, div, form, h2, p, section, span, summary } from '../shell/elements.ts'
+import { a, button, details, div, h2, p, section, span, summary } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
-import { exported, exportLinks } from '../shell/export.ts'
 import type { Export } from '../shell/export.ts'
 import { facts } from '../shell/facts.ts'
 import { choice, postForm, problemBox, reasonField, routeChoice, textField, valuesOf } from '../shell/forms.ts'
 import { headerTable } from '../shell/headers.ts'
 import { to, withQuery } from '../shell/links.ts'
-import { emptyState, notesOf, pager, rest, tableOf, timeOrder } from '../shell/lists.ts'
+import { listPages, searchCard } from '../shell/list-pages.ts'
+import { rest, tableOf } from '../shell/lists.ts'
 import type { Column } from '../shell/lists.ts'
 import { redirect, screen } from '../shell/page.ts'
 import type { Page, Screen, Visit } from '../shell/page.ts'
@@ -20,9 +20,17 @@ import { problemScreen } from '../shell/problems.ts'
 import { bytes, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
 
 const PATH = '/inbox/messages'
-const EXPORT_PATH = '/inbox/messages/export'
 /** Those that can be retried or discarded. */
 const OPEN_STATES: ReadonlySet<string> = new Set(['waiting', 'held', 'dead'])
+
+/** What may be done with all that match, by their state. */
+const RETRY_OR_DISCARD = 'Retry or discard all that match …'
+const CHANGE_WORDS: Readonly<Record<string, string>> = {
+  waiting: RETRY_OR_DISCARD,
+  held: RETRY_OR_DISCARD,
+  dead: RETRY_OR_DISCARD,
+  delivered: 'Replay all that match …'
+}
 
 const STATE_WORDS: Readonly<Record<MessageJson['state'], string>> = {
   waiting: 'Waits',
@@ -33,63 +41,34 @@ const STATE_WORDS: Readonly<Record<MessageJson['state'], string>> = {
   discarded: 'Discarded'
 }
 
-export const messageList: Page = {
-  method: 'GET',
+export const messagePages = listPages<MessageJson>({
   path: PATH,
-  role: 'viewer',
-  run: async (visit) => {
-    const { query } = visit
-    const found = await visit.ask('searchMessages', { query: rest(query) })
-    if (found instanceof OperatorProblem) return problemScreen(found, searchForm(visit))
-    const isDead = query.get('state') === 'dead'
-    return screen(isDead ? 'Dead letters' : 'Messages', [
-      searchForm(visit),
-      notesOf(found.notes),
-      found.messages.length === 0
-        ? emptyState(isDead
-          ? 'No dead letter matches. A message would be here if every delivery of it had failed.'
-          : 'No message matches. A message is here as soon as a route with an inbox has accepted it, and until its retention is over.')
-        : tableOf('Messages', messageColumns(timeOrder(PATH, query)), found.messages),
-      pager(PATH, query, found),
-      found.messages.length === 0 ? null : exportLinks(EXPORT_PATH, query),
-      visit.may('operator') && OPEN_STATES.has(query.get('state') ?? '') && found.messages.length > 0
-        ? p(
-          { class: 'actions' },
-          a(
-            { class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) },
-            'Retry or discard all that match …'
-          )
-        )
-        : null,
-      visit.may('operator') && query.get('state') === 'delivered' && found.messages.length > 0
-        ? p(
-          { class: 'actions' },
-          a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order'])) }, 'Replay all that match …')
-        )
-        : null
-    ])
+  title: (query) => isOfDead(query) ? 'Dead letters' : 'Messages',
+  form: searchForm,
+  read: async (visit, query) => {
+    const found = await visit.ask('searchMessages', { query })
+    return found instanceof OperatorProblem ? found : { ...found, rows: found.messages }
+  },
+  empty: (query) => isOfDead(query)
+    ? 'No dead letter matches. A message would be here if every delivery of it had failed.'
+    : 'No message matches. A message is here as soon as a route with an inbox has accepted it, and until its retention is over.',
+  table: (rows, order) => tableOf('Messages', messageColumns(order), rows),
+  file: { name: 'messages', columns: fileColumns() },
+  actions: ({ query, may }) => {
+    const words = CHANGE_WORDS[query.get('state') ?? '']
+    return words === undefined || !may('operator')
+      ? null
+      : p(
+        { class: 'actions' },
+        a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) }, words)
+      )
   }
-}
+})
 
-export const messageExport: Page = {
-  method: 'GET',
-  path: EXPORT_PATH,
-  role: 'viewer',
-  run: async (visit) => {
-    const file = await exported(visit, {
-      ...EXPORT,
-      read: async (query) => {
-        const found = await visit.ask('searchMessages', { query })
-        return found instanceof OperatorProblem ? found : { rows: found.messages, next: found.next }
-      }
-    })
-    return file instanceof OperatorProblem ? problemScreen(file) : file
-  }
-}
+function isOfDead (query: URLSearchParams): boolean { return query.get('state') === 'dead' }
 
-const EXPORT: Omit<Export<MessageJson>, 'read'> = {
-  name: 'messages',
-  columns: [
+function fileColumns (): Export<MessageJson>['columns'] {
+  return [
     ['id', ({ id }) => id],
     ['state', ({ state }) => state],
     ['route', ({ route }) => route],
@@ -128,13 +107,13 @@ function stateOf (state: MessageJson['state']): VNode {
   return span({ class: `state state-${state}` }, STATE_WORDS[state])
 }
 
-function searchForm ({ query, context }: Visit): Child {
+function searchForm ({ query, context }: Visit): VNode {
   const value = (name: string): string => query.get(name) ?? ''
   const field = (name: string, label: string, hint: string): VNode => textField(
     { name, label, hint, value: value(name) }
   )
   const rare = ['key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
-  return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Messages' },
+  return searchCard(PATH, 'Messages',
     div({ class: 'fields' },
       choice(
         { name: 'state', label: 'State', value: value('state') },
@@ -152,8 +131,7 @@ function searchForm ({ query, context }: Visit): Child {
         field('id', 'Message id', '43 characters, or 64 of hex.'),
         field('requestId', 'Request id', 'X-Request-Id of the request that was accepted.'),
         field('path', 'Path', 'Without its query. Or its beginning and *.'),
-        field('to', 'Accepted before', 'As above.'))),
-    p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
+        field('to', 'Accepted before', 'As above.'))))
 }
 
 // ------------------------------------------------------------------ one message

@@ -4,72 +4,45 @@ import type { RecordSummaryJson } from '../../../operator/records/schemas.ts'
 import { STAGES } from '../../../operator/records/schemas.ts'
 import { RECORD_STATES } from '../../../core/record/record.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
-import { a, button, details, div, form, p, span, summary } from '../shell/elements.ts'
-import { exported, exportLinks } from '../shell/export.ts'
+import { a, details, div, p, span, summary } from '../shell/elements.ts'
 import type { Export } from '../shell/export.ts'
 import { choice, routeChoice, textField } from '../shell/forms.ts'
 import { to, withQuery } from '../shell/links.ts'
-import { emptyState, notesOf, pager, rest, tableOf, timeOrder } from '../shell/lists.ts'
+import { listPages, searchCard } from '../shell/list-pages.ts'
+import { rest, tableOf } from '../shell/lists.ts'
 import type { Column } from '../shell/lists.ts'
-import { screen } from '../shell/page.ts'
-import type { Page, Visit } from '../shell/page.ts'
-import { problemScreen } from '../shell/problems.ts'
+import type { Visit } from '../shell/page.ts'
 import { bytes, moment, said, shortId } from '../shell/text.ts'
 import { reasonCode, STATE_WORDS, stateOf } from './words.ts'
 
 const PATH = '/records'
-const EXPORT_PATH = '/records/export'
 /** What a change of many can begin with. */
 const CHANGED_STATES: ReadonlySet<string> = new Set(['indeterminate', 'completed', 'consumed', 'released'])
 
-export const recordList: Page = {
-  method: 'GET',
+export const recordPages = listPages<RecordSummaryJson>({
   path: PATH,
-  role: 'viewer',
-  run: async (visit) => {
-    const { query } = visit
-    const found = await visit.ask('searchRecords', { query: rest(query, ['live']) })
-    if (found instanceof OperatorProblem) return problemScreen(found, searchForm(visit))
-    return screen('Records', [
-      searchForm(visit),
-      notesOf(found.notes),
-      found.records.length === 0
-        ? emptyState('No record matches. A record is here as soon as a guarded route has claimed a key, and until its retention is over.')
-        : tableOf('Records', recordColumns(timeOrder(PATH, query)), found.records),
-      pager(PATH, query, found),
-      found.records.length === 0 ? null : exportLinks(EXPORT_PATH, query),
-      visit.may('operator') && CHANGED_STATES.has(query.get('state') ?? '') && found.records.length > 0
-        ? p(
-          { class: 'actions' },
-          a(
-            { class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) },
-            'Change all that match …'
-          )
-        )
-        : null
-    ])
-  }
-}
+  title: () => 'Records',
+  form: searchForm,
+  read: async (visit, query) => {
+    const found = await visit.ask('searchRecords', { query })
+    return found instanceof OperatorProblem ? found : { ...found, rows: found.records }
+  },
+  empty: () => 'No record matches. A record is here as soon as a guarded route has claimed a key, and until its retention is over.',
+  table: (rows, order) => tableOf('Records', recordColumns(order), rows),
+  file: { name: 'records', columns: fileColumns() },
+  actions: ({ query, may }) => may('operator') && CHANGED_STATES.has(query.get('state') ?? '')
+    ? p(
+      { class: 'actions' },
+      a(
+        { class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) },
+        'Change all that match …'
+      )
+    )
+    : null
+})
 
-export const recordExport: Page = {
-  method: 'GET',
-  path: EXPORT_PATH,
-  role: 'viewer',
-  run: async (visit) => {
-    const file = await exported(visit, {
-      ...EXPORT,
-      read: async (query) => {
-        const found = await visit.ask('searchRecords', { query })
-        return found instanceof OperatorProblem ? found : { rows: found.records, next: found.next }
-      }
-    })
-    return file instanceof OperatorProblem ? problemScreen(file) : file
-  }
-}
-
-const EXPORT: Omit<Export<RecordSummaryJson>, 'read'> = {
-  name: 'records',
-  columns: [
+function fileColumns (): Export<RecordSummaryJson>['columns'] {
+  return [
     ['id', ({ id }) => id],
     ['state', ({ state }) => state],
     ['route', ({ route }) => route],
@@ -113,7 +86,7 @@ function searchForm ({ query, context }: Visit): VNode {
   const field = (name: string, label: string, hint: string): VNode =>
     textField({ name, label, hint, value: value(name) })
   const rare = ['key', 'id', 'requestId', 'path', 'stage', 'to'].some((name) => value(name) !== '')
-  return form({ method: 'get', action: PATH, class: 'card search', role: 'search', 'aria-label': 'Records' },
+  return searchCard(PATH, 'Records',
     div({ class: 'fields' },
       choice(
         { name: 'state', label: 'State', value: value('state') },
@@ -132,6 +105,5 @@ function searchForm ({ query, context }: Visit): VNode {
           { name: 'stage', label: 'Unknown because of', value: value('stage') },
           [['', 'Anything'], ...STAGES.map((stage) => [stage, stage] as const)]
         ),
-        field('to', 'Claimed before', 'As above.'))),
-    p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Search'), a({ class: 'button quiet', href: PATH }, 'Clear')))
+        field('to', 'Claimed before', 'As above.'))))
 }

@@ -3,11 +3,11 @@ import type { Section } from '../shell/page.ts'
 import { recordBulk } from './bulk.ts'
 import { recordChanges } from './changes.ts'
 import { guidedPages } from './guided.ts'
-import { recordExport, recordList } from './list.ts'
+import { recordPages } from './list.ts'
 import { unknownQueue } from './queue.ts'
 import { recordPage } from './record.ts'
 
 export const RECORDS: Section = {
-  name: 'Records', path: '/records', pages: [recordList, recordExport, ...recordBulk, recordPage, ...recordChanges]
+  name: 'Records', path: '/records', pages: [...recordPages, ...recordBulk, recordPage, ...recordChanges]
 }
 export const UNKNOWN: Section = { name: 'Unknown outcomes', path: '/unknown', pages: [unknownQueue, ...guidedPages] }
