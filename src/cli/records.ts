@@ -82,7 +82,8 @@ owner and attempt that show printed. Each change leaves an audit row: who, when,
   --from T         claimed then or later: a time (2026-11-26T18:00:00Z), or how long ago (15m, 24h)
   --to T           claimed before then
   --limit N        at most N rows (default: ${LIMIT_DEFAULT})     --json           one JSON object per line
-  --retention T    how long a resolved or released record is kept (default: the route's, else 24h)
+  --retention T    how long a resolved or released record is kept (default: the route's, else 24h, and
+                   never shorter than as an unknown outcome)
   --who NAME       name for the audit row (default: the user of this system)
   --why TEXT       reason for the audit row
   --config FILE    the gateway's file                   --data-dir DIR   directory of its embedded store

@@ -59,7 +59,7 @@ export function takeRequest (context: HeadContext, asked: AskedRequest): HeadRes
   const { method, target, body } = asked
   const rawHeaders = withHost(asked.headers, asked.host)
   const malformed = hostRefusal(rawHeaders, HTTP_VERSION, target) ?? requestRefusal(rawHeaders, USUAL_KEY_HEADER)
-  if (malformed !== null) return unrouted('The head is ambiguous, so that no route is looked for.', 'bad-request', malformed)
+  if (malformed !== null) return unrouted('The head has a mistake, so that no route is looked for.', 'bad-request', malformed)
   if (isOwn(context, method, target)) {
     const why = 'The gateway itself answers this path.'
     return answered({ name: null, why, guarded: false }, notKnown([`${why} No upstream gets the request.`]))

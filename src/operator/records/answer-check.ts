@@ -79,6 +79,32 @@ function unusualOf ({ status, lines, body, statusOnly }: Checked, { name, idempo
   ]
 }
 
+/** What is odd about an answer that the route would keep: a sentence each. The operator may know better. */
+export function remarksOn ({ status, headers = [], body = '', statusOnly = false }: GivenAnswer): readonly string[] {
+  const type = headers.find(([name]) => name.toLowerCase() === 'content-type')?.[1] ?? null
+  return [
+    ...status >= SERVER_ERROR ? [`Status ${status} is an error of the server: retries will be told that it failed.`] : [],
+    ...!statusOnly && body === '' && !WITHOUT_BODY.has(status) ? ['It has no body.'] : [],
+    ...body !== '' && type === null ? ['It has a body and no Content-Type: clients may not be able to read it.'] : [],
+    ...body !== '' && type !== null && JSON_TYPE.test(type) && !isJson(body)
+      ? [`Its Content-Type is ${type}, and its body is not valid JSON.`]
+      : []
+  ]
+}
+
+const SERVER_ERROR = 500
+/** RFC 8259, and the suffix of RFC 6839. */
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i
+
+function isJson (text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 function base64Of (text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64')
   return bytes.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '') ? bytes : null

@@ -24,7 +24,7 @@ export type RecordChange =
   | { readonly action: 'delete' }
   | { readonly action: 'probe' }
 
-type ChangedRecord = Pick<RecordDetail, 'id' | 'about' | 'leaseMs'>
+type ChangedRecord = Pick<RecordDetail, 'id' | 'about' | 'leaseMs' | 'keepLeftMs'>
 
 export interface ChangeOrder { readonly change: RecordChange, readonly token: Pick<Token, 'owner' | 'attempt'>, readonly why: string }
 
@@ -164,9 +164,19 @@ async function resolve (
   return wordsOf(result, token, `Resolved: retries get ${gets}, status ${answer.status}.`, () => { context.stores.locks.wake(record.id) })
 }
 
-/** Copies outside the store end one lease before their row. A shorter retention would end before them (P10). */
-function keepMsOf (context: OperatorContext, { about, leaseMs }: ChangedRecord, text: string | undefined): Outcome<number> {
-  if (text === undefined || text === '') return guardedRoute(context, about.route)?.idempotency.retentionMs ?? RETENTION_DEFAULT_MS
+/**
+ * Without a word on it, a record is kept as long as the route says, and never shorter than as an unknown outcome: a client that retries
+ * late must not be sent. Copies outside the store end one lease before their row. A shorter retention would end before them (P10).
+ */
+export function keepMsOf (
+  context: Pick<OperatorContext, 'config'>,
+  { about, leaseMs, keepLeftMs }: Pick<ChangedRecord, 'leaseMs' | 'keepLeftMs'> & { readonly about: { readonly route: string } },
+  text: string | undefined
+): Outcome<number> {
+  if (text === undefined || text === '') {
+    const routeMs = guardedRoute(context, about.route)?.idempotency.retentionMs ?? RETENTION_DEFAULT_MS
+    return Math.round(Math.max(routeMs, keepLeftMs ?? 0))
+  }
   const ms = parseDuration(text)
   if (ms === null || ms === 0) return badRequest('A retention is a duration: 24h, 7d.')
   if (ms > RETENTION_MAX_MS) return badRequest('The retention must be at most 36500d.')

@@ -110,7 +110,10 @@ const Answered = {
     description: 'The answer itself is lost: retries get 409 `answer-not-kept` with this status as `originalStatus`.'
   })),
   unusual: Type.Optional(Type.Boolean({ default: false, description: 'Also an answer that the route would not keep.' })),
-  retention: Type.Optional(Type.String({ maxLength: 32, description: 'How long retries get it: 24h, 7d. Default: as the route says.' }))
+  retention: Type.Optional(Type.String({
+    maxLength: 32,
+    description: 'How long retries get it: 24h, 7d. Default: as the route says, and never shorter than as an unknown outcome.'
+  }))
 }
 
 export const ResolveBody = Type.Object({ ...Token, ...Answered }, closed)

@@ -91,7 +91,7 @@ function historyOf (record: RecordDetail): Moment[] {
     ...moment('answered', bySettle(record.answeredAtMs), about.instance, 'The upstream had answered.'),
     ...moment('lease-over', leaseEndsAtMs, null, 'If its gateway does not renew the lease by then, its outcome is unknown.'),
     ...moment('settled', settledAtMs, settledBy, `${SETTLED[state]} ${settledBy === null ? '' : SETTLED_BY[settledBy]}`.trim()),
-    ...moment('releasable', releasableAtMs(record), null, 'From now on it can be released: the first sending is over.'),
+    ...moment('releasable', releasableAtMs(record), null, 'From now on it can be released: the time of its first sending is over.'),
     ...moment('expires', expiresAtMs, null, forgotten)
   ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
 }

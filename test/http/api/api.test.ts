@@ -9,18 +9,18 @@ import { openapiText } from '../../../scripts/openapi.ts'
 import { DEAD, DELIVERED, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { DOCUMENT, World } from './world.ts'
-import type { Claim } from '../../../src/core/record/record.ts'
+import type { Claim, Settlement } from '../../../src/core/record/record.ts'
 
 const REASON = 'found in the ledger'
 
-async function unknown ({ store }: World, over: Partial<Claim> = {}): Promise<{
+async function unknown ({ store }: World, over: Partial<Claim> = {}, settled: Partial<Settlement> = {}): Promise<{
   id: string,
   token: { owner: string, attempt: number },
   claim: Claim
 }> {
   const claim = claimOf(over)
   await store.insert(claim)
-  await store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
+  await store.settle(settlementOf(tokenOf(claim), 'indeterminate', settled))
   return { id: claim.id.toString('base64url'), token: { owner: claim.owner.toString('hex'), attempt: 1 }, claim }
 }
 
@@ -95,6 +95,21 @@ test('the stored answer is for readers, with credentials masked, and as base64 i
   assert.deepEqual([body.body, body.encoding], [bytes, 'base64'])
   const third = await unknown(world)
   assert.equal((await world.get(`/records/${third.id}/answer`)).status, 404)
+})
+
+test('who resolves an outcome does not shorten its protection, unless they say so', async (t) => {
+  const world = await World.open(t)
+  const DAYS_MS = 86_400_000
+  for (const [keepMs, more, keptMs] of [
+    [30 * DAYS_MS, {}, 30 * DAYS_MS],
+    [60_000, {}, DAYS_MS],
+    [30 * DAYS_MS, { retention: '2d' }, 2 * DAYS_MS]
+  ] as const) {
+    const { id, token } = await unknown(world, {}, { keepMs })
+    const { body } = await world.post(`/records/${id}/resolve`, { ...token, status: 201, body: 'x', reason: REASON, ...more })
+    const { expiresAt, settledAt } = body.record as { expiresAt: string, settledAt: string }
+    assert.equal(Date.parse(expiresAt) - Date.parse(settledAt), keptMs)
+  }
 })
 
 test('an answer that the route would not keep is refused, unless the operator insists', async (t) => {

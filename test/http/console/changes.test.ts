@@ -58,7 +58,9 @@ test('what is wrong with an answer or a reason is said at its field, and what wa
     [{ headers: 'Transfer-Encoding: chunked' }, /cannot be stored/],
     [{ headers: 'no colon at all here' }, /is no header field/],
     [{ status: '204', body: 'x' }, /has no body/],
-    [{ statusOnly: '1', body: 'x' }, /only the status is kept/]
+    [{ statusOnly: '1', body: 'x' }, /only the status is kept/],
+    [{ retention: '1s' }, /at least two leases/],
+    [{ retention: 'tomorrow' }, /is a duration/]
   ] as const) {
     const page = await send(fields)
     assert.ok(page.status === 400, `${JSON.stringify(fields)}: ${page.status}`)
@@ -67,11 +69,34 @@ test('what is wrong with an answer or a reason is said at its field, and what wa
   const wrong = await send({ status: '99', body: '\n<b>kept</b>' })
   assert.match(wrong.body, /name="status" aria-describedby="f-status-hint problem" aria-invalid="true"/)
   assert.match(wrong.body, /<textarea[^>]*name="body"[^>]*>\n\n&lt;b>kept&lt;\/b><\/textarea>/)
-  const confirm = await send({ retention: '1s' })
-  const refused = await visitor.submit(confirm, path, {})
-  assert.match(refused.body, /at least two leases/)
   assert.equal(await stateOf(world, id), 'indeterminate')
 })
+
+test('what is odd about an answer is said before it is final, with how long it is kept, and it can be edited', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  const id = await recordIn(world, 'indeterminate')
+  const path = `/unknown/${id}/happened`
+  const send = async (fields: Record<string, string>) => change(visitor, path, { status: '201', reason: 'seen', ...fields })
+  for (const [fields, says] of [
+    [{ status: '500', body: 'x', headers: 'Content-Type: text/plain' }, /Status 500 is an error of the server/],
+    [{}, /It has no body\./],
+    [{ body: '{}' }, /a body and no Content-Type/],
+    [{ body: '{"amount": 1', headers: 'content-type: application/problem+json; charset=utf-8' }, /its body is not valid JSON/]
+  ] as const) assert.match((await send(fields)).body, says, JSON.stringify(fields))
+  const confirm = await send({ body: '{"amount": 1}', headers: 'Content-Type: application/json', retention: '40d' })
+  assert.doesNotMatch(confirm.body, /class="notice"/)
+  assert.match(confirm.body, /This cannot be changed afterwards/)
+  const keptUntil = Date.parse(/Kept until<\/dt><dd><time datetime="([^"]+)"/.exec(confirm.body)?.[1] ?? '')
+  assert.ok(Math.abs(keptUntil - Date.now() - 40 * DAY_MS) < DAY_MS)
+  const edited = await visitor.submit(confirm, path, { edit: '1' })
+  assert.equal(edited.status, 200)
+  assert.match(edited.body, /value="201"[^>]*name="status"/)
+  assert.match(unescaped(edited.body), /\n\{"amount": 1\}<\/textarea>/)
+  assert.equal(await stateOf(world, id), 'indeterminate')
+})
+
+const DAY_MS = 86_400_000
 
 test('only the status: retries are told 409 with the original status', async (t) => {
   const world = await startConsole(t)
@@ -96,7 +121,7 @@ test('it did not happen: refused while the first sending may be on its way, then
   assert.match(early.body, /can be released in \d+ s/)
   world.advance(60_001)
   const page = await visitor.get(`/unknown/${id}/not`)
-  assert.match(page.body, /the next retry is sent to the upstream, as attempt 2/)
+  assert.match(page.body, /the next retry is then sent to the upstream, as attempt 2/)
   const done = await visitor.submit(page, `/unknown/${id}/not`, { reason: 'not in the ledger' })
   assert.equal(done.status, 303)
   assert.equal(await stateOf(world, id), 'released')

@@ -47,7 +47,7 @@ function explainScreen (visit: Visit, found: ExplanationJson | null, problem: Op
   const given = visit.form
   const routes = visit.context.config.routes.filter(({ idempotency }) => idempotency !== null).map(({ name }) => name)
   return screen('Explain', [
-    problemBox(problem),
+    problemBox(problem, 'It cannot be explained'),
     found === null ? p({}, 'What would this request get now, and why? It is read and compared, and never sent.') : result(found),
     div({ class: 'columns' },
       section({ class: 'card' }, h2({}, 'A request'), postForm(visit, { action: EXPLAIN_PATH },

@@ -15,7 +15,7 @@ export function answerFields (form: URLSearchParams, problem: OperatorProblem | 
       textField({
         name: 'status',
         label: 'Status',
-        hint: 'As the upstream answered: 201.',
+        hint: 'Of the upstream’s answer, for example 201.',
         value: value('status'),
         problem,
         more: { inputmode: 'numeric', pattern: '[2-5][0-9][0-9]', required: !isBulk }
@@ -23,7 +23,7 @@ export function answerFields (form: URLSearchParams, problem: OperatorProblem | 
       textField({
         name: 'retention',
         label: 'Kept for',
-        hint: '24h, 7d. Empty: as the route says.',
+        hint: 'Such as 24h or 7d. Empty: as the route says, and never shorter than now.',
         value: value('retention'),
         problem
       })),
@@ -49,7 +49,7 @@ function payloadFields (value: (name: string) => string, problem: OperatorProble
     textArea({
       name: 'headers',
       label: 'Header fields',
-      hint: 'One a line: Content-Type: application/json',
+      hint: 'One a line, for example “Content-Type: application/json”.',
       value: value('headers'),
       problem,
       more: { class: 'code', rows: 3, spellcheck: 'false' }

@@ -44,7 +44,11 @@ export const recordBulk = bulkPages({
     return found instanceof OperatorProblem ? found : { ...found, sample: tableOf('The oldest of them', recordColumns(), found.sample) }
   },
   // Many are forgotten by an admin alone.
-  actions: (visit, { state }) => state === 'indeterminate' ? OF_UNKNOWN : visit.may('admin') ? OF_KNOWN : [],
+  actions: (visit, { state, route }) => state === 'indeterminate'
+    ? OF_UNKNOWN.filter(({ action }) => action !== 'probe' || visit.context.config.routes.some(
+      ({ name, idempotency }) => (route === undefined || route === name) && idempotency?.unknown === 'probe'
+    ))
+    : visit.may('admin') ? OF_KNOWN : [],
   fields: (visit, { state }) => state === 'indeterminate'
     ? details({}, summary({}, 'The answer, if all of them happened'), answerFields(visit.form, null, { isBulk: true }))
     : null,

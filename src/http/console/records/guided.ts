@@ -3,9 +3,11 @@
  * and the next one.
  */
 import type { RecordJson } from '../../../operator/records/schemas.ts'
-import { readAnswer } from '../../../operator/records/answer-check.ts'
+import { readAnswer, remarksOn } from '../../../operator/records/answer-check.ts'
+import { keepMsOf } from '../../../operator/records/changes.ts'
 import { guardedRoute } from '../../../operator/shared/operators.ts'
 import { badRequest, OperatorProblem } from '../../../operator/shared/problem.ts'
+import { timeText } from '../../../operator/shared/query.ts'
 import { changesOf, lastChange } from '../audit/rows.ts'
 import { a, button, div, h2, li, ol, p, pre, section, strong } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
@@ -63,7 +65,7 @@ async function way (visit: Visit, record: RecordJson): Promise<Screen> {
   const now = await visit.context.stores.operator.nowMs()
   return screen(`Unknown outcome ${shortId(record.id)}`, [
     visit.query.has('done') ? await lastChange(visit, record.id) : null,
-    section({ class: 'card step' }, h2({}, '1. What we know'), timeline(record.history, now), recordFacts(record)),
+    section({ class: 'card step' }, h2({}, '1. What we know'), timeline(record, now), recordFacts(record)),
     section({ class: 'card step' }, h2({}, '2. Ask the upstream'), asking(visit, record)),
     section(
       { class: 'card step' },
@@ -116,7 +118,8 @@ function decision (record: RecordJson, nowMs: number): Child {
 async function resolve (visit: Visit): Promise<Shown> {
   return withUnknown(visit, async (record) => {
     const seen = { ...record, ...seenOf(visit.form, record) }
-    if (visit.form.get('step') !== 'confirm') return checkAnswer(visit, seen)
+    if (visit.form.has('edit')) return happened(visit, seen, null)
+    if (visit.form.get('step') !== 'confirm') return checkAnswer(visit, seen, await visit.context.stores.operator.nowMs())
     const result = await visit.ask(
       'resolveRecord',
       {
@@ -138,6 +141,7 @@ function happened (visit: Visit, record: RecordJson, problem: OperatorProblem | 
   return screen(`It happened: record ${shortId(record.id)}`, [
     problemBox(problem),
     section({ class: 'card' },
+      aboutFacts(record),
       p(
         {},
         'Retries of ',
@@ -159,7 +163,7 @@ function happened (visit: Visit, record: RecordJson, problem: OperatorProblem | 
 }
 
 /** The answer as the store would take it, and what follows. Nothing is written yet. */
-function checkAnswer (visit: Visit, record: RecordJson): Screen {
+function checkAnswer (visit: Visit, record: RecordJson, nowMs: number): Screen {
   const { form } = visit
   const status = Number(form.get('status'))
   if (!Number.isInteger(status) || status < STATUS_MIN || status > STATUS_MAX) {
@@ -169,9 +173,14 @@ function checkAnswer (visit: Visit, record: RecordJson): Screen {
   const route = guardedRoute(visit.context, record.route)
   const read = readAnswer({ ...answerOf(form), status }, route)
   if (read instanceof OperatorProblem) return happened(visit, record, read)
+  const keepMs = keepMsOf(visit.context, keptOf(record, nowMs), form.get('retention') ?? '')
+  if (keepMs instanceof OperatorProblem) return happened(visit, record, keepMs)
   const size = read.body?.length ?? 0
+  const remarks = remarksOn({ ...answerOf(form), status })
   const lines = (form.get('headers') ?? '').trim()
   return screen(`Confirm: record ${shortId(record.id)} happened`, section({ class: 'card' },
+    aboutFacts(record),
+    remarks.length === 0 ? null : div({ class: 'notice', role: 'status' }, remarks.map((remark) => p({}, visible(remark)))),
     p(
       {},
       route === null
@@ -179,8 +188,8 @@ function checkAnswer (visit: Visit, record: RecordJson): Screen {
         : `Route ${visible(record.route)} ${form.has('unusual') ? 'would not keep this answer by itself' : 'keeps such an answer'}.`
     ),
     p({ class: 'consequence' }, read.outcome === 'consumed'
-      ? `Retries that wait for this record, and all that come, will be told 409 answer-not-kept, with originalStatus ${status}. The request is never sent again while the record is kept.`
-      : `Retries that wait for this record, and all that come, will be told: status ${status}, ${size === 0 ? 'no body' : `a body of ${bytes(size)}`}. The request is never sent again while the record is kept.`),
+      ? `Retries that wait for this record, and all that come, will be told 409 answer-not-kept, with originalStatus ${status}. The request is never sent again while the record is kept. This cannot be changed afterwards.`
+      : `Retries that wait for this record, and all that come, will be told: status ${status}, ${size === 0 ? 'no body' : `a body of ${bytes(size)}`}. The request is never sent again while the record is kept. This cannot be changed afterwards.`),
     lines === ''
       ? null
       : pre(
@@ -192,7 +201,10 @@ function checkAnswer (visit: Visit, record: RecordJson): Screen {
         { class: 'body', tabindex: 0, role: 'region', 'aria-label': 'Body' },
         visible((read.body ?? Buffer.alloc(0)).toString('utf8'), { lines: true })
       ),
-    facts([['Reason', said(form.get('reason') ?? '')], ['Kept for', said(form.get('retention') || 'as the route says')]]),
+    facts([
+      ['Reason', said(form.get('reason') ?? '')],
+      ['Kept until', [moment(timeText(nowMs + keepMs)), '. A retry after that is sent as a new request.']]
+    ]),
     postForm(visit, { action: to`/unknown/${record.id}/happened` },
       hidden('owner', record.owner),
       hidden('attempt', record.attempt),
@@ -200,7 +212,21 @@ function checkAnswer (visit: Visit, record: RecordJson): Screen {
       ...[...ANSWER_FIELDS, 'reason'].filter((name) => form.has(name)).map((name) => hidden(name, form.get(name) ?? '')),
       p({ class: 'actions' },
         button({ class: 'main', type: 'submit' }, 'Yes, it happened'),
+        button({ type: 'submit', name: 'edit', value: '1' }, 'Edit'),
         a({ class: 'button quiet', href: to`/unknown/${record.id}` }, 'Leave it')))))
+}
+
+function keptOf ({ route, leaseMs, expiresAt }: RecordJson, nowMs: number): Parameters<typeof keepMsOf>[1] {
+  return { about: { route }, leaseMs, keepLeftMs: expiresAt === null ? null : Date.parse(expiresAt) - nowMs }
+}
+
+/** With these the upstream's own line is found, so they stay in sight while the operator writes. */
+function aboutFacts (record: RecordJson): Child {
+  return facts([
+    ['Request', said(`${record.method} ${record.path}`)],
+    ['Request id', said(record.requestId)],
+    ['Claimed', moment(record.claimedAt)]
+  ])
 }
 
 // ------------------------------------------------------------------ it did not
@@ -222,14 +248,15 @@ function didNot (visit: Visit, record: RecordJson, problem: OperatorProblem | nu
   return screen(`It did not happen: record ${shortId(record.id)}`, [
     problemBox(problem),
     section({ class: 'card' },
-      p({ class: 'consequence' }, `Its key is free: the next retry is sent to the upstream, as attempt ${record.attempt + 1}. If the work was done after all, it is then done twice, and nothing undoes that.`),
+      aboutFacts(record),
+      p({ class: 'consequence' }, `Its key will be free: the next retry is then sent to the upstream, as attempt ${record.attempt + 1}. If the work was done after all, it is then done twice, and nothing undoes that.`),
       postForm(visit, { action: to`/unknown/${record.id}/not` },
         hidden('owner', record.owner),
         hidden('attempt', record.attempt),
         textField({
           name: 'retention',
           label: 'Free for',
-          hint: 'How long the record says so: 24h, 7d. Empty: as the route says.',
+          hint: 'How long the record says so, such as 24h or 7d. The key stays free afterwards. Empty: as the route says.',
           value: visit.form.get('retention') ?? '',
           problem
         }),

@@ -97,7 +97,7 @@ function searchForm ({ query, context }: Visit): VNode {
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),
     details({ open: rare }, summary({}, 'More filters'),
       div({ class: 'fields' },
-        field('key', 'Idempotency key', 'It is hashed here, and is then part of the address of this page.'),
+        field('key', 'Idempotency key', 'It is hashed for the search. The address of the page that follows has the key itself.'),
         field('id', 'Record id', '43 characters, as in Onceway-Key, or 64 of hex.'),
         field('requestId', 'Request id', 'X-Request-Id of the request that claimed it.'),
         field('path', 'Path', 'Without its query. Or its beginning and *.'),

@@ -80,6 +80,7 @@ function queueTable (query: URLSearchParams, records: readonly RecordSummaryJson
     { head: 'Age', cell: ({ claimedAt }) => duration(nowMs - Date.parse(claimedAt)) },
     { head: 'Route', cell: ({ route }) => said(route) },
     { head: 'Request', cell: ({ method, path }) => said(`${method} ${path}`) },
+    { head: 'Request id', cell: ({ requestId }) => said(requestId) },
     { head: 'Because', cell: (record) => reasonCode(record) },
     { head: 'Asked', cell: ({ asking }) => asking === null ? 'Not asked' : `${asking.tries} times` }
   ], records)

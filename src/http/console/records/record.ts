@@ -27,7 +27,7 @@ export const recordPage: Page = {
       div({ class: 'columns' },
         section({ class: 'card' }, h2({}, 'What it is'), recordFacts(record)),
         section({ class: 'card' }, h2({}, 'What may be done next'), nextSteps(visit, record))),
-      section({ class: 'card' }, h2({}, 'Time line'), timeline(record.history, await visit.context.stores.operator.nowMs())),
+      section({ class: 'card' }, h2({}, 'Time line'), timeline(record, await visit.context.stores.operator.nowMs())),
       record.state === 'completed' ? await answerSection(visit, record) : null,
       await changesOf(visit, record.id, 'Changes by hand')
     ])
@@ -52,7 +52,7 @@ export function recordFacts (record: RecordJson): Child {
         ? 'None is stored'
         : `Status ${record.status}${record.bodyBytes === null ? '' : `, ${bytes(record.bodyBytes)}`}`
     ],
-    ['Forgotten', momentOr(record.expiresAt, 'Not before it has settled')],
+    ['Kept until', momentOr(record.expiresAt, 'Not before it has settled')],
     ['Id', said(record.id)],
     ['Key hash', said(record.keyHash)]
   ])
@@ -77,7 +77,7 @@ function nextSteps (visit: Visit, { id, state, changes }: RecordJson): Child {
   if (nothing !== undefined) return p({}, nothing)
   if (state === 'indeterminate') {
     return [
-      p({}, 'Nobody knows yet whether the upstream has done the work. Retries are refused until somebody says what happened, so find out at the upstream.'),
+      p({}, 'Nobody knows yet whether the upstream has done the work. Retries are refused until somebody says what happened, or the record is forgotten. So find out at the upstream.'),
       p(
         { class: 'actions' },
         a({ class: 'button main', href: to`/unknown/${id}` }, visit.may('operator') ? 'Find out and decide' : 'What is known')

@@ -20,18 +20,20 @@ const RADIUS = 9
 const TEXT_BELOW = 5
 const NOW_BELOW = 48
 
-const WORDS: Readonly<Record<Moment['what'], string>> = {
+const WORDS: Readonly<Record<Moment['what'] | 'unknown', string>> = {
   claimed: 'Claimed',
   sent: 'Sent',
   answered: 'Answered',
   settled: 'Settled',
+  unknown: 'Outcome unknown',
   changed: 'Changed',
-  expires: 'Forgotten',
+  expires: 'End of retention',
   'lease-over': 'Lease over',
   releasable: 'Can be released'
 }
 
-export function timeline (history: readonly Moment[], nowMs: number): VNode {
+export function timeline ({ history, state }: Pick<RecordJson, 'history' | 'state'>, nowMs: number): VNode {
+  const kindOf = (what: Moment['what']) => what === 'settled' && state === 'indeterminate' ? 'unknown' : what
   const begunMs = Date.parse(history[0]?.at ?? '')
   const nowSinceMs = Math.max(0, nowMs - begunMs)
   const passed = history.filter(({ sinceClaimMs }) => sinceClaimMs <= nowSinceMs).length
@@ -49,12 +51,12 @@ export function timeline (history: readonly Moment[], nowMs: number): VNode {
       line({ class: 'now', x1: `${nowAt}%`, x2: `${nowAt}%`, y1: MIDDLE - RADIUS, y2: MIDDLE + RADIUS }),
       svgText({ class: 'now', x: `${nowAt}%`, y: NOW_BELOW, 'text-anchor': 'middle' }, 'now'),
       history.map(({ what }, at) => [
-        circle({ class: `dot ${what}${at < passed ? '' : ' to-come'}`, cx: `${eventAt[at]}%`, cy: MIDDLE, r: RADIUS }),
+        circle({ class: `dot ${kindOf(what)}${at < passed ? '' : ' to-come'}`, cx: `${eventAt[at]}%`, cy: MIDDLE, r: RADIUS }),
         svgText({ class: 'in-dot', x: `${eventAt[at]}%`, y: MIDDLE + TEXT_BELOW, 'text-anchor': 'middle' }, at + 1)
       ])),
-    figcaption({}, 'Not to scale: the further apart, the more is left out.'),
+    figcaption({}, 'Not to scale.'),
     ol({ class: 'moments' }, history.map(({ what, at, sinceClaimMs, text }, index) => li({ class: index < passed ? undefined : 'to-come' },
-      span({ class: 'what' }, WORDS[what]), ' ', moment(at),
+      span({ class: 'what' }, WORDS[kindOf(what)]), ' ', moment(at),
       sinceClaimMs === 0 ? null : span({ class: 'hint' }, ` ${duration(sinceClaimMs)} after the claim`),
       span({ class: 'text' }, visible(text))))))
 }

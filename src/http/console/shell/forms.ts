@@ -62,10 +62,10 @@ export function reasonField (value: string, problem: OperatorProblem | null = nu
 }
 
 /** What the server found wrong, above the form. */
-export function problemBox (problem: OperatorProblem | null): Child {
+export function problemBox (problem: OperatorProblem | null, title = 'Nothing was changed'): Child {
   return problem === null
     ? null
-    : div({ class: 'notice bad', role: 'alert' }, h2({}, 'Nothing was changed'), p({ id: PROBLEM_ID }, visible(problem.detail)))
+    : div({ class: 'notice bad', role: 'alert' }, h2({}, title), p({ id: PROBLEM_ID }, visible(problem.detail)))
 }
 
 const PROBLEM_ID = 'problem'
