@@ -82,7 +82,7 @@ function contact (overview: OverviewJson): Child {
   return [
     facts(stores.map(({ store, usable }) => [
       store,
-      span({ class: `state ${usable ? 'state-completed' : 'state-dead'}` }, usable ? 'Contact' : 'No contact')
+      span({ class: `state ${usable ? 'state-completed' : 'state-dead'}` }, usable ? 'In contact' : 'No contact')
     ] as const)),
     gateways === null
       ? notRead(overview, 'contact.gateways')

@@ -3,7 +3,7 @@ import type { RecordSummaryJson } from '../../../operator/records/schemas.ts'
 import { STAGES } from '../../../operator/records/schemas.ts'
 import { OperatorProblem, type Outcome } from '../../../operator/shared/problem.ts'
 import { PAGE_MAX } from '../../../operator/shared/schema-words.ts'
-import { a, button, div, figure, form, h2, p, section } from '../shell/elements.ts'
+import { a, button, div, figure, form, h2, p, section, span } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
 import { exportLinks } from '../shell/export.ts'
 import { choice, routeChoice } from '../shell/forms.ts'
@@ -12,8 +12,7 @@ import { emptyState, live, notesOf, pager, rest, tableOf, timeOrder } from '../s
 import { screen } from '../shell/page.ts'
 import type { Page, Visit } from '../shell/page.ts'
 import { problemScreen } from '../shell/problems.ts'
-import { counted, duration, moment, said, shortId } from '../shell/text.ts'
-import { reasonCode } from './words.ts'
+import { counted, duration, moment, said, shortId, visible } from '../shell/text.ts'
 
 const PATH = '/unknown'
 /** More are counted in parts, by a filter. */
@@ -58,9 +57,9 @@ export const unknownQueue: Page = {
         : null,
       live(visit, 'queue',
         p({ role: 'status' }, `${all.isWhole ? '' : 'More than '}${counted(all.records.length, 'outcome is', 'outcomes are')} unknown${all.isWhole ? '' : ', and these counts are of the oldest'}.`),
-        div({ class: 'columns' }, byRoute(visit, all.records, nowMs), byAge(all.records, nowMs)),
         section({ class: 'card' }, h2({}, 'The queue'), notesOf(found.notes), queueTable(query, found.records, nowMs)),
-        pager(PATH, query, found)),
+        pager(PATH, query, found),
+        div({ class: 'columns' }, byRoute(visit, all.records, nowMs), byAge(all.records, nowMs))),
       exportLinks('/records/export', new URLSearchParams({ ...rest(query, ['sort']), state: STATE }))
     ])
   }
@@ -76,13 +75,21 @@ function queueTable (query: URLSearchParams, records: readonly RecordSummaryJson
   const order = timeOrder(PATH, new URLSearchParams({ order: 'oldest', ...rest(query) }))
   return tableOf<RecordSummaryJson>('Unknown outcomes', [
     { head: 'Record', cell: ({ id }) => a({ class: 'id', href: to`/unknown/${id}` }, shortId(id)) },
-    { head: 'Claimed', cell: ({ claimedAt }) => moment(claimedAt), sort: order },
-    { head: 'Age', cell: ({ claimedAt }) => duration(nowMs - Date.parse(claimedAt)) },
+    {
+      head: 'Claimed',
+      cell: ({ claimedAt }) => [moment(claimedAt), ' ', span({ class: 'hint' }, `${duration(nowMs - Date.parse(claimedAt))} ago`)],
+      sort: order
+    },
     { head: 'Route', cell: ({ route }) => said(route) },
     { head: 'Request', cell: ({ method, path }) => said(`${method} ${path}`) },
     { head: 'Request id', cell: ({ requestId }) => said(requestId) },
-    { head: 'Because', cell: (record) => reasonCode(record) },
-    { head: 'Asked', cell: ({ asking }) => asking === null ? 'Not asked' : `${asking.tries} times` }
+    {
+      head: 'Because',
+      cell: ({ reason, asking }) => [
+        reason === null ? null : [`${visible(reason.stage)} `, span({ class: 'hint' }, visible(reason.code))],
+        asking === null ? null : span({ class: 'hint' }, ` asked ${counted(asking.tries, 'time')}`)
+      ]
+    }
   ], records)
 }
 
