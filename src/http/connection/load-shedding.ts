@@ -46,6 +46,11 @@ export class LoadShedding {
   watch (server: Server): void {
     // Node runs timers first in each turn. So requests see the value of their own turn.
     this.#timer = setInterval(() => { this.#tick() }, TICK_MS).unref()
+    // What came before was the start of the process, for which no client has waited.
+    server.on('listening', () => {
+      this.#lastAt = performance.now()
+      this.#lateMs = 0
+    })
     server.on('close', () => { if (this.#timer !== null) clearInterval(this.#timer) })
     server.on('connection', (socket) => { this.#accept(socket) })
   }

@@ -46,7 +46,7 @@ interface Pressed {
 }
 
 /** The usual world, and before the same gateway a listener that has limits. */
-async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour): Promise<Pressed> {
+async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour, beforeListening = () => {}): Promise<Pressed> {
   const witness = await startWitness(answer)
   const [records, meter, log] = [faulty(new MemoryStore({ nowMs: Date.now })), countingMeter(), recordingLog()]
   const guarded = guardedRoute(witness.url)
@@ -66,6 +66,7 @@ async function startPressed (t: TestContext, limits = LIMITS, answer?: Behaviour
     closing: () => false,
     get limits () { return pressed.limits }
   })
+  beforeListening()
   await server.listen({ host: '127.0.0.1', port: 0 })
   t.after(async () => {
     cut()
@@ -112,6 +113,12 @@ function assertShed (answer: Called): void {
   assert.equal(answer.headers['idempotency-status'], undefined)
   assert.equal(answer.headers['x-request-id'], answer.json.instance)
 }
+
+test('what a process did before it listens delays nobody: its first request is served', async (t) => {
+  const { ask, dropped } = await startPressed(t, LIMITS, undefined, block)
+  assert.equal((await ask('first')).status, 201)
+  assert.equal(dropped(), 0)
+})
 
 test('while the event loop stalls, guarded and other requests get 503 overloaded, nothing is claimed and nothing sent', async (t) => {
   const { ask, read, records, witness, meter, log } = await startPressed(t)
