@@ -171,6 +171,7 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
  *
  * A past row begins a new life, only under the scheme that claims. Of a scheme whose secret is lost nothing is taken: its rows
  * are found by their fingerprints, and a take writes another fingerprint.
+ * `coalesce`, so that no index of times or states serves the condition (MAY_SETTLE in settles.ts).
  */
 const CLAIM_TAKE: Statement = {
   name: 'claim_take',
@@ -185,9 +186,9 @@ const CLAIM_TAKE: Statement = {
     from ${schema}.records r join want w on w.id = r.id
    where r.owner = w.seen_owner and r.attempt = w.seen_attempt
      and r.state in ('completed', 'consumed', 'released', 'indeterminate')
-     and ((r.expires_at <= least(statement_timestamp(), ${BELIEVED}) and ${claimsNow(schema, 'w.scheme')})
-          or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
-              and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint))
+     and coalesce((r.expires_at <= least(statement_timestamp(), ${BELIEVED}) and ${claimsNow(schema, 'w.scheme')})
+                  or ((r.state = 'released' or (w.may_retry and r.state = 'indeterminate'))
+                      and r.fp_alg = w.seen_alg and r.fingerprint = w.seen_fingerprint), false)
      and w.scheme <> all (array(select s.number from ${schema}.schemes s where s.is_lost))
      and not ${isAccepted(schema, 'r.id')}
    order by r.id

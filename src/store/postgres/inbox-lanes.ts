@@ -81,8 +81,8 @@ export function acceptLane (connections: Connections, calling: Calling): AcceptL
 // ---------------------------------------------------------------- settles
 
 /**
- * In a session of the lane's own, where the plan takes the settlings in their order (settles.ts). The test of the owner is one that no
- * index serves (inbox-deliver.ts).
+ * In a session of the lane's own, where the plan takes the settlings in their order (settles.ts). The tests of owner and state are such
+ * that no index serves them (inbox-deliver.ts, MAY_SETTLE in settles.ts).
  */
 const SETTLE_OWN: OwnStatement<Settling> = {
   fields: SETTLING,
@@ -103,7 +103,8 @@ function settlingOwn (schema: string, from: string): string {
   return `update ${schema}.messages m
    set ${MESSAGE_SETTLED}
   from ${from}
- where m.id = any (array[w.id]) and m.owner is not distinct from w.owner and m.attempt = w.attempt and m.state = 'delivering'
+ where m.id = any (array[w.id]) and m.owner is not distinct from w.owner and m.attempt = w.attempt
+   and coalesce(m.state = 'delivering', false)
 returning w.place || case when m.blocks or m.group_id is null then '' else ' ' || encode(m.group_id, 'hex') end`
 }
 

@@ -27,12 +27,17 @@ const SETTLEMENT = new Fields<Settlement>([
   ['answered_ms', 'int', ({ answeredMs }) => answeredMs ?? null]
 ])
 
-/** The compare-and-set of a settlement `w` and the row `r` that has its id. */
+/**
+ * The compare-and-set of a settlement `w` and the row `r` that has its id. A `case`, because no index serves it. From an `or` of states
+ * the planner makes a search by the indexes that have a state as their condition (records_lease, records_exceptional). Where statistics
+ * say that such records are few, it prefers that to the keys, and each batch then reads every record that is not completed.
+ */
 const MAY_SETTLE = `r.owner = w.owner and r.attempt = w.attempt
-     and (r.state = 'claimed'
-          or (r.state = 'indeterminate' and w.outcome <> 'indeterminate')
-          or (r.state = 'consumed' and r.settled_by = 'owner' and w.outcome = 'indeterminate')
-          or (r.state = 'released' and r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')))`
+     and case r.state when 'claimed' then true
+                      when 'indeterminate' then w.outcome <> 'indeterminate'
+                      when 'consumed' then r.settled_by = 'owner' and w.outcome = 'indeterminate'
+                      when 'released' then r.settled_by in ('probe', 'operator') and w.outcome in ('completed', 'consumed')
+                      else false end`
 
 const SETTLED_COLUMNS = `state = w.outcome, lease_until = null, settled_at = clock_timestamp(), settled_by = 'owner',
        expires_at = clock_timestamp() + w.keep_ms * interval '1 ms',
