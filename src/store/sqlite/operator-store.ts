@@ -15,7 +15,7 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
     searchRecords: (search) => {
       const from = (part: 'claimed' | 'settled'): Stream<RecordSummary> => (order) =>
         alone<Step<RecordSummary>>({ op: 'recordStep', search, from: part, order })
-      if (search.id !== undefined || search.keyHashes !== undefined) return searchStreams([from('settled')], search)
+      if (search.id !== undefined) return searchStreams([from('settled')], search)
       if (search.state === 'claimed') return searchStreams([from('claimed')], search)
       return searchStreams(search.state === undefined ? [from('claimed'), from('settled')] : [from('settled')], search)
     },

@@ -4,8 +4,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { openSqlite } from '../../../src/store/sqlite/store.ts'
+import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
 import { operators } from '../../conformance/operators.ts'
+import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { directory } from '../../cli/world.ts'
+
+/** More than two steps of a search for a key look at (src/store/sqlite/search.ts). */
+const COPIES = 60_000
+const RARE_EVERY = 1_500
+/** Claimed in the same millisecond. */
+const AT_ONE_TIME = 3_000
+const RARE_HASH = Buffer.alloc(32, 0xab)
 
 describe('operators in the embedded store', () => {
   operators(async (t) => {
@@ -13,6 +22,32 @@ describe('operators in the embedded store', () => {
     const store = await openSqlite({ dataDir: directory(t), exclusive: true, nowMs: () => now })
     t.after(() => store.close())
     return { store, advance: (ms) => { now += ms } }
+  })
+
+  test('a key is found on every page, however many steps its records lie apart and however many were claimed at one time', async (t) => {
+    const dataDir = directory(t)
+    const options = { dataDir, exclusive: true, nowMs: () => 1_800_000_000_000 }
+    const claim = claimOf()
+    const first = await openSqlite(options)
+    await first.insert(claim)
+    await first.settle(settlementOf(tokenOf(claim), 'completed'))
+    await first.close()
+    copyRecord(join(dataDir, 'onceway.db'))
+    const store = await openSqlite(options)
+    t.after(() => store.close())
+    for (const order of ['newest', 'oldest'] as const) {
+      const found: RecordSummary[] = []
+      for (let after: Position | null = null; ;) {
+        const page = await store.operator.searchRecords({ keyHashes: [RARE_HASH], order, limit: 7, after, withinMs: 10_000 })
+        found.push(...page.rows)
+        assert.equal(page.isWhole, true)
+        if (page.next === null) break
+        after = page.next
+      }
+      assert.equal(new Set(found.map(({ id }) => id.toString('hex'))).size, found.length)
+      const times = new Set(found.map(({ claimedAtMs }) => claimedAtMs))
+      assert.deepEqual([found.length, times.size], [COPIES / RARE_EVERY, COPIES / AT_ONE_TIME])
+    }
   })
 
   test('no row of the audit is changed or deleted, whoever asks', async (t) => {
@@ -32,3 +67,17 @@ describe('operators in the embedded store', () => {
     }
   })
 })
+
+/** Of the one record. One in so many has the rare key. */
+function copyRecord (path: string): void {
+  const database = new DatabaseSync(path)
+  const columns = database.prepare('select name from pragma_table_info(\'records\')').all().map(({ name }) => String(name))
+  const copied = columns.map((column) => column === 'id'
+    ? 'randomblob(32)'
+    : column === 'claimed_at'
+      ? `claimed_at - 1 - i / ${AT_ONE_TIME}`
+      : column === 'key_hash' ? `iif(i % ${RARE_EVERY} = 0, x'${RARE_HASH.toString('hex')}', randomblob(32))` : column)
+  database.exec(`with recursive n(i) as (select 0 union all select i + 1 from n where i < ${COPIES - 1})
+    insert into records (${columns.join(', ')}) select ${copied.join(', ')} from records cross join n`)
+  database.close()
+}
