@@ -142,8 +142,8 @@ export const BREAKS: readonly Break[] = [
       },
       {
         file: 'store/postgres/settles.ts',
-        find: 'r.owner = w.owner and r.attempt = w.attempt\n     and (r.state',
-        replace: '(r.state'
+        find: 'r.owner = w.owner and r.attempt = w.attempt\n     and case r.state',
+        replace: 'case r.state'
       },
       {
         file: 'store/sqlite/table.ts',

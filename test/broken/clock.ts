@@ -94,7 +94,11 @@ export const CLOCK_BREAKS: readonly Break[] = [
     name: 'taken-by-any-time',
     does: 'takes a row that is past by a time that it does not believe',
     breaks: ['I1', 'P4'],
-    patches: [{ file: 'store/postgres/claims.ts', find: 'and ((r.expires_at <= least(', replace: 'and ((r.expires_at <= greatest(' }]
+    patches: [{
+      file: 'store/postgres/claims.ts',
+      find: 'and coalesce((r.expires_at <= least(',
+      replace: 'and coalesce((r.expires_at <= greatest('
+    }]
   },
   {
     name: 'swept-by-any-time',

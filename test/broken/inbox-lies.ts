@@ -113,8 +113,8 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
       replace: "and h.state = 'delivering'"
     }, {
       file: LANES,
-      find: "and m.owner is not distinct from w.owner and m.attempt = w.attempt and m.state = 'delivering'",
-      replace: "and m.state = 'delivering'"
+      find: 'and m.owner is not distinct from w.owner and m.attempt = w.attempt\n   and coalesce(m.state',
+      replace: 'and coalesce(m.state'
     }]
   }
 ]

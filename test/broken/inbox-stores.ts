@@ -190,8 +190,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: LANES,
-        find: "and m.attempt = w.attempt and m.state = 'delivering'",
-        replace: `and m.attempt = w.attempt and m.state = 'delivering'
+        find: "and coalesce(m.state = 'delivering', false)",
+        replace: `and coalesce(m.state = 'delivering', false)
           and exists (select from \${schema}.workers k where k.owner = w.owner and k.alive_until > clock_timestamp())`
       }
     ]
@@ -228,8 +228,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: LANES,
-        find: "and m.owner is not distinct from w.owner and m.attempt = w.attempt and m.state = 'delivering'",
-        replace: "and m.state = 'delivering'"
+        find: 'and m.owner is not distinct from w.owner and m.attempt = w.attempt\n   and coalesce(m.state',
+        replace: 'and coalesce(m.state'
       }
     ]
   },

@@ -57,7 +57,7 @@ export const SCHEME_BREAKS: readonly Break[] = [
         find: '(claims || (!this.#isPast(before, nowMs) && !this.#table.isLost(claim.scheme))) && this.#write',
         replace: 'this.#write'
       },
-      { file: CLAIMS, find: " and ${claimsNow(schema, 'w.scheme')})\n          or (", replace: ')\n          or (' }
+      { file: CLAIMS, find: " and ${claimsNow(schema, 'w.scheme')})\n                  or (", replace: ')\n          or (' }
     ]
   },
   {

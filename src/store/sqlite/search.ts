@@ -17,7 +17,7 @@ import type {
   UnknownOutcomes
 } from '../../ports/operator.ts'
 import { boundOf, NUMBER_BYTES, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
-import type { Found, Step, StepOrder } from '../shared/search.ts'
+import type { Step, StepOrder } from '../shared/search.ts'
 import { bytesOf, type Columns } from './columns.ts'
 import { detailOf as messageDetailOf } from './inbox-rows.ts'
 import { STOPS_ITS_GROUP } from './inbox-statements.ts'
@@ -49,9 +49,11 @@ export function recordStep (
   order: StepOrder,
   { nowMs, overMs }: Times
 ): Step<RecordSummary> {
-  const { id, route, state, requestId, path, stage, settledToMs } = search
+  const { id, keyHashes, route, state, requestId, path, stage, settledToMs } = search
+  const isKey = keyHashes !== undefined && id === undefined && from === 'settled'
   const values: Named = {
     ...placeValues(search, order),
+    ...(isKey && { size: order.size * ENTRIES_OF_A_ROW }),
     hashes: hashesOf(search),
     ...(id !== undefined && { id }),
     route: route ?? null,
@@ -67,13 +69,9 @@ export function recordStep (
     tie: 'id',
     columns: SUMMARY_COLUMNS,
     where: recordsFrom(search, from),
-    conditions: RECORD_CONDITIONS
+    conditions: `${isKey ? KEY_BEGINS : 'true'} and ${RECORD_CONDITIONS}`
   }
-  const toRow = (columns: Columns): RecordSummary => summaryOf(columns, nowMs, overMs)
-  if (search.keyHashes !== undefined && search.id === undefined && from === 'settled') {
-    return keyStep(prepare, text, search.order, values, order, toRow)
-  }
-  return step(prepare, text, search.order, values, order, toRow)
+  return step(prepare, text, search.order, values, order.wanted, (columns) => summaryOf(columns, nowMs, overMs))
 }
 
 const PATH = '($path is null or r.path = $path) and ($prefix is null or substr(r.path, 1, length($prefix)) = $prefix)'
@@ -81,6 +79,12 @@ const PATH = '($path is null or r.path = $path) and ($prefix is null or substr(r
 const RECORD_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
    and ${PATH} and ($stage is null or r.unknown_stage = $stage) and ($settled is null or r.settled_at < $settled)
    and ($hashes is null or r.key_hash in (select unhex(value) from json_each($hashes)))`
+
+/** From the index, before a row is read (migration 0016). */
+const KEY_BEGINS = 'substr(r.key_hash, 1, 4) in (select substr(unhex(value), 1, 4) from json_each($hashes))'
+
+/** For each row that a step may look at. A million entries take about 55 ms. */
+const ENTRIES_OF_A_ROW = 8
 
 function recordsFrom ({ id, state, keyHashes }: RecordSearch, from: 'claimed' | 'settled'): string {
   if (id !== undefined) return 'r.id = $id'
@@ -136,7 +140,7 @@ export function messageStep (
     where,
     conditions: MESSAGE_CONDITIONS
   }
-  return step(prepare, text, search.order, values, order, messageDetailOf)
+  return step(prepare, text, search.order, values, order.wanted, messageDetailOf)
 }
 
 /** Without the request, which may be large. */
@@ -209,55 +213,33 @@ function placeValues ({ fromMs, toMs, order }: Pick<RecordSearch, 'fromMs' | 'to
   }
 }
 
-/** Looks at `size` rows behind the place, whatever is in them. */
+/** Looks at `size` rows behind the place, and at all of the same time as the last of them. Reads those that match. */
 function step<Row> (
   prepare: Prepare,
   { table, column, tie, columns, where, conditions }: StepText,
   order: Order,
-  values: Named,
-  { size, wanted }: StepOrder,
+  { size, ...values }: Named,
+  wanted: number,
   toRow: (columns: Columns) => Row
 ): Step<Row> {
   const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
-  const seen = `select r.rowid as row, r.${tie} as tie, r.${column} as at, (${conditions}) as matches from ${table} r
- where ${where} and r.${column} between $low and $high and ($at is null or r.${column} <> $at or r.${tie} ${before} $after)
-   and ($to is null or r.${column} < $to)
- order by r.${column} ${direction}, r.${tie} ${direction} limit $size`
-  const looked = prepare(seen).all(values)
-  const hits = looked.filter(({ matches }) => matches === 1).slice(0, wanted)
-  const read = prepare(`select ${columns} from ${table} r where r.rowid = ?`)
-  const found: Array<Found<Row>> = hits.map((hit) => ({ row: toRow(read.get(hit.row as number) as Columns), position: positionOf(hit) }))
-  const last = looked.at(-1)
-  const end = hits.length === wanted ? hits.at(-1) : looked.length < size ? undefined : last
-  return { found, reached: end === undefined ? null : positionOf(end) }
-}
-
-/** For each row that a step may look at. A million entries take about 55 ms (migration 0016). */
-const ENTRIES_OF_A_ROW = 8
-/** Before and behind every id. */
-const [ID_FIRST, ID_LAST] = [Buffer.alloc(0), Buffer.alloc(32, 0xff)]
-
-/** Reads entries of the index up to a time, all of that time with them, and of the rows only those whose key may match. */
-function keyStep<Row> (
-  prepare: Prepare,
-  { columns, where, conditions }: StepText,
-  order: Order,
-  { size, ...values }: Named,
-  { size: rows, wanted }: StepOrder,
-  toRow: (columns: Columns) => Row
-): Step<Row> {
-  const [before, direction, end] = order === 'newest' ? ['<', 'desc', ID_FIRST] as const : ['>', 'asc', ID_LAST] as const
-  const range: Named = { low: values.low ?? null, high: values.high ?? null, entries: rows * ENTRIES_OF_A_ROW }
-  const edge = prepare(`select r.claimed_at as at from records r where ${where} and r.claimed_at between $low and $high
- order by r.claimed_at ${direction} limit 1 offset $entries`).get(range)?.at
-  const hits = prepare(`select ${columns}, r.id as tie, r.claimed_at as at from records r
- where ${where} and substr(r.key_hash, 1, 4) in (select substr(unhex(value), 1, 4) from json_each($hashes)) and r.claimed_at between $low and $high
-   and ($at is null or r.claimed_at <> $at or r.id ${before} $after) and ($to is null or r.claimed_at < $to) and ${conditions}
- order by r.claimed_at ${direction}, r.id ${direction} limit $wanted`)
+  const range = `${where} and r.${column} between $low and $high`
+  const skip = prepare(`select r.${column} as at from ${table} r where ${range} order by r.${column} ${direction} limit 1 offset $size`)
+  skip.setAllowUnknownNamedParameters(true)
+  const edge = skip.get({ ...values, size: size ?? 0 })?.at
+  const hits = prepare(`select ${columns}, r.${tie} as tie, r.${column} as at from ${table} r
+ where ${range} and ($at is null or r.${column} <> $at or r.${tie} ${before} $after) and ($to is null or r.${column} < $to) and ${conditions}
+ order by r.${column} ${direction}, r.${tie} ${direction} limit $wanted`)
     .all({ ...values, wanted, ...(edge !== undefined && { [order === 'newest' ? 'low' : 'high']: edge }) })
   const found = hits.map((hit) => ({ row: toRow(hit), position: positionOf(hit) }))
   if (hits.length === wanted) return { found, reached: found.at(-1)?.position ?? null }
-  return { found, reached: edge === undefined ? null : { at: String(edge), id: end } }
+  return { found, reached: edge === undefined ? null : { at: String(edge), id: ENDS[tie][order] } }
+}
+
+/** Behind all rows of one time. */
+const ENDS: Readonly<Record<StepText['tie'], Readonly<Record<Order, Buffer>>>> = {
+  id: { newest: Buffer.alloc(32), oldest: Buffer.alloc(32, 0xff) },
+  number: { newest: placeOfNumber(0), oldest: placeOfNumber(Number.MAX_SAFE_INTEGER) }
 }
 
 function positionOf ({ at, tie }: Columns): Position {
