@@ -37,7 +37,7 @@ export interface SearchOrder {
   readonly order: Order
   readonly limit: number
   readonly after: Position | null
-  /** In the database. The rests between its steps do not count, and are no longer in all. */
+  /** In the database. The rests between its steps do not count. Together they take at most as long. */
   readonly withinMs: number
 }
 
