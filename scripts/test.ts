@@ -15,6 +15,9 @@ import { roundsOf } from './tiers.ts'
 /** A file waits for leases, timeouts and faults, and keeps a core busy in between: one for each core. */
 const BESIDE = availableParallelism()
 
+/** Run before each file. */
+const BOUND = ['--import', new URL('file-bound.ts', import.meta.url).href]
+
 const chosen = process.argv.slice(2).filter((argument) => !argument.startsWith('--'))
 const long = process.argv.includes('--long')
 
@@ -40,7 +43,7 @@ async function runTier (): Promise<void> {
   const command = long ? 'npm run test:long' : 'npm test'
   console.log(`${command} runs ${files.length} files, and each starts the servers that it needs.`)
   const report = new RunReport(files)
-  for (const round of rounds) await report.follow(run({ files: round.files, concurrency: round.alone ? 1 : BESIDE }))
+  for (const round of rounds) await report.follow(run({ files: round.files, concurrency: round.alone ? 1 : BESIDE, execArgv: BOUND }))
   if (!report.succeeded) process.exitCode = 1
   console.log(report.summary(command, servers()))
 }
@@ -48,7 +51,7 @@ async function runTier (): Promise<void> {
 async function runChosen (): Promise<void> {
   const missing = chosen.filter((file) => !existsSync(file))
   if (missing.length > 0) throw new Error(`there is no ${missing.join(', ')}`)
-  const results = run({ files: chosen, concurrency: BESIDE })
+  const results = run({ files: chosen, concurrency: BESIDE, execArgv: BOUND })
   results.on('test:fail', ({ todo }) => { if (todo === undefined || todo === false) process.exitCode = 1 })
   const printed = results.compose(spec)
   printed.pipe(process.stdout, { end: false })
