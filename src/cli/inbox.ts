@@ -160,20 +160,21 @@ async function changeOne (context: CommandContext, { name, one, done, states }: 
   }
   const { why } = whoAndWhy(options)
   const before = await find(context)
-  const result = await operators.call(one, { params: { id: before.id }, body: { reason: why } })
+  const { id, state, attempt } = before
+  const result = await operators.call(one, { params: { id }, body: { state, attempt, reason: why } })
   if (result instanceof OperatorProblem) {
     if (result.code === 'bad-request') must(result)
     const now = nowOf(result)
     terminal.err(`onceway: refused, nothing changed. ${now === null
       ? result.code === 'not-found' ? `There is no such message any more in ${operators.where}.` : result.detail
-      : name === 'replay'
+      : name === 'replay' || result.code === 'changed'
         ? `${result.detail} Now: ${stateText({ error: null, ...now })}.`
         : `Only a message that is ${states.join(', ').replace(/, (?=\w+$)/, ' or ')} can be changed. Now: ${stateText({ error: null, ...now })}.`}`)
     return 1
   }
   const { message: after } = result
   if (options.values.json === true) terminal.out(JSON.stringify(after))
-  else terminal.out(`${before.id} ${done} Before: ${stateText(before)}. Now: ${after === null ? 'it is gone' : stateText(after)}.`)
+  else terminal.out(`${before.id} ${done} Before: ${stateText(before)}. Now: ${stateText(after)}.`)
   return 0
 }
 
@@ -190,8 +191,8 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
   const { rows, notes, isCut } = await search(context, limit)
   notes.forEach(terminal.err)
   let changed = 0
-  for (const { id } of rows) {
-    const result = await operators.call(one, { params: { id }, body: { reason: why } })
+  for (const { id, state: was, attempt } of rows) {
+    const result = await operators.call(one, { params: { id }, body: { state: was, attempt, reason: why } })
     // Whoever was faster has changed it, or it has gone on by itself.
     if (
       result instanceof OperatorProblem && (result.code === 'changed' || result.code === 'refused' || result.code === 'not-found')

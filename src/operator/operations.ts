@@ -10,7 +10,8 @@ import { ExplainBody, ExplanationView, explainRequest } from './explanation.ts'
 import { changeMessage, changeMessages, selectMessages } from './inbox/changes.ts'
 import { GroupsView, inboxGroups, inboxRoutes, InboxView, PausedView, pauseRoute, resumeRoute } from './inbox/routes.ts'
 import {
-  ChangedMessage, MessageBulkBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView, ReasonBody
+  ChangedMessage, MessageBulkBody, MessageChangeBody, MessageFilterQuery, MessageQuery, MessageSelectionView, MessagesPage, MessageView,
+  ReasonBody
 } from './inbox/schemas.ts'
 import { searchMessages, showMessage } from './inbox/search.ts'
 import { shownTo } from './inbox/shown.ts'
@@ -296,9 +297,9 @@ export const OPERATIONS = {
     role: 'operator',
     summary: 'Deliver a message again at once. In a group it waits for its turn.',
     params: OfId,
-    body: ReasonBody,
+    body: MessageChangeBody,
     answer: ChangedMessage,
-    run: (context, identity, { params, body }) => changeMessage(context, identity, 'retry', params.id, body.reason)
+    run: (context, identity, { params, body }) => changeMessage(context, identity, 'retry', params.id, body)
   }),
   discardMessage: operation({
     method: 'POST',
@@ -307,9 +308,9 @@ export const OPERATIONS = {
     role: 'operator',
     summary: 'Never deliver a message. Its group goes on.',
     params: OfId,
-    body: ReasonBody,
+    body: MessageChangeBody,
     answer: ChangedMessage,
-    run: (context, identity, { params, body }) => changeMessage(context, identity, 'discard', params.id, body.reason)
+    run: (context, identity, { params, body }) => changeMessage(context, identity, 'discard', params.id, body)
   }),
   replayMessage: operation({
     method: 'POST',
@@ -318,9 +319,9 @@ export const OPERATIONS = {
     role: 'operator',
     summary: 'Deliver a delivered message once more, as long as its request is kept.',
     params: OfId,
-    body: ReasonBody,
+    body: MessageChangeBody,
     answer: ChangedMessage,
-    run: (context, identity, { params, body }) => changeMessage(context, identity, 'replay', params.id, body.reason)
+    run: (context, identity, { params, body }) => changeMessage(context, identity, 'replay', params.id, body)
   }),
   selectMessages: operation({
     method: 'POST',

@@ -48,6 +48,11 @@ export class StoreOverloaded extends Error {
   }
 }
 
+/** The store could not do it now, for a reason of the world: not a bug, and not what was asked for. */
+export function isOfStore (error: unknown): error is StoreUnavailable | StoreOverloaded {
+  return error instanceof StoreUnavailable || error instanceof StoreOverloaded
+}
+
 /**
  * onceway cannot start, or a command cannot be carried out. `message` is one sentence for a person and says what to do.
  * `exitCode`: 1 runtime, 2 usage or configuration.

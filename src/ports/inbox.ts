@@ -55,6 +55,8 @@ export interface MessageFilter {
   readonly keyHashes?: readonly Buffer[]
   readonly route?: string
   readonly state?: MessageState
+  /** Number of the last delivery. With the state: a change of what an operator has seen, and of nothing that has gone on. */
+  readonly attempt?: number
   /** Only messages that were accepted at least this long ago. */
   readonly olderMs?: number
   /** At most this many, oldest first. */

@@ -34,14 +34,16 @@ async function forms (): Promise<Array<readonly [path: string, fields: Readonly<
   const { owner, attempt } = await shopper.answerOf<{ owner: string, attempt: number }>(`/records/${ids.unknown}`)
   const kept = await shopper.answerOf<{ owner: string }>(`/records/${ids.stored}`)
   const token = { owner, attempt: String(attempt), reason: 'forged' }
+  const dead = await shopper.answerOf<{ state: string, attempt: number }>(`/messages/${ids.dead}`)
+  const letter = { state: dead.state, attempt: String(dead.attempt) }
   const selection = await shopper.selectionOf('records', { state: 'completed' })
   return [
     [`/unknown/${ids.unknown}/happened`, { ...token, step: 'confirm', status: '201' }],
     [`/unknown/${ids.unknown}/not`, token],
     [`/records/${ids.stored}/delete`, { ...token, owner: kept.owner }],
     ['/records/changes', { token: selection, action: 'delete', reason: 'forged' }],
-    [`/inbox/messages/${ids.dead}/retry`, { reason: 'forged' }],
-    [`/inbox/messages/${ids.dead}/discard`, { reason: 'forged' }],
+    [`/inbox/messages/${ids.dead}/retry`, { ...letter, reason: 'forged' }],
+    [`/inbox/messages/${ids.dead}/discard`, { ...letter, reason: 'forged' }],
     ['/inbox/pause?route=hooks', { reason: 'forged' }],
     ['/sign-out', {}]
   ]

@@ -47,14 +47,16 @@ async function signedIn (way: typeof WAYS[number], role: Role, path: string): Pr
 }
 
 interface Token { readonly owner: string, readonly attempt: number }
+interface Shown { readonly state: string, readonly attempt: number }
 /** Records and messages that nobody has changed, for one run. */
 interface Things {
-  readonly [name: string]: string | Token
+  readonly [name: string]: string | Token | Shown
   readonly unknown: string
   readonly unknownToken: Token
   readonly stored: string
   readonly storedToken: Token
   readonly dead: string
+  readonly deadShown: Shown
   readonly selection: string
   readonly letters: string
 }
@@ -74,6 +76,7 @@ async function things (run: string): Promise<Things> {
     stored,
     storedToken: await token(stored),
     dead,
+    deadShown: { state: 'dead', attempt: (await shopper.answerOf<Shown>(`/messages/${dead}`)).attempt },
     selection: await shopper.selectionOf('records', { state: 'completed', key: `stored-${run}` }),
     letters: await shopper.selectionOf('messages', { state: 'dead', key: `dead-${run}` })
   }
@@ -111,9 +114,9 @@ function requestsOf (of: Things): ByHand[] {
     { name: 'selectMessages', role: 'operator', path: '/messages/selections', body: { state: 'dead' } },
     { name: 'many discards', role: 'admin', path: '/messages/changes', body: { token: of.letters, action: 'discard', reason } },
     { name: 'changeMessages', role: 'operator', path: '/messages/changes', body: { token: of.letters, action: 'retry', reason } },
-    { name: 'retryMessage', role: 'operator', path: `/messages/${of.dead}/retry`, body: { reason } },
-    { name: 'discardMessage', role: 'operator', path: `/messages/${of.dead}/discard`, body: { reason } },
-    { name: 'replayMessage', role: 'operator', path: `/messages/${of.dead}/replay`, body: { reason } },
+    { name: 'retryMessage', role: 'operator', path: `/messages/${of.dead}/retry`, body: { ...of.deadShown, reason } },
+    { name: 'discardMessage', role: 'operator', path: `/messages/${of.dead}/discard`, body: { ...of.deadShown, reason } },
+    { name: 'replayMessage', role: 'operator', path: `/messages/${of.dead}/replay`, body: { ...of.deadShown, reason } },
     { name: 'resumeRoute', role: 'operator', path: '/inbox/routes/hooks/resume', body: { reason } }
   ]
 }
@@ -121,15 +124,16 @@ function requestsOf (of: Things): ByHand[] {
 /** The forms of the console, sent without their pages. */
 function formsOf (of: Things): Array<readonly [role: Role, path: string, fields: Record<string, string>]> {
   const token = { owner: of.unknownToken.owner, attempt: String(of.unknownToken.attempt), reason: 'by hand' }
+  const letter = { state: of.deadShown.state, attempt: String(of.deadShown.attempt), reason: 'by hand' }
   return [
     ['operator', `/unknown/${of.unknown}/happened`, { ...token, step: 'confirm', status: '201' }],
     ['operator', `/unknown/${of.unknown}/not`, token],
     ['operator', `/records/${of.unknown}/probe`, token],
     ['operator', `/records/${of.stored}/delete`, { ...token, owner: of.storedToken.owner }],
     ['admin', '/records/changes', { token: of.selection, action: 'delete', reason: 'by hand' }],
-    ['operator', `/inbox/messages/${of.dead}/retry`, { reason: 'by hand' }],
-    ['operator', `/inbox/messages/${of.dead}/discard`, { reason: 'by hand' }],
-    ['operator', `/inbox/messages/${of.dead}/replay`, { reason: 'by hand' }],
+    ['operator', `/inbox/messages/${of.dead}/retry`, letter],
+    ['operator', `/inbox/messages/${of.dead}/discard`, letter],
+    ['operator', `/inbox/messages/${of.dead}/replay`, letter],
     ['admin', '/inbox/changes', { token: of.letters, action: 'discard', reason: 'by hand' }],
     ['operator', '/inbox/pause?route=hooks', { reason: 'by hand' }],
     ['operator', '/inbox/resume?route=hooks', { reason: 'by hand' }]

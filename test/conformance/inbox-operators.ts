@@ -107,6 +107,20 @@ export function inboxOperators (open: OpenInbox): void {
     assert.deepEqual(await audits(), Array.from({ length: 3 }, () => ({ action: 'retry', ...AUDIT })))
   })
 
+  test('a change of what an operator has seen leaves alone what has gone on since', async (t) => {
+    const { store, audits } = await open(t)
+    const owner = await workerOf(store)
+    const { id } = await bring(store, owner, DEAD)
+    const seen = { id, state: 'dead', attempt: 1, limit: 1 } as const
+    assert.equal((await store.retry(seen, AUDIT)).length, 1)
+    for (const { token } of await takeFrom(store, owner)) await store.settle(token, DEAD)
+    // It is dead once more, after another delivery.
+    assert.deepEqual([await store.retry(seen, AUDIT), await store.discard(seen, AUDIT), await store.list(seen)], [[], [], []])
+    assert.equal((await audits()).length, 1)
+    assert.equal((await store.list({ ...seen, attempt: 2 })).length, 1)
+    assert.equal((await store.discard({ ...seen, attempt: 2 }, AUDIT)).length, 1)
+  })
+
   test('what was given up and is retried says no more that it was: its last error alone stays', async (t) => {
     const { store } = await open(t)
     const owner = await workerOf(store)

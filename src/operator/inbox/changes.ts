@@ -5,10 +5,12 @@ import type { Identity } from '../../core/operator/roles.ts'
 import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { cursorOf, nothingRead, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
-import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
-import type { ChangedMessageJson, MessageBulkValues, MessageFilterValues, MessageSelectionJson, MessageStepJson } from './schemas.ts'
-import { findMessage, readFilter, type MessageFilter } from './search.ts'
+import { cursorOf, ID_WANTED, nothingRead, readId, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
+import { changeEach, count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
+import type {
+  ChangedMessageJson, MessageBulkValues, MessageChangeValues, MessageFilterValues, MessageSelectionJson, MessageStepJson
+} from './schemas.ts'
+import { readFilter, type MessageFilter } from './search.ts'
 import { messageJson } from './view.ts'
 
 /** States in which a message can be retried or discarded. */
@@ -28,33 +30,35 @@ export async function changeMessage (
   context: OperatorContext,
   identity: Identity,
   action: MessageChange,
-  id: string,
-  why: string
+  idText: string,
+  { state, attempt, reason }: MessageChangeValues
 ): Promise<Outcome<ChangedMessageJson>> {
-  const before = await findMessage(context, id)
-  if (before instanceof OperatorProblem) return before
-  const after = await applyChange(context, identity, action, before, why)
+  const id = readId(idText)
+  if (id === null) return badRequest(ID_WANTED)
+  const after = await applyChange(context, identity, action, { id, state, attempt }, reason)
   return after instanceof OperatorProblem ? after : { done: DONE[action], message: messageJson(after) }
 }
 
+/** A compare-and-set: what has gone on since it was shown is left alone. */
 async function applyChange (
   { stores: { inbox } }: OperatorContext,
   { name, via }: Identity,
   action: MessageChange,
-  { id, state }: MessageDetail,
+  { id, state, attempt }: Pick<MessageDetail, 'id' | 'state' | 'attempt'>,
   why: string
 ): Promise<Outcome<MessageDetail>> {
   const audit = { who: name, via, why }
-  const filter = { id, limit: 1 }
-  const [after] = await inbox[action](filter, audit)
+  const [after] = await inbox[action]({ id, state, attempt, limit: 1 }, audit)
   if (after !== undefined) return after
-  const [now] = await inbox.list(filter)
-  return now === undefined
-    ? new OperatorProblem('not-found', 'There is no such message any more.')
+  const [found] = await inbox.list({ id, limit: 1 })
+  if (found === undefined) return new OperatorProblem('not-found', 'There is no such message (any more).')
+  const now = { state: found.state, attempt: found.attempt }
+  return now.state === state && now.attempt === attempt
+    ? new OperatorProblem('refused', refusalOf(action, found), { now })
     : new OperatorProblem(
-      now.state === state ? 'refused' : 'changed',
-      refusalOf(action, now),
-      { now: { state: now.state, attempt: now.attempt } }
+      'changed',
+      `It has changed since it was shown, and nothing was changed now. It is ${now.state}, after ${now.attempt} deliveries. Look at it again.`,
+      { now }
     )
 }
 
@@ -114,12 +118,10 @@ export async function changeMessages (
   const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
   if (stuck !== null) return stuck
-  const refused: Array<{ id: string, detail: string }> = []
-  for (const message of found.rows) {
-    const done = await applyChange(context, identity, values.action, message, values.reason)
-    if (done instanceof OperatorProblem) refused.push({ id: message.id.toString('base64url'), detail: done.detail })
-  }
-  return { counted: selection.count, changed: found.rows.length - refused.length, refused, next: cursorOf(found, 'oldest', words) }
+  const done = await changeEach(found.rows, page.after === null, (message) =>
+    applyChange(context, identity, values.action, message, values.reason))
+  if (done instanceof OperatorProblem) return done
+  return { counted: selection.count, changed: done.changed, refused: [...done.refused], next: cursorOf(found, 'oldest', words) }
 }
 
 /** So much of a route's bounds may be in use when a step of replays begins. The rest is for what senders send. */

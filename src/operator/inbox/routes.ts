@@ -5,6 +5,7 @@ import type { Identity } from '../../core/operator/roles.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { timeText } from '../shared/query.ts'
+import { shownNow } from '../shared/within.ts'
 import { closed, Id, MessageStateName, Nullable, Time } from '../shared/schema-words.ts'
 
 export const InboxRouteView = Type.Object({
@@ -20,10 +21,15 @@ export const InboxRouteView = Type.Object({
 }, closed)
 
 export const InboxView = Type.Object({ routes: Type.Array(InboxRouteView) }, closed)
-export const PausedView = Type.Object({ done: Type.String(), route: InboxRouteView }, closed)
+export const PausedView = Type.Object({
+  done: Type.String(),
+  route: Nullable(InboxRouteView, { description: 'As it is now. null: it could not be read again.' })
+}, closed)
 
 export type InboxJson = Static<typeof InboxView>
 export type PausedJson = Static<typeof PausedView>
+
+const EMPTY = { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null } as const
 
 export async function inboxRoutes ({ stores, config }: OperatorContext): Promise<InboxJson> {
   const [depths, paused] = await Promise.all([stores.inbox.depths(), stores.operator.paused()])
@@ -31,7 +37,7 @@ export async function inboxRoutes ({ stores, config }: OperatorContext): Promise
   const names = [...new Set([...configured, ...depths.map(({ route }) => route), ...paused.map(({ route }) => route)])].sort()
   return {
     routes: names.map((route) => {
-      const depth = depths.find((each) => each.route === route) ?? { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }
+      const depth = depths.find((each) => each.route === route) ?? EMPTY
       const pause = paused.find((each) => each.route === route)
       return {
         ...depth,
@@ -57,9 +63,11 @@ export async function resumeRoute (context: OperatorContext, identity: Identity,
   return after(context, route, 'Resumed: its messages are delivered again.')
 }
 
-async function after (context: OperatorContext, name: string, done: string): Promise<Outcome<PausedJson>> {
-  const route = (await inboxRoutes(context)).routes.find((each) => each.route === name)
-  return route === undefined ? new OperatorProblem('not-found', `${done} It has no message and is in no configuration.`) : { done, route }
+/** A route that is in no configuration any more, and has no message, is in no list either. */
+async function after (context: OperatorContext, name: string, done: string): Promise<PausedJson> {
+  const unlisted = { ...EMPTY, route: name, configured: false, paused: null }
+  const route = await shownNow(async () => (await inboxRoutes(context)).routes.find((each) => each.route === name) ?? unlisted)
+  return { done, route }
 }
 
 export const GroupsView = Type.Object({

@@ -4,6 +4,7 @@ import type { Static } from 'typebox'
 import type { StepView } from '../records/bulk.ts'
 import {
   closed,
+  DeliveryAttempt,
   HeaderField,
   Id,
   MessageStateName,
@@ -62,7 +63,12 @@ export const MessageView = Type.Object({
 
 export const MessagesPage = Type.Object({ messages: Type.Array(MessageView), ...PageMembers }, closed)
 export const ReasonBody = Type.Object({ reason: Reason }, closed)
-export const ChangedMessage = Type.Object({ done: Type.String(), message: Nullable(MessageView) }, closed)
+export const MessageChangeBody = Type.Object({
+  state: MessageStateName,
+  attempt: DeliveryAttempt,
+  reason: Reason
+}, closed)
+export const ChangedMessage = Type.Object({ done: Type.String(), message: MessageView }, closed)
 
 export const MessageSelectionView = Type.Object({
   count: Type.Integer(),
@@ -81,6 +87,7 @@ export const MessageBulkBody = Type.Object({
 
 export type MessageFilterValues = Static<typeof MessageFilterQuery>
 export type MessageQueryValues = Static<typeof MessageQuery>
+export type MessageChangeValues = Static<typeof MessageChangeBody>
 export type MessageJson = Static<typeof MessageView>
 export type MessagesPageJson = Static<typeof MessagesPage>
 export type ChangedMessageJson = Static<typeof ChangedMessage>

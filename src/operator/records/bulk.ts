@@ -8,7 +8,7 @@ import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, nothingRead, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
 import { closed, Id, Nullable, Reason, Time } from '../shared/schema-words.ts'
-import { count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
+import { changeEach, count, readToken, STEP_ROWS, tokenOf } from '../shared/selection.ts'
 import { applyChange, type RecordChange } from './changes.ts'
 import { RecordFilterQuery, RecordSummaryView, ResolveBody, type RecordFilterValues } from './schemas.ts'
 import { readFilter, type RecordFilter } from './search.ts'
@@ -37,7 +37,9 @@ export const BulkBody = Type.Object({
 export const StepView = Type.Object({
   counted: Type.Integer({ description: 'What the selection counted.' }),
   changed: Type.Integer({ description: 'In this step.' }),
-  refused: Type.Array(Type.Object({ id: Id, detail: Type.String() }, closed)),
+  refused: Type.Array(Type.Object({ id: Id, detail: Type.String() }, closed), {
+    description: 'In this step: what had changed, and what the change would be a mistake for.'
+  }),
   next: Nullable(Type.String({ description: 'Cursor of the next step. null: everything is done.' }))
 }, closed)
 
@@ -87,23 +89,13 @@ export async function changeRecords (context: OperatorContext, identity: Identit
   const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
   if (stuck !== null) return stuck
-  const refused: Array<{ id: string, detail: string }> = []
-  for (const record of found.rows) {
+  const done = await changeEach(found.rows, page.after === null, (record) => {
     const { owner, attempt } = record
-    const done = await applyChange(context, identity, record, { change, token: { owner, attempt }, why: values.reason })
-    // A mistake in what the operator says is the same for every record.
-    if (done instanceof OperatorProblem && done.status !== CONFLICT && done.code !== 'not-found') return done
-    if (done instanceof OperatorProblem) refused.push({ id: record.id.toString('base64url'), detail: done.detail })
-  }
-  return {
-    counted: selection.count,
-    changed: found.rows.length - refused.length,
-    refused,
-    next: cursorOf(found, 'oldest', words)
-  }
+    return applyChange(context, identity, record, { change, token: { owner, attempt }, why: values.reason })
+  })
+  if (done instanceof OperatorProblem) return done
+  return { counted: selection.count, changed: done.changed, refused: [...done.refused], next: cursorOf(found, 'oldest', words) }
 }
-
-const CONFLICT = 409
 
 function changeOf ({ action, status, headers, body, encoding, statusOnly, unusual, retention }: BulkValues): Outcome<RecordChange> {
   const kept = present({ retention })

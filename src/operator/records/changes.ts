@@ -8,6 +8,7 @@ import type { AuditEntry, OperatorResult } from '../../ports/records.ts'
 import type { Identity } from '../../core/operator/roles.ts'
 import { guardedRoute, type OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome, type OperatorProblemCode } from '../shared/problem.ts'
+import { shownNow } from '../shared/within.ts'
 import { readAnswer, type GivenAnswer } from './answer-check.ts'
 import { findRecord } from './search.ts'
 import type { ChangedRecordJson, ReleaseValues, ResolveValues, TokenValues } from './schemas.ts'
@@ -82,12 +83,15 @@ async function changeRecord (
   id: string,
   order: ChangeOrder
 ): Promise<Outcome<ChangedRecordJson>> {
-  const record = await findRecord(context, id)
-  if (record instanceof OperatorProblem) return record
-  const done = await applyChange(context, identity, record, order)
+  const before = await findRecord(context, id)
+  if (before instanceof OperatorProblem) return before
+  const done = await applyChange(context, identity, before, order)
   if (done instanceof OperatorProblem) return done
-  const now = await findRecord(context, id)
-  return { done, record: now instanceof OperatorProblem ? null : recordJson(now, await context.stores.operator.nowMs(), context) }
+  const record = await shownNow(async () => {
+    const now = await findRecord(context, id)
+    return now instanceof OperatorProblem ? null : recordJson(now, await context.stores.operator.nowMs(), context)
+  })
+  return { done, record }
 }
 
 /** What was done, in words. @throws as the store does */

@@ -122,7 +122,7 @@ export const TokenBody = Type.Object(Token, closed)
 
 export const ChangedRecord = Type.Object({
   done: Type.String({ description: 'What was done, and what follows, in words.' }),
-  record: Nullable(RecordView)
+  record: Nullable(RecordView, { description: 'As it is now. null: it is gone, or could not be read again.' })
 }, closed)
 
 export type RecordFilterValues = Static<typeof RecordFilterQuery>

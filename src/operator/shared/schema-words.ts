@@ -15,13 +15,16 @@ export const REASON_CHARS_MAX = 512
 export const Id = Type.String({ pattern: ID_PATTERN, description: 'Id of a record or message: base64url, as in `Onceway-Key`, or hex.' })
 export const Time = Type.String({ format: 'date-time', description: 'RFC 3339, by the clock of the store.' })
 export const Reason = Type.String({ minLength: 1, maxLength: REASON_CHARS_MAX, pattern: '\\S', description: 'Why. For the audit.' })
-export const Attempt = Type.Integer({ minimum: 1, maximum: 2_147_483_647 })
+const ATTEMPT_MAX = 2_147_483_647
+export const Attempt = Type.Integer({ minimum: 1, maximum: ATTEMPT_MAX })
+/** 0: no delivery has begun yet. */
+export const DeliveryAttempt = Type.Integer({ minimum: 0, maximum: ATTEMPT_MAX })
 export const Owner = Type.String({ pattern: OWNER_PATTERN, description: 'Fencing token of the claim, in hex.' })
 export const RecordStateName = Type.Enum([...RECORD_STATES])
 export const MessageStateName = Type.Enum([...MESSAGE_STATES])
 
-export function Nullable<Schema extends TSchema> (schema: Schema) {
-  return Type.Union([schema, Type.Null()])
+export function Nullable<Schema extends TSchema> (schema: Schema, options: { readonly description?: string } = {}) {
+  return Type.Union([schema, Type.Null()], options)
 }
 
 /** A header field: name and value. A tuple, in the words that both JSON Schema drafts have. */

@@ -3,8 +3,9 @@
  * time of the count, so that nothing that has come since is changed, and who counted. Any gateway with the same key can take the next step.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { causeOf, isOfStore, StoreUnavailable } from '../../ports/errors.ts'
 import type { Page, Position } from '../../ports/operator.ts'
-import { OperatorProblem, type Outcome } from './problem.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem, type Outcome } from './problem.ts'
 
 /** More records are changed in several selections, so that each can be looked over. */
 export const SELECTION_MAX = 10_000
@@ -79,3 +80,56 @@ export async function count<Row> (
 }
 
 const COUNT_PAGE = 1_000
+
+/** What became of the rows of one step. */
+export interface Changed { readonly changed: number, readonly refused: ReadonlyArray<{ readonly id: string, readonly detail: string }> }
+
+/** Rows that somebody else holds locked take long. What is done by then is told, before whoever waits for the step is told nothing. */
+const STEP_MS = 20_000
+
+/**
+ * Changes one row after another. A row that has changed meanwhile, or for which the change is a mistake, is refused, and the others go on.
+ * A mistake in every row of the first step is one in what the operator says. If the store fails, the problem says how many are done.
+ */
+export async function changeEach<Row extends { readonly id: Buffer }> (
+  rows: readonly Row[],
+  isFirst: boolean,
+  change: (row: Row) => Promise<Outcome<unknown>>
+): Promise<Outcome<Changed>> {
+  const endsAt = performance.now() + STEP_MS
+  const problems: Array<{ readonly id: string, readonly problem: OperatorProblem }> = []
+  let changed = 0
+  for (const row of rows) {
+    if (performance.now() > endsAt) return brokenOff(changed, `it took longer than ${STEP_MS / MS_PER_SECOND} s`)
+    try {
+      const done = await change(row)
+      if (done instanceof OperatorProblem) problems.push({ id: row.id.toString('base64url'), problem: done })
+      else changed++
+    } catch (error) {
+      if (!isOfStore(error)) throw error
+      const doubt = error instanceof StoreUnavailable && error.inDoubt ? ' One more may have been changed, or may be yet.' : ''
+      return brokenOff(changed, `the store cannot be used now: ${causeOf(error)}`, doubt)
+    }
+  }
+  const [first] = problems
+  if (isFirst && first !== undefined && problems.length === rows.length && problems.every(({ problem }) => isMistake(problem))) {
+    return first.problem
+  }
+  return { changed, refused: problems.map(({ id, problem }) => ({ id, detail: problem.detail })) }
+}
+
+const MS_PER_SECOND = 1_000
+
+/** What was changed does not match the selection any more, so the same step goes on. */
+function brokenOff (changed: number, why: string, doubt = ''): OperatorProblem {
+  return new OperatorProblem(
+    'store-unavailable',
+    `This step was broken off after ${changed} changes (${why}).${doubt} Take the same step again: nothing is changed twice.`,
+    { changed }
+  )
+}
+
+/** In what the operator says: not a state that has changed. */
+function isMistake ({ code, status }: OperatorProblem): boolean {
+  return status !== OPERATOR_PROBLEMS.refused.status && code !== 'not-found'
+}

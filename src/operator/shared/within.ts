@@ -1,5 +1,5 @@
 /** A time limit for what stores are asked, whatever they do: an operator waits no longer, even if a database does not answer. */
-import { StoreUnavailable } from '../../ports/errors.ts'
+import { isOfStore, StoreUnavailable } from '../../ports/errors.ts'
 
 /** @throws StoreUnavailable in doubt: nothing is known of the work, which may still be done. */
 export async function within<Result> (ms: number, work: () => Promise<Result>): Promise<Result> {
@@ -14,5 +14,15 @@ export async function within<Result> (ms: number, work: () => Promise<Result>): 
     return await Promise.race([working, over.promise])
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/** What is looked at behind a change. The change is committed, and is told even if the look fails: then null. */
+export async function shownNow<Shown> (look: () => Promise<Shown>): Promise<Shown | null> {
+  try {
+    return await look()
+  } catch (error) {
+    if (isOfStore(error)) return null
+    throw error
   }
 }

@@ -307,11 +307,12 @@ export class MemoryInbox implements InboxStore {
     return Math.min(this.#nowMs(), this.#believedMs() ?? Infinity)
   }
 
-  #matching ({ id, keyHashes, route, state, olderMs }: MessageFilter): MessageRow[] {
+  #matching ({ id, keyHashes, route, state, attempt, olderMs }: MessageFilter): MessageRow[] {
     const until = olderMs === undefined ? Infinity : this.#nowMs() - olderMs
     return this.#all().filter((row) => !isPast(row, this.#overMs()) && row.receivedAtMs <= until &&
       (id === undefined || row.id.equals(id)) && (keyHashes === undefined || keyHashes.some((each) => each.equals(row.about.keyHash))) &&
-      (route === undefined || row.about.route === route) && (state === undefined || row.state === state))
+      (route === undefined || row.about.route === route) && (state === undefined || row.state === state) &&
+      (attempt === undefined || row.attempt === attempt))
   }
 }
 

@@ -12,9 +12,9 @@ import { BELIEVED, type Session, type Statement, type Values } from './statement
 import { addGroups, type Groups } from './inbox-accept.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 
-/** $1 id, $2 key hashes, $3 route, $4 state, $5 milliseconds (null: any), $6 limit. */
-const MATCHING = `($1::bytea is null or m.id = $1) and ($2::bytea[] is null or m.key_hash = any ($2)) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
-     and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
+/** $1 id, $2 key hashes, $3 route, $4 state, $5 milliseconds, $6 limit, and the attempt (null: any). */
+const matching = (attempt: string) => `($1::bytea is null or m.id = $1) and ($2::bytea[] is null or m.key_hash = any ($2)) and ($3::text is null or m.route = $3) and ($4::text is null or m.state = $4)
+     and (${attempt}::int is null or m.attempt = ${attempt}) and ($5::bigint is null or m.received_at <= statement_timestamp() - $5::bigint * interval '1 ms')
      and not ${isPastMessage('m')}
    order by m.number
    limit $6`
@@ -24,11 +24,11 @@ const MESSAGE_LIST: Statement = {
   writes: false,
   text: (schema) => `select ${messageColumns('m')}
   from ${schema}.messages m
-   where ${MATCHING}`
+   where ${matching('$7')}`
 }
 
 export async function listMessages (session: Session, filter: MessageFilter): Promise<MessageDetail[]> {
-  return (await session.run<MessageColumns>(MESSAGE_LIST, valuesOf(filter))).map(toMessage)
+  return (await session.run<MessageColumns>(MESSAGE_LIST, [...valuesOf(filter), filter.attempt ?? null])).map(toMessage)
 }
 
 /** What may be retried or discarded. */
@@ -44,10 +44,10 @@ const IS_KEPT = `m.state = 'delivered' and m.request_until > least(statement_tim
  */
 const chosen = (schema: string, may: string) => `with ${lockLimit(9)}, picked as materialized (
   select m.id from ${schema}.messages m
-   where ${may} and ${MATCHING}
+   where ${may} and ${matching('$13')}
 ), chosen as materialized (
   select m.id, m.state, m.attempt, m.route, m.request_id, m.error from ${schema}.messages m cross join lock_limit
-   where m.id = any (array(select id from picked)) and ${may} and ($4::text is null or m.state = $4)
+   where m.id = any (array(select id from picked)) and ${may} and ($4::text is null or m.state = $4) and ($13::int is null or m.attempt = $13)
    order by m.id
      for no key update of m
 ), audited as (
@@ -129,7 +129,8 @@ async function change (
   groups: Groups
 ): Promise<MessageDetail[]> {
   const rows = await session.run<Changed>(statement, [
-    ...valuesOf(filter), who, why, session.lockTimeout, action, via ?? null, action === 'discard' ? 'discarded' : 'waiting'
+    ...valuesOf(filter), who, why, session.lockTimeout, action, via ?? null, action === 'discard' ? 'discarded' : 'waiting',
+    filter.attempt ?? null
   ])
   for (const { group_id: group } of rows) if (group !== null) groups.add(group.toString('hex'))
   return rows.sort((one, other) => Number(one.number) - Number(other.number)).map(toMessage)

@@ -5,7 +5,7 @@ import type { RecordFilter } from '../../ports/records.ts'
 
 /** Statements differ by what is wanted, never by how much of it. */
 export function wantedOf (
-  { id, keyHashes, route, state }: Pick<RecordFilter, 'id' | 'keyHashes' | 'route'> & {
+  { id, keyHashes, route, state, attempt }: Pick<MessageFilter, 'id' | 'keyHashes' | 'route' | 'attempt'> & {
     readonly state?: RecordFilter['state'] | MessageFilter['state']
   }
 ): { readonly conditions: string[], readonly values: SQLInputValue[] } {
@@ -16,7 +16,8 @@ export function wantedOf (
       keyHashes === undefined ? undefined : JSON.stringify(keyHashes.map((each) => Buffer.from(each).toString('hex')))
     ],
     ['route = ?', route],
-    ['state = ?', state]
+    ['state = ?', state],
+    ['attempt = ?', attempt]
   ]
   const wanted = all.filter((entry): entry is readonly [string, SQLInputValue] => entry[1] !== undefined)
   return { conditions: wanted.map(([condition]) => condition), values: wanted.map(([, value]) => value) }

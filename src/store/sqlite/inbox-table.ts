@@ -68,7 +68,7 @@ const DEAD_FOR_MS = 3_600_000
 export class InboxTable {
   /** How far the clock is trusted: nothing later than this is over. Unix milliseconds. */
   believedMs = Infinity
-  /** At most thirty-two statements differ by filter. The others are constants. */
+  /** At most sixty-four statements differ by filter. The others are constants. */
   readonly #prepare: (text: string) => StatementSync
 
   constructor (database: DatabaseSync) {

@@ -234,10 +234,17 @@ test('an inbox is paused, resumed, retried and discarded', async (t) => {
   assert.equal((await world.post('/inbox/routes/hooks/pause', { reason: 'again' })).status, 409)
   assert.equal((await world.post('/inbox/routes/none/pause', { reason: 'again' })).status, 404)
   assert.match(String((await world.post('/inbox/routes/hooks/resume', { reason: 'it is up' })).body.done), /^Resumed/)
-  assert.equal((await world.post(`/messages/${id}/retry`, { reason: REASON })).status, 200)
-  const gone = await world.post(`/messages/${id}/discard`, { reason: REASON })
+  const shown = { state: 'dead', attempt: 1, reason: REASON }
+  assert.equal((await world.post(`/messages/${id}/retry`, { ...shown, attempt: 2 })).body.code, 'changed')
+  assert.equal((await world.post(`/messages/${id}/retry`, { reason: REASON })).status, 400)
+  assert.equal((await world.post(`/messages/${id}/retry`, shown)).status, 200)
+  // Whoever looked before the retry is told, and it goes on.
+  const late = await world.post(`/messages/${id}/discard`, shown)
+  assert.deepEqual([late.body.code, late.body.now], ['changed', { state: 'waiting', attempt: 1 }])
+  const gone = await world.post(`/messages/${id}/discard`, { ...shown, state: 'waiting' })
   assert.equal((gone.body.message as { state: string }).state, 'discarded')
-  assert.deepEqual((await world.post(`/messages/${id}/retry`, { reason: REASON })).body.now, { state: 'discarded', attempt: 1 })
+  const refused = await world.post(`/messages/${id}/retry`, { ...shown, state: 'discarded' })
+  assert.deepEqual([refused.body.code, refused.body.now], ['refused', { state: 'discarded', attempt: 1 }])
   world.clock.nowMs++
   const { body: selection } = await world.post('/messages/selections', { state: 'dead' })
   assert.equal(selection.count, 1)
@@ -264,7 +271,8 @@ test('delivered messages are replayed, one or those of a time range, as long as 
   }
   const times = await Promise.all(ids.map(async (id) => (await world.get(`/messages/${id}`)).body.receivedAt as string))
   const [unkept, first, second] = ids
-  const replay = async (id: string | undefined, asked = {}) => world.post(`/messages/${id}/replay`, { reason: REASON }, asked)
+  const shown = { state: 'delivered', attempt: 1, reason: REASON }
+  const replay = async (id: string | undefined, asked = {}) => world.post(`/messages/${id}/replay`, shown, asked)
   assert.equal((await replay(first, { role: 'reader' })).status, 403)
   const { status, body } = await replay(first)
   const { state, attempt, tries, requestKeptUntil, replayedAt, settledAt } = body.message as Record<string, unknown>
@@ -273,7 +281,7 @@ test('delivered messages are replayed, one or those of a time range, as long as 
   const gone = await replay(unkept)
   assert.deepEqual([gone.status, gone.body.now], [409, { state: 'delivered', attempt: 1 }])
   assert.match(String(gone.body.detail), /^The request of this message is gone: it was not kept/)
-  assert.match(String((await replay(first)).body.detail), /^Only a delivered message can be replayed\. It is waiting now\.$/)
+  assert.match(String((await replay(first)).body.detail), /^It has changed since it was shown.* It is waiting, after 1 deliveries\./)
 
   world.clock.nowMs++
   const { body: none } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', from: times[2], to: times[2] })

@@ -8,7 +8,7 @@ import { a, button, details, div, h2, p, section, span, summary } from '../shell
 import type { Child } from '../shell/elements.ts'
 import type { Export } from '../shell/export.ts'
 import { facts } from '../shell/facts.ts'
-import { choice, postForm, problemBox, reasonField, routeChoice, textField, valuesOf } from '../shell/forms.ts'
+import { choice, hidden, postForm, problemBox, reasonField, routeChoice, textField, valuesOf } from '../shell/forms.ts'
 import { headerTable } from '../shell/headers.ts'
 import { to, withQuery } from '../shell/links.ts'
 import { listPages, searchCard } from '../shell/list-pages.ts'
@@ -253,7 +253,7 @@ export const messageChanges: readonly Page[] = CHANGES.flatMap((change) => [
     role: 'operator',
     run: async (visit) => {
       const id = visit.params.id ?? ''
-      const done = await visit.ask(change.operation, { params: { id }, body: valuesOf(visit.form, ['reason']) })
+      const done = await visit.ask(change.operation, { params: { id }, body: valuesOf(visit.form, ['state', 'attempt', 'reason']) })
       if (!(done instanceof OperatorProblem)) return redirect(`${to`/inbox/messages/${id}`}?done=1`)
       return done.status === CONFLICT || done.code === 'not-found' ? conflictScreen(visit, done, id) : confirmation(visit, change, done)
     }
@@ -283,6 +283,8 @@ async function confirmation (visit: Visit, change: Change, problem: OperatorProb
       section({ class: 'card' }, h2({}, 'What follows'),
         p({ class: 'consequence' }, visible(change.consequence(message).trim())),
         postForm(visit, { action: to`/inbox/messages/${message.id}/${change.action}` },
+          hidden('state', message.state),
+          hidden('attempt', message.attempt),
           reasonField(visit.form.get('reason') ?? '', problem),
           p({ class: 'actions' },
             button({ class: 'main', type: 'submit' }, `${change.title} this message`),

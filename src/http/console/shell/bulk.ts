@@ -112,7 +112,11 @@ async function step (visit: Visit, bulk: Bulk): Promise<Screen> {
     ['token', 'action', 'reason', 'cursor'].map((name) => [name, form.get(name) ?? '']).filter(([, value]) => value !== '')
   )
   const result = await bulk.step(visit, order)
-  if (result instanceof OperatorProblem) return standingScreen(visit, bulk, { ...before, stopped: true, problem: result })
+  if (result instanceof OperatorProblem) {
+    const { changed: done } = result.members
+    const changed = before.changed + (typeof done === 'number' ? done : 0)
+    return standingScreen(visit, bulk, { ...before, changed, stopped: true, problem: result })
+  }
   return standingScreen(visit, bulk, {
     counted: result.counted,
     changed: before.changed + result.changed,
@@ -152,7 +156,7 @@ function standingScreen (visit: Visit, bulk: Bulk, standing: Standing): Screen {
 
 function problemOfStep (problem: OperatorProblem): Child {
   return div({ class: 'notice bad', role: 'alert' },
-    h2({}, 'This step was not done'),
+    h2({}, typeof problem.members.changed === 'number' ? 'This step was broken off' : 'This step was not done'),
     p({}, visible(problem.detail)))
 }
 

@@ -1,0 +1,116 @@
+/** Changes of many and of one when something fails between: what is done is told as done, and nothing is done twice. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Claim } from '../../../src/core/record/record.ts'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
+import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
+import { World } from './world.ts'
+
+const REASON = 'found in the ledger'
+const LONG_LEASE_MS = 86_400_000
+
+async function unknown (world: World, over: Partial<Claim> = {}): Promise<string> {
+  const claim = claimOf(over)
+  await world.store.insert(claim)
+  await world.store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
+  world.clock.nowMs++
+  return claim.id.toString('base64url')
+}
+
+async function dead (world: World): Promise<string> {
+  const { inbox } = world.store
+  const message = messageOf({ route: 'hooks' })
+  await inbox.accept(message)
+  for (const { token } of await takeFrom(inbox, await workerOf(inbox), 10, 'hooks')) await inbox.settle(token, DEAD)
+  world.clock.nowMs++
+  return message.id.toString('base64url')
+}
+
+async function stateOf (world: World, id: string): Promise<unknown> {
+  return (await world.get(`/records/${id}`)).body.state
+}
+
+const lost = (): StoreUnavailable => new StoreUnavailable('postgres', 'resolve', true, new Error('connection lost'))
+
+test('a change that is a mistake for one record is refused for it, and the others are changed', async (t) => {
+  const world = await World.open(t)
+  const [one, slow, two] = [await unknown(world), await unknown(world, { leaseMs: LONG_LEASE_MS }), await unknown(world)]
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const { status, body } = await world.post('/records/changes', {
+    token, action: 'resolve', status: 201, statusOnly: true, retention: '2h', reason: REASON
+  })
+  assert.deepEqual([status, body.changed, body.next], [200, 2, null])
+  const [refused] = body.refused as Array<{ id: string, detail: string }>
+  assert.equal(refused?.id, slow)
+  assert.match(refused.detail, /at least two leases/)
+  assert.deepEqual(await Promise.all([one, slow, two].map((id) => stateOf(world, id))), ['consumed', 'indeterminate', 'consumed'])
+})
+
+test('a change that is a mistake for all is a mistake of whoever asks, and nothing is changed', async (t) => {
+  const world = await World.open(t)
+  const ids = [await unknown(world), await unknown(world)]
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const order = { token, action: 'resolve', status: 201, reason: REASON }
+  const { status, body } = await world.post('/records/changes', { ...order, headers: [['Connection', 'close']] })
+  assert.deepEqual([status, body.code], [400, 'bad-request'])
+  assert.deepEqual(await Promise.all(ids.map((id) => stateOf(world, id))), ['indeterminate', 'indeterminate'])
+})
+
+test('a step that a store breaks off says how many are changed, and the same step goes on', async (t) => {
+  const world = await World.open(t)
+  const ids = [await unknown(world), await unknown(world), await unknown(world)]
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const resolve = world.store.resolve.bind(world.store)
+  let calls = 0
+  // The second change is committed, and its reply is lost.
+  world.store.resolve = async (resolution) => {
+    const result = await resolve(resolution)
+    if (++calls === 2) throw lost()
+    return result
+  }
+  const step = async () => world.post('/records/changes', { token, action: 'resolve', status: 201, statusOnly: true, reason: REASON })
+  const broken = await step()
+  assert.deepEqual([broken.status, broken.body.code, broken.body.changed], [503, 'store-unavailable', 1])
+  assert.match(String(broken.body.detail), /broken off after 1 changes .*One more may have been changed.* Take the same step again/)
+  const { body } = await step()
+  assert.deepEqual([body.changed, body.refused, body.next], [1, [], null])
+  assert.deepEqual(await Promise.all(ids.map((id) => stateOf(world, id))), ['consumed', 'consumed', 'consumed'])
+  const { entries } = (await world.get('/audit?action=resolve')).body as { entries: unknown[] }
+  assert.equal(entries.length, 3, 'each of them once')
+})
+
+test('a change that is committed is told as done, even if the record cannot be read again', async (t) => {
+  const world = await World.open(t)
+  const id = await unknown(world)
+  const { owner, attempt } = (await world.get(`/records/${id}`)).body as { owner: string, attempt: number }
+  const list = world.store.list.bind(world.store)
+  let looks = 0
+  world.store.list = async (filter) => {
+    if (++looks === 2) throw lost()
+    return list(filter)
+  }
+  const { status, body } = await world.post(`/records/${id}/resolve`, { owner, attempt, status: 201, reason: REASON })
+  assert.deepEqual([status, body.record], [200, null])
+  assert.match(String(body.done), /^Resolved/)
+  assert.equal(await stateOf(world, id), 'completed')
+})
+
+test('a route is paused and resumed even if its inbox cannot be read again, or is in no configuration any more', async (t) => {
+  const world = await World.open(t)
+  await dead(world)
+  const { inbox, operator } = world.store
+  await operator.pause('retired', { who: 'ops', why: 'before it was taken out' })
+  const resumed = await world.post('/inbox/routes/retired/resume', { reason: REASON })
+  const { route, configured, paused, dead: letters } = resumed.body.route as Record<string, unknown>
+  assert.deepEqual([resumed.status, route, configured, paused, letters], [200, 'retired', false, null, 0])
+  const depths = inbox.depths.bind(inbox)
+  let looks = 0
+  inbox.depths = async () => {
+    if (++looks === 2) throw lost()
+    return depths()
+  }
+  const { status, body } = await world.post('/inbox/routes/hooks/pause', { reason: REASON })
+  assert.deepEqual([status, body.route], [200, null])
+  assert.equal((await operator.paused()).length, 1)
+})
