@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { may } from '../../core/operator/roles.ts'
 import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
-import { OperatorProblem, type Outcome } from '../../operator/shared/problem.ts'
+import { OPERATOR_PROBLEMS, OperatorProblem, type Outcome } from '../../operator/shared/problem.ts'
 import { within } from '../../operator/shared/within.ts'
 import { csrfProblem, isOff, logChange, problemOf, refusedProblem, timeOf } from '../api/api.ts'
 import type { ApiOptions } from '../api/api.ts'
@@ -135,8 +135,12 @@ function show (request: FastifyRequest, reply: FastifyReply, shown: Shown): Fast
   }
 }
 
-function page ({ operator, url }: FastifyRequest, reply: FastifyReply, screen: Screen): FastifyReply {
+/** What a script would refresh is not there any more, or has changed: the page as a whole says so. */
+const REFRESHED: ReadonlySet<number> = new Set([OPERATOR_PROBLEMS['not-found'].status, OPERATOR_PROBLEMS.changed.status])
+
+function page ({ operator, url, method, headers }: FastifyRequest, reply: FastifyReply, screen: Screen): FastifyReply {
   const { title, content, status = 200, retryAfterS } = screen
+  if (method === 'GET' && headers['hx-request'] === 'true' && REFRESHED.has(status)) void reply.header('hx-refresh', 'true')
   if (retryAfterS !== undefined) void reply.header('retry-after', retryAfterS)
   const text = documentWith({ title, content, operator, sections: SECTIONS, url })
   return reply.code(status).headers(PAGE_HEADERS).send(text)

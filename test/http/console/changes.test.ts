@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hiddenFields, messageIn, recordIn, startConsole, unescaped } from './world.ts'
 import { DELIVERED } from '../../conformance/inbox-world.ts'
+import type { Role } from '../../../src/core/operator/roles.ts'
 import type { Console, Visitor } from './world.ts'
 
 async function stateOf ({ store }: Console, id: string): Promise<string | undefined> {
@@ -362,7 +363,47 @@ test('the queue counts by route and by age, in the order that is asked for', asy
   const page = await visitor.get('/unknown')
   assert.match(page.body, /4 outcomes are unknown\./)
   assert.match(unescaped(page.body), /data-plot="\{"labels":\["< 1 h","1–6 h"[^\]]*\],"values":\[3,1,0,0,0\]\}"/)
-  assert.match((await visitor.get('/unknown?route=b&live=1')).body, /2 outcomes are unknown[\s\S]*|hx-trigger="every 10s"/)
+  assert.match((await visitor.get('/unknown?route=b&live=1')).body, /hx-trigger="every 10s"[\s\S]*2 outcomes are unknown/)
+})
+
+test('a queue that is watched goes on when it is empty, and is not called empty if it was not read to its end', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('viewer')
+  assert.match((await visitor.get('/unknown?live=1')).body, /hx-trigger="every 10s"[\s\S]*No outcome is unknown\./)
+  const id = await recordIn(world, 'indeterminate')
+  const { operator } = world.store
+  const searchRecords = operator.searchRecords.bind(operator)
+  const [record] = (await searchRecords({ order: 'oldest', limit: 1, after: null, withinMs: 1_000 })).rows
+  assert.equal(record?.id.toString('base64url'), id)
+  // It has looked at others, and the time was over.
+  operator.searchRecords = async () => ({ rows: [], next: { at: '1', id: Buffer.alloc(32) }, isWhole: false })
+  const { body } = await visitor.get('/unknown?live=1')
+  assert.doesNotMatch(body, /No outcome is unknown/)
+  assert.match(body, /hx-trigger="every 10s"[\s\S]*not everything was searched/)
+  assert.match((await visitor.get(`/unknown/${id}/done`)).body, /Whether other outcomes are unknown could not be read now/)
+})
+
+test('an outcome that is watched and becomes known is shown as a page, not left as it was', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  const id = await recordIn(world, 'indeterminate')
+  const part = { headers: { 'hx-request': 'true' } }
+  assert.equal((await visitor.get(`/unknown/${id}?live=1`, part)).headers['hx-refresh'], undefined)
+  await change(visitor, `/unknown/${id}/not`, { reason: 'it is not there' })
+  const refreshed = await visitor.get(`/unknown/${id}?live=1`, part)
+  assert.deepEqual([refreshed.status, refreshed.headers['hx-refresh']], [409, 'true'])
+  const page = await visitor.get(`/unknown/${id}?live=1`)
+  assert.deepEqual([page.status, page.headers['hx-refresh']], [409, undefined])
+  assert.match(page.body, /it is not there/)
+})
+
+test('a list offers a change of all that match to those who may make one', async (t) => {
+  const world = await startConsole(t)
+  for (const state of ['indeterminate', 'completed'] as const) await recordIn(world, state)
+  const offers = async (role: Role, state: string) =>
+    /Change all that match/.test((await (await world.as(role)).get(`/records?state=${state}`)).body)
+  assert.deepEqual([await offers('operator', 'indeterminate'), await offers('reader', 'indeterminate')], [true, false])
+  assert.deepEqual([await offers('admin', 'completed'), await offers('operator', 'completed')], [true, false])
 })
 
 test('fields that a page does not have are of no use: the owner and the operation come from the operation’s own shapes', async (t) => {

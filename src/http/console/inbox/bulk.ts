@@ -7,7 +7,7 @@ import { messageColumns } from './messages.ts'
 const RETRY = {
   action: 'retry',
   label: 'Deliver them again',
-  consequence: 'They wait again with their full number of attempts. A consumer that has taken one already gets it twice.'
+  consequence: 'They wait again with their full number of attempts. A consumer that has taken one already gets it twice. While a route is paused, nothing is delivered.'
 } as const
 const DISCARD = {
   action: 'discard',
@@ -18,7 +18,7 @@ const DISCARD = {
 const REPLAY = {
   action: 'replay',
   label: 'Deliver them once more',
-  consequence: 'The consumer has taken each of them, and gets it again with Onceway-Replay: true. Those whose request is deleted are refused. They count in the bounds of the inbox: a step waits while it is half full.'
+  consequence: 'The consumer has taken each of them, and gets it again with Onceway-Replay: true. Those whose request is deleted are refused. They count in the bounds of the inbox: while it is half full, the change stops, and you can continue it later.'
 } as const
 
 export const messageBulk = bulkPages({

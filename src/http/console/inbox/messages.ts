@@ -219,7 +219,7 @@ const CHANGES: readonly Change[] = [
     action: 'retry',
     operation: 'retryMessage',
     title: 'Retry',
-    consequence: ({ state, ordered }) => `It waits again, with its full number of attempts${ordered ? ', for the turn of its group' : ', and is delivered at once'}. ${state === 'held' ? 'If the consumer took it the last time, it gets it twice.' : ''}`,
+    consequence: ({ state, ordered }) => `It waits again, with its full number of attempts${ordered ? ', for the turn of its group' : ', and is due at once'}. While its route is paused, nothing is delivered. ${state === 'held' ? 'If the consumer took it the last time, it gets it twice.' : ''}`,
     refusal: notOpen
   },
   {

@@ -256,7 +256,7 @@ function didNot (visit: Visit, record: RecordJson, problem: OperatorProblem | nu
         textField({
           name: 'retention',
           label: 'Free for',
-          hint: 'How long the record says so, such as 24h or 7d. The key stays free afterwards. Empty: as the route says.',
+          hint: 'How long the record says so, such as 24h or 7d. The key stays free afterwards. Empty: as the route says, and never shorter than as an unknown outcome.',
           value: visit.form.get('retention') ?? '',
           problem
         }),
@@ -284,7 +284,7 @@ async function done (visit: Visit): Promise<Screen> {
       ? p({ class: 'notice' }, visible(record.detail))
       : section({ class: 'card' }, h2({}, 'What it is now'), recordFacts(record)),
     div({ class: 'card' }, h2({}, 'Next'), next[0] === undefined
-      ? p({}, 'No other outcome is unknown.')
+      ? p({}, more ? 'Whether other outcomes are unknown could not be read now. The queue says more.' : 'No other outcome is unknown.')
       : [
           p({}, `${more ? `${next.length} or more` : counted(next.length, 'other outcome')} ${more ? 'others are' : next.length === 1 ? 'is' : 'are'} unknown.`),
           p({ class: 'actions' }, a({ class: 'button main', href: to`/unknown/${next[0].id}` }, 'The oldest of them'))

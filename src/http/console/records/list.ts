@@ -2,6 +2,7 @@
 import type { VNode } from 'preact'
 import type { RecordSummaryJson } from '../../../operator/records/schemas.ts'
 import { STAGES } from '../../../operator/records/schemas.ts'
+import type { Role } from '../../../core/operator/roles.ts'
 import { RECORD_STATES } from '../../../core/record/record.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { a, details, div, p, span, summary } from '../shell/elements.ts'
@@ -16,8 +17,10 @@ import { bytes, moment, said, shortId } from '../shell/text.ts'
 import { reasonCode, STATE_WORDS, stateOf } from './words.ts'
 
 const PATH = '/records'
-/** What a change of many can begin with. */
-const CHANGED_STATES: ReadonlySet<string> = new Set(['indeterminate', 'completed', 'consumed', 'released'])
+/** States of which many can be changed, and who may. Known outcomes can only be forgotten. */
+const CHANGED_BY: Readonly<Partial<Record<string, Role>>> = {
+  indeterminate: 'operator', completed: 'admin', consumed: 'admin', released: 'admin'
+}
 
 export const recordPages = listPages<RecordSummaryJson>({
   path: PATH,
@@ -30,15 +33,18 @@ export const recordPages = listPages<RecordSummaryJson>({
   empty: () => 'No record matches. A record is here as soon as a guarded route has claimed a key, and until its retention is over.',
   table: (rows, order) => tableOf('Records', recordColumns(order), rows),
   file: { name: 'records', columns: fileColumns() },
-  actions: ({ query, may }) => may('operator') && CHANGED_STATES.has(query.get('state') ?? '')
-    ? p(
-      { class: 'actions' },
-      a(
-        { class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) },
-        'Change all that match …'
+  actions: ({ query, may }) => {
+    const role = CHANGED_BY[query.get('state') ?? '']
+    return role === undefined || !may(role)
+      ? null
+      : p(
+        { class: 'actions' },
+        a(
+          { class: 'button', href: withQuery('/records/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) },
+          'Change all that match …'
+        )
       )
-    )
-    : null
+  }
 })
 
 function fileColumns (): Export<RecordSummaryJson>['columns'] {

@@ -2,6 +2,7 @@
 import type { RecordSummaryJson } from '../../../operator/records/schemas.ts'
 import { STAGES } from '../../../operator/records/schemas.ts'
 import { OperatorProblem, type Outcome } from '../../../operator/shared/problem.ts'
+import { INCOMPLETE } from '../../../operator/shared/words.ts'
 import { PAGE_MAX } from '../../../operator/shared/schema-words.ts'
 import { a, button, div, figure, form, h2, p, section, span } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
@@ -40,7 +41,10 @@ export const unknownQueue: Page = {
     ]
     if (found instanceof OperatorProblem) return problemScreen(found, filterForm(visit))
     if (all instanceof OperatorProblem) return problemScreen(all, filterForm(visit))
-    if (all.records.length === 0) return screen('Unknown outcomes', [filterForm(visit), nothing(query)])
+    if (all.records.length === 0) {
+      // A queue that is being watched goes on when something comes.
+      return screen('Unknown outcomes', [filterForm(visit), live(visit, 'queue', all.isWhole ? nothing(query) : notesOf([INCOMPLETE]))])
+    }
     return screen('Unknown outcomes', [
       filterForm(visit),
       visit.may('operator')
