@@ -108,7 +108,7 @@ class Routes {
     const begun = await this.#begun(request, publicUrl)
     // Whatever happens now, this answer of the provider does not count again.
     cookies.delete(reply, 'sign-in', isSecure(request, publicUrl))
-    if (begun === null) return this.#failed(request, reply, 400, 'This sign-in took too long, or began in another browser. Start again.')
+    if (begun === null) return this.#page(request, reply, 400, 'This sign-in took too long, or began in another browser. Start again.')
     return this.#finish(request, reply, { oidc, begun, publicUrl })
   }
 
@@ -168,7 +168,8 @@ class Routes {
   async #faulty (request: FastifyRequest, reply: FastifyReply, error: unknown): Promise<FastifyReply> {
     const kind = (error as Partial<OidcFault>).kind
     if (!(error instanceof Error) || kind === undefined || !(kind in STATUS_OF_FAULT)) throw error
-    if (kind === 'unavailable') return this.#page(request, reply, STATUS_OF_FAULT.unavailable, error.message)
+    // Nothing was guessed. A page of another site could send an operator's browser here, and use up its tries.
+    if (kind === 'unavailable' || kind === 'expired') return this.#page(request, reply, STATUS_OF_FAULT[kind], error.message)
     return this.#failed(request, reply, STATUS_OF_FAULT[kind], error.message)
   }
 

@@ -177,6 +177,16 @@ test('an answer of the provider counts for the browser that asked, once, and in 
   assert.deepEqual(errorOf(await browser.ask(late)), [400, elsewhere])
 })
 
+// A page of another site could block an operator's address with ten links to this place.
+test('answers that no sign-in waits for do not use up the tries of an address', async (t) => {
+  const { url, signIn, who, browser } = await start(t)
+  for (let time = 0; time < 12; time++) assert.equal((await browser.ask(`${url}/sign-in/callback?state=s&code=${time}`)).status, 400)
+  await browser.ask(`${url}/sign-in/oidc`)
+  assert.equal((await browser.ask(`${url}/sign-in/callback?state=s&code=c`)).status, 400)
+  await signIn('ann')
+  assert.equal((await who()).kind, 'operator')
+})
+
 test('a session is no cookie of a sign-in, and the other way round', async (t) => {
   const { url, signIn, browser, provider } = await start(t)
   await signIn('ann')
@@ -258,9 +268,15 @@ describe('a provider whose certificate no public authority has signed', needs('o
 })
 
 test('failed sign-ins at the provider count, so an address that goes on waits', async (t) => {
-  const { url } = await start(t)
-  for (let failure = 0; failure < 10; failure++) assert.equal((await ask(`${url}/sign-in/callback?code=x&state=y`)).status, 400)
-  const blocked = await ask(`${url}/sign-in/callback?code=x&state=y`)
+  const { url, browser, provider } = await start(t)
+  provider.account = 'ann'
+  const guess = async () => {
+    const answer = new URL(await browser.follow(`${url}/sign-in/oidc`, CALLBACK))
+    answer.searchParams.set('code', 'x')
+    return browser.ask(answer.href)
+  }
+  for (let failure = 0; failure < 10; failure++) assert.equal((await guess()).status, 403)
+  const blocked = await guess()
   assert.equal(blocked.status, 429)
   assert.match(String(blocked.headers['retry-after']), /^[1-9][0-9]?$/)
 })
