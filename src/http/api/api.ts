@@ -49,14 +49,19 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
     fastify.setValidatorCompiler(({ schema, httpPart }) => (httpPart === 'body' ? BODIES : TEXTS).compile(schema))
     fastify.addContentTypeParser('application/json', { parseAs: 'string' }, fastify.getDefaultJsonParser('error', 'error'))
     fastify.decorateRequest('operator', null)
-    fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
+    fastify.setErrorHandler((error, request, reply) => sendProblem(reply, loggedProblem(error, request, options.log)))
     fastify.setNotFoundHandler((_request, reply) => sendProblem(
       reply,
       new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')
     ))
     fastify.get('/openapi.json', (_request, reply) => reply.header('content-type', 'application/json').send(DOCUMENT))
     const reads = { context: options.context, sendProblem }
-    addExports(fastify, { ...reads, permitted: (request, operation) => permitted(request, operation, options) })
+    addExports(fastify, {
+      ...reads,
+      permitted: (request, operation) => permitted(request, operation, options),
+      problemOf: (error, request) => loggedProblem(error, request, options.log),
+      pageWithinMs: READ_WITHIN_MS
+    })
     addEvents(fastify, { ...reads, listener: (request) => permitted(request, OPERATIONS.whoAmI, options) })
     for (const [name, operation] of Object.entries(OPERATIONS)) addOperation(fastify, name, operation as unknown as Operation, options)
   }
@@ -194,7 +199,7 @@ interface FastifyFault {
   readonly validationContext?: string
 }
 
-function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+function loggedProblem (error: unknown, request: FastifyRequest, log: Log): OperatorProblem {
   const problem = problemOf(error, request.method === 'POST')
   if (problem.code === 'internal-error') {
     log.error(
@@ -202,7 +207,7 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
       'admin request failed'
     )
   }
-  return sendProblem(reply, problem)
+  return problem
 }
 
 const CODE_OF_FAULT: Readonly<Partial<Record<number, OperatorProblemCode>>> = {
