@@ -22,7 +22,7 @@ export function numberOfPlace (place: Buffer): bigint {
 }
 
 /** A kind and a number, as bytes that sort like them. */
-export function placeOf (kind: AuditKind, number: string | number): Buffer {
+export function placeOf (kind: AuditKind, number: string | number | bigint): Buffer {
   const place = Buffer.alloc(9)
   place.writeUInt8(AUDITS.indexOf(kind), 0)
   place.writeBigUInt64BE(BigInt(number), 1)
