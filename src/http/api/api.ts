@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
 import type { OperationContext } from '../../operator/context.ts'
@@ -54,6 +54,7 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
       reply,
       new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')
     ))
+    const methods = methodsByPath(fastify)
     fastify.get('/openapi.json', (_request, reply) => reply.header('content-type', 'application/json').send(DOCUMENT))
     const reads = { context: options.context, sendProblem }
     addExports(fastify, {
@@ -64,6 +65,29 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
     })
     addEvents(fastify, { ...reads, listener: (request) => permitted(request, OPERATIONS.whoAmI, options) })
     for (const [name, operation] of Object.entries(OPERATIONS)) addOperation(fastify, name, operation as unknown as Operation, options)
+    refuseOtherMethods(fastify, new Map(methods))
+  }
+}
+
+/** Filled with each route that is added from now on. */
+function methodsByPath (fastify: FastifyInstance): ReadonlyMap<string, readonly string[]> {
+  const methods = new Map<string, readonly string[]>()
+  fastify.addHook('onRoute', ({ routePath, method }) => { methods.set(routePath, [...methods.get(routePath) ?? [], method].flat()) })
+  return methods
+}
+
+/** Before a body is read, and whoever asks: the document says the same to everybody. */
+function refuseOtherMethods (fastify: FastifyInstance, paths: ReadonlyMap<string, readonly string[]>): void {
+  for (const [path, methods] of paths) {
+    const allowed = methods.toSorted().join(', ')
+    const problem = new OperatorProblem('method-not-allowed', `This path takes ${allowed}.`)
+    const refuse = (_request: FastifyRequest, reply: FastifyReply): FastifyReply => sendProblem(reply.header('allow', allowed), problem)
+    fastify.route({
+      method: fastify.supportedMethods.filter((method) => !methods.includes(method)) as HTTPMethods[],
+      url: path,
+      onRequest: async (request, reply) => refuse(request, reply),
+      handler: refuse
+    })
   }
 }
 
