@@ -3,6 +3,7 @@
  * and metrics are answered from what the process knows, and never ask a store. A probe must not hang together with what it probes.
  */
 import { isIP } from 'node:net'
+import { Readable } from 'node:stream'
 import Fastify from 'fastify'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { headerLines } from '../core/headers/lines.ts'
@@ -83,6 +84,11 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
       error: 'not this host',
       reason: 'The admin port answers to addresses, localhost and the names of admin.hosts.'
     })
+  })
+  // The framework would read a stream to its end, and throw it away.
+  admin.addHook('onSend', (request, _reply, payload, next) => {
+    if (request.method === 'HEAD' && payload instanceof Readable) payload.destroy()
+    next(null, payload)
   })
   admin.get('/livez', (_request, reply) => {
     const alive = options.alive?.() ?? true

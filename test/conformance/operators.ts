@@ -252,6 +252,40 @@ export function operators (open: OpenOperators): void {
   })
 }
 
+/** Of each of the two audits, by SQL. The oldest one of each is by RARE_WHO, and about RARE_ID. Several have the same time. */
+export const AUDIT_ROWS = 10_000
+export const RARE_WHO = 'rare'
+export const RARE_ID = Buffer.alloc(32, 0xcd)
+/** Some steps of a search. */
+const SHORT_MS = 4
+const TRIES_MAX = 1_000
+
+/** A search that finds little goes on from page to page, and each row of both audits is on one page. */
+export async function auditIsReadInSteps ({ searchAudit }: Pick<OperatorStore, 'searchAudit'>): Promise<void> {
+  for (const order of ['newest', 'oldest'] as const) {
+    const all = await pagesOf((page) => searchAudit(page), order, 500)
+    assert.deepEqual([all.length, new Set(all.map(({ about, number }) => `${about} ${number}`)).size], [2 * AUDIT_ROWS, 2 * AUDIT_ROWS])
+    const at = all.map(({ atMs }) => atMs)
+    assert.deepEqual(at, at.toSorted((one, other) => order === 'newest' ? other - one : one - other))
+    const rare = await pagesOf((page) => searchAudit({ id: RARE_ID, ...page }), order, 1)
+    assert.deepEqual(rare.map(({ about }) => about), order === 'newest' ? ['message', 'record'] : ['record', 'message'])
+    const rows: AuditRow[] = []
+    let [after, withinMs, broken]: [Position | null, number, number] = [null, SHORT_MS, 0]
+    for (let tries = 0; ; tries++) {
+      assert.ok(tries < TRIES_MAX, 'the pages come to an end')
+      const page: Page<AuditRow> = await searchAudit({ who: RARE_WHO, order, limit: 50, after, withinMs })
+      rows.push(...page.rows)
+      if (page.isWhole && page.next === null) break
+      const isSame = page.next === null || (after !== null && page.next.at === after.at && page.next.id.equals(after.id))
+      // On a busy machine not even the first steps are done by then.
+      if (isSame) withinMs *= 2
+      else [after, broken] = [page.next, broken + 1]
+    }
+    assert.deepEqual(rows.map(numbered), rare.map(numbered))
+    assert.ok(broken > 0, 'its time was over before it had looked at all')
+  }
+}
+
 function nameOf ({ id }: { readonly id: Buffer }): string {
   return id.toString('hex')
 }

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
 import type { OperationContext } from '../../operator/context.ts'
@@ -49,16 +49,45 @@ export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
     fastify.setValidatorCompiler(({ schema, httpPart }) => (httpPart === 'body' ? BODIES : TEXTS).compile(schema))
     fastify.addContentTypeParser('application/json', { parseAs: 'string' }, fastify.getDefaultJsonParser('error', 'error'))
     fastify.decorateRequest('operator', null)
-    fastify.setErrorHandler((error, request, reply) => sendError(error, request, reply, options.log))
+    fastify.setErrorHandler((error, request, reply) => sendProblem(reply, loggedProblem(error, request, options.log)))
     fastify.setNotFoundHandler((_request, reply) => sendProblem(
       reply,
       new OperatorProblem('not-found', 'The API has no such path. /api/v1/openapi.json lists them.')
     ))
+    const methods = methodsByPath(fastify)
     fastify.get('/openapi.json', (_request, reply) => reply.header('content-type', 'application/json').send(DOCUMENT))
     const reads = { context: options.context, sendProblem }
-    addExports(fastify, { ...reads, permitted: (request, operation) => permitted(request, operation, options) })
+    addExports(fastify, {
+      ...reads,
+      permitted: (request, operation) => permitted(request, operation, options),
+      problemOf: (error, request) => loggedProblem(error, request, options.log),
+      pageWithinMs: READ_WITHIN_MS
+    })
     addEvents(fastify, { ...reads, listener: (request) => permitted(request, OPERATIONS.whoAmI, options) })
     for (const [name, operation] of Object.entries(OPERATIONS)) addOperation(fastify, name, operation as unknown as Operation, options)
+    refuseOtherMethods(fastify, new Map(methods))
+  }
+}
+
+/** Filled with each route that is added from now on. */
+function methodsByPath (fastify: FastifyInstance): ReadonlyMap<string, readonly string[]> {
+  const methods = new Map<string, readonly string[]>()
+  fastify.addHook('onRoute', ({ routePath, method }) => { methods.set(routePath, [...methods.get(routePath) ?? [], method].flat()) })
+  return methods
+}
+
+/** Before a body is read, and whoever asks: the document says the same to everybody. */
+function refuseOtherMethods (fastify: FastifyInstance, paths: ReadonlyMap<string, readonly string[]>): void {
+  for (const [path, methods] of paths) {
+    const allowed = methods.toSorted().join(', ')
+    const problem = new OperatorProblem('method-not-allowed', `This path takes ${allowed}.`)
+    const refuse = (_request: FastifyRequest, reply: FastifyReply): FastifyReply => sendProblem(reply.header('allow', allowed), problem)
+    fastify.route({
+      method: fastify.supportedMethods.filter((method) => !methods.includes(method)) as HTTPMethods[],
+      url: path,
+      onRequest: async (request, reply) => refuse(request, reply),
+      handler: refuse
+    })
   }
 }
 
@@ -194,7 +223,7 @@ interface FastifyFault {
   readonly validationContext?: string
 }
 
-function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+function loggedProblem (error: unknown, request: FastifyRequest, log: Log): OperatorProblem {
   const problem = problemOf(error, request.method === 'POST')
   if (problem.code === 'internal-error') {
     log.error(
@@ -202,7 +231,7 @@ function sendError (error: unknown, request: FastifyRequest, reply: FastifyReply
       'admin request failed'
     )
   }
-  return sendProblem(reply, problem)
+  return problem
 }
 
 const CODE_OF_FAULT: Readonly<Partial<Record<number, OperatorProblemCode>>> = {

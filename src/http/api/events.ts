@@ -61,7 +61,11 @@ class EventDesk {
   readonly #listeners = new Set<Listener>()
   readonly #last = new Map<EventName, string>()
   readonly #asking = new Set<EventName>()
+  /** Of the next round. null: there is none, or it is running. */
   #timer: NodeJS.Timeout | null = null
+  #isRunning = false
+  /** While it was running, everybody left and somebody came, who has been told nothing yet. */
+  #isWanted = false
   #heartbeatAtMs = 0
 
   constructor (options: EventsOptions) {
@@ -78,7 +82,7 @@ class EventDesk {
     // Whatever becomes of a stream, it is that client's alone.
     reply.raw.on('error', () => { this.#remove(listener) })
     reply.raw.write('retry: 3000\n\n')
-    for (const [name, data] of this.#last) write(listener, name, data)
+    for (const [name, data] of this.#last) write(listener, eventText(name, data))
     this.#start()
   }
 
@@ -98,14 +102,22 @@ class EventDesk {
     this.#last.clear()
   }
 
+  /** A round that is running goes on for whoever comes meanwhile. A second one beside it would never end. */
   #start (): void {
-    if (this.#timer !== null) return
-    const round = (): void => {
+    if (this.#isRunning && this.#listeners.size === 1) this.#isWanted = true
+    if (!this.#isRunning && this.#timer === null) this.#plan(0)
+  }
+
+  #plan (inMs: number): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      this.#isRunning = true
       void this.#round().catch(() => {}).finally(() => {
-        if (this.#listeners.size > 0) this.#timer = setTimeout(round, EVERY_MS).unref()
+        this.#isRunning = false
+        if (this.#listeners.size > 0) this.#plan(this.#isWanted ? 0 : EVERY_MS)
+        this.#isWanted = false
       })
-    }
-    this.#timer = setTimeout(round, 0).unref()
+    }, inMs).unref()
   }
 
   async #round (): Promise<void> {
@@ -113,7 +125,7 @@ class EventDesk {
     const isHeartbeat = performance.now() - this.#heartbeatAtMs > HEARTBEAT_MS
     if (isHeartbeat) {
       this.#heartbeatAtMs = performance.now()
-      for (const { reply } of this.#listeners) reply.raw.write(': still here\n\n')
+      for (const listener of this.#listeners) write(listener, ': still here\n\n')
     }
     const context = await this.#options.context()
     for (const name of EVENT_NAMES) void this.#tell(name, context)
@@ -127,7 +139,7 @@ class EventDesk {
       const data = JSON.stringify(await STATES[name](context))
       if (data === this.#last.get(name) || this.#listeners.size === 0) return
       this.#last.set(name, data)
-      for (const listener of this.#listeners) write(listener, name, data)
+      for (const listener of this.#listeners) write(listener, eventText(name, data))
     } catch {
       // It is asked again in the next round.
     } finally {
@@ -148,9 +160,13 @@ class EventDesk {
   }
 }
 
-function write ({ reply: { raw } }: Listener, name: EventName, data: string): void {
+function write ({ reply: { raw } }: Listener, text: string): void {
   if (raw.writableLength > UNREAD_BYTES_MAX) raw.destroy()
-  else raw.write(`event: ${name}\ndata: ${data}\n\n`)
+  else raw.write(text)
+}
+
+function eventText (name: EventName, data: string): string {
+  return `event: ${name}\ndata: ${data}\n\n`
 }
 
 const STATES: Readonly<Record<EventName, (context: OperationContext) => Promise<object>>> = {

@@ -1,5 +1,6 @@
 /** What an operator writes, read: ids, times, cursors. */
 import { createHash } from 'node:crypto'
+import { isPlace, type PlaceKind } from '../../core/operator/place.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
 import type { Order, Page, Position } from '../../ports/operator.ts'
 import { parseDuration } from '../../config/read/units.ts'
@@ -68,17 +69,26 @@ export function cursorOf ({ next }: Pick<Page<unknown>, 'next'>, order: Order, w
   return Buffer.from(JSON.stringify([order, next.at, next.id.toString('base64url'), markOf(words)])).toString('base64url')
 }
 
-/** More digits than any store writes. */
-const CURSOR = /^\["(newest|oldest)","(\d{1,19})","([A-Za-z0-9_-]{1,64})","([A-Za-z0-9_-]{12})"\]$/
+/** As many digits as any store writes: microseconds. */
+const CURSOR = /^\["(newest|oldest)","(\d{1,16})","([A-Za-z0-9_-]{1,64})","([A-Za-z0-9_-]{12})"\]$/
+const NO_CURSOR = 'The cursor is not one of this API: begin with the first page.'
 
 function readCursor (text: string, order: Order, words: SearchWords): Outcome<Position> {
-  const [, of, at, id, mark] = CURSOR.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
-  if (at === undefined || id === undefined) return badRequest('The cursor is not one of this API: begin with the first page.')
+  const [, of, at, place, mark] = CURSOR.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
+  if (at === undefined || place === undefined) return badRequest(NO_CURSOR)
   if (of !== order) return badRequest(`The cursor is of a search with order=${of}: begin with the first page.`)
   if (mark !== markOf(words)) {
     return badRequest('The cursor is of another search: begin with the first page, or send the filter that it came with.')
   }
-  return { at, id: Buffer.from(id, 'base64url') }
+  const id = Buffer.from(place, 'base64url')
+  return isPlace(placeKindOf(words), id) ? { at, id } : badRequest(NO_CURSOR)
+}
+
+/** The token of a selection says of what it is (selection.ts). Its signature has been checked by then. */
+function placeKindOf ({ of, values }: SearchWords): PlaceKind {
+  if (of !== 'selection') return of
+  const [text = ''] = String((values as { readonly token?: string }).token).split('.')
+  return (JSON.parse(Buffer.from(text, 'base64url').toString()) as { readonly kind: PlaceKind }).kind
 }
 
 const MARK_CHARS = 12

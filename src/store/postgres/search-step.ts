@@ -89,7 +89,9 @@ export function placeValues (
 
 export interface StepText {
   readonly name: string
-  readonly table: 'records' | 'messages'
+  readonly table: 'records' | 'messages' | 'audit' | 'message_audit'
+  /** What names a row. Absent: its id. */
+  readonly key?: Tie
   /** The time by which rows are sorted. */
   readonly column: string
   readonly tie: Tie
@@ -103,14 +105,14 @@ export interface StepText {
 }
 
 /** Looks at $12 rows behind the place, whatever is in them. */
-export function stepStatement ({ name, table, column, tie, where, conditions, columns, order }: StepText): Statement {
+export function stepStatement ({ name, table, key: named = 'id', column, tie, where, conditions, columns, order }: StepText): Statement {
   const { where: behind, by } = behindPlace(column, order, tie)
   const direction = order === 'newest' ? 'desc' : 'asc'
   return {
     name: `${name}_${order}`,
     writes: false,
     text: (schema) => `with seen as materialized (
-  select r.id, ${tie === 'id' ? '' : `r.${tie}, `}r.${column}, (${conditions}) as matches
+  select ${[...new Set([named, tie, column])].map((each) => `r.${each}`).join(', ')}, (${conditions}) as matches
     from ${schema}.${table} r
    where ${where} and ${behind}
    order by ${by}
@@ -118,12 +120,13 @@ export function stepStatement ({ name, table, column, tie, where, conditions, co
 ), last as materialized (
   select r.${tie} as tie, ${exactTime(`r.${column}`)} as at from seen r order by ${reversed(by)} limit 1
 ), hits as materialized (
-  select r.id from seen r where r.matches order by ${by} limit $11
+  select r.${named} from seen r where r.matches order by ${by} limit $11
 )
 select reach.*, r.*
   from (select (select count(*) from seen)::int as seen, (select l.at from last l) as last_at, (select l.tie from last l) as last_tie) reach
   left join lateral (
-  select ${columns}, ${exactTime(`r.${column}`)} as at, r.${tie} as tie from ${schema}.${table} r where r.id = any (array(select id from hits))
+  select ${columns}, ${exactTime(`r.${column}`)} as at, r.${tie} as tie
+    from ${schema}.${table} r where r.${named} = any (array(select ${named} from hits))
 ) r on true
  order by r.at::bigint ${direction} nulls last, r.tie ${direction}`
   }

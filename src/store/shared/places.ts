@@ -2,13 +2,11 @@
  * Where a page ends that is not sorted by ids. The audit: two tables are one list: by time, then the records' audit before the messages',
  * then by number.
  */
+import { AUDITS, NUMBER_BYTES, type AuditKind } from '../../core/operator/place.ts'
 import type { AuditedState } from '../../core/record/audit.ts'
 import type { Position } from '../../ports/operator.ts'
 
-export const AUDITS = ['records', 'messages'] as const
-export type AuditKind = typeof AUDITS[number]
-
-export const NUMBER_BYTES = 8
+export { AUDITS, NUMBER_BYTES, type AuditKind }
 
 /** The number of a message, as bytes that sort like it. */
 export function placeOfNumber (number: string | number): Buffer {
@@ -22,8 +20,8 @@ export function numberOfPlace (place: Buffer): bigint {
 }
 
 /** A kind and a number, as bytes that sort like them. */
-export function placeOf (kind: AuditKind, number: string | number): Buffer {
-  const place = Buffer.alloc(9)
+export function placeOf (kind: AuditKind, number: string | number | bigint): Buffer {
+  const place = Buffer.alloc(1 + NUMBER_BYTES)
   place.writeUInt8(AUDITS.indexOf(kind), 0)
   place.writeBigUInt64BE(BigInt(number), 1)
   return place

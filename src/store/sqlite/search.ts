@@ -246,36 +246,53 @@ function positionOf ({ at, tie }: Columns): Position {
   return { at: String(at), id: typeof tie === 'number' ? placeOfNumber(tie) : bytesOf(tie) }
 }
 
-const AUDIT_TEXT: Readonly<Record<AuditKind, string>> = {
-  records: 'select at, number, action, record_id as id, owner, attempt, route, request_id, state_after as state, who, via, why, before, after from audit',
-  messages: 'select at, number, action, message_id as id, null as owner, attempt, route, request_id, state, who, via, why, before, after from message_audit'
+const AUDIT_TEXT: Readonly<Record<AuditKind, Pick<StepText, 'table' | 'columns'> & { readonly id: string }>> = {
+  records: {
+    table: 'audit',
+    id: 'r.record_id',
+    columns: `r.at, r.number, r.action, r.record_id as id, r.owner, r.attempt, r.route, r.request_id, r.state_after as state, r.who, r.via, r.why,
+ r.before, r.after`
+  },
+  messages: {
+    table: 'message_audit',
+    id: 'r.message_id',
+    columns: `r.at, r.number, r.action, r.message_id as id, null as owner, r.attempt, r.route, r.request_id, r.state, r.who, r.via, r.why,
+ r.before, r.after`
+  }
 }
 
-export function auditStep (prepare: Prepare, search: AuditSearch, kind: AuditKind, { from, wanted }: StepOrder): Step<AuditRow> {
-  const { id, route, who, action, fromMs, toMs, order } = search
-  const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
-  const rows = prepare(`select * from (${AUDIT_TEXT[kind]})
- where ($id is null or id = $id) and ($route is null or route = $route) and ($who is null or who = $who) and (
-   $action is null or action = $action
- )
-   and ($from is null or at >= $from) and ($to is null or at < $to)
-   and ($at is null or (at ${before}= $at and (at ${before} $at or number ${before} $bound)))
- order by at ${direction}, number ${direction} limit $wanted`).all({
-    id: id ?? null,
+const AUDIT_CONDITIONS = '($route is null or r.route = $route) and ($who is null or r.who = $who) and ($action is null or r.action = $action)'
+
+/** By the index of the record or the message, or by time. Both tables have both indexes (migration 0012). */
+export function auditStep (prepare: Prepare, search: AuditSearch, kind: AuditKind, order: StepOrder): Step<AuditRow> {
+  const { id, route, who, action } = search
+  const from = order.from === null ? null : { at: order.from.at, id: placeOfNumber(boundOf(order.from, kind)) }
+  const values: Named = {
+    ...placeValues(search, { ...order, from }),
+    ...(id !== undefined && { id }),
     route: route ?? null,
     who: who ?? null,
-    action: action ?? null,
-    from: fromMs ?? null,
-    to: toMs ?? null,
-    at: from === null ? null : Number(from.at),
-    bound: from === null ? null : BigInt(boundOf(from, kind)),
-    wanted
-  })
-  const found = rows.map((columns) => ({
-    row: auditOf(columns, kind),
-    position: { at: String(columns.at), id: placeOf(kind, columns.number as number) }
-  }))
-  return { found, reached: found.length < wanted ? null : found.at(-1)?.position ?? null }
+    action: action ?? null
+  }
+  const { id: column, ...text } = AUDIT_TEXT[kind]
+  const where = id === undefined ? 'true' : `${column} = $id`
+  const { found, reached } = step(
+    prepare,
+    { ...text, column: 'at', tie: 'number', where, conditions: AUDIT_CONDITIONS },
+    search.order,
+    values,
+    order.wanted,
+    (columns) => auditOf(columns, kind)
+  )
+  return {
+    found: found.map(({ row, position }) => ({ row, position: auditPlace(position, kind) })),
+    reached: reached === null ? null : auditPlace(reached, kind)
+  }
+}
+
+/** In the list of both audits. */
+function auditPlace ({ at, id }: Position, kind: AuditKind): Position {
+  return { at, id: placeOf(kind, numberOfPlace(id)) }
 }
 
 function auditOf (columns: Columns, kind: AuditKind): AuditRow {

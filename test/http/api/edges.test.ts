@@ -40,6 +40,45 @@ test('a cursor of another search, filter or order is refused', async (t) => {
   }
 })
 
+test('a cursor with a place that its store cannot have is refused, and reaches no store', async (t) => {
+  const world = await World.open(t)
+  await unknown(world, 30)
+  for (let at = 0; at < 30; at++) await world.store.inbox.accept(messageOf({ route: 'hooks' }))
+  for (const { token } of await takeFrom(world.store.inbox, await workerOf(world.store.inbox), 30, 'hooks')) {
+    await world.store.inbox.settle(token, DEAD)
+  }
+  world.clock.nowMs++
+  await world.post('/inbox/routes/hooks/pause', { reason: REASON })
+  await world.post('/inbox/routes/hooks/resume', { reason: REASON })
+  const stepOf = async (kind: string, filter: object, change: object) => {
+    const { body: { token } } = await world.post(`/${kind}/selections`, filter)
+    return async (cursor?: string) =>
+      world.post(`/${kind}/changes`, { token, ...change, reason: REASON, ...(cursor !== undefined && { cursor }) })
+  }
+  const pageOf = (kind: string) => async (cursor = '') => world.get(`/${kind}?limit=1&cursor=${cursor}`)
+  const [id, number, entry, beyond] = [Buffer.alloc(32, 1), Buffer.alloc(8, 1), Buffer.alloc(9, 1), Buffer.alloc(8, 0xff)]
+  const wrong: ReadonlyArray<readonly [(cursor?: string) => ReturnType<World['get']>, readonly Buffer[]]> = [
+    [pageOf('records'), [number, entry, id.subarray(1)]],
+    [pageOf('messages'), [id, entry, beyond]],
+    [pageOf('audit'), [id, number, Buffer.alloc(9, 2), Buffer.concat([Buffer.alloc(1), beyond])]],
+    [await stepOf('records', { state: 'indeterminate' }, { action: 'resolve', status: 201, statusOnly: true }), [number, entry]],
+    [await stepOf('messages', { state: 'dead' }, { action: 'retry' }), [id, entry, beyond]]
+  ]
+  for (const [ask, places] of wrong) {
+    const [order, at, place, mark] = JSON.parse(Buffer.from(String((await ask()).body.next), 'base64url').toString()) as string[]
+    const forged = (time: unknown, bytes: Buffer) =>
+      Buffer.from(JSON.stringify([order, time, bytes.toString('base64url'), mark])).toString('base64url')
+    for (const bytes of places) {
+      const { status, body } = await ask(forged(at, bytes))
+      assert.deepEqual([status, body.code], [400, 'bad-request'], bytes.toString('hex'))
+      assert.match(String(body.detail), /The cursor is not one of this API/)
+    }
+    const right = Buffer.from(String(place), 'base64url')
+    assert.equal((await ask(forged('9'.repeat(19), right))).status, 400)
+    assert.equal((await ask(forged(at, right))).status, 200)
+  }
+})
+
 test('the cursor of a selection is of no use for another one', async (t) => {
   const world = await World.open(t)
   await unknown(world, 30)
@@ -128,6 +167,24 @@ test('a method in lower case is none: the explanation says so, as the gateway wo
   }
   assert.equal((await world.post('/explain', { request: { ...request, method: 'P(ST' } })).status, 400)
   assert.equal((await world.post('/explain', { request: { ...request, method: 'POST' } })).status, 200)
+})
+
+test('another method than a path has gets 405 and is told which it has, before anything else is looked at', async (t) => {
+  const world = await World.open(t)
+  const ask = async (method: string, path: string) => fetch(`${world.url}/api/v1${path}`, {
+    method, ...(method === 'PUT' && { headers: { 'content-type': 'text/plain' }, body: 'x' })
+  })
+  for (const [method, path, allow] of [
+    ['DELETE', '/records?limit=1', 'GET, HEAD'], ['PUT', `/records/${'x'.repeat(43)}`, 'GET, HEAD'], ['OPTIONS', '/events', 'GET, HEAD'],
+    ['POST', '/audit.jsonl', 'GET, HEAD'], ['PATCH', '/openapi.json', 'GET, HEAD'], ['GET', '/records/changes', 'POST'],
+    ['DELETE', `/records/${'x'.repeat(43)}/resolve`, 'POST']
+  ] as const) {
+    const answer = await ask(method, path)
+    assert.deepEqual([answer.status, answer.headers.get('allow')], [405, allow], `${method} ${path}`)
+    assert.equal(answer.headers.get('content-type')?.split(';')[0], 'application/problem+json')
+    assert.equal((await answer.json() as { code: string }).code, 'method-not-allowed')
+  }
+  assert.deepEqual([(await ask('HEAD', '/explain')).status, (await ask('DELETE', '/nothing')).status], [405, 404])
 })
 
 test('HEAD of a stream or of an export has a head and an end', async (t) => {

@@ -1,8 +1,13 @@
 /** Events of the operator API: each has a whole state, and comes again when it has changed. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { request as send, type ClientRequest } from 'node:http'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { addEvents } from '../../../src/http/api/events.ts'
+import type { Operator } from '../../../src/http/sign-in/authenticated.ts'
+import type { OperationContext } from '../../../src/operator/context.ts'
 import { claimOf, resolutionOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { DEAD, messageOf, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { eventually } from '../../harness/eventually.ts'
@@ -97,4 +102,105 @@ test('so many may listen, and the streams end with the port', async (t) => {
   assert.equal((await world.get('/events')).status, 429)
   await world.admin.close()
   await eventually(async () => ears.every(({ isOver }) => isOver), 'the end of all streams')
+})
+
+const VIEWER: Operator = {
+  kind: 'operator', identity: { name: 'v', via: 'token', role: 'viewer' }, ambient: false, csrfToken: null, expiresAtMs: null
+}
+
+/** The route alone, with timers that the test moves. */
+async function startDesk (t: TestContext, context: () => Promise<OperationContext>): Promise<{ desk: FastifyInstance, url: string }> {
+  const desk = Fastify({ forceCloseConnections: true })
+  addEvents(desk, {
+    context,
+    listener: async () => VIEWER,
+    sendProblem: (reply) => reply.code(500).send('')
+  })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const url = await desk.listen({ host: '127.0.0.1', port: 0 })
+  t.after(async () => {
+    t.mock.timers.reset()
+    await desk.close()
+  })
+  return { desk, url }
+}
+
+/** A client that reads nothing. */
+async function connect (t: TestContext, url: string): Promise<ClientRequest> {
+  return new Promise((resolve, reject) => {
+    const request = send(`${url}/events`, { agent: false })
+    t.after(() => { request.destroy() })
+    request.on('response', () => { resolve(request) }).on('error', reject).end()
+  })
+}
+
+/** While timers stand still. */
+async function soon (holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const endsAt = Date.now() + 5_000
+  while (!await holds()) {
+    if (Date.now() > endsAt) throw new Error(`never came true: ${what}`)
+    await new Promise((resolve) => { setImmediate(resolve) })
+  }
+}
+
+async function connectionsOf ({ server }: FastifyInstance): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => { if (error === null) resolve(count); else reject(error) })
+  })
+}
+
+test('who leaves and comes back while a round is running is told at its end, and one round follows another', async (t) => {
+  let asked = 0
+  const slow = Promise.withResolvers<void>()
+  const { desk, url } = await startDesk(t, async () => {
+    if (++asked === 1) await slow.promise
+    return {} as OperationContext
+  })
+  const first = await connect(t, url)
+  t.mock.timers.tick(0)
+  await soon(() => asked === 1, 'the first round')
+  first.destroy()
+  await soon(async () => await connectionsOf(desk) === 0, 'the end of its stream')
+  await connect(t, url)
+  // A second loop would ask beside the first.
+  t.mock.timers.tick(0)
+  await new Promise((resolve) => { setImmediate(resolve) })
+  assert.equal(asked, 1)
+  slow.resolve()
+  await soon(() => {
+    t.mock.timers.tick(0)
+    return asked === 2
+  }, 'a round for the one who came back')
+  for (let round = 3; round < 8; round++) {
+    await settled()
+    t.mock.timers.tick(2_000)
+    await soon(() => asked >= round, 'the next round')
+    await settled()
+    assert.equal(asked, round)
+  }
+})
+
+/** Time for a round to end, and for others to begin. */
+async function settled (): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => { setImmediate(resolve) })
+}
+
+test('a listener that reads nothing is left at a heartbeat too', async (t) => {
+  let asked = 0
+  const { desk, url } = await startDesk(t, async () => {
+    asked++
+    const reason = 'x'.repeat(16 * 1024 * 1024)
+    return { gateway: { readiness: async () => ({ status: 'degraded', degraded: [], reason, durability: null }) } } as never
+  })
+  const { now } = performance
+  let offMs = 0
+  t.mock.method(performance, 'now', () => now.call(performance) + offMs)
+  await connect(t, url)
+  t.mock.timers.tick(0)
+  await soon(() => asked === 1, 'the first round')
+  await settled()
+  assert.equal(await connectionsOf(desk), 1)
+  offMs = 20_000
+  t.mock.timers.tick(2_000)
+  await soon(async () => await connectionsOf(desk) === 0, 'the end of its stream')
 })

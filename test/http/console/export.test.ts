@@ -33,6 +33,13 @@ test('an export ends after 50,000 rows, and its last row says so', async () => {
   assert.deepEqual(Object.keys(JSON.parse(json.at(-1) ?? '') as object), ['incomplete'])
 })
 
+test('an export that has read for nine minutes ends, and its last row says so', async (t) => {
+  const { now } = performance
+  const file = await begin('csv')
+  t.mock.method(performance, 'now', () => now.call(performance) + 9 * 60_000)
+  assert.match((await textOf(file)).trimEnd(), /\n"This file ends after 500 rows, and more match\. Take a narrower search\."$/)
+})
+
 test('four exports run at once, and each gives its place back, however it ends', async () => {
   const files = await Promise.all(Array.from({ length: 4 }, async () => begin('csv')))
   const fifth = await begin('csv')
@@ -65,13 +72,20 @@ test('who asks for the head alone, or leaves in the middle, holds no place', asy
   await eventually(async () => (await visitor.get(path)).body.trimEnd().split('\n').length === 30, 'an export has a place')
 })
 
-test('a page that fails on the way ends the file as broken, and not as whole', async () => {
+test('a page that fails on the way is told in the last row, unless it is a bug', async () => {
+  const failing = async (format: string, error: Error): Promise<string> => {
+    let pages = 0
+    return textOf(await begin(format, async () => {
+      if (++pages === 2) throw error
+      return { rows: PAGE, next: 'more' }
+    }))
+  }
+  const away = new StoreUnavailable('sqlite', 'search', false, new Error('it is away'))
+  const said = 'This file ends after 500 rows, and more may match. The store cannot be used now (it is away).'
+  assert.equal((await failing('csv', away)).trimEnd().split('\r\n').at(-1), `"${said}"`)
+  assert.deepEqual(JSON.parse((await failing('jsonl', away)).trimEnd().split('\n').at(-1) ?? ''), { incomplete: said })
+  await assert.rejects(failing('csv', new TypeError('a bug')), TypeError)
   let pages = 0
-  const file = await begin('csv', async () => {
-    if (++pages === 2) throw new StoreUnavailable('sqlite', 'search', false)
-    return { rows: PAGE, next: 'more' }
-  })
-  await assert.rejects(textOf(file), StoreUnavailable)
   const refused = await textOf(await begin('csv', async () => {
     return ++pages % 2 === 0 ? new OperatorProblem('bad-request', 'x') : { rows: PAGE, next: 'more' }
   }))

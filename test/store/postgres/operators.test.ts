@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import { Horizon } from '../../../src/store/postgres/durable.ts'
 import { limited } from '../../../src/store/postgres/limited.ts'
-import { operators } from '../../conformance/operators.ts'
+import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
 import { claimOf } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../../harness/postgres.ts'
@@ -21,6 +21,20 @@ describe('operators in Postgres', needs('postgres'), () => {
   operators(async (t) => {
     const { store } = await worlds.take(t, await (server ??= startPostgres()))
     return { store }
+  })
+
+  test('the audit is read in steps: what is rare is reached from page to page', async (t) => {
+    const world = await openWorld(t, await (server ??= startPostgres()))
+    const client = await world.connect()
+    const { schema } = world.options
+    const id = `case when i = 1 then '\\x${RARE_ID.toString('hex')}' else sha256(i::text::bytea) end`
+    const common = `timestamptz '2027-01-15T08:00:00Z' + i / 3 * interval '1 microsecond',
+      case when i = 1 then '${RARE_WHO}' else 'ops' end, 'a test', 'charges', 1, 'r'`
+    await client.query(`insert into ${schema}.audit (at, who, why, route, attempt, request_id, action, record_id, owner, state)
+      select ${common}, 'release', ${id}, '\\x00', 'released' from generate_series(1, ${AUDIT_ROWS}) i`)
+    await client.query(`insert into ${schema}.message_audit (at, who, why, route, attempt, request_id, action, message_id, state)
+      select ${common}, 'retry', ${id}, 'dead' from generate_series(1, ${AUDIT_ROWS}) i`)
+    await auditIsReadInSteps(world.store.operator)
   })
 
   test('no row of the audit is changed, deleted or truncated, by its owner either', async (t) => {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { openSqlite } from '../../../src/store/sqlite/store.ts'
 import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
-import { operators } from '../../conformance/operators.ts'
+import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
 import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { directory } from '../../cli/world.ts'
 
@@ -50,6 +50,16 @@ describe('operators in the embedded store', () => {
     }
   })
 
+  test('the audit is read in steps: what is rare is reached from page to page', async (t) => {
+    const dataDir = directory(t)
+    const options = { dataDir, exclusive: true }
+    await (await openSqlite(options)).close()
+    fillAudits(join(dataDir, 'onceway.db'))
+    const store = await openSqlite(options)
+    t.after(() => store.close())
+    await auditIsReadInSteps(store.operator)
+  })
+
   test('no row of the audit is changed or deleted, whoever asks', async (t) => {
     const dataDir = directory(t)
     const store = await openSqlite({ dataDir, exclusive: true })
@@ -79,5 +89,17 @@ function copyRecord (path: string): void {
       : column === 'key_hash' ? `iif(i % ${RARE_EVERY} = 0, x'${RARE_HASH.toString('hex')}', randomblob(32))` : column)
   database.exec(`with recursive n(i) as (select 0 union all select i + 1 from n where i < ${COPIES - 1})
     insert into records (${columns.join(', ')}) select ${copied.join(', ')} from records cross join n`)
+  database.close()
+}
+
+function fillAudits (path: string): void {
+  const database = new DatabaseSync(path)
+  const id = `iif(i = 1, x'${RARE_ID.toString('hex')}', randomblob(32))`
+  const common = `1800000000000 + i / 3, iif(i = 1, '${RARE_WHO}', 'ops'), 'a test', 'charges', 1`
+  const rows = `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${AUDIT_ROWS})`
+  database.exec(`${rows} insert into audit (at, who, why, route, attempt, action, record_id, owner, state_before, state_after)
+    select ${common}, 'release', ${id}, randomblob(16), 'indeterminate', 'released' from n`)
+  database.exec(`${rows} insert into message_audit (at, who, why, route, attempt, action, message_id, state, request_id)
+    select ${common}, 'retry', ${id}, 'dead', 'r' from n`)
   database.close()
 }

@@ -1,20 +1,19 @@
 /** A whole search as a file, read and sent page by page. It ends at a bound, and then its last row says so. */
 import { OperatorProblem, type Outcome } from '../../../operator/shared/problem.ts'
 import { PAGE_MAX } from '../../../operator/shared/schema-words.ts'
+import { problemOf } from '../../api/api.ts'
+import { ExportPlace } from '../../shared/exports.ts'
 import { a, p, span } from './elements.ts'
 import type { Child } from './elements.ts'
 import { withQuery } from './links.ts'
 import { rest } from './lists.ts'
 import type { Download, Visit } from './page.ts'
 
+export { EXPORT_WITHIN_MS } from '../../shared/exports.ts'
+
 /** A larger export is a query of the database. */
 const ROWS_MAX = 50_000
-/** Of one process. Each holds a page of rows, and asks the store without a pause. */
-const AT_ONCE_MAX = 4
-/** A client that reads no further holds its place until then. */
-export const EXPORT_WITHIN_MS = 10 * 60_000
 const FORMATS = ['csv', 'jsonl'] as const
-const BUSY_RETRY_S = 30
 
 export interface Export<Row> {
   readonly name: string
@@ -25,20 +24,15 @@ export interface Export<Row> {
   }>>
 }
 
-let running = 0
-
 /** The first page is read before anything is sent, so that a mistake in the search is a page that says it. */
 export async function exported<Row extends object> (
   { query }: Pick<Visit, 'query'>, given: Export<Row>
 ): Promise<Download | OperatorProblem> {
   const format = FORMATS.find((each) => each === query.get('format'))
   if (format === undefined) return new OperatorProblem('bad-request', `A format is one of ${FORMATS.join(', ')}.`)
-  if (running >= AT_ONCE_MAX) {
-    return new OperatorProblem(
-      'too-many-requests', `${AT_ONCE_MAX} exports are running. Try again when one is done.`, { retryAfterS: BUSY_RETRY_S }
-    )
-  }
-  const parts = partsOf(given, { ...rest(query, ['format', 'cursor', 'limit', 'live']), limit: String(PAGE_MAX) }, format)
+  const place = ExportPlace.take()
+  if (place instanceof OperatorProblem) return place
+  const parts = partsOf(given, { ...rest(query, ['format', 'cursor', 'limit', 'live']), limit: String(PAGE_MAX) }, format, place)
   const begun = (await parts.next()).value
   if (begun instanceof OperatorProblem) {
     await parts.return(begun)
@@ -56,11 +50,10 @@ export async function exported<Row extends object> (
 async function * partsOf<Row extends object> (
   { columns, read }: Export<Row>,
   search: Readonly<Record<string, string>>,
-  format: typeof FORMATS[number]
+  format: typeof FORMATS[number],
+  place: ExportPlace
 ): AsyncGenerator<string | OperatorProblem> {
-  const endsAt = performance.now() + EXPORT_WITHIN_MS
   const write = (row: Row): string => format === 'csv' ? csvLine(columns.map(([, cell]) => cell(row))) : `${JSON.stringify(row)}\n`
-  running++
   try {
     let page = await read(search)
     yield page instanceof OperatorProblem ? page : ''
@@ -70,17 +63,26 @@ async function * partsOf<Row extends object> (
       sent += rows.length
       yield rows.map(write).join('')
       if (page.next === null && rows.length === page.rows.length) return
-      if (sent >= ROWS_MAX || page.next === null || performance.now() > endsAt) return yield endedEarly(format, sent)
-      page = await read({ ...search, cursor: page.next })
-      if (page instanceof OperatorProblem) yield endedEarly(format, sent)
+      if (sent >= ROWS_MAX || page.next === null || place.isLate) return yield endedEarly(format, sent, NARROWER)
+      page = await read({ ...search, cursor: page.next }).catch(storeProblem)
+      if (page instanceof OperatorProblem) yield endedEarly(format, sent, `more may match. ${page.detail}`)
     }
   } finally {
-    running--
+    place.giveBack()
   }
 }
 
-function endedEarly (format: typeof FORMATS[number], sent: number): string {
-  const text = `This file ends after ${sent} rows, and more match. Take a narrower search.`
+/** The status has long been sent, so the file says what a page would. @throws a bug, and the file breaks off. */
+function storeProblem (error: unknown): OperatorProblem {
+  const problem = problemOf(error)
+  if (problem.code === 'internal-error') throw error
+  return problem
+}
+
+const NARROWER = 'more match. Take a narrower search.'
+
+function endedEarly (format: typeof FORMATS[number], sent: number, why: string): string {
+  const text = `This file ends after ${sent} rows, and ${why}`
   return format === 'csv' ? csvLine([text]) : `${JSON.stringify({ incomplete: text })}\n`
 }
 
