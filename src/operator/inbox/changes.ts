@@ -41,7 +41,7 @@ async function applyChange (
   { stores: { inbox } }: OperatorContext,
   { name, via }: Identity,
   action: MessageChange,
-  { id, state }: MessageDetail,
+  { id, state }: Pick<MessageDetail, 'id' | 'state'>,
   why: string
 ): Promise<Outcome<MessageDetail>> {
   const audit = { who: name, via, why }

@@ -3,7 +3,7 @@
  * then by number.
  */
 import type { AuditedState } from '../../core/record/audit.ts'
-import type { Position } from '../../ports/operator.ts'
+import type { Order, Position } from '../../ports/operator.ts'
 
 export const AUDITS = ['records', 'messages'] as const
 export type AuditKind = typeof AUDITS[number]
@@ -20,6 +20,9 @@ export function placeOfNumber (number: string | number): Buffer {
 export function numberOfPlace (place: Buffer): bigint {
   return place.readBigUInt64BE()
 }
+
+/** Behind all messages of one time. */
+export const NUMBER_ENDS: Readonly<Record<Order, Buffer>> = { newest: placeOfNumber(0), oldest: placeOfNumber(Number.MAX_SAFE_INTEGER) }
 
 /** A kind and a number, as bytes that sort like them. */
 export function placeOf (kind: AuditKind, number: string | number): Buffer {
