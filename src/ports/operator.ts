@@ -3,7 +3,7 @@
  */
 import type { MessageDetail, MessageState } from '../core/inbox/message.ts'
 import type { AuditRow } from '../core/record/audit.ts'
-import type { RecordDetail, RecordState, Token, UnknownReason } from '../core/record/record.ts'
+import type { Answer, RecordDetail, RecordState, Token, UnknownReason } from '../core/record/record.ts'
 import type { MessageAudit } from './inbox.ts'
 import type { AuditEntry, OperatorResult } from './records.ts'
 
@@ -63,8 +63,16 @@ export interface MessageSearch extends Search {
   readonly fromMs?: number
   /** Accepted before this time. */
   readonly toMs?: number
-  /** Open, or ended before this time: for a selection that later ends do not join. */
+  /**
+   * Accepted before this time, and neither settled, retried nor replayed since: for a selection that is of this time. No row says when a
+   * delivery failed. So a message that was being delivered at this time may join those that wait, once it waits again.
+   */
   readonly settledToMs?: number
+}
+
+/** A message in a list: without the body of its answer. */
+export interface MessageSummary extends Omit<MessageDetail, 'answer'> {
+  readonly answer: (Pick<Answer, 'status' | 'headers'> & { readonly bodyBytes: number }) | null
 }
 
 export interface AuditSearch extends Search {
@@ -116,14 +124,16 @@ export interface UnknownOutcomes {
  * What operators search and change. A driver guarantees:
  *
  * - A search takes no longer than its time limit, in the database too.
- * - Every row that matches and is there from the first page to the last is on exactly one of them.
+ * - Every row that matches from the first page to the last, and does not change its state meanwhile, is on exactly one of them. States are
+ *   read one after the other. So a row that goes from one that is not read yet to one that has been may be missed. It is never there twice.
+ *   A record that is claimed anew is another row.
  * - A search by id, key or state, or of the last hour, reads little more than the rows that it returns.
  * - A change and its audit row are one commit.
  * - Rejections are StoreUnavailable or StoreOverloaded (records.ts).
  */
 export interface OperatorStore {
   searchRecords: (search: RecordSearch) => Promise<Page<RecordSummary>>
-  searchMessages: (search: MessageSearch) => Promise<Page<MessageDetail>>
+  searchMessages: (search: MessageSearch) => Promise<Page<MessageSummary>>
   unknownByRoute: () => Promise<UnknownOutcomes[]>
   searchAudit: (search: AuditSearch) => Promise<Page<AuditRow>>
   /**

@@ -143,6 +143,88 @@ export function operators (open: OpenOperators): void {
     }
   })
 
+  test('messages of more routes than a step reads at once are found all the same, and so are those of a route that has most of them', async (t) => {
+    const world = await open(t)
+    await fillRoutes(world)
+    const all = await world.store.inbox.list({ limit: ALL })
+    const searches: Array<Partial<MessageSearch>> = [
+      {},
+      { state: 'waiting' },
+      { state: 'dead' },
+      { state: 'delivered' },
+      { route: 'route-7' },
+      { route: BUSY },
+      { route: BUSY, state: 'waiting' },
+      { route: 'none' },
+      { keyHashes: [SHARED_HASH] },
+      { keyHashes: [randomBytes(32)] }
+    ]
+    for (const search of searches) {
+      const wanted = all.filter((each) => messageMatches(each, search)).map(nameOf).sort()
+      for (const [order, limit] of [['newest', 200], ['oldest', ALL]] as const) {
+        const found = await pagesOf((page) => world.store.operator.searchMessages({ ...search, ...page }), order, limit)
+        assert.deepEqual(found.map(nameOf).sort(), wanted, JSON.stringify({ search, order, limit }))
+        const at = found.map(({ receivedAtMs }) => receivedAtMs)
+        assert.deepEqual(at, at.toSorted((one, other) => order === 'newest' ? other - one : one - other))
+      }
+    }
+  })
+
+  test('messages: a list shows the headers of an answer and the size of its body, however large', async (t) => {
+    const { store } = await open(t)
+    const owner = await workerOf(store.inbox)
+    const answers = [
+      { status: 200, headers: ['Content-Type', 'text/plain', 'X-Long', 'x'.repeat(70_000)], body: Buffer.alloc(1_000_000, 'body ') },
+      { status: 200, headers: [], body: randomBytes(1_000_000) },
+      { status: 204, headers: [], body: Buffer.alloc(0) },
+      null
+    ]
+    for (const answer of answers) {
+      await store.inbox.accept(messageOf({ route: 'charges' }))
+      const [delivery] = await takeFrom(store.inbox, owner, 1, 'charges')
+      assert.ok(delivery !== undefined && await store.inbox.settle(delivery.token, { ...DELIVERED, answer }))
+    }
+    const { rows } = await store.operator.searchMessages({ order: 'oldest', limit: ALL, after: null, withinMs: WITHIN_MS })
+    assert.deepEqual(rows.map(({ answer }) => answer), answers.map((answer) =>
+      answer === null ? null : { status: answer.status, headers: answer.headers, bodyBytes: answer.body.length }))
+    for (const row of rows) {
+      const [detail] = await store.inbox.list({ id: row.id, limit: 1 })
+      assert.deepEqual({ ...row, answer: null }, { ...detail, answer: null })
+    }
+  })
+
+  test('a selection of messages is of its time: none joins that was dead or delivered then, and was retried or replayed afterwards', async (t) => {
+    const { store, advance } = await open(t)
+    const owner = await workerOf(store.inbox)
+    const by = { who: 'ops@example.com', why: 'the consumer is mended' }
+    const [dead, delivered, given, waiting, later] = Array.from({ length: 5 }, () => messageOf({ route: 'charges' }))
+    assert.ok(dead !== undefined && delivered !== undefined && given !== undefined && waiting !== undefined && later !== undefined)
+    const fates = [[dead, DEAD], [delivered, { ...DELIVERED, requestMs: 600_000 }], [given, DEAD]] as const
+    for (const [message, fate] of fates) {
+      await store.inbox.accept(message)
+      for (const { token } of await takeFrom(store.inbox, owner, 1, 'charges')) await store.inbox.settle(token, fate)
+    }
+    advance?.(5)
+    await store.inbox.retry({ id: given.id, limit: 1 }, by)
+    await store.inbox.accept(waiting)
+    advance?.(5)
+    const asOfMs = await store.operator.nowMs()
+    const selected = async (over: Partial<MessageSearch>): Promise<string[]> => (await pagesOf(
+      (page) => store.operator.searchMessages({ toMs: asOfMs, settledToMs: asOfMs, ...over, ...page }), 'oldest', 50
+    )).map(nameOf)
+    assert.deepEqual(await selected({ state: 'waiting' }), [given, waiting].map(nameOf))
+    assert.deepEqual(await selected({ state: 'dead' }), [nameOf(dead)])
+    advance?.(5)
+    await store.inbox.retry({ id: dead.id, limit: 1 }, by)
+    await store.inbox.replay({ id: delivered.id, limit: 1 }, by)
+    await store.inbox.accept(later)
+    assert.deepEqual(await selected({ state: 'waiting' }), [given, waiting].map(nameOf))
+    const all = await pagesOf((page) => store.operator.searchMessages({ state: 'waiting', ...page }), 'oldest', 50)
+    assert.equal(all.length, 5)
+    await store.inbox.discard({ id: waiting.id, limit: 1 }, by)
+    assert.deepEqual(await selected({}), [nameOf(given)])
+  })
+
   test('the audit is one list, and says who, how recognised, what, why, before and after', async (t) => {
     const world = await open(t)
     const { store } = world
@@ -355,7 +437,7 @@ function messageMatches (
     (keyHashes === undefined || keyHashes.some((hash) => hash.equals(about.keyHash))) &&
     (route === undefined || route === about.route) && (state === undefined || state === message.state) &&
     (path === undefined || fits(path, about.path)) &&
-    (settledToMs === undefined || message.settledAtMs === null || message.settledAtMs < settledToMs) &&
+    (settledToMs === undefined || Math.max(message.receivedAtMs, message.settledAtMs ?? 0, message.replayedAtMs ?? 0) < settledToMs) &&
     (fromMs === undefined || message.receivedAtMs >= fromMs) && (toMs === undefined || message.receivedAtMs < toMs)
 }
 
@@ -381,4 +463,29 @@ async function fillInbox ({ store, advance }: OperatorWorld): Promise<void> {
     const [delivery] = await takeFrom(store.inbox, owner, 1, route)
     if (delivery !== undefined && fate !== null && typeof fate !== 'string') await store.inbox.settle(delivery.token, fate)
   }
+}
+
+/** More than a step of an open state reads rows of each (src/store/postgres/open-messages.ts). */
+const MANY_ROUTES = 120
+const BUSY = 'route-60'
+const BUSY_MORE = 150
+
+/** Each route has a message in each open state, and one that is delivered. */
+async function fillRoutes ({ store, advance }: OperatorWorld): Promise<void> {
+  const owner = await workerOf(store.inbox)
+  const routes = Array.from({ length: MANY_ROUTES }, (_, index) => `route-${index}`)
+  const accept = async (which: readonly string[], over = {}): Promise<void> => {
+    await Promise.all(which.map((route) => store.inbox.accept(messageOf({ route, ...over }))))
+    advance?.(2)
+  }
+  for (const fate of [DEAD, HELD, DELIVERED, null]) {
+    await accept(routes)
+    const taken = await store.inbox.take({ routes: routes.map((route) => ({ route, places: 1 })), owner })
+    assert.equal(taken.length, MANY_ROUTES)
+    if (fate !== null) await Promise.all(taken.map(({ token }) => store.inbox.settle(token, fate)))
+  }
+  await accept(routes.slice(0, MANY_ROUTES / 2))
+  await accept([BUSY], { keyHash: SHARED_HASH })
+  for (let count = 0; count < BUSY_MORE; count += 30) await accept(Array.from({ length: 30 }, () => BUSY))
+  await accept(routes)
 }

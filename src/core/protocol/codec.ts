@@ -56,7 +56,9 @@ function isFields (parts: readonly string[]): boolean {
 /** First byte of an encoded answer. */
 const ANSWER_VERSION = 1
 /** version (1), status (2), bytes of the header list (4), bytes of the body (4). */
-const ANSWER_PREFIX_BYTES = 11
+export const ANSWER_PREFIX_BYTES = 11
+/** Where the bytes of the header list stand. */
+export const ANSWER_HEADERS_AT = 3
 
 /**
  * version, status, both lengths, header list, body. Throws RangeError like {@link encodeHeaders}, and for a status that does not fit into
@@ -84,10 +86,20 @@ export function putAnswer (bytes: Buffer, at: number, status: number, headers: B
 
 /** The encoded answer. Its body is a view of `bytes`. null: it is not complete, or not an HTTP answer. */
 export function decodeAnswer (bytes: Buffer): Answer | null {
+  const head = decodeAnswerHead(bytes, bytes.length)
+  return head === null ? null : { status: head.status, headers: head.headers, body: bytes.subarray(bytes.length - head.bodyBytes) }
+}
+
+/** An encoded answer of which only the beginning is at hand: at least up to its body. `length`: of the whole. null: as above. */
+export function decodeAnswerHead (
+  bytes: Buffer,
+  length: number
+): { readonly status: number, readonly headers: RawHeaders, readonly bodyBytes: number } | null {
   if (bytes.length < ANSWER_PREFIX_BYTES || bytes.readUInt8(0) !== ANSWER_VERSION) return null
   const status = bytes.readUInt16BE(1)
-  const bodyAt = ANSWER_PREFIX_BYTES + bytes.readUInt32BE(3)
-  if (status < 100 || status > 599 || bytes.length !== bodyAt + bytes.readUInt32BE(7)) return null
+  const bodyAt = ANSWER_PREFIX_BYTES + bytes.readUInt32BE(ANSWER_HEADERS_AT)
+  const bodyBytes = bytes.readUInt32BE(7)
+  if (status < 100 || status > 599 || length !== bodyAt + bodyBytes) return null
   const headers = decodeHeaders(bytes.subarray(ANSWER_PREFIX_BYTES, bodyAt))
-  return headers === null ? null : { status, headers, body: bytes.subarray(bodyAt) }
+  return headers === null ? null : { status, headers, bodyBytes }
 }

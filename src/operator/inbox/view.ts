@@ -2,10 +2,12 @@
 import { maskHeader } from '../../config/read/mask.ts'
 import { pairs } from '../../core/headers/lines.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { RawHeaders } from '../../core/record/record.ts'
+import type { MessageSummary } from '../../ports/operator.ts'
 import { timeOrNull, timeText } from '../shared/query.ts'
 import type { MessageJson } from './schemas.ts'
 
-export function messageJson (message: MessageDetail): MessageJson {
+export function messageJson (message: MessageDetail | MessageSummary): MessageJson {
   const { about, answer, fingerprint } = message
   return {
     id: message.id.toString('base64url'),
@@ -30,15 +32,19 @@ export function messageJson (message: MessageDetail): MessageJson {
     expiresAt: timeOrNull(message.expiresAtMs),
     requestKeptUntil: timeOrNull(message.requestUntilMs),
     replayedAt: timeOrNull(message.replayedAtMs),
-    answer: answer === null ? null : { status: answer.status, headers: shown(message), bodyBytes: answer.body.length }
+    answer: answer === null
+      ? null
+      : {
+          status: answer.status,
+          headers: shown(answer.headers),
+          bodyBytes: 'body' in answer ? answer.body.length : answer.bodyBytes
+        }
   }
 }
 
 /** Headers of the consumer's answer. Secrets are masked, and control characters replaced, because a consumer may send anything. */
-function shown ({ answer }: MessageDetail): Array<[name: string, value: string]> {
-  return answer === null
-    ? []
-    : Array.from(pairs(answer.headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
+function shown (headers: RawHeaders): Array<[name: string, value: string]> {
+  return Array.from(pairs(headers), ([name, value]) => [name, maskHeader(value, name).replace(NOT_SHOWN, '?')])
 }
 
 // eslint-disable-next-line no-control-regex -- these are what is replaced

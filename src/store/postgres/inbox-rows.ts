@@ -1,6 +1,7 @@
 /** A message's columns as every reader asks for them, and the shapes that come of it. */
-import { decodeAnswer, decodeHeaders } from '../../core/protocol/codec.ts'
+import { ANSWER_HEADERS_AT, ANSWER_PREFIX_BYTES, decodeAnswer, decodeAnswerHead, decodeHeaders } from '../../core/protocol/codec.ts'
 import type { Delivery, MessageDetail, MessageState } from '../../core/inbox/message.ts'
+import type { MessageSummary } from '../../ports/operator.ts'
 import { BELIEVED } from './statements.ts'
 import { aboutOf, type AboutColumns } from './rows.ts'
 
@@ -16,6 +17,17 @@ export function isPastMessage (table: string): string {
 
 /** Times are the database's. */
 export function messageColumns (table: string): string {
+  return `${aboutMessage(table)}, ${table}.answer`
+}
+
+/** Without the answer's body. Of a large value, `substring` reads only the beginning, and `octet_length` nothing. */
+export function summaryColumns (table: string): string {
+  const headers = `('x' || encode(substring(${table}.answer from ${ANSWER_HEADERS_AT + 1} for 4), 'hex'))::bit(32)::bigint`
+  return `${aboutMessage(table)}, octet_length(${table}.answer) as answer_bytes,
+       substring(${table}.answer from 1 for least(octet_length(${table}.answer), ${ANSWER_PREFIX_BYTES} + ${headers})::int) as answer_head`
+}
+
+function aboutMessage (table: string): string {
   return `${table}.id, ${table}.state, ${table}.fp_alg, ${table}.fingerprint, ${table}.scope_hash, ${table}.group_id is not null as ordered,
        ${table}.attempt, ${table}.tries, ${table}.route, ${table}.method, ${table}.path, ${table}.request_id, ${table}.instance, ${table}.key_hash, ${table}.key_text, ${table}.bytes,
        (extract(epoch from ${table}.received_at) * 1000)::float8 as received_at_ms,
@@ -23,10 +35,10 @@ export function messageColumns (table: string): string {
        (extract(epoch from ${table}.settled_at) * 1000)::float8 as settled_at_ms,
        case when not ${stopsItsGroup(table)} then (extract(epoch from ${table}.expires_at) * 1000)::float8 end as expires_at_ms,
        (extract(epoch from ${table}.request_until) * 1000)::float8 as request_until_ms, (extract(epoch from ${table}.replayed_at) * 1000)::float8 as replayed_at_ms,
-       ${table}.status, ${table}.error, ${table}.answer`
+       ${table}.status, ${table}.error`
 }
 
-export interface MessageColumns extends AboutColumns {
+interface OwnColumns extends AboutColumns {
   readonly id: Buffer
   readonly state: MessageState
   readonly fp_alg: number
@@ -44,10 +56,21 @@ export interface MessageColumns extends AboutColumns {
   readonly replayed_at_ms: number | null
   readonly status: number | null
   readonly error: string | null
-  readonly answer: Buffer | null
 }
 
+export interface MessageColumns extends OwnColumns { readonly answer: Buffer | null }
+export interface SummaryColumns extends OwnColumns { readonly answer_bytes: number | null, readonly answer_head: Buffer | null }
+
 export function toMessage (columns: MessageColumns): MessageDetail {
+  return { ...ownOf(columns), answer: columns.answer === null ? null : decodeAnswer(columns.answer) }
+}
+
+export function toSummary (columns: SummaryColumns): MessageSummary {
+  const { answer_head: head, answer_bytes: bytes } = columns
+  return { ...ownOf(columns), answer: head === null || bytes === null ? null : decodeAnswerHead(head, bytes) }
+}
+
+function ownOf (columns: OwnColumns): Omit<MessageDetail, 'answer'> {
   return {
     id: columns.id,
     state: columns.state,
@@ -65,8 +88,7 @@ export function toMessage (columns: MessageColumns): MessageDetail {
     requestUntilMs: columns.request_until_ms,
     replayedAtMs: columns.replayed_at_ms,
     status: columns.status,
-    error: columns.error,
-    answer: columns.answer === null ? null : decodeAnswer(columns.answer)
+    error: columns.error
   }
 }
 

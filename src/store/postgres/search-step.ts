@@ -53,7 +53,7 @@ export function exactTime (expression: string): string {
   return `(extract(epoch from ${expression}) * 1000000)::bigint::text`
 }
 
-function timeOf (parameter: number): string {
+export function timeOf (parameter: number): string {
   return `(timestamptz 'epoch' + $${parameter}::bigint * interval '1 microsecond')`
 }
 

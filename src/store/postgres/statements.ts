@@ -51,10 +51,10 @@ const PARAMETER = /\$(\d+)/g
 /** Digits of the text's digest in a statement's name. */
 const TEXT_DIGITS = 8
 
-/** The texts of all statements, for one schema (quoted). */
+/** The texts of all statements, for one schema (quoted). A search makes its own, and they go with it. */
 export class StatementTexts {
   readonly #schema: string
-  readonly #texts = new Map<Statement, StatementText>()
+  readonly #texts = new WeakMap<Statement, StatementText>()
 
   constructor (schema: string) {
     this.#schema = schema

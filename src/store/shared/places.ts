@@ -4,7 +4,7 @@
  */
 import { AUDITS, NUMBER_BYTES, type AuditKind } from '../../core/operator/place.ts'
 import type { AuditedState } from '../../core/record/audit.ts'
-import type { Position } from '../../ports/operator.ts'
+import type { Order, Position } from '../../ports/operator.ts'
 
 export { AUDITS, NUMBER_BYTES, type AuditKind }
 
@@ -18,6 +18,9 @@ export function placeOfNumber (number: string | number): Buffer {
 export function numberOfPlace (place: Buffer): bigint {
   return place.readBigUInt64BE()
 }
+
+/** Behind all messages of one time. */
+export const NUMBER_ENDS: Readonly<Record<Order, Buffer>> = { newest: placeOfNumber(0), oldest: placeOfNumber(Number.MAX_SAFE_INTEGER) }
 
 /** A kind and a number, as bytes that sort like them. */
 export function placeOf (kind: AuditKind, number: string | number | bigint): Buffer {

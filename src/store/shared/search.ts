@@ -54,6 +54,7 @@ const FAST_SHARE = 1 / 20
 /** A shorter step is no burden to the requests beside it, and a timer is no finer. */
 const REST_MIN_MS = 5
 
+/** A position is one row's: no two of one search have the same. */
 export async function searchStreams<Row> (streams: ReadonlyArray<Stream<Row>>, search: SearchOrder): Promise<Page<Row>> {
   const pace = new Pace(search.withinMs)
   const readers = streams.map((stream) => new Reader(stream, search, pace))
@@ -66,7 +67,8 @@ export async function searchStreams<Row> (streams: ReadonlyArray<Stream<Row>>, s
     if (rows.length === search.limit) return { rows, next: last, isWhole: true }
     const found = next.head
     if (found !== null) {
-      rows.push(found.row)
+      // What changes its state between the reads of two streams is in both of them, at the same place.
+      if (last === null || comparePositions(found.position, last) !== 0) rows.push(found.row)
       last = found.position
       next.drop()
     } else if (!await next.step(search.limit - rows.length + 1)) {
@@ -154,15 +156,16 @@ function edge<Row> ({ head, reached }: Reader<Row>): Position | null {
 }
 
 /** null: before everything. */
-function compare (one: Position | null, other: Position | null, order: Order): number {
+export function compare (one: Position | null, other: Position | null, order: Order): number {
   if (one === null || other === null) return (one === null ? 0 : 1) - (other === null ? 0 : 1)
   const ascending = comparePositions(one, other)
   return order === 'oldest' ? ascending : -ascending
 }
 
+/** Times are digits. As numbers they took most of a search over many streams. */
 function comparePositions (one: Position, other: Position): number {
-  const [first, second] = [BigInt(one.at), BigInt(other.at)]
-  return first === second ? one.id.compare(other.id) : first < second ? -1 : 1
+  if (one.at === other.at) return one.id.compare(other.id)
+  return (one.at.length - other.at.length || (one.at < other.at ? -1 : 1))
 }
 
 function furthest (one: Position | null, other: Position | null, order: Order): Position | null {

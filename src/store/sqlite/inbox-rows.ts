@@ -1,7 +1,8 @@
 /** A message's row in SQLite, and what it means. */
-import { decodeAnswer } from '../../core/protocol/codec.ts'
+import { ANSWER_HEADERS_AT, ANSWER_PREFIX_BYTES, decodeAnswer, decodeAnswerHead } from '../../core/protocol/codec.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { HeldMessage } from '../../ports/inbox.ts'
+import type { MessageSummary } from '../../ports/operator.ts'
 import { aboutOf, bytesOf, type Columns } from './columns.ts'
 import type { Arrival } from './worker-protocol.ts'
 
@@ -18,6 +19,22 @@ export function isOtherRequest (found: Columns, { fingerprint }: Arrival): boole
 }
 
 export function detailOf (columns: Columns): MessageDetail {
+  return { ...ownOf(columns), answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer)) }
+}
+
+/**
+ * An answer up to its body, which SQLite reads and does not hand on. How long its headers are stands there in four bytes. To make them a
+ * number, SQLite has only JSON.
+ */
+export const ANSWER_HEAD = `case when length(r.answer) >= ${ANSWER_PREFIX_BYTES}
+       then substr(r.answer, 1, ${ANSWER_PREFIX_BYTES} + ('[0x' || hex(substr(r.answer, ${ANSWER_HEADERS_AT + 1}, 4)) || ']' ->> 0)) end`
+
+export function summaryOf (columns: Columns): MessageSummary {
+  const { answer_head: head, answer_bytes: bytes } = columns
+  return { ...ownOf(columns), answer: head === null ? null : decodeAnswerHead(bytesOf(head), bytes as number) }
+}
+
+function ownOf (columns: Columns): Omit<MessageDetail, 'answer'> {
   return {
     id: bytesOf(columns.id),
     state: columns.state as MessageDetail['state'],
@@ -35,8 +52,7 @@ export function detailOf (columns: Columns): MessageDetail {
     requestUntilMs: columns.request_until as number | null,
     replayedAtMs: columns.replayed_at as number | null,
     status: columns.status as number | null,
-    error: columns.error as string | null,
-    answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer))
+    error: columns.error as string | null
   }
 }
 

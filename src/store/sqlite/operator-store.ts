@@ -1,11 +1,9 @@
 /** The port of operators over the worker: a search is a step at a time, so that other calls go between. */
-import type { MessageDetail } from '../../core/inbox/message.ts'
-import { MESSAGE_STATES } from '../../core/inbox/message.ts'
 import type { AuditRow } from '../../core/record/audit.ts'
-import type { MessageSearch, OperatorStore, RecordSummary } from '../../ports/operator.ts'
+import type { MessageSearch, MessageSummary, OperatorStore, Page, RecordSummary } from '../../ports/operator.ts'
 import { AUDITS } from '../shared/places.ts'
 import { searchStreams, type Step, type Stream } from '../shared/search.ts'
-import type { MessageStream, OperatorCall } from './worker-protocol.ts'
+import type { MessageStream, OpenPart, OperatorCall } from './worker-protocol.ts'
 
 /** A call alone, in a transaction of its own if it writes. */
 export type CallAlone = <Result>(call: OperatorCall) => Promise<Result>
@@ -19,11 +17,7 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
       if (search.state === 'claimed') return searchStreams([from('claimed')], search)
       return searchStreams(search.state === undefined ? [from('claimed'), from('settled')] : [from('settled')], search)
     },
-    searchMessages: async (search) => {
-      const streams = search.id === undefined ? messageStreams(search, await alone<string[]>({ op: 'openRoutes' })) : ['ended' as const]
-      return searchStreams(streams.map((stream): Stream<MessageDetail> => (order) =>
-        alone<Step<MessageDetail>>({ op: 'messageStep', search, stream, order })), search)
-    },
+    searchMessages: (search) => searchMessages(alone, search),
     searchAudit: (search) => searchStreams(AUDITS.map((kind): Stream<AuditRow> => (order) =>
       alone<Step<AuditRow>>({ op: 'auditStep', search, kind, order })), search),
     unknownByRoute: () => alone({ op: 'unknownByRoute' }),
@@ -37,11 +31,13 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
   }
 }
 
-/** Those in which anything may match. */
-function messageStreams ({ route, state }: MessageSearch, routes: readonly string[]): MessageStream[] {
+async function searchMessages (alone: CallAlone, search: MessageSearch): Promise<Page<MessageSummary>> {
+  const streamOf = (stream: MessageStream): Stream<MessageSummary> => (order) =>
+    alone<Step<MessageSummary>>({ op: 'messageStep', search, stream, order })
+  const { id, state, route } = search
+  if (id !== undefined) return searchStreams([streamOf('ended')], search)
+  const parts = (await alone<OpenPart[]>({ op: 'openParts' }))
+    .filter((part) => (state === undefined || part.state === state) && (route === undefined || part.route === route))
   const hasEnded = state === undefined || state === 'delivered' || state === 'discarded'
-  const open = MESSAGE_STATES.filter((each) => each !== 'delivered' && each !== 'discarded')
-    .filter((each) => state === undefined || each === state)
-    .flatMap((each) => routes.filter((name) => route === undefined || name === route).map((name) => ({ state: each, route: name })))
-  return hasEnded ? [...open, 'ended'] : open
+  return searchStreams([...parts, ...hasEnded ? ['ended' as const] : []].map(streamOf), search)
 }

@@ -3,26 +3,27 @@
  * theirs, everything else from its newest or oldest row on, a key without reading the rows. A step reads a bounded number of rows or
  * entries, so other calls of the same thread wait some ten milliseconds at most.
  */
-import type { MessageDetail, MessageState } from '../../core/inbox/message.ts'
+import type { MessageState } from '../../core/inbox/message.ts'
 import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import { detailOf as recordDetailOf } from '../../core/protocol/row.ts'
 import type {
   AuditSearch,
   GroupDepth,
   MessageSearch,
+  MessageSummary,
   Order,
   Position,
   RecordSearch,
   RecordSummary,
   UnknownOutcomes
 } from '../../ports/operator.ts'
-import { boundOf, NUMBER_BYTES, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
+import { boundOf, NUMBER_BYTES, NUMBER_ENDS, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
 import type { Step, StepOrder } from '../shared/search.ts'
 import { bytesOf, type Columns } from './columns.ts'
-import { detailOf as messageDetailOf } from './inbox-rows.ts'
+import { ANSWER_HEAD, summaryOf as messageSummaryOf } from './inbox-rows.ts'
 import { STOPS_ITS_GROUP } from './inbox-statements.ts'
 import { storedOf, SUMMARY_COLUMNS } from './table.ts'
-import type { MessageStream } from './worker-protocol.ts'
+import type { MessageStream, OpenPart } from './worker-protocol.ts'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 
 type Prepare = (text: string) => StatementSync
@@ -115,7 +116,7 @@ export function messageStep (
   stream: MessageStream,
   order: StepOrder,
   { overMs }: Times
-): Step<MessageDetail> {
+): Step<MessageSummary> {
   const { id, route, state, requestId, path, settledToMs } = search
   const values: Named = {
     ...placeValues(search, order),
@@ -131,7 +132,7 @@ export function messageStep (
   }
   const where = id !== undefined
     ? 'r.id = $id'
-    : stream === 'ended' ? "r.state in ('delivered', 'discarded')" : `r.route = $of and r.state = '${stream.state}'`
+    : stream === 'ended' ? "r.state in ('delivered', 'discarded')" : `r.route = $of and r.state = '${stream.state}' and ${IS_OPEN}`
   const text: StepText = {
     table: 'messages',
     column: 'received_at',
@@ -140,25 +141,32 @@ export function messageStep (
     where,
     conditions: MESSAGE_CONDITIONS
   }
-  return step(prepare, text, search.order, values, order.wanted, messageDetailOf)
+  return step(prepare, text, search.order, values, order.wanted, messageSummaryOf)
 }
 
-/** Without the request, which may be large. */
-const MESSAGE_COLUMNS = [
+/** As the index of open messages has it (migration 0005): SQLite draws no conclusions from a state, and would read all messages. */
+const IS_OPEN = "r.state <> 'delivered' and r.state <> 'discarded'"
+
+/** Without the request and the body of the answer, which may be large. */
+const MESSAGE_COLUMNS = `${[
   'id', 'state', 'fp_alg', 'fingerprint', 'scope_hash', 'group_id', 'blocks', 'attempt', 'tries', 'route', 'method', 'path', 'request_id',
   'instance', 'key_hash', 'key_text', 'bytes', 'received_at', 'due_at', 'settled_at', 'expires_at', 'request_until',
-  'replayed_at', 'status', 'error', 'answer'
-].map((column) => `r.${column}`).join(', ')
+  'replayed_at', 'status', 'error'
+].map((column) => `r.${column}`).join(', ')}, length(r.answer) as answer_bytes, ${ANSWER_HEAD} as answer_head`
 
 const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
    and ${PATH} and ($hashes is null or hex(r.key_hash) in (select upper(value) from json_each($hashes)))
    and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})
-   and ($settled is null or r.settled_at is null or r.settled_at < $settled)`
+   and ($settled is null or max(r.received_at, coalesce(r.retried_at, 0), coalesce(r.replayed_at, 0), coalesce(r.settled_at, 0)) < $settled)`
 
-/** Of open messages. */
-export function openRoutes (prepare: Prepare): string[] {
-  const rows = prepare("select distinct route from messages where state <> 'delivered' and state <> 'discarded'").all()
-  return rows.map(({ route }) => String(route))
+/** The parts of the index of open messages that have any. One entry is read for each. */
+export function openParts (prepare: Prepare): OpenPart[] {
+  const next = prepare(`select r.route, r.state from messages r where ${IS_OPEN} and (r.route, r.state) > (?, ?) order by r.route, r.state limit 1`)
+  const parts: OpenPart[] = []
+  for (let part = next.get('', ''); part !== undefined; part = next.get(part.route ?? '', part.state ?? '')) {
+    parts.push(part as unknown as OpenPart)
+  }
+  return parts
 }
 
 /** The most open messages first. A message that no longer blocks its group has ended. */
@@ -239,7 +247,7 @@ function step<Row> (
 /** Behind all rows of one time. */
 const ENDS: Readonly<Record<StepText['tie'], Readonly<Record<Order, Buffer>>>> = {
   id: { newest: Buffer.alloc(32), oldest: Buffer.alloc(32, 0xff) },
-  number: { newest: placeOfNumber(0), oldest: placeOfNumber(Number.MAX_SAFE_INTEGER) }
+  number: NUMBER_ENDS
 }
 
 function positionOf ({ at, tie }: Columns): Position {

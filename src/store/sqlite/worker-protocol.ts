@@ -54,15 +54,18 @@ export type Call =
   | InboxCall
   | OperatorCall
 
-/** The open messages of a route are in one index, those that have ended in another. */
-export type MessageStream = { readonly state: Exclude<MessageState, 'delivered' | 'discarded'>, readonly route: string } | 'ended'
+/** The open messages of a route in a state. */
+export interface OpenPart { readonly state: Exclude<MessageState, 'delivered' | 'discarded'>, readonly route: string }
+
+/** Open messages are in one index by their parts, those that have ended in another. With an id, it is that one message. */
+export type MessageStream = OpenPart | 'ended'
 
 /** What operators search, one step at a time, and what only they change. */
 export type OperatorCall =
   | { readonly op: 'recordStep', readonly search: RecordSearch, readonly from: 'claimed' | 'settled', readonly order: StepOrder }
   | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
   | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
-  | { readonly op: 'openRoutes' }
+  | { readonly op: 'openParts' }
   | { readonly op: 'unknownByRoute' }
   | { readonly op: 'messageGroups', readonly route: string, readonly limit: number }
   | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }

@@ -1,8 +1,10 @@
 /** The embedded store passes the suite of the operators' port, beside a gateway that serves from it. */
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
+import type { StatementSync } from 'node:sqlite'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { messageStep, openParts } from '../../../src/store/sqlite/search.ts'
 import { openSqlite } from '../../../src/store/sqlite/store.ts'
 import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
 import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
@@ -58,6 +60,27 @@ describe('operators in the embedded store', () => {
     const store = await openSqlite(options)
     t.after(() => store.close())
     await auditIsReadInSteps(store.operator)
+  })
+
+  test('no search for messages reads the whole table, or sorts more than the rows of one time', async (t) => {
+    const dataDir = directory(t)
+    await (await openSqlite({ dataDir, exclusive: true })).close()
+    const database = new DatabaseSync(join(dataDir, 'onceway.db'))
+    t.after(() => { database.close() })
+    const plans: string[] = []
+    const prepare = (text: string): StatementSync => {
+      plans.push(...database.prepare(`explain query plan ${text}`).all().map(({ detail }) => String(detail)))
+      return database.prepare(text)
+    }
+    const [search, times] = [{ limit: 50, after: null, withinMs: 1_000 }, { nowMs: 0, overMs: 0 }]
+    openParts(prepare)
+    for (const order of ['newest', 'oldest'] as const) {
+      for (const stream of ['ended', { route: 'charges', state: 'dead' }] as const) {
+        messageStep(prepare, { ...search, order }, stream, { from: null, size: 1_000, wanted: 51, withinMs: 1_000 }, times)
+      }
+    }
+    assert.deepEqual(plans.filter((plan) => /^SCAN (?:r|messages)\b/.test(plan)), [])
+    assert.deepEqual([...new Set(plans.filter((plan) => plan.startsWith('USE')))], ['USE TEMP B-TREE FOR LAST TERM OF ORDER BY'])
   })
 
   test('no row of the audit is changed or deleted, whoever asks', async (t) => {
