@@ -5,22 +5,23 @@
 import type { Gateway } from '../gateway/gateway.ts'
 import { depthsOfAllRoutes, orphanedDepths } from '../gateway/limits/inbox-depths.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
+import { CountPace } from './count-pace.ts'
 import { nullIfUnavailable, Service } from './service.ts'
 
 const EVERY_MS = 1_000
-/** The count takes longer with more messages, and every process counts. With a million messages the store would do nothing else. */
-const SHARE_OF_TIME = 1 / 20
 
 export function inboxDepths (gateway: Gateway): Service {
   const { clock, log } = gateway.deps
   const depths = new Depths(gateway)
+  const pace = new CountPace()
   let restUntilMs = -Infinity
   const round = async (): Promise<boolean> => {
     const beganAtMs = clock.monotonicMs()
     if (beganAtMs < restUntilMs) return false
-    await depths.read()
+    const isRead = await depths.read()
     const endedAtMs = clock.monotonicMs()
-    restUntilMs = endedAtMs + (endedAtMs - beganAtMs) / SHARE_OF_TIME
+    // How long a store does not answer says nothing of how much is in it.
+    if (isRead) restUntilMs = endedAtMs + pace.restMs(endedAtMs - beganAtMs)
     return false
   }
   return new Service({ name: 'inbox-depths', everyMs: EVERY_MS, clock, log, round })
@@ -37,17 +38,20 @@ class Depths {
     this.#gateway = gateway
   }
 
-  /** A reload may add the first inbox or remove the last. Without any inbox, the store is read until it is empty. */
-  async read (): Promise<void> {
+  /**
+   * A reload may add the first inbox or remove the last. Without any inbox, the store is read until it is empty. false: nothing was read.
+   */
+  async read (): Promise<boolean> {
     const { depths, deps: { inbox, inboxes, meter } } = this.#gateway
-    if (this.#idle === inboxes) return
+    if (this.#idle === inboxes) return false
     depths.pollStarted()
     const read = await inbox.depths().catch(nullIfUnavailable)
-    if (read === null) return
+    if (read === null) return false
     depths.pollFinished(read)
     meter.inbox(depthsOfAllRoutes(read, inboxes))
     this.#logStrays(orphanedDepths(read, inboxes))
     this.#idle = inboxes.size === 0 && read.length === 0 ? inboxes : null
+    return true
   }
 
   #logStrays (strays: ReturnType<typeof orphanedDepths>): void {

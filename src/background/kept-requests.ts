@@ -4,14 +4,14 @@
  */
 import type { Gateway } from '../gateway/gateway.ts'
 import type { KeptUntil } from '../ports/inbox.ts'
+import { CountPace } from './count-pace.ts'
 
 /** The count reads an index entry for each request that is kept. */
 const COUNT_EVERY_MS = 10_000
-/** With a million requests kept, the store would do nothing else. */
-const SHARE_OF_TIME = 1 / 20
 
 export class KeptRequestsSweep {
   readonly #gateway: Gateway
+  readonly #pace = new CountPace()
   #countAtMs = -Infinity
   /** Of the last count, until it is done. */
   #beyond: readonly KeptUntil[] = []
@@ -46,7 +46,7 @@ export class KeptRequestsSweep {
     meter.kept(kept)
     this.#beyond = kept.flatMap(({ route, beyondMs }) => beyondMs === null ? [] : [{ route, untilMs: beyondMs }])
     const endedAtMs = clock.monotonicMs()
-    this.#countAtMs = endedAtMs + Math.max(COUNT_EVERY_MS, (endedAtMs - beganAtMs) / SHARE_OF_TIME)
+    this.#countAtMs = endedAtMs + Math.max(COUNT_EVERY_MS, this.#pace.restMs(endedAtMs - beganAtMs))
   }
 
   /** Once for each count, when all of it is deleted. */

@@ -6,12 +6,12 @@ import { inboxDepths } from '../../src/background/inbox-depths.ts'
 import { StoreUnavailable } from '../../src/ports/errors.ts'
 import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
-import { Consumer, inboxRoute, message, shared, startWorker } from '../inbox/world.ts'
+import { after, Consumer, inboxRoute, message, shared, startWorker } from '../inbox/world.ts'
 
 const named = (name: string) => inboxRoute({}, {}, undefined, name)
 
 /** A process whose deliverer has no route, so that what is accepted stays. */
-function startDepths (t: TestContext, routes: readonly string[], depths: { away: boolean } = { away: false }) {
+function startDepths (t: TestContext, routes: readonly string[], depths: { away: boolean, takesMs?: number } = { away: false }) {
   const store = shared()
   const metrics = createMetrics({ processMetrics: false })
   const asked = { count: 0 }
@@ -20,6 +20,7 @@ function startDepths (t: TestContext, routes: readonly string[], depths: { away:
       ? (target[name as keyof typeof target] as (...args: unknown[]) => unknown).bind(target)
       : async () => {
         asked.count++
+        if (depths.takesMs !== undefined) await after(store.clock, depths.takesMs)
         if (depths.away) throw new StoreUnavailable('memory', 'depths', false)
         return target.depths()
       }
@@ -95,4 +96,28 @@ test('a store that is away is asked again, without a line each second', async (t
   depths.away = false
   await store.clock.advance(1_000)
   assert.deepEqual(await series(), empty('a'))
+})
+
+// After a database that was silent for 8 s, an empty inbox of 60 places refused what came next, for two minutes and a half.
+test('a count that a silent store held up does not put off the next ones', async (t) => {
+  const depths: { away: boolean, takesMs?: number } = { away: false }
+  const { store, asked } = startDepths(t, ['a'], depths)
+  await store.clock.advance(1_001)
+  assert.equal(asked.count, 2)
+  for (const away of [false, true]) {
+    depths.away = away
+    depths.takesMs = 8_000
+    await store.clock.advance(9_000)
+    const before = asked.count
+    depths.away = false
+    depths.takesMs = 0
+    await store.clock.advance(10_000)
+    assert.ok(asked.count >= before + 8, `${asked.count - before} counts in 10 s`)
+  }
+})
+
+test('counts that take long are rare', async (t) => {
+  const { store, asked } = startDepths(t, ['a'], { away: false, takesMs: 500 })
+  await store.clock.advance(60_000)
+  assert.ok(asked.count >= 5 && asked.count <= 7, `${asked.count} counts in a minute`)
 })
