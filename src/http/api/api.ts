@@ -223,8 +223,11 @@ interface FastifyFault {
   readonly validationContext?: string
 }
 
+/** They are posted for the size of what they ask. */
+const CHANGES_NOTHING = /\/(?:selections|explain)$/
+
 function loggedProblem (error: unknown, request: FastifyRequest, log: Log): OperatorProblem {
-  const problem = problemOf(error, request.method === 'POST')
+  const problem = problemOf(error, request.method === 'POST' && !CHANGES_NOTHING.test(request.routeOptions.url ?? ''))
   if (problem.code === 'internal-error') {
     log.error(
       { event: 'admin-error', err: error, operation: request.routeOptions.url ?? '' },

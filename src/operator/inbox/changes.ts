@@ -118,7 +118,7 @@ export async function changeMessages (
   const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
   if (stuck !== null) return stuck
-  const done = await changeEach(found.rows, page.after === null, (message) =>
+  const done = await changeEach(found.rows, { isFirst: page.after === null, isLast: found.next === null }, (message) =>
     applyChange(context, identity, values.action, message, values.reason))
   if (done instanceof OperatorProblem) return done
   return { counted: selection.count, changed: done.changed, refused: [...done.refused], next: cursorOf(found, 'oldest', words) }

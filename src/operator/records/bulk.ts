@@ -89,7 +89,7 @@ export async function changeRecords (context: OperatorContext, identity: Identit
   const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })
   const stuck = nothingRead(found, page)
   if (stuck !== null) return stuck
-  const done = await changeEach(found.rows, page.after === null, (record) => {
+  const done = await changeEach(found.rows, { isFirst: page.after === null, isLast: found.next === null }, (record) => {
     const { owner, attempt } = record
     return applyChange(context, identity, record, { change, token: { owner, attempt }, why: values.reason })
   })

@@ -102,6 +102,7 @@ export async function applyChange (
   { change, token: { owner, attempt }, why }: ChangeOrder
 ): Promise<Outcome<string>> {
   const token = { id: record.id, owner, attempt }
+  const named = { token, action: change.action }
   const audit: AuditEntry = { action: change.action, who: name, via, why }
   const { records, operator } = context.stores
   switch (change.action) {
@@ -122,21 +123,21 @@ export async function applyChange (
       } as const
       return wordsOf(
         await records.resolve(resolution),
-        token,
+        named,
         'Released: the next request with this key runs again.',
         () => { context.stores.locks.wake(record.id) }
       )
     }
     case 'delete': {
       const result = await records.expire(token, audit)
-      return wordsOf(result, token, `Deleted: the record ends ${context.stores.aheadMs > 0
+      return wordsOf(result, named, `Deleted: the record ends ${context.stores.aheadMs > 0
         ? 'when the clock of the store is trusted again (onceway clock)'
         : `in ${2 * record.leaseMs} ms at the latest`}.`, () => { context.deleted(record.id, record.leaseMs) })
     }
     case 'probe': {
       const result = await operator.askNow(token, audit)
       return unasked(result, token) ??
-        wordsOf(result, token, 'The upstream is asked now. If it says what became of the request, the record is settled by that.')
+        wordsOf(result, named, 'The upstream is asked now. If it says what became of the request, the record is settled by that.')
     }
   }
 }
@@ -165,7 +166,8 @@ async function resolve (
   if (keepMs instanceof OperatorProblem) return keepMs
   const result = await context.stores.records.resolve({ token, ...read, keepMs, by: 'operator', tries: null, audit })
   const gets = read.outcome === 'consumed' ? '`answer-not-kept`' : 'this answer'
-  return wordsOf(result, token, `Resolved: retries get ${gets}, status ${answer.status}.`, () => { context.stores.locks.wake(record.id) })
+  const done = `Resolved: retries get ${gets}, status ${answer.status}.`
+  return wordsOf(result, { token, action: 'resolve' }, done, () => { context.stores.locks.wake(record.id) })
 }
 
 /**
@@ -187,8 +189,13 @@ export function keepMsOf (
   return ms < 2 * leaseMs ? badRequest(`The retention must be at least two leases of the record (${2 * leaseMs}ms).`) : ms
 }
 
-function wordsOf (result: OperatorResult, token: Token, done: string, then: () => void = () => {}): Outcome<string> {
-  if (result.kind === 'refused') return refusal(result, token)
+function wordsOf (
+  result: OperatorResult,
+  { token, action }: { readonly token: Token, readonly action: RecordChange['action'] },
+  done: string,
+  then: () => void = () => {}
+): Outcome<string> {
+  if (result.kind === 'refused') return refusal(result, token, action)
   then()
   return done
 }
@@ -203,7 +210,11 @@ const REFUSALS: Readonly<Record<Row['state'], string>> = {
   undecodable: 'This build cannot read it: use the release that wrote it.'
 }
 
-function refusal ({ row, quarantineLeftMs }: Extract<OperatorResult, { kind: 'refused' }>, token: Token): OperatorProblem {
+function refusal (
+  { row, quarantineLeftMs }: Extract<OperatorResult, { kind: 'refused' }>,
+  token: Token,
+  action: RecordChange['action']
+): OperatorProblem {
   if (row === null) return new OperatorProblem('not-found', 'There is no such record any more.')
   const now = nowOf(row)
   const refused = (
@@ -217,7 +228,7 @@ function refusal ({ row, quarantineLeftMs }: Extract<OperatorResult, { kind: 're
       'It has changed since it was shown, and nothing was changed now. Look at it again.'
     )
   }
-  if (quarantineLeftMs !== null && quarantineLeftMs > 0) {
+  if (action === 'release' && quarantineLeftMs !== null && quarantineLeftMs > 0) {
     const seconds = Math.ceil(quarantineLeftMs / MS_PER_SECOND)
     return refused(
       'too-early',

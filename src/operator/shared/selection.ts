@@ -87,13 +87,16 @@ export interface Changed { readonly changed: number, readonly refused: ReadonlyA
 /** Rows that somebody else holds locked take long. What is done by then is told, before whoever waits for the step is told nothing. */
 const STEP_MS = 20_000
 
+export interface StepPlace { readonly isFirst: boolean, readonly isLast: boolean }
+
 /**
  * Changes one row after another. A row that has changed meanwhile, or for which the change is a mistake, is refused, and the others go on.
- * A mistake in every row of the first step is one in what the operator says. If the store fails, the problem says how many are done.
+ * A mistake in all rows is one in what the operator says, and so is one in the first rows that is of no route: a header that nobody can
+ * send. If the store fails, the problem says how many are done.
  */
 export async function changeEach<Row extends { readonly id: Buffer }> (
   rows: readonly Row[],
-  isFirst: boolean,
+  { isFirst, isLast }: StepPlace,
   change: (row: Row) => Promise<Outcome<unknown>>
 ): Promise<Outcome<Changed>> {
   const endsAt = performance.now() + STEP_MS
@@ -112,9 +115,8 @@ export async function changeEach<Row extends { readonly id: Buffer }> (
     }
   }
   const [first] = problems
-  if (isFirst && first !== undefined && problems.length === rows.length && problems.every(({ problem }) => isMistake(problem))) {
-    return first.problem
-  }
+  const isAll = isFirst && problems.length === rows.length && problems.every(({ problem }) => isMistake(problem))
+  if (isAll && first !== undefined && (isLast || first.problem.code === 'bad-request')) return first.problem
   return { changed, refused: problems.map(({ id, problem }) => ({ id, detail: problem.detail })) }
 }
 

@@ -114,3 +114,46 @@ test('a route is paused and resumed even if its inbox cannot be read again, or i
   assert.deepEqual([status, body.route], [200, null])
   assert.equal((await operator.paused()).length, 1)
 })
+
+test('a mistake for the first records of many is no end: those behind them are reached', async (t) => {
+  const world = await World.open(t)
+  for (let at = 0; at < 26; at++) await unknown(world, { about: { ...claimOf().about, route: 'charges' } })
+  const other = await unknown(world, { about: { ...claimOf().about, route: 'gone' } })
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  // The route takes it for "not done". The other one is in no configuration any more, so nothing is compared.
+  const order = { token, action: 'resolve', status: 429, reason: REASON }
+  const first = await world.post('/records/changes', order)
+  assert.deepEqual([first.status, first.body.changed, (first.body.refused as unknown[]).length], [200, 0, 25])
+  const second = await world.post('/records/changes', { ...order, cursor: first.body.next })
+  assert.deepEqual([second.body.changed, (second.body.refused as unknown[]).length, second.body.next], [1, 1, null])
+  assert.equal(await stateOf(world, other), 'completed')
+  const wrong = await world.post('/records/changes', { ...order, headers: [['Connection', 'close']] })
+  assert.deepEqual([wrong.status, wrong.body.code], [400, 'bad-request'])
+})
+
+test('what counts or explains cannot have changed anything when a store is away', async (t) => {
+  const world = await World.open(t)
+  const id = await unknown(world)
+  const { owner, attempt } = (await world.get(`/records/${id}`)).body as { owner: string, attempt: number }
+  Object.assign(world.store.operator, { searchRecords: async () => { throw lost() } })
+  Object.assign(world.store, { list: async () => { throw lost() }, resolve: async () => { throw lost() } })
+  const { status, body } = await world.post('/records/selections', { state: 'indeterminate' })
+  assert.deepEqual([status, body.detail], [503, 'The store cannot be used now (connection lost).'])
+  const change = await world.post(`/records/${id}/resolve`, { owner, attempt, status: 201, reason: REASON })
+  assert.match(String(change.body.detail), /may have been done/)
+})
+
+test('only a release can be too early: an unknown outcome is resolved or released before it is deleted', async (t) => {
+  const world = await World.open(t)
+  const id = await unknown(world)
+  const { owner, attempt } = (await world.get(`/records/${id}`)).body as { owner: string, attempt: number }
+  const expire = world.store.expire.bind(world.store)
+  // Postgres says of any refused change how long the quarantine lasts.
+  world.store.expire = async (...given) => {
+    const result = await expire(...given)
+    return result.kind === 'refused' ? { ...result, quarantineLeftMs: 5_000 } : result
+  }
+  const { status, body } = await world.post(`/records/${id}/delete`, { owner, attempt, reason: REASON })
+  assert.deepEqual([status, body.code], [409, 'refused'])
+  assert.match(String(body.detail), /resolve or release it first/)
+})

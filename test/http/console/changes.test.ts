@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hiddenFields, messageIn, recordIn, startConsole, unescaped } from './world.ts'
 import { DELIVERED } from '../../conformance/inbox-world.ts'
+import { StoreUnavailable } from '../../../src/ports/errors.ts'
 import type { Role } from '../../../src/core/operator/roles.ts'
 import type { Console, Visitor } from './world.ts'
 
@@ -204,6 +205,23 @@ test('many at once: count and sample, then steps that can be stopped and go on, 
   assert.match(last.body, /Done: 60 of 60 records changed\./)
   assert.equal(await stateOf(world, late), 'indeterminate', 'what came after the count is not changed')
   assert.ok((await Promise.all(ids.map((id) => stateOf(world, id)))).every((state) => state === 'released'))
+})
+
+test('a store that fails between two steps stops the run, which goes on from there', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  for (let at = 0; at < 30; at++) await recordIn(world, 'indeterminate')
+  const path = '/records/changes'
+  const first = await change(visitor, `${path}?state=indeterminate`, { action: 'release', reason: 'the batch never left' })
+  assert.match(first.body, /25 of 30 records changed/)
+  const { operator } = world.store
+  const searchRecords = operator.searchRecords.bind(operator)
+  operator.searchRecords = async () => { throw new StoreUnavailable('postgres', 'search', true, new Error('Query read timeout')) }
+  const broken = await visitor.submit(first, path, {})
+  assert.equal(broken.status, 503)
+  assert.match(broken.body, /Query read timeout[\s\S]*Stopped: 25 of 30 records changed[\s\S]*Continue/)
+  operator.searchRecords = searchRecords
+  assert.match((await visitor.submit(broken, path, {})).body, /Done: 30 of 30 records changed/)
 })
 
 test('many at once need an action, a reason, a token that was not altered, and for deletes an admin', async (t) => {

@@ -4,6 +4,8 @@
  */
 import type { StepJson } from '../../../operator/records/bulk.ts'
 import { OperatorProblem, type Outcome } from '../../../operator/shared/problem.ts'
+import { isOfStore } from '../../../ports/errors.ts'
+import { problemOf } from '../../api/api.ts'
 import { a, button, div, fieldset, h2, input, label, legend, li, noscript, p, progress, section, ul } from './elements.ts'
 import type { Child } from './elements.ts'
 import { facts } from './facts.ts'
@@ -111,7 +113,7 @@ async function step (visit: Visit, bulk: Bulk): Promise<Screen> {
   const order = Object.fromEntries(
     ['token', 'action', 'reason', 'cursor'].map((name) => [name, form.get(name) ?? '']).filter(([, value]) => value !== '')
   )
-  const result = await bulk.step(visit, order)
+  const result = await told(() => bulk.step(visit, order))
   if (result instanceof OperatorProblem) {
     const { changed: done } = result.members
     const changed = before.changed + (typeof done === 'number' ? done : 0)
@@ -126,6 +128,16 @@ async function step (visit: Visit, bulk: Bulk): Promise<Screen> {
     stopped: false,
     problem: null
   })
+}
+
+/** A store that is away stops the run, which goes on from here. */
+async function told (step: () => Promise<Outcome<StepJson>>): Promise<Outcome<StepJson>> {
+  try {
+    return await step()
+  } catch (error) {
+    if (isOfStore(error)) return problemOf(error, true)
+    throw error
+  }
 }
 
 /** Only shown again. What is changed is decided by the token. */
