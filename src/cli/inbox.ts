@@ -216,7 +216,7 @@ const ROOM_EVERY_MS = 2_000
 /** Counted first, so that nothing that is delivered meanwhile is replayed. Then in steps, oldest first, each as the console does it. */
 async function replayAll ({ options, operators, terminal }: CommandContext): Promise<number> {
   if (options.positionals.length > 0) throw new StartError('Name one message, or --all with a filter.', 2)
-  requiredOption(options, 'route')
+  const route = requiredOption(options, 'route')
   if (textOption(options, 'limit') !== undefined) throw new StartError('--limit is not for `inbox replay --all`. Take a narrower time.', 2)
   if ((textOption(options, 'state') ?? 'delivered') !== 'delivered') throw new StartError('Only delivered messages can be replayed.', 2)
   const { why } = whoAndWhy(options)
@@ -229,7 +229,10 @@ async function replayAll ({ options, operators, terminal }: CommandContext): Pro
     const order: MessageBulkValues = { token: selection.token, action: 'replay', reason: why, ...(cursor !== '' && { cursor }) }
     const step: Outcome<MessageStepJson> = await operators.call('changeMessages', { body: order })
     if (step instanceof OperatorProblem && step.code === 'refused') {
-      if (!waits) terminal.err(`${changed} of ${selection.count} messages so far. Waiting for room. ${step.detail}`)
+      if (!waits) {
+        terminal.err(`${changed} of ${selection.count} messages so far. Waiting for room. ${step.detail}`)
+        if (await isPaused(operators, route)) terminal.err(`${route} is paused: nothing is delivered until \`onceway inbox resume\`.`)
+      }
       waits = true
       await sleep(ROOM_EVERY_MS)
       continue
@@ -244,7 +247,12 @@ async function replayAll ({ options, operators, terminal }: CommandContext): Pro
     ? JSON.stringify({ counted: selection.count, changed })
     : `${changed} of ${selection.count} messages in ${operators.where} are delivered once more.`)
   for (const [detail, count] of reasons) terminal.err(`${count} refused: ${detail}`)
-  return 0
+  return changed === 0 && reasons.size > 0 ? 1 : 0
+}
+
+async function isPaused (operators: CommandContext['operators'], name: string): Promise<boolean> {
+  const inbox = await operators.call('showInbox', {})
+  return !(inbox instanceof OperatorProblem) && inbox.routes.some(({ route, paused }) => route === name && paused !== null)
 }
 
 async function search ({ options, operators }: CommandContext, limit: number): Promise<Awaited<ReturnType<typeof listed<MessageJson>>>> {

@@ -30,6 +30,9 @@ const SHARED_HASH = randomBytes(32)
 
 type Paged = Omit<RecordSearch, 'order' | 'limit' | 'after' | 'withinMs'>
 
+/** Each turn has another order of the statements. */
+const MOVING = 100
+
 export function operators (open: OpenOperators): void {
   test('records: every search, in either order and by pages of any size, finds what a plain filter finds', async (t) => {
     const world = await open(t)
@@ -167,6 +170,24 @@ export function operators (open: OpenOperators): void {
         const at = found.map(({ receivedAtMs }) => receivedAtMs)
         assert.deepEqual(at, at.toSorted((one, other) => order === 'newest' ? other - one : one - other))
       }
+    }
+  })
+
+  test('a message is found while it is accepted, taken and given up', async (t) => {
+    const { store } = await open(t)
+    const owner = await workerOf(store.inbox)
+    for (let turn = 0; turn < MOVING; turn++) {
+      const message = messageOf({ route: 'charges' })
+      await store.inbox.accept(message)
+      const search = { keyHashes: [message.about.keyHash], order: 'newest', limit: 10, after: null, withinMs: WITHIN_MS } as const
+      const move = async (): Promise<void> => {
+        for (const { token } of await takeFrom(store.inbox, owner, 1, 'charges')) await store.inbox.settle(token, DEAD)
+      }
+      const [first, , second] = await Promise.all([
+        store.operator.searchMessages(search), move(), store.operator.searchMessages(search)
+      ])
+      for (const { rows } of [first, second]) assert.deepEqual(rows.map(nameOf), [nameOf(message)], `turn ${turn}`)
+      await store.inbox.discard({ id: message.id, limit: 1 }, { who: 'ops', why: 'for the next one' })
     }
   })
 

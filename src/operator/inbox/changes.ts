@@ -57,7 +57,7 @@ async function applyChange (
     ? new OperatorProblem('refused', refusalOf(action, found), { now })
     : new OperatorProblem(
       'changed',
-      `It has changed since it was shown, and nothing was changed now. It is ${now.state}, after ${now.attempt} deliveries. Look at it again.`,
+      `It has changed since it was shown, and nothing was changed now. It is ${now.state}, and delivery ${now.attempt} was its last. Look at it again.`,
       { now }
     )
 }

@@ -35,6 +35,7 @@ export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: Pa
 export function readTimes ({ from, to }: TimeQueryValues, nowMs: number): Outcome<{ readonly fromMs?: number, readonly toMs?: number }> {
   const [fromMs, toMs] = [readTime(from, nowMs), readTime(to, nowMs)]
   if (fromMs === null || toMs === null) return badRequest(TIME_WANTED)
+  if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) return badRequest('from is later than to, so nothing can match.')
   return { ...(fromMs !== undefined && { fromMs }), ...(toMs !== undefined && { toMs }) }
 }
 

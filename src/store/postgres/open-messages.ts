@@ -18,28 +18,32 @@ const OPEN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 /** The open messages of a route in a state. */
 export interface OpenPart { readonly route: string, readonly state: typeof OPEN_STATES[number] }
 
-/** Those in which anything may match. @throws as `searching` does */
+/**
+ * Those in which anything may match. Of a route that has open messages all of them: a message goes from state to state while it is looked
+ * for, and the first steps of all parts are one statement, which finds it in one of them. @throws as `searching` does
+ */
 export async function openParts (connections: Connections, { route, state, withinMs }: MessageSearch): Promise<OpenPart[]> {
   const states = OPEN_STATES.filter((each) => state === undefined || state === each)
-  if (route !== undefined) return states.map((each) => ({ route, state: each }))
   if (states.length === 0) return []
-  const parts = await searching(connections, withinMs, (session) => session.run<OpenPart>(OPEN_PARTS, []))
-  return parts.filter((part) => states.includes(part.state))
+  const routes = route !== undefined
+    ? [{ route }]
+    : await searching(connections, withinMs, (session) => session.run<{ readonly route: string }>(OPEN_ROUTES, []))
+  return routes.flatMap((each) => states.map((of) => ({ route: each.route, state: of })))
 }
 
-/** Those that have a message. One entry of the index is read for each. */
-const OPEN_PARTS: Statement = {
-  name: 'search_open_parts',
+/** Those that have an open message. One entry of the index is read for each. */
+const OPEN_ROUTES: Statement = {
+  name: 'search_open_routes',
   writes: false,
   text: (schema) => {
-    const least = (beyond: string) => `select m.route, m.state from ${schema}.messages m
-     where m.state <> 'delivered' and m.state <> 'discarded'${beyond} order by m.route, m.state limit 1`
+    const least = (beyond: string) => `select m.route from ${schema}.messages m
+     where m.state <> 'delivered' and m.state <> 'discarded'${beyond} order by m.route limit 1`
     return `with recursive open as (
   (${least('')})
   union all
-  select n.route, n.state from open o cross join lateral (${least(' and (m.route, m.state) > (o.route, o.state)')}) n
+  select n.route from open o cross join lateral (${least(' and m.route > o.route')}) n
 )
-select route, state from open`
+select route from open`
   }
 }
 

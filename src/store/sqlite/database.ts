@@ -14,7 +14,7 @@ import { migrate } from './migrate.ts'
 import { CountTable } from './counts.ts'
 import { preparedOnce } from './columns.ts'
 import { MarkTable } from './marks.ts'
-import { auditStep, messageGroups, messageStep, openParts, recordStep, unknownByRoute } from './search.ts'
+import { auditStep, messageGroups, messageStep, openRoutes, recordStep, unknownByRoute } from './search.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { makeProtected } from './protection.ts'
 import { SqliteTable } from './table.ts'
@@ -30,7 +30,7 @@ const WAL_BYTES_MAX = 64 * 1024 * 1024
 
 const READS: ReadonlySet<Call['op']> = new Set([
   'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue',
-  'messageDepths', 'messageList', 'recordStep', 'messageStep', 'openParts', 'auditStep', 'unknownByRoute', 'messageGroups', 'paused'
+  'messageDepths', 'messageList', 'recordStep', 'messageStep', 'openRoutes', 'auditStep', 'unknownByRoute', 'messageGroups', 'paused'
 ])
 
 export class Database {
@@ -194,7 +194,7 @@ export class Database {
       case 'recordStep': return recordStep(this.#prepare, call.search, call.from, call.order, this.#times(nowMs))
       case 'messageStep': return messageStep(this.#prepare, call.search, call.stream, call.order, this.#times(nowMs))
       case 'auditStep': return auditStep(this.#prepare, call.search, call.kind, call.order)
-      case 'openParts': return openParts(this.#prepare)
+      case 'openRoutes': return openRoutes(this.#prepare)
       case 'unknownByRoute': return unknownByRoute(this.#prepare, nowMs)
       case 'messageGroups': return messageGroups(this.#prepare, call.route, call.limit, nowMs)
       case 'askNow': return this.#records.askNow(call.token, call.audit, nowMs)

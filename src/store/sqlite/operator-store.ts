@@ -3,7 +3,7 @@ import type { AuditRow } from '../../core/record/audit.ts'
 import type { MessageSearch, MessageSummary, OperatorStore, Page, RecordSummary } from '../../ports/operator.ts'
 import { AUDITS } from '../shared/places.ts'
 import { searchStreams, type Step, type Stream } from '../shared/search.ts'
-import type { MessageStream, OpenPart, OperatorCall } from './worker-protocol.ts'
+import type { MessageStream, OperatorCall } from './worker-protocol.ts'
 
 /** A call alone, in a transaction of its own if it writes. */
 export type CallAlone = <Result>(call: OperatorCall) => Promise<Result>
@@ -31,13 +31,18 @@ export function operatorOf (alone: CallAlone, nowMs: () => number): OperatorStor
   }
 }
 
+/** In the order in which a message goes through them. */
+const OPEN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
+
 async function searchMessages (alone: CallAlone, search: MessageSearch): Promise<Page<MessageSummary>> {
   const streamOf = (stream: MessageStream): Stream<MessageSummary> => (order) =>
     alone<Step<MessageSummary>>({ op: 'messageStep', search, stream, order })
   const { id, state, route } = search
   if (id !== undefined) return searchStreams([streamOf('ended')], search)
-  const parts = (await alone<OpenPart[]>({ op: 'openParts' }))
-    .filter((part) => (state === undefined || part.state === state) && (route === undefined || part.route === route))
+  // All states of a route: a message goes from one to another while it is looked for.
+  const states = OPEN_STATES.filter((each) => state === undefined || each === state)
+  const routes = route !== undefined || states.length === 0 ? [route ?? ''] : await alone<string[]>({ op: 'openRoutes' })
+  const parts = routes.flatMap((each) => states.map((of) => ({ route: each, state: of })))
   const hasEnded = state === undefined || state === 'delivered' || state === 'discarded'
   return searchStreams([...parts, ...hasEnded ? ['ended' as const] : []].map(streamOf), search)
 }

@@ -23,7 +23,7 @@ import { bytesOf, type Columns } from './columns.ts'
 import { ANSWER_HEAD, summaryOf as messageSummaryOf } from './inbox-rows.ts'
 import { STOPS_ITS_GROUP } from './inbox-statements.ts'
 import { storedOf, SUMMARY_COLUMNS } from './table.ts'
-import type { MessageStream, OpenPart } from './worker-protocol.ts'
+import type { MessageStream } from './worker-protocol.ts'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 
 type Prepare = (text: string) => StatementSync
@@ -159,14 +159,12 @@ const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is 
    and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})
    and ($settled is null or max(r.received_at, coalesce(r.retried_at, 0), coalesce(r.replayed_at, 0), coalesce(r.settled_at, 0)) < $settled)`
 
-/** The parts of the index of open messages that have any. One entry is read for each. */
-export function openParts (prepare: Prepare): OpenPart[] {
-  const next = prepare(`select r.route, r.state from messages r where ${IS_OPEN} and (r.route, r.state) > (?, ?) order by r.route, r.state limit 1`)
-  const parts: OpenPart[] = []
-  for (let part = next.get('', ''); part !== undefined; part = next.get(part.route ?? '', part.state ?? '')) {
-    parts.push(part as unknown as OpenPart)
-  }
-  return parts
+/** Those of open messages. One entry of the index is read for each. */
+export function openRoutes (prepare: Prepare): string[] {
+  const next = prepare(`select r.route from messages r where ${IS_OPEN} and r.route > ? order by r.route limit 1`)
+  const routes: string[] = []
+  for (let found = next.get(''); found !== undefined; found = next.get(found.route ?? '')) routes.push(String(found.route))
+  return routes
 }
 
 /** The most open messages first. A message that no longer blocks its group has ended. */

@@ -65,7 +65,7 @@ export type OperatorCall =
   | { readonly op: 'recordStep', readonly search: RecordSearch, readonly from: 'claimed' | 'settled', readonly order: StepOrder }
   | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
   | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
-  | { readonly op: 'openParts' }
+  | { readonly op: 'openRoutes' }
   | { readonly op: 'unknownByRoute' }
   | { readonly op: 'messageGroups', readonly route: string, readonly limit: number }
   | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }

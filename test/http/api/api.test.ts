@@ -281,7 +281,7 @@ test('delivered messages are replayed, one or those of a time range, as long as 
   const gone = await replay(unkept)
   assert.deepEqual([gone.status, gone.body.now], [409, { state: 'delivered', attempt: 1 }])
   assert.match(String(gone.body.detail), /^The request of this message is gone: it was not kept/)
-  assert.match(String((await replay(first)).body.detail), /^It has changed since it was shown.* It is waiting, after 1 deliveries\./)
+  assert.match(String((await replay(first)).body.detail), /^It has changed since .* It is waiting, and delivery 1 was its last\./)
 
   world.clock.nowMs++
   const { body: none } = await world.post('/messages/selections', { state: 'delivered', route: 'hooks', from: times[2], to: times[2] })
@@ -396,6 +396,7 @@ test('mistakes are told by name, and lose nothing', async (t) => {
   assert.equal((await world.get('/records?cursor=abc')).status, 400)
   assert.equal((await world.get('/records?limit=501')).status, 400)
   assert.equal((await world.get('/records?from=yesterday')).status, 400)
+  assert.match(String((await world.get('/records?from=1m&to=5m')).body.detail), /from is later than to/)
   assert.equal((await world.get('/records?unknown=1')).status, 400)
   assert.equal((await world.get('/nothing')).status, 404)
   assert.equal((await world.get(`/records/${id}`)).body.state, 'indeterminate')

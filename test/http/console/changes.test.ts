@@ -412,7 +412,7 @@ test('an outcome that is watched and becomes known is shown as a page, not left 
   assert.deepEqual([refreshed.status, refreshed.headers['hx-refresh']], [409, 'true'])
   const page = await visitor.get(`/unknown/${id}?live=1`)
   assert.deepEqual([page.status, page.headers['hx-refresh']], [409, undefined])
-  assert.match(page.body, /it is not there/)
+  assert.match(page.body, /<h1[^>]*>Its outcome is known now<[\s\S]*it is not there/)
 })
 
 test('a list offers a change of all that match to those who may make one', async (t) => {

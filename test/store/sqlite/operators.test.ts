@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { StatementSync } from 'node:sqlite'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { messageStep, openParts } from '../../../src/store/sqlite/search.ts'
+import { messageStep, openRoutes } from '../../../src/store/sqlite/search.ts'
 import { openSqlite } from '../../../src/store/sqlite/store.ts'
 import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
 import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
@@ -73,7 +73,7 @@ describe('operators in the embedded store', () => {
       return database.prepare(text)
     }
     const [search, times] = [{ limit: 50, after: null, withinMs: 1_000 }, { nowMs: 0, overMs: 0 }]
-    openParts(prepare)
+    openRoutes(prepare)
     for (const order of ['newest', 'oldest'] as const) {
       for (const stream of ['ended', { route: 'charges', state: 'dead' }] as const) {
         messageStep(prepare, { ...search, order }, stream, { from: null, size: 1_000, wanted: 51, withinMs: 1_000 }, times)

@@ -6,7 +6,7 @@ import type { RecordJson } from '../../../operator/records/schemas.ts'
 import { readAnswer, remarksOn } from '../../../operator/records/answer-check.ts'
 import { keepMsOf } from '../../../operator/records/changes.ts'
 import { guardedRoute } from '../../../operator/shared/operators.ts'
-import { badRequest, OperatorProblem } from '../../../operator/shared/problem.ts'
+import { badRequest, OPERATOR_PROBLEMS, OperatorProblem } from '../../../operator/shared/problem.ts'
 import { timeText } from '../../../operator/shared/query.ts'
 import { changesOf, lastChange } from '../audit/rows.ts'
 import { a, button, div, h2, li, ol, p, pre, section, strong } from '../shell/elements.ts'
@@ -19,7 +19,7 @@ import type { Page, Screen, Shown, Visit } from '../shell/page.ts'
 import { problemScreen } from '../shell/problems.ts'
 import { bytes, counted, duration, moment, said, shortId, visible } from '../shell/text.ts'
 import { ANSWER_FIELDS, answerFields, answerOf } from './answer-fields.ts'
-import { conflictScreen, isConflict } from './conflict.ts'
+import { conflictScreen, isConflict, nowOf } from './conflict.ts'
 import { askingFacts, recordFacts } from './record.ts'
 import { facts } from '../shell/facts.ts'
 import { timeline } from './timeline.ts'
@@ -56,8 +56,16 @@ async function withUnknown (visit: Visit, then: (record: RecordJson) => Shown | 
   const record = await visit.ask('showRecord', { params: { id } })
   if (record instanceof OperatorProblem) return isConflict(record) ? conflictScreen(visit, record, id) : problemScreen(record)
   if (record.state === 'indeterminate') return then(record)
-  return conflictScreen(visit, new OperatorProblem('refused', 'Its outcome is known, or it is in flight.'), record.id)
+  if (visit.form.size > 0) {
+    return conflictScreen(visit, new OperatorProblem('refused', 'Its outcome is known, or it is in flight.'), record.id)
+  }
+  // Nobody has done anything wrong: the upstream has answered a probe, or somebody else has decided.
+  const title = record.state === 'claimed' ? 'It is in flight again' : 'Its outcome is known now'
+  return screen(title, await nowOf(visit, record, record.id), GONE_ON)
 }
+
+/** A script that refreshes a part of the page shows all of it then. */
+const GONE_ON = OPERATOR_PROBLEMS.changed.status
 
 // ------------------------------------------------------------------ 1 to 3
 

@@ -10,7 +10,7 @@ import { to } from '../shell/links.ts'
 import { screen } from '../shell/page.ts'
 import type { Page, Visit } from '../shell/page.ts'
 import { problemScreen } from '../shell/problems.ts'
-import { bytes, duration, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
+import { bytes, counted, duration, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
 import { timeline } from './timeline.ts'
 import { reasonCode, stageWords, stateOf } from './words.ts'
 
@@ -61,7 +61,7 @@ export function recordFacts (record: RecordJson): Child {
 export function askingFacts ({ asking }: RecordJson): Array<readonly [string, Child]> {
   if (asking === null) return []
   return [
-    ['Asked the upstream', `${asking.tries} times`],
+    ['Asked the upstream', counted(asking.tries, 'time')],
     ['Next question', momentOr(asking.againAt, 'None: the gateway has given up')],
     ...(asking.absentSince === null ? [] : [['“Not found” since', moment(asking.absentSince)] as const])
   ]
