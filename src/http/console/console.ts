@@ -14,7 +14,9 @@ import type { Operator } from '../sign-in/authenticated.ts'
 import { PAGE_HEADERS } from '../sign-in/page-headers.ts'
 import { FIRST_PAGE, SECTIONS } from './sections.ts'
 import { assets } from './shell/assets.ts'
+import type { Child } from './shell/elements.ts'
 import { EXPORT_WITHIN_MS } from './shell/export.ts'
+import { againForm } from './shell/forms.ts'
 import { documentWith } from './shell/layout.ts'
 import { withQuery } from './shell/links.ts'
 import type { Asked, Download, Page, Screen, Shown, Visit } from './shell/page.ts'
@@ -47,7 +49,7 @@ export function consolePlugin (options: ApiOptions): FastifyPluginAsync {
           { event: 'admin-error', err: error, page: request.routeOptions.url ?? '' }, 'admin request failed'
         )
       }
-      return show(request, reply, problemScreen(problem))
+      return show(request, reply, problemScreen(problem, ...sentAgain(request, problem)))
     })
     for (const page of [FIRST_PAGE, ...SECTIONS.flatMap(({ pages }) => pages)]) addPage(fastify, page, options)
   }
@@ -83,6 +85,12 @@ async function admit (
   return show(
     request, reply, problemScreen(new OperatorProblem('forbidden', `This needs the role ${role}, and yours is ${who.identity.role}.`))
   )
+}
+
+/** Of a store that is away nothing is lost that was typed, or read to be confirmed. Only a page that ran has a body and an operator. */
+function sentAgain ({ method, body, operator, url }: FastifyRequest, { code }: OperatorProblem): Child[] {
+  if (code !== 'store-unavailable' || method !== 'POST' || operator === null || !(body instanceof URLSearchParams)) return []
+  return [againForm({ operator }, url, body)]
 }
 
 /** As for any path that there is not at this port. */

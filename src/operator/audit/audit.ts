@@ -66,7 +66,7 @@ export async function searchAudit (context: OperatorContext, query: AuditQueryVa
     entries: found.rows.map(auditJson),
     next: cursorOf(found, page.order, words),
     whole: found.isWhole,
-    notes: found.isWhole ? [] : [INCOMPLETE]
+    notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
   }
 }
 

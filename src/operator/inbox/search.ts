@@ -12,7 +12,7 @@ import { messageJson } from './view.ts'
 export type MessageFilter = Omit<MessageSearch, 'order' | 'limit' | 'after' | 'withinMs'>
 
 export async function readFilter (
-  context: Pick<OperatorContext, 'stores'>,
+  context: Pick<OperatorContext, 'stores' | 'config'>,
   { state, ...common }: MessageFilterValues
 ): Promise<Outcome<ReadFilter<MessageFilter>>> {
   const read = await readCommon(context, common)

@@ -14,7 +14,7 @@ export type RecordFilter = Omit<RecordSearch, 'order' | 'limit' | 'after' | 'wit
 
 /** @throws as the store does */
 export async function readFilter (
-  context: Pick<OperatorContext, 'stores'>,
+  context: Pick<OperatorContext, 'stores' | 'config'>,
   { state, stage, ...common }: RecordFilterValues
 ): Promise<Outcome<ReadFilter<RecordFilter>>> {
   const read = await readCommon(context, common)

@@ -29,7 +29,7 @@ export interface ReadFilter<Filter> { readonly filter: Filter, readonly notes: r
 
 /** @throws as the store does */
 export async function readCommon (
-  { stores }: Pick<OperatorContext, 'stores'>,
+  { stores, config }: Pick<OperatorContext, 'stores' | 'config'>,
   { id, key, from, to, route, requestId, path }: CommonValues
 ): Promise<Outcome<ReadFilter<CommonFilter>>> {
   const times = readTimes(present({ from, to }), await stores.operator.nowMs())
@@ -45,7 +45,12 @@ export async function readCommon (
   }
   return {
     filter: { ...times, ...present({ id: named, keyHashes: keys?.hashes, route, requestId, path }) },
-    notes: keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`)
+    notes: [
+      ...keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`),
+      ...route === undefined || config.routes.some(({ name }) => name === route)
+        ? []
+        : ['No route of the configuration has this name. What it once left is found.']
+    ]
   }
 }
 

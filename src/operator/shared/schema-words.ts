@@ -14,7 +14,11 @@ export const REASON_CHARS_MAX = 512
 
 export const Id = Type.String({ pattern: ID_PATTERN, description: 'Id of a record or message: base64url, as in `Onceway-Key`, or hex.' })
 export const Time = Type.String({ format: 'date-time', description: 'RFC 3339, by the clock of the store.' })
-export const Reason = Type.String({ minLength: 1, maxLength: REASON_CHARS_MAX, pattern: '\\S', description: 'Why. For the audit.' })
+/** Something to read, and no NUL, which not every store keeps. */
+const REASON_PATTERN = '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$'
+export const Reason = Type.String({
+  minLength: 1, maxLength: REASON_CHARS_MAX, pattern: REASON_PATTERN, description: 'Why. For the audit.'
+})
 const ATTEMPT_MAX = 2_147_483_647
 export const Attempt = Type.Integer({ minimum: 1, maximum: ATTEMPT_MAX })
 /** 0: no delivery has begun yet. */

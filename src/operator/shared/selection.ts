@@ -90,7 +90,8 @@ const STEP_MS = 20_000
 export interface StepPlace { readonly isFirst: boolean, readonly isLast: boolean }
 
 /**
- * Changes one row after another. A row that has changed meanwhile, or for which the change is a mistake, is refused, and the others go on.
+ * Changes one row after another. A row that has changed meanwhile, that is locked, or for which the change is a mistake, is refused, and
+ * the others go on.
  * A mistake in all rows is one in what the operator says, and so is one in the first rows that is of no route: a header that nobody can
  * send. If the store fails, the problem says how many are done.
  */
@@ -102,6 +103,7 @@ export async function changeEach<Row extends { readonly id: Buffer }> (
   const endsAt = performance.now() + STEP_MS
   const problems: Array<{ readonly id: string, readonly problem: OperatorProblem }> = []
   let changed = 0
+  let locked = 0
   for (const row of rows) {
     if (performance.now() > endsAt) return brokenOff(changed, `it took longer than ${STEP_MS / MS_PER_SECOND} s`)
     try {
@@ -110,6 +112,12 @@ export async function changeEach<Row extends { readonly id: Buffer }> (
       else changed++
     } catch (error) {
       if (!isOfStore(error)) throw error
+      if (error instanceof StoreUnavailable && error.answered) {
+        locked++
+        if (locked === rows.length) return brokenOff(changed, `the store cannot be used now: ${causeOf(error)}`)
+        problems.push({ id: row.id.toString('base64url'), problem: notNow(error) })
+        continue
+      }
       const doubt = error instanceof StoreUnavailable && error.inDoubt ? ' One more may have been changed, or may be yet.' : ''
       return brokenOff(changed, `the store cannot be used now: ${causeOf(error)}`, doubt)
     }
@@ -118,6 +126,11 @@ export async function changeEach<Row extends { readonly id: Buffer }> (
   const isAll = isFirst && problems.length === rows.length && problems.every(({ problem }) => isMistake(problem))
   if (isAll && first !== undefined && (isLast || first.problem.code === 'bad-request')) return first.problem
   return { changed, refused: problems.map(({ id, problem }) => ({ id, detail: problem.detail })) }
+}
+
+/** The store can be reached and did not do this one: somebody else holds the row locked. Those behind it are not kept waiting for that. */
+function notNow (error: StoreUnavailable): OperatorProblem {
+  return new OperatorProblem('refused', `The store could not change it now, and nothing of it was changed: ${causeOf(error)}.`)
 }
 
 const MS_PER_SECOND = 1_000

@@ -292,6 +292,27 @@ test('no browser guesses the type of an answer, and the document knows what a bu
   assert.equal((await world.get('/records')).status, 500)
 })
 
+test('a search by a route that is in no configuration says so, and finds what it left', async (t) => {
+  const world = await World.open(t)
+  await world.store.insert(claimOf({ about: { ...claimOf().about, route: 'retired' } }))
+  for (const [route, count, note] of [['retired', 1, /No route of the configuration/], ['charges', 0, null]] as const) {
+    const { body } = await world.get(`/records?route=${route}`)
+    const notes = body.notes as string[]
+    assert.deepEqual([(body.records as unknown[]).length, notes.length], [count, note === null ? 0 : 1], route)
+    if (note !== null) assert.match(notes[0] ?? '', note)
+    assert.deepEqual((await world.get(`/messages?route=${route}`)).body.notes, notes)
+    assert.deepEqual((await world.get(`/audit?route=${route}`)).body.notes, notes)
+  }
+})
+
+test('a reason that not every store could keep is a mistake', async (t) => {
+  const world = await World.open(t)
+  for (const reason of ['a\u0000b', ' ', '\u0000']) {
+    assert.equal((await world.post('/inbox/routes/hooks/pause', { reason })).status, 400, JSON.stringify(reason))
+  }
+  assert.deepEqual(await world.store.operator.paused(), [])
+})
+
 test('a store that does not answer is a 503 in time, and a change says that it may have been done', async (t) => {
   const world = await World.open(t)
   const { id, ...token } = await unknown(world)

@@ -80,6 +80,30 @@ test('a step that a store breaks off says how many are changed, and the same ste
   assert.equal(entries.length, 3, 'each of them once')
 })
 
+test('a record that somebody else holds locked is refused, and those behind it are changed', async (t) => {
+  const world = await World.open(t)
+  const [one, locked, two] = [await unknown(world), await unknown(world), await unknown(world)]
+  const resolve = world.store.resolve.bind(world.store)
+  let isHeld = (id: string): boolean => id === locked
+  world.store.resolve = async (resolution) => {
+    if (!isHeld(resolution.token.id.toString('base64url'))) return resolve(resolution)
+    throw new StoreUnavailable('postgres', 'resolve', false, new Error('canceling statement due to lock timeout'), true)
+  }
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const step = async () => world.post('/records/changes', { token, action: 'resolve', status: 201, statusOnly: true, reason: REASON })
+  const { status, body } = await step()
+  assert.deepEqual([status, body.changed, body.next], [200, 2, null])
+  assert.deepEqual(body.refused, [{
+    id: locked, detail: 'The store could not change it now, and nothing of it was changed: canceling statement due to lock timeout.'
+  }])
+  assert.deepEqual(await Promise.all([one, locked, two].map((id) => stateOf(world, id))), ['consumed', 'indeterminate', 'consumed'])
+  isHeld = () => true
+  const all = await step()
+  assert.deepEqual([all.status, all.body.code, all.body.changed], [503, 'store-unavailable', 0])
+  isHeld = () => false
+  assert.equal((await step()).body.changed, 1)
+})
+
 test('a change that is committed is told as done, even if the record cannot be read again', async (t) => {
   const world = await World.open(t)
   const id = await unknown(world)

@@ -100,6 +100,44 @@ test('what is odd about an answer is said before it is final, with how long it i
 
 const DAY_MS = 86_400_000
 
+test('what was sent to a store that is away is kept, and can be sent again', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  const id = await recordIn(world, 'indeterminate')
+  const path = `/unknown/${id}/happened`
+  const page = await visitor.get(path)
+  const answer = { status: '201', body: '{"id":"<ch_1>"}', reason: 'ch_1 is in the ledger' }
+  world.breaks = new StoreUnavailable('postgres', 'list', true, new Error('Query read timeout'))
+  const away = await visitor.submit(page, path, answer)
+  assert.equal(away.status, 503)
+  assert.match(away.body, /Query read timeout[\s\S]*safe to send it again/)
+  world.breaks = null
+  const confirm = await visitor.submit(away, path, {})
+  assert.match(confirm.body, /will be told: status 201, a body of 15 B\.[\s\S]*ch_1 is in the ledger/)
+  const resolve = world.store.resolve.bind(world.store)
+  // The change is committed, and its reply is lost.
+  world.store.resolve = async (resolution) => {
+    await resolve(resolution)
+    throw new StoreUnavailable('postgres', 'resolve', true, new Error('Query read timeout'))
+  }
+  const doubtful = await visitor.submit(confirm, path, {})
+  assert.match(doubtful.body, /may have been done/)
+  const twice = await visitor.submit(doubtful, path, {})
+  assert.equal(twice.status, 409)
+  assert.match(twice.body, /What you sent before may have been done[\s\S]*resolve record[\s\S]*ch_1 is in the ledger/)
+  assert.doesNotMatch(twice.body, /Your change was not made/)
+})
+
+test('a page that was sent with another session’s token is not offered to be sent again', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  const id = await recordIn(world, 'indeterminate')
+  world.breaks = new StoreUnavailable('postgres', 'list', true, new Error('Query read timeout'))
+  const forged = await visitor.get(`/unknown/${id}/not`, { method: 'POST', form: { csrf: 'x', reason: 'theirs' } })
+  assert.equal(forged.status, 403)
+  assert.doesNotMatch(forged.body, /theirs|Send it again/)
+})
+
 test('only the status: retries are told 409 with the original status', async (t) => {
   const world = await startConsole(t)
   const visitor = await world.as('operator')

@@ -16,10 +16,13 @@ export function isConflict ({ status, code }: OperatorProblem): boolean {
   return status === CONFLICT || code === 'not-found'
 }
 
+/** The store gave no answer to the first sending, which may have been what changed it. */
+const SENT_TWICE = 'Nothing was written this time. What you sent before may have been done: see who changed it.'
+
 export async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
   const record = await visit.ask('showRecord', { params: { id } })
   return problemScreen(problem,
-    visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
+    visit.form.size > 0 ? p({}, visit.form.has('again') ? SENT_TWICE : 'Your change was not made. Nothing was written.') : null,
     ...await nowOf(visit, record, id))
 }
 

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact'
 import type { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { REASON_CHARS_MAX } from '../../../operator/shared/schema-words.ts'
-import { div, form, h2, input, label, option, p, select, span, textarea } from './elements.ts'
+import { button, div, form, h2, input, label, option, p, select, span, textarea } from './elements.ts'
 import type { Attributes, Child } from './elements.ts'
 import type { Visit } from './page.ts'
 import { visible } from './text.ts'
@@ -12,6 +12,16 @@ export function postForm (
   { operator }: Pick<Visit, 'operator'>, attributes: Attributes & { readonly action: string }, ...children: Child[]
 ): VNode {
   return form({ method: 'post', ...attributes }, hidden('csrf', operator.csrfToken ?? ''), ...children)
+}
+
+/** The same form once more. `again`: what comes of it may be what was sent before. */
+export function againForm (visit: Pick<Visit, 'operator'>, action: string, sent: URLSearchParams): VNode {
+  const fields = [...sent].filter(([name]) => name !== 'csrf' && name !== 'again')
+  return postForm(visit, { action },
+    p({}, 'What you sent is kept in this page. It is safe to send it again: nothing is done twice.'),
+    fields.map(([name, value]) => hidden(name, value)),
+    hidden('again', 1),
+    p({ class: 'actions' }, button({ class: 'main', type: 'submit' }, 'Send it again')))
 }
 
 export function hidden (name: string, value: string | number): VNode {
