@@ -4,6 +4,7 @@ import type { FaultRow } from './rows.ts'
 
 const [TABLE, ROW] = ['core/inbox/transitions.ts', 'core/inbox/row.ts']
 const SQLITE = 'store/sqlite/inbox-table.ts'
+const SQLITE_OPERATOR = 'store/sqlite/inbox-operator.ts'
 const SQLITE_STATEMENTS = 'store/sqlite/inbox-statements.ts'
 const [ACCEPT, ARRIVALS, POSTGRES, LANES, TURNS, WORKERS, OPERATOR] = [
   'store/postgres/inbox-accept.ts',
@@ -141,7 +142,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: "'·',     '·',     'retry', 'retry', 'retry', 'retry', 'retry', "
       },
       {
-        file: SQLITE,
+        file: SQLITE_OPERATOR,
         find: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
         replace: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead', 'discarded'])"
       },
@@ -321,11 +322,15 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
         replace: "retry:              ['·',   'retry', 'retry', 'retry', 'retry', 'retry', "
       },
       {
-        file: SQLITE,
+        file: SQLITE_OPERATOR,
         find: ": this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])",
         replace: ": this.#matching(filter, nowMs, ['waiting', 'delivering', 'held', 'dead'])"
       },
-      { file: SQLITE, find: "set state = \\'waiting\\', tries = 0,", replace: "set state = \\'waiting\\', owner = null, tries = 0," },
+      {
+        file: SQLITE_OPERATOR,
+        find: "set state = \\'waiting\\', tries = 0,",
+        replace: "set state = \\'waiting\\', owner = null, tries = 0,"
+      },
       {
         file: OPERATOR,
         find: "m.state in ('waiting', 'held', 'dead')",

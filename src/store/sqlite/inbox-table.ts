@@ -3,7 +3,6 @@
  * its message) is set together with its cause.
  */
 import { decodeHeaders } from '../../core/protocol/codec.ts'
-import { errorOfRetried } from '../../core/inbox/row.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type {
@@ -12,21 +11,17 @@ import type {
   KeptBound,
   KeptRequests,
   KeptUntil,
-  MessageAudit,
-  MessageFilter,
   Recovered,
   TakeMessages
 } from '../../ports/inbox.ts'
-import type { PausedRoute } from '../../ports/operator.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
-import { wantedOf } from './filter.ts'
 import { bytesOf, preparedOnce, type Columns } from './columns.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
+import { InboxOperator, type Prepare } from './inbox-operator.ts'
 import { detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
 import {
-  STOPS_ITS_GROUP,
   alive,
   call,
   claims,
@@ -45,11 +40,7 @@ import {
   isRecorded,
   lost,
   noOne,
-  note,
-  pause,
-  paused,
   putOff,
-  resume,
   strays,
   sweep,
   sweepWorkers,
@@ -57,7 +48,7 @@ import {
   takeable
 } from './inbox-statements.ts'
 import type { Arrival } from './worker-protocol.ts'
-import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
 
 /** No limit, to SQLite. Of a dead process' deliveries there are as many as were under way. */
 const ALL = -1
@@ -69,10 +60,12 @@ export class InboxTable {
   /** How far the clock is trusted: nothing later than this is over. Unix milliseconds. */
   believedMs = Infinity
   /** At most sixty-four statements differ by filter. The others are constants. */
-  readonly #prepare: (text: string) => StatementSync
+  readonly #prepare: Prepare
+  readonly byHand: InboxOperator
 
   constructor (database: DatabaseSync) {
     this.#prepare = preparedOnce(database)
+    this.byHand = new InboxOperator(this.#prepare, (nowMs) => this.#over(nowMs), (group, nowMs) => { this.#call(group, nowMs) })
   }
 
   accept (arrival: Arrival, nowMs: number): AcceptResult {
@@ -166,67 +159,12 @@ export class InboxTable {
     return rows.map(({ since, ...depth }) => ({ ...depth, oldestMs: since === null ? null : nowMs - since }))
   }
 
-  list (filter: MessageFilter, nowMs: number): MessageDetail[] {
-    return this.#matching(filter, nowMs).map(detailOf)
-  }
-
-  retry (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
-    return this.#change('retry', filter, audit, nowMs, ({ id, group_id: group, error }) => {
-      const values = [nowMs, group === null ? nowMs : null, errorOfRetried(error as string | null), id as Uint8Array]
-      this.#prepare('update messages set state = \'waiting\', tries = 0, retried_at = ?, blocks = 1, due_at = ?, settled_at = null, expires_at = null, error = ? where id = ?').run(...values)
-    })
-  }
-
-  discard (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
-    return this.#change('discard', filter, audit, nowMs, ({ id, dead_keep_ms: keepMs }) => {
-      this.#prepare(
-        'update messages set state = \'discarded\', blocks = 0, due_at = null, settled_at = ?, expires_at = ? where id = ?'
-      ).run(nowMs, nowMs + (keepMs as number), id as Uint8Array)
-    })
-  }
-
-  replay (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
-    return this.#change('replay', filter, audit, nowMs, ({ id, group_id: group }) => {
-      this.#prepare(`
-update messages set state = 'waiting', tries = 0, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null
- where id = ?`).run(nowMs, nowMs, group === null ? nowMs : null, id as Uint8Array)
-    })
-  }
-
   kept (bounds: readonly KeptBound[]): KeptRequests[] {
     return keptRequests(this.#prepare, bounds)
   }
 
   dropRequests (beyond: readonly KeptUntil[], limit: number, nowMs: number): DroppedRequests {
     return dropRequests(this.#prepare, beyond, limit, this.#over(nowMs))
-  }
-
-  paused (): PausedRoute[] {
-    return this.#prepare(paused).all() as unknown as PausedRoute[]
-  }
-
-  /** false: it was so already. */
-  pause (route: string, audit: MessageAudit, nowMs: number): boolean {
-    const isNew = this.#prepare(pause).run(route, nowMs, audit.who, audit.why).changes === 1
-    if (isNew) this.#noteRoute('pause', route, ['delivers', 'paused'], audit, nowMs)
-    return isNew
-  }
-
-  resume (route: string, audit: MessageAudit, nowMs: number): boolean {
-    const isNew = this.#prepare(resume).run(route).changes === 1
-    if (isNew) this.#noteRoute('resume', route, ['paused', 'delivers'], audit, nowMs)
-    return isNew
-  }
-
-  #noteRoute (
-    action: 'pause' | 'resume',
-    route: string,
-    [before, after]: readonly [string, string],
-    { who, why, via }: MessageAudit,
-    nowMs: number
-  ): void {
-    const states = [before, after].map((state) => JSON.stringify({ state }))
-    this.#prepare(note).run(nowMs, action, null, after, null, route, null, who, why, via ?? null, ...states)
   }
 
   /** What is past under this id makes room. */
@@ -366,57 +304,6 @@ update messages set state = 'waiting', tries = 0, retried_at = ?, replayed_at = 
         body: bytesOf(columns.body)
       }
     }]
-  }
-
-  #change (
-    action: 'retry' | 'discard' | 'replay',
-    filter: MessageFilter,
-    { who, why, via }: MessageAudit,
-    nowMs: number,
-    change: (columns: Columns) => void
-  ): MessageDetail[] {
-    const chosen = action === 'replay'
-      ? this.#matching(filter, nowMs, ['delivered'], true)
-      : this.#matching(filter, nowMs, ['waiting', 'held', 'dead'])
-    for (const columns of chosen) {
-      this.#prepare(note).run(
-        nowMs,
-        action,
-        columns.id as Uint8Array,
-        columns.state as string,
-        columns.attempt as number,
-        columns.route as string,
-        columns.request_id as string,
-        who,
-        why,
-        via ?? null,
-        JSON.stringify({
-          state: columns.state as string,
-          attempt: columns.attempt as number,
-          ...(columns.error !== null && { error: columns.error as string })
-        }),
-        JSON.stringify({ state: action === 'discard' ? 'discarded' : 'waiting' })
-      )
-      change(columns)
-    }
-    for (const { group_id: group } of chosen) this.#call(group, nowMs)
-    return chosen.map(({ id }) => detailOf(this.#prepare(find).get(id as Uint8Array) as Columns))
-  }
-
-  #matching ({ olderMs, limit, ...filter }: MessageFilter, nowMs: number, states?: readonly string[], isKept = false): Columns[] {
-    const wanted = wantedOf(filter)
-    const conditions = [
-      `(expires_at is null or expires_at > ? or ${STOPS_ITS_GROUP})`,
-      'received_at <= ?',
-      ...wanted.conditions,
-      ...states === undefined ? [] : ['state in (select value from json_each(?))'],
-      ...isKept ? ['request_until > ?'] : []
-    ]
-    // Of any age is also what was accepted before the clock was put back.
-    const until = olderMs === undefined ? Number.MAX_SAFE_INTEGER : nowMs - olderMs
-    const values: SQLInputValue[] = [this.#over(nowMs), until, ...wanted.values, ...states === undefined ? [] : [JSON.stringify(states)]]
-    if (isKept) values.push(this.#over(nowMs))
-    return this.#prepare(`select * from messages where ${conditions.join(' and ')} order by number limit ?`).all(...values, limit)
   }
 }
 
