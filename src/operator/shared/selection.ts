@@ -139,7 +139,7 @@ const MS_PER_SECOND = 1_000
 function brokenOff (changed: number, why: string, doubt = ''): OperatorProblem {
   return new OperatorProblem(
     'store-unavailable',
-    `This step was broken off after ${changed} changes (${why}).${doubt} Take the same step again: what is done stays as it is.`,
+    `This step was broken off after ${changed} ${changed === 1 ? 'change' : 'changes'} (${why}).${doubt} Take the same step again: what is done stays as it is.`,
     { changed }
   )
 }
