@@ -131,10 +131,13 @@ describe('the console in a browser', needs('chromium'), () => {
     await page.getByText(/^Stopped: \d+ of 130 records changed\.$/).waitFor()
     const stoppedAt = Number(/(\d+) of/.exec(await page.locator('#progress').innerText())?.[1])
     assert.ok(stoppedAt < MANY, `it stopped at ${stoppedAt}`)
+    const stopLine = page.locator('#stop-line')
+    assert.equal(await stopLine.isVisible(), false, 'nothing is left to stop')
     const left = async () => (await answerOf<{ records: unknown[] }>('/records?state=indeterminate&route=batch&limit=500')).records.length
     assert.equal(await left(), MANY - stoppedAt)
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText(`Done: ${MANY} of ${MANY} records changed.`).waitFor()
+    assert.equal(await stopLine.isVisible(), false)
     assert.equal(await left(), 0)
     await context.close()
   })
