@@ -31,6 +31,7 @@ const SHARED_HASH = randomBytes(32)
 type Paged = Omit<RecordSearch, 'order' | 'limit' | 'after' | 'withinMs'>
 
 /** Each turn has another order of the statements. */
+const REPLAYED = 30
 const MOVING = 100
 
 export function operators (open: OpenOperators): void {
@@ -189,6 +190,35 @@ export function operators (open: OpenOperators): void {
       for (const { rows } of [first, second]) assert.deepEqual(rows.map(nameOf), [nameOf(message)], `turn ${turn}`)
       await store.inbox.discard({ id: message.id, limit: 1 }, { who: 'ops', why: 'for the next one' })
     }
+  })
+
+  test('all messages of a route are found while they are delivered, replayed and delivered once more', async (t) => {
+    const { store } = await open(t)
+    const owner = await workerOf(store.inbox)
+    const by = { who: 'ops', why: 'once more' }
+    const messages = Array.from({ length: REPLAYED }, () => messageOf({ route: 'charges' }))
+    const deliver = async (): Promise<void> => {
+      for (const { token } of await takeFrom(store.inbox, owner, REPLAYED, 'charges')) {
+        await store.inbox.settle(token, { ...DELIVERED, requestMs: 600_000 })
+      }
+    }
+    for (const message of messages) await store.inbox.accept(message)
+    const over = new AbortController()
+    const moving = (async () => {
+      while (!over.signal.aborted) {
+        await deliver()
+        for (const { id } of messages) await store.inbox.replay({ id, limit: 1 }, by)
+      }
+    })()
+    const wanted = messages.map(nameOf).sort()
+    for (let turn = 0; turn < MOVING; turn++) {
+      const search: Partial<MessageSearch> = turn % 2 === 0 ? {} : { route: 'charges' }
+      const limit = turn % 3 === 0 ? 7 : ALL
+      const found = await pagesOf((page) => store.operator.searchMessages({ ...search, ...page }), 'newest', limit)
+      assert.deepEqual(found.map(nameOf).sort(), wanted, `turn ${turn}`)
+    }
+    over.abort()
+    await moving
   })
 
   test('messages: a list shows the headers of an answer and the size of its body, however large', async (t) => {

@@ -7,7 +7,7 @@ import type { AuditSearch, Order, Page, Position } from '../../ports/operator.ts
 import { AUDITS, boundOf, numberOfPlace, placeOf, placeOfNumber, stateAfter, type AuditKind } from '../shared/places.ts'
 import { searchStreams, type Step, type StepOrder, type Stream } from '../shared/search.ts'
 import type { Connections } from './connections.ts'
-import { behindPlace, exactTime, placeValues, readStep, searching, stepStatement } from './search-step.ts'
+import { behindPlace, exactTime, inSnapshot, placeValues, readStep, stepStatement, type Snapshot } from './search-step.ts'
 import type { Session, Statement, Values } from './statements.ts'
 
 interface Columns extends Omit<AuditRow, 'atMs' | 'number' | 'about' | 'id' | 'requestId'> {
@@ -25,16 +25,16 @@ const TABLES = {
 } as const satisfies Readonly<Record<AuditKind, object>>
 
 export async function searchAudit (connections: Connections, search: AuditSearch): Promise<Page<AuditRow>> {
-  return searchStreams(AUDITS.map((kind) => streamOf(connections, search, kind)), search)
+  return inSnapshot(connections, async (snapshot) => searchStreams(AUDITS.map((kind) => streamOf(snapshot, search, kind)), search))
 }
 
-function streamOf (connections: Connections, search: AuditSearch, kind: AuditKind): Stream<AuditRow> {
+function streamOf (snapshot: Snapshot, search: AuditSearch, kind: AuditKind): Stream<AuditRow> {
   const isOfOne = search.id !== undefined
   const statement = isOfOne ? ofOneStatement(kind, search.order) : auditStatement(kind, search.order)
   return async (order) => {
     const from = order.from === null ? null : { at: order.from.at, id: placeOfNumber(boundOf(order.from, kind)) }
     const values = valuesOf(search, { ...order, from })
-    const { found, reached } = await searching(connections, order.withinMs, async (session): Promise<Step<AuditRow>> => isOfOne
+    const { found, reached } = await snapshot(order.withinMs, async (session): Promise<Step<AuditRow>> => isOfOne
       ? readOfOne(session, statement, values, order, kind)
       : readStep<Columns, AuditRow>(session, statement, values, order, (columns) => rowOf(columns, kind)))
     return {

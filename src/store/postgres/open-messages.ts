@@ -6,11 +6,10 @@ import type { MessageSearch, MessageSummary, Order, Position } from '../../ports
 import { NUMBER_ENDS, numberOfPlace, placeOfNumber } from '../shared/places.ts'
 import type { Found, Step, Stream } from '../shared/search.ts'
 import { texts } from './arrays.ts'
-import type { Connections } from './connections.ts'
 import { summaryColumns, toSummary, type SummaryColumns } from './inbox-rows.ts'
 import { CONDITIONS, filterValues, unchangedSince } from './message-filter.ts'
 import { nearer, partStreams, type PartPlace, type PartsOrder } from './part-streams.ts'
-import { exactTime, placeValues, searching, timeOf } from './search-step.ts'
+import { exactTime, placeValues, timeOf, type Snapshot } from './search-step.ts'
 import type { Statement, Values } from './statements.ts'
 
 const OPEN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
@@ -18,16 +17,13 @@ const OPEN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 /** The open messages of a route in a state. */
 export interface OpenPart { readonly route: string, readonly state: typeof OPEN_STATES[number] }
 
-/**
- * Those in which anything may match. Of a route that has open messages all of them: a message goes from state to state while it is looked
- * for, and the first steps of all parts are one statement, which finds it in one of them. @throws as `searching` does
- */
-export async function openParts (connections: Connections, { route, state, withinMs }: MessageSearch): Promise<OpenPart[]> {
+/** Those in which anything may match. @throws as the snapshot does */
+export async function openParts (snapshot: Snapshot, { route, state, withinMs }: MessageSearch): Promise<OpenPart[]> {
   const states = OPEN_STATES.filter((each) => state === undefined || state === each)
   if (states.length === 0) return []
   const routes = route !== undefined
     ? [{ route }]
-    : await searching(connections, withinMs, (session) => session.run<{ readonly route: string }>(OPEN_ROUTES, []))
+    : await snapshot(withinMs, (session) => session.run<{ readonly route: string }>(OPEN_ROUTES, []))
   return routes.flatMap((each) => states.map((of) => ({ route: each.route, state: of })))
 }
 
@@ -50,10 +46,10 @@ select route from open`
 /** Of a part in one statement. With the most parts it looks at some thousand rows then. */
 const ROWS_MIN = 16
 
-export function openStreams (connections: Connections, search: MessageSearch, parts: readonly OpenPart[]): Array<Stream<MessageSummary>> {
+export function openStreams (snapshot: Snapshot, search: MessageSearch, parts: readonly OpenPart[]): Array<Stream<MessageSummary>> {
   const statement = partsStatement(search.order)
   return partStreams(parts, { order: search.order, after: search.after, rowsMin: ROWS_MIN }, (places, order) =>
-    searching(connections, order.withinMs, async (session) =>
+    snapshot(order.withinMs, async (session) =>
       stepsOf(places, await session.run<PartColumns>(statement, valuesOf(search, places, order)), search.order, order)))
 }
 

@@ -67,7 +67,7 @@ export function operatorOf ({ search, background }: { readonly search: Connectio
     pause: (route, audit) => background.use('pause', (session) => pauseRoute(session, route, audit)),
     resume: (route, audit) => background.use('resume', (session) => resumeRoute(session, route, audit)),
     nowMs: async () => {
-      const [row] = await search.use('operator_now', (session) => session.run<{ ms: number }>(NOW, []))
+      const [row] = await background.use('operator_now', (session) => session.run<{ ms: number }>(NOW, []))
       if (row === undefined) throw new TypeError('a select without a table has one row')
       return row.ms
     }

@@ -7,21 +7,24 @@ import { searchStreams, type Step, type StepOrder, type Stream } from '../shared
 import { byteas } from './arrays.ts'
 import type { Connections } from './connections.ts'
 import { summaryColumns, toSummary, type SummaryColumns } from './rows.ts'
-import { behindPlace, exactTime, likePath, placeValues, readStep, searching, stepStatement } from './search-step.ts'
+import { behindPlace, exactTime, inSnapshot, likePath, placeValues, readStep, stepStatement, type Snapshot } from './search-step.ts'
 import type { Session, Statement, Values } from './statements.ts'
 
 export async function searchRecords (connections: Connections, search: RecordSearch): Promise<Page<RecordSummary>> {
+  return inSnapshot(connections, async (snapshot) => searchIn(snapshot, search))
+}
+
+async function searchIn (snapshot: Snapshot, search: RecordSearch): Promise<Page<RecordSummary>> {
   const { id, keyHashes, state } = search
   const few = (statement: Statement, own: Values = []): Stream<RecordSummary> => (order) =>
-    searching(connections, order.withinMs, (session) => readFew(session, statement, [...valuesOf(search, order), ...own], order))
+    snapshot(order.withinMs, (session) => readFew(session, statement, [...valuesOf(search, order), ...own], order))
   if (id !== undefined) return searchStreams([few(fewStatement(search, 'r.id = $12::bytea', 'id'), [id])], search)
   if (keyHashes !== undefined) return searchStreams([few(keyStatement(search), [byteas(keyHashes)])], search)
   const claimed = few(fewStatement(search, "r.state = 'claimed'", 'claimed'))
   if (state === 'claimed') return searchStreams([claimed], search)
   const statement = settledStatement(search)
   const settled: Stream<RecordSummary> = (order) =>
-    searching(
-      connections,
+    snapshot(
       order.withinMs,
       (session) => readStep<SummaryColumns, RecordSummary>(session, statement, valuesOf(search, order), order, toSummary)
     )

@@ -9,37 +9,56 @@ import type { Connections } from './connections.ts'
 import { isTimeOver } from './faults.ts'
 import type { Session, Statement, Values } from './statements.ts'
 
-/** A transaction's own settings, so that a pooler may be between. Without an index nothing here should be read from a whole table. */
-const BEGIN: Statement = { name: 'search_begin', writes: false, text: () => 'begin read only' }
+/**
+ * A transaction's own settings, so that a pooler may be between. One snapshot for all of it: what goes from one stream to another while it
+ * is looked for is in one of them. Without an index nothing here should be read from a whole table.
+ */
+const BEGIN: Statement = { name: 'search_begin', writes: false, text: () => 'begin isolation level repeatable read read only' }
 const SETTINGS: Statement = {
   name: 'search_settings',
   writes: false,
-  text: () => `select set_config('statement_timeout', $1, true), ${
+  text: () => `select set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '${IDLE_MS_MAX}ms', true), ${
     ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map((name) => `set_config('${name}', 'off', true)`).join(', ')
   }`
 }
+/** A search rests between its steps, never for so long. A gateway that hangs does not keep the database from its vacuum. */
+const IDLE_MS_MAX = 10_000
 const COMMIT: Statement = { name: 'search_commit', writes: false, text: () => 'commit' }
 const ROLLBACK: Statement = { name: 'search_rollback', writes: false, text: () => 'rollback' }
 
-/** @throws StepTimeOver, or as every statement */
-export async function searching<Result> (
-  connections: Connections,
-  withinMs: number,
-  work: (session: Session) => Promise<Result>
-): Promise<Result> {
+/** Statements of one snapshot, with a time limit for each. Nothing follows one whose time was over. @throws StepTimeOver, or as they do */
+export type Snapshot = <Result>(withinMs: number, work: (session: Session) => Promise<Result>) => Promise<Result>
+
+/** @throws as `search` does */
+export async function inSnapshot<Result> (connections: Connections, search: (snapshot: Snapshot) => Promise<Result>): Promise<Result> {
   return connections.use('search', async (session) => {
     await session.run(BEGIN, [])
     try {
-      await session.run(SETTINGS, [`${Math.max(1, Math.round(withinMs))}ms`])
-      const result = await work(session)
+      const result = await search(async (withinMs, work) => {
+        try {
+          await session.run(SETTINGS, [`${Math.max(1, Math.round(withinMs))}ms`])
+          return await work(session)
+        } catch (error) {
+          throw isTimeOver(error) ? new StepTimeOver({ cause: error }) : error
+        }
+      })
       await session.run(COMMIT, [])
       return result
     } catch (error) {
       // What does not answer would only be waited for once more.
       if (!('isUsable' in session) || session.isUsable === true) await session.run(ROLLBACK, []).catch(() => {})
-      throw isTimeOver(error) ? new StepTimeOver({ cause: error }) : error
+      throw error
     }
   })
+}
+
+/** One statement of a snapshot of its own. @throws as it does */
+export async function searching<Result> (
+  connections: Connections,
+  withinMs: number,
+  work: (session: Session) => Promise<Result>
+): Promise<Result> {
+  return inSnapshot(connections, async (snapshot) => snapshot(withinMs, work))
 }
 
 /** A `*` at the end stands for the rest of a path. Nothing else is special. */

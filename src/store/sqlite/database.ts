@@ -17,6 +17,7 @@ import { MarkTable } from './marks.ts'
 import { auditStep, messageGroups, messageStep, openRoutes, recordStep, unknownByRoute } from './search.ts'
 import { chooseScheme, endEarlierSchemeIn, lostAlgorithmsIn, mayBeLostIn, schemesIn } from './scheme-rows.ts'
 import { makeProtected } from './protection.ts'
+import { Snapshots } from './snapshots.ts'
 import { SqliteTable } from './table.ts'
 import type { Call, InboxCall, Unusual, WorkerStart } from './worker-protocol.ts'
 import type { Claim, Settlement, Token } from '../../core/record/record.ts'
@@ -30,7 +31,8 @@ const WAL_BYTES_MAX = 64 * 1024 * 1024
 
 const READS: ReadonlySet<Call['op']> = new Set([
   'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue',
-  'messageDepths', 'messageList', 'recordStep', 'messageStep', 'openRoutes', 'auditStep', 'unknownByRoute', 'messageGroups', 'paused'
+  'messageDepths', 'messageList', 'recordStep', 'messageStep', 'openRoutes', 'auditStep', 'searchEnd', 'unknownByRoute', 'messageGroups',
+  'paused'
 ])
 
 export class Database {
@@ -40,8 +42,8 @@ export class Database {
   /** Messages that it was delivering. They wait again, or are held. */
   readonly recoveredAtStart: Recovered
   readonly connection: DatabaseSync
-  /** Searches differ by their order and their stream. */
   readonly #prepare: (text: string) => StatementSync
+  readonly #snapshots: Snapshots
   readonly #table: SqliteTable
   readonly #records: RecordTable
   readonly #marks: MarkTable
@@ -54,6 +56,7 @@ export class Database {
       this.connection = connect(file, nowMs)
       if (exclusive) refuseEarlier({ nowMs, seenMs: timeSeenIn(this.connection) }, file)
       this.#prepare = preparedOnce(this.connection)
+      this.#snapshots = new Snapshots(file)
       this.#table = new SqliteTable(this.connection)
       this.#inbox = new InboxTable(this.connection)
       this.#records = new RecordTable(this.#table, (id, now) => this.#inbox.look(id, now), (id, now) => { this.#inbox.forget(id, now) })
@@ -99,6 +102,7 @@ export class Database {
   }
 
   close (): void {
+    this.#snapshots.close()
     this.connection.close()
   }
 
@@ -191,10 +195,11 @@ export class Database {
       case 'markDone': return this.#marks.end(call, nowMs)
       case 'markRemove': return this.#marks.remove(call)
       case 'markSweep': return this.#marks.sweep(call.limit, nowMs)
-      case 'recordStep': return recordStep(this.#prepare, call.search, call.from, call.order, this.#times(nowMs))
-      case 'messageStep': return messageStep(this.#prepare, call.search, call.stream, call.order, this.#times(nowMs))
-      case 'auditStep': return auditStep(this.#prepare, call.search, call.kind, call.order)
-      case 'openRoutes': return openRoutes(this.#prepare)
+      case 'recordStep': return recordStep(this.#snapshots.of(call.snapshot), call.search, call.from, call.order, this.#times(nowMs))
+      case 'messageStep': return messageStep(this.#snapshots.of(call.snapshot), call.search, call.stream, call.order, this.#times(nowMs))
+      case 'auditStep': return auditStep(this.#snapshots.of(call.snapshot), call.search, call.kind, call.order)
+      case 'openRoutes': return openRoutes(this.#snapshots.of(call.snapshot))
+      case 'searchEnd': return this.#snapshots.end(call.snapshot)
       case 'unknownByRoute': return unknownByRoute(this.#prepare, nowMs)
       case 'messageGroups': return messageGroups(this.#prepare, call.route, call.limit, nowMs)
       case 'askNow': return this.#records.askNow(call.token, call.audit, nowMs)

@@ -62,15 +62,20 @@ export type MessageStream = OpenPart | 'ended'
 
 /** What operators search, one step at a time, and what only they change. */
 export type OperatorCall =
-  | { readonly op: 'recordStep', readonly search: RecordSearch, readonly from: 'claimed' | 'settled', readonly order: StepOrder }
-  | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
-  | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
-  | { readonly op: 'openRoutes' }
+  | SearchCall & { readonly snapshot: number }
   | { readonly op: 'unknownByRoute' }
   | { readonly op: 'messageGroups', readonly route: string, readonly limit: number }
   | { readonly op: 'askNow', readonly token: Token, readonly audit: AuditEntry }
   | { readonly op: 'paused' }
   | { readonly op: 'pause' | 'resume', readonly route: string, readonly audit: MessageAudit }
+
+/** `snapshot`: all calls of one search have the same number. With the first it begins. `searchEnd` is the last. */
+export type SearchCall =
+  | { readonly op: 'recordStep', readonly search: RecordSearch, readonly from: 'claimed' | 'settled', readonly order: StepOrder }
+  | { readonly op: 'messageStep', readonly search: MessageSearch, readonly stream: MessageStream, readonly order: StepOrder }
+  | { readonly op: 'auditStep', readonly search: AuditSearch, readonly kind: AuditKind, readonly order: StepOrder }
+  | { readonly op: 'openRoutes' }
+  | { readonly op: 'searchEnd' }
 
 /** Mode drop. */
 export type MarkCall =
