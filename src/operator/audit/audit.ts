@@ -54,7 +54,7 @@ export type AuditPageJson = Static<typeof AuditPage>
 
 export async function searchAudit (context: OperatorContext, query: AuditQueryValues): Promise<Outcome<AuditPageJson>> {
   const { order, limit, cursor, who, action, ...common } = query
-  const words = { of: 'audit', values: { who, action, ...common } } as const
+  const words = { of: 'audit', values: { who, action, ...common }, installation: context.stores.records.installation } as const
   const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readCommon(context, common)

@@ -73,7 +73,7 @@ export async function selectMessages (
   identity: Identity,
   values: MessageFilterValues
 ): Promise<Outcome<MessageSelectionJson>> {
-  const { operator } = context.stores
+  const { operator, records } = context.stores
   if (values.state === undefined || !SELECTABLE.includes(values.state)) {
     return badRequest(`A selection needs a state: ${SELECTABLE.join(', ')}.`)
   }
@@ -87,7 +87,14 @@ export async function selectMessages (
   )
   if (counted instanceof OperatorProblem) return counted
   const { token, expiresAtMs } = tokenOf(
-    { kind: 'messages', filter: writtenFilter(filter), asOfMs, count: counted.count, who: identity.name },
+    {
+      kind: 'messages',
+      filter: writtenFilter(filter),
+      asOfMs,
+      count: counted.count,
+      who: identity.name,
+      installation: records.installation
+    },
     context.signingKey
   )
   return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
@@ -103,7 +110,7 @@ export async function changeMessages (
   if (values.action === 'discard' && !may(identity.role, 'admin')) {
     return new OperatorProblem('forbidden', 'Discarding many messages needs the role admin.')
   }
-  const reader = { nowMs: await operator.nowMs(), who: identity.name }
+  const reader = { nowMs: await operator.nowMs(), who: identity.name, installation: context.stores.records.installation }
   const selection = readToken<WrittenFilter<MessageFilter>>(values.token, 'messages', context.signingKey, reader)
   if (selection instanceof OperatorProblem) return selection
   const { state = '', route } = filterOf<MessageFilter>(selection.filter)
@@ -112,7 +119,7 @@ export async function changeMessages (
   }
   const full = values.action === 'replay' ? await noRoom(context, route) : null
   if (full !== null) return full
-  const words = { of: 'selection', values: { token: values.token } } as const
+  const words = { of: 'selection', values: { token: values.token }, installation: selection.installation } as const
   const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) }, words)
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchMessages({ ...filterOf<MessageFilter>(selection.filter), ...page })

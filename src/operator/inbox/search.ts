@@ -21,7 +21,7 @@ export async function readFilter (
 
 export async function searchMessages (context: OperatorContext, query: MessageQueryValues): Promise<Outcome<MessagesPageJson>> {
   const { order, limit, cursor, ...values } = query
-  const words = { of: 'messages', values } as const
+  const words = { of: 'messages', values, installation: context.stores.records.installation } as const
   const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readFilter(context, values)

@@ -52,7 +52,7 @@ export async function selectRecords (
   identity: Identity,
   values: RecordFilterValues
 ): Promise<Outcome<SelectionJson>> {
-  const { operator } = context.stores
+  const { operator, records } = context.stores
   if (values.state === undefined || values.state === 'claimed') {
     return badRequest('A selection needs a state: indeterminate, completed, consumed or released.')
   }
@@ -66,7 +66,14 @@ export async function selectRecords (
   )
   if (counted instanceof OperatorProblem) return counted
   const { token, expiresAtMs } = tokenOf(
-    { kind: 'records', filter: writtenFilter(filter), asOfMs, count: counted.count, who: identity.name },
+    {
+      kind: 'records',
+      filter: writtenFilter(filter),
+      asOfMs,
+      count: counted.count,
+      who: identity.name,
+      installation: records.installation
+    },
     context.signingKey
   )
   return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
@@ -80,10 +87,10 @@ export async function changeRecords (context: OperatorContext, identity: Identit
   }
   const change = changeOf(values)
   if (change instanceof OperatorProblem) return change
-  const reader = { nowMs: await operator.nowMs(), who: identity.name }
+  const reader = { nowMs: await operator.nowMs(), who: identity.name, installation: context.stores.records.installation }
   const selection = readToken<WrittenFilter<RecordFilter>>(values.token, 'records', context.signingKey, reader)
   if (selection instanceof OperatorProblem) return selection
-  const words = { of: 'selection', values: { token: values.token } } as const
+  const words = { of: 'selection', values: { token: values.token }, installation: selection.installation } as const
   const page = readPage({ order: 'oldest', limit: STEP_ROWS, ...present({ cursor: values.cursor }) }, words)
   if (page instanceof OperatorProblem) return page
   const found = await operator.searchRecords({ ...filterOf<RecordFilter>(selection.filter), ...page })

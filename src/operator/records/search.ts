@@ -23,7 +23,7 @@ export async function readFilter (
 
 export async function searchRecords (context: OperatorContext, query: RecordQueryValues): Promise<Outcome<RecordsPageJson>> {
   const { order, limit, cursor, ...filterValues } = query
-  const words = { of: 'records', values: filterValues } as const
+  const words = { of: 'records', values: filterValues, installation: context.stores.records.installation } as const
   const page = readPage(present({ order, limit, cursor }), words)
   if (page instanceof OperatorProblem) return page
   const read = await readFilter(context, filterValues)

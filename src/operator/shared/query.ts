@@ -24,8 +24,13 @@ export interface TimeQueryValues { readonly from?: string, readonly to?: string 
 
 interface PageOrder { readonly order: Order, readonly limit: number, readonly after: Position | null, readonly withinMs: number }
 
-/** What is searched, as the client wrote it. Its cursors are of no use for another search. */
-export interface SearchWords { readonly of: 'records' | 'messages' | 'audit' | 'selection', readonly values: object }
+/** What is searched, as the client wrote it, and where. Its cursors are of no use for another search, nor in another database. */
+export interface SearchWords {
+  readonly of: 'records' | 'messages' | 'audit' | 'selection'
+  readonly values: object
+  /** The id of the installation. */
+  readonly installation: string
+}
 
 export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: PageQueryValues, words: SearchWords): Outcome<PageOrder> {
   const after = cursor === undefined || cursor === '' ? null : readCursor(cursor, order, words)
@@ -79,7 +84,7 @@ function readCursor (text: string, order: Order, words: SearchWords): Outcome<Po
   if (at === undefined || place === undefined) return badRequest(NO_CURSOR)
   if (of !== order) return badRequest(`The cursor is of a search with order=${of}: begin with the first page.`)
   if (mark !== markOf(words)) {
-    return badRequest('The cursor is of another search: begin with the first page, or send the filter that it came with.')
+    return badRequest('The cursor is of another search or database: begin with the first page, or send the filter that it came with.')
   }
   const id = Buffer.from(place, 'base64url')
   return isPlace(placeKindOf(words), id) ? { at, id } : badRequest(NO_CURSOR)
@@ -95,11 +100,11 @@ function placeKindOf ({ of, values }: SearchWords): PlaceKind {
 const MARK_CHARS = 12
 
 /** Tells searches apart. It protects nothing, since whoever may search may search for anything. */
-function markOf ({ of, values }: SearchWords): string {
+function markOf ({ of, values, installation }: SearchWords): string {
   const given = Object.entries(values)
     .filter(([, value]) => value !== undefined && value !== '')
     .sort(([one], [other]) => one < other ? -1 : 1)
-  return createHash('sha256').update(JSON.stringify([of, given])).digest('base64url').slice(0, MARK_CHARS)
+  return createHash('sha256').update(JSON.stringify([of, given, installation])).digest('base64url').slice(0, MARK_CHARS)
 }
 
 /** RFC 3339 has four digits for a year (section 5.6). A later time is shown as the last of them. */

@@ -24,6 +24,8 @@ export interface Selection<Filter> {
   readonly count: number
   /** The name of whoever counted, and looked at the sample. */
   readonly who: string
+  /** Its id. Gateways of two databases may have one key. */
+  readonly installation: string
 }
 
 interface Signed<Filter> extends Selection<Filter> { readonly until: number }
@@ -38,14 +40,14 @@ export function readToken<Filter> (
   token: string,
   kind: Selection<Filter>['kind'],
   key: Buffer,
-  { nowMs, who }: { readonly nowMs: number, readonly who: string }
+  { nowMs, who, installation }: Pick<Selection<Filter>, 'who' | 'installation'> & { readonly nowMs: number }
 ): Outcome<Selection<Filter>> {
   const [text = '', signature = ''] = token.split('.')
   const [given, wanted] = [Buffer.from(signature, 'base64url'), signatureOf(text, key)]
   const invalid = new OperatorProblem('token-invalid', 'The selection was made elsewhere, or is too old. Count again.')
   if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return invalid
   const signed = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as Signed<Filter>
-  if (signed.kind !== kind || signed.until <= nowMs) return invalid
+  if (signed.kind !== kind || signed.installation !== installation || signed.until <= nowMs) return invalid
   return signed.who === who
     ? signed
     : new OperatorProblem('token-invalid', 'Another operator counted this selection. Count yourself, and look at the sample.')

@@ -108,6 +108,22 @@ test('a selection is of whoever counted it', async (t) => {
   assert.equal((await world.post('/records/changes', order, { role: 'operator' })).body.changed, 1)
 })
 
+test('a selection and a cursor are of the database that they were read from, also where another one has the same key', async (t) => {
+  const [world, other] = [await World.open(t), await World.open(t)]
+  for (const each of [world, other]) {
+    await unknown(each, 2)
+    each.clock.nowMs++
+  }
+  const { body: { token } } = await world.post('/records/selections', { state: 'indeterminate' })
+  const order = { token, action: 'resolve', status: 201, statusOnly: true, reason: REASON }
+  const { status, body } = await other.post('/records/changes', order)
+  assert.deepEqual([status, body.code], [422, 'token-invalid'])
+  const { body: { next } } = await world.get('/records?limit=1')
+  assert.equal((await world.get(`/records?limit=1&cursor=${String(next)}`)).status, 200)
+  assert.equal((await other.get(`/records?limit=1&cursor=${String(next)}`)).status, 400)
+  assert.equal((await world.post('/records/changes', order)).body.changed, 2)
+})
+
 test('a viewer sees no header field of a consumer\'s answer, in no operation', async (t) => {
   const world = await World.open(t)
   const { inbox } = world.store
