@@ -19,7 +19,7 @@ import { nowOf, runSubcommand, printRows } from './subcommands.ts'
 import type { CommandContext } from './subcommands.ts'
 
 const LIST_DEFAULT = 50
-/** Most messages that one transaction changes. The same command again changes the rest. */
+/** Most messages that one command changes. The same command again changes the rest. */
 const BULK_DEFAULT = 1_000
 const LIMIT_MAX = 10_000
 
@@ -187,6 +187,10 @@ async function changeAll (context: CommandContext, { name, one, done }: Change):
     throw new StartError(`With --all, --state must be one of ${OPEN_STATES.join(', ')}. Other messages cannot be changed.`, 2)
   }
   const { why } = whoAndWhy(options)
+  // A gateway sees one change after another, and cannot tell them from changes of one.
+  if (name === 'discard' && must(await operators.call('whoAmI', {})).role !== 'admin') {
+    throw new StartError('Discarding many messages needs the role admin.')
+  }
   const limit = limitOf(context, BULK_DEFAULT)
   const { rows, notes, isCut } = await search(context, limit)
   notes.forEach(terminal.err)

@@ -17,6 +17,7 @@ import { configOf, startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
 const TOKEN = `ow_${'o'.repeat(43)}`
+const OF_AN_OPERATOR = `ow_${'p'.repeat(43)}`
 const UNKNOWN = 40
 const AT_ONCE = 10
 const SOON_MS = 30_000
@@ -30,7 +31,11 @@ describe('operators', needs('postgres', 'redis'), () => {
     const directory = makeDirectory('operators')
     t.after(() => { directory.remove() })
     const file = join(directory.path, 'tokens')
-    writeFileSync(file, `${tokenLine({ name: 'ada', role: 'admin', hash: hashOf(TOKEN) })}\n`)
+    const lines = [
+      tokenLine({ name: 'ada', role: 'admin', hash: hashOf(TOKEN) }),
+      tokenLine({ name: 'bob', role: 'operator', hash: hashOf(OF_AN_OPERATOR) })
+    ]
+    writeFileSync(file, `${lines.join('\n')}\n`)
     const database = await servers.postgres.createDatabase('operators')
     return configOf(
       { database, redis: servers.redis.url, upstream, more, idempotency: ', key: { from: "header:Idempotency-Key", store: text }' }
@@ -102,6 +107,10 @@ describe('operators', needs('postgres', 'redis'), () => {
     assert.deepEqual([again.exitCode, /Now: state completed/.test(again.err)], [1, true])
     const { exitCode, out } = await say(['audit', ...at], env)
     assert.deepEqual([exitCode, /resolve .* ada +in the ledger/.test(out)], [0, true])
+    const discard = ['inbox', 'discard', '--all', '--state', 'dead', '--why', 'they are old', ...at]
+    const refused = await say(discard, { ONCEWAY_ADMIN_TOKEN: OF_AN_OPERATOR })
+    assert.deepEqual([refused.exitCode, /needs the role admin/.test(refused.err)], [1, true])
+    assert.equal((await say(discard, env)).exitCode, 0)
     for (const [args, given, wanted] of [
       [['records', 'list', ...at], {}, 2],
       [['records', 'list', ...at, '--config', 'x'], env, 2],

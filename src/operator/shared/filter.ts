@@ -47,7 +47,8 @@ export async function readCommon (
     filter: { ...times, ...present({ id: named, keyHashes: keys?.hashes, route, requestId, path }) },
     notes: [
       ...keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`),
-      ...route === undefined || config.routes.some(({ name }) => name === route)
+      // A command may have no configuration.
+      ...route === undefined || config.routes.length === 0 || config.routes.some(({ name }) => name === route)
         ? []
         : ['No route of the configuration has this name. What it once left is found.']
     ]

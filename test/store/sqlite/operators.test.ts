@@ -90,8 +90,12 @@ describe('operators in the embedded store', () => {
     await store.close()
     const database = new DatabaseSync(join(dataDir, 'onceway.db'))
     t.after(() => { database.close() })
-    for (const change of ['update message_audit set who = 1', 'delete from message_audit', 'delete from audit where number > 0 or 1']) {
-      if (change.includes('from audit')) {
+    const changes = [
+      'update message_audit set who = 1', 'delete from message_audit', 'insert or replace into message_audit select * from message_audit',
+      'delete from audit where number > 0 or 1', 'replace into audit select * from audit'
+    ]
+    for (const change of changes) {
+      if (change.startsWith('delete from audit')) {
         database.exec(
           "insert into audit (at, action, who, why, record_id, route, owner, attempt, state_before, state_after) values (1, 'release', 'a', 'b', x'00', 'r', x'00', 1, 'a', 'b')"
         )
