@@ -1,4 +1,5 @@
 /** The groups of a route, whose messages are delivered one after another, and the message that each waits for. */
+import type { VNode } from 'preact'
 import type { AnswerOf } from '../../../operator/operations.ts'
 import { GROUPS_MAX } from '../../../operator/inbox/routes.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
@@ -16,6 +17,8 @@ export type Group = AnswerOf<'showGroups'>['groups'][number]
 const PATH = '/inbox/groups'
 
 export function groupsPath (route: string): string { return withQuery(PATH, { route }) }
+
+export function messageLink (id: string): VNode { return a({ class: 'id', href: to`/inbox/messages/${id}` }, shortId(id)) }
 
 export const groupsPage: Page = {
   method: 'GET',
@@ -49,7 +52,7 @@ export const groupsPage: Page = {
 
 function groupTable (groups: readonly Group[]) {
   return tableOf<Group>('Groups', [
-    { head: 'Waits for', cell: ({ first: { id } }) => a({ class: 'id', href: to`/inbox/messages/${id}` }, shortId(id)) },
+    { head: 'Waits for', cell: ({ first }) => messageLink(first.id) },
     {
       head: 'Its state',
       cell: ({ first: { state } }) => [stateOf(state), isStopped(state) ? ' It stops the group until it is retried or discarded.' : null]

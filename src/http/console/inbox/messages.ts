@@ -6,12 +6,13 @@ import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { a, details, div, p, summary } from '../shell/elements.ts'
 import type { Export } from '../shell/export.ts'
 import { choice, routeChoice, textField } from '../shell/forms.ts'
-import { to, withQuery } from '../shell/links.ts'
+import { withQuery } from '../shell/links.ts'
 import { listPages, searchCard } from '../shell/list-pages.ts'
 import { rest, tableOf } from '../shell/lists.ts'
 import type { Column } from '../shell/lists.ts'
 import type { Visit } from '../shell/page.ts'
-import { moment, said, shortId } from '../shell/text.ts'
+import { moment, said } from '../shell/text.ts'
+import { messageLink } from './groups.ts'
 import { stateOf, STATE_WORDS } from './words.ts'
 
 const PATH = '/inbox/messages'
@@ -77,7 +78,7 @@ function fileColumns (): Export<MessageJson>['columns'] {
 
 export function messageColumns (order?: NonNullable<Column<MessageJson>['sort']>): Array<Column<MessageJson>> {
   return [
-    { head: 'Message', cell: ({ id }) => a({ class: 'id', href: to`/inbox/messages/${id}` }, shortId(id)) },
+    { head: 'Message', cell: ({ id }) => messageLink(id) },
     { head: 'State', cell: ({ state }) => stateOf(state) },
     { head: 'Accepted', cell: ({ receivedAt }) => moment(receivedAt), ...order !== undefined && { sort: order } },
     { head: 'Route', cell: ({ route }) => said(route) },
