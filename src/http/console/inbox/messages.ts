@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import type { MessageJson } from '../../../operator/inbox/schemas.ts'
 import { MESSAGE_STATES } from '../../../core/inbox/message.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
-import { a, details, div, p, summary } from '../shell/elements.ts'
+import { a, details, div, p, span, summary } from '../shell/elements.ts'
 import type { Export } from '../shell/export.ts'
 import { choice, routeChoice, textField } from '../shell/forms.ts'
 import { withQuery } from '../shell/links.ts'
@@ -11,7 +11,7 @@ import { listPages, searchCard } from '../shell/list-pages.ts'
 import { rest, tableOf } from '../shell/lists.ts'
 import type { Column } from '../shell/lists.ts'
 import type { Visit } from '../shell/page.ts'
-import { moment, said } from '../shell/text.ts'
+import { moment, momentOr, said } from '../shell/text.ts'
 import { messageLink } from './groups.ts'
 import { stateOf, STATE_WORDS } from './words.ts'
 
@@ -19,6 +19,7 @@ const PATH = '/inbox/messages'
 
 /** What may be done with all that match, by their state. */
 const RETRY_OR_DISCARD = 'Retry or discard all that match …'
+export const DISCARD_NEEDS = 'To discard many needs the role admin.'
 const CHANGE_WORDS: Readonly<Record<string, string>> = {
   waiting: RETRY_OR_DISCARD,
   held: RETRY_OR_DISCARD,
@@ -37,15 +38,20 @@ export const messagePages = listPages<MessageJson>({
   empty: (query) => isOfDead(query)
     ? 'No dead letter matches. A message would be here if every delivery of it had failed.'
     : 'No message matches. A message is here as soon as a route with an inbox has accepted it, and until its retention is over.',
-  table: (rows, order) => tableOf('Messages', messageColumns(order), rows),
+  table: (rows, order) => {
+    const columns = messageColumns(order)
+    return tableOf('Messages', rows.some(({ state }) => state === 'delivered') ? [...columns, KEPT_UNTIL] : columns, rows)
+  },
   file: { name: 'messages', columns: fileColumns() },
   actions: ({ query, may }) => {
     const words = CHANGE_WORDS[query.get('state') ?? '']
+    const isForAdmins = words === RETRY_OR_DISCARD && !may('admin')
     return words === undefined || !may('operator')
       ? null
       : p(
         { class: 'actions' },
-        a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) }, words)
+        a({ class: 'button', href: withQuery('/inbox/changes', rest(query, ['cursor', 'limit', 'order', 'live'])) }, words),
+        isForAdmins ? span({ class: 'hint' }, DISCARD_NEEDS) : null
       )
   }
 })
@@ -86,6 +92,12 @@ export function messageColumns (order?: NonNullable<Column<MessageJson>['sort']>
     { head: 'Last delivery', cell: ({ lastStatus, error }) => [lastStatus ?? '', ' ', error === null ? null : said(error)] },
     { head: 'Tries', number: true, cell: ({ tries }) => tries }
   ]
+}
+
+/** Who replays many sees which of them can be. */
+const KEPT_UNTIL: Column<MessageJson> = {
+  head: 'Request kept until',
+  cell: ({ state, requestKeptUntil }) => state === 'delivered' ? momentOr(requestKeptUntil, 'Deleted') : '–'
 }
 
 function searchForm ({ query, context }: Visit): VNode {
