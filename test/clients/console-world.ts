@@ -54,7 +54,11 @@ const ROUTES = `
   - { name: charges, match: { path: /charges }, upstream: shop, idempotency: { scope: public } }
   - { name: batch, match: { path: /batch }, upstream: shop, idempotency: { scope: public } }
   - { name: orders, match: { path: /orders }, upstream: shop, idempotency: { scope: public } }
-  - { name: hooks, match: { path: /hooks }, upstream: shop, idempotency: { mode: inbox, scope: public, inbox: { maxAttempts: 1 } } }`
+  - { name: hooks, match: { path: /hooks }, upstream: shop, idempotency: { mode: inbox, scope: public, inbox: { maxAttempts: 1 } } }
+  - name: ordered
+    match: { path: /hooks/ordered }
+    upstream: shop
+    idempotency: { mode: inbox, scope: public, inbox: { maxAttempts: 1, order: "json:/amount", onDead: stop-group } }`
 
 export interface StageOptions {
   readonly people?: readonly Person[]

@@ -228,12 +228,18 @@ describe('the console in a browser', needs('chromium'), () => {
     const letters = async () => (await answerOf<{ messages: Array<{ id: string }> }>('/messages?state=dead')).messages
     await eventually(async () => (await letters()).length > 0, 'the message is dead')
     const dead = (await letters())[0]?.id
+    for (const key of ['stops', 'behind']) await send(key, '/hooks/ordered')
+    const heads = async () =>
+      (await answerOf<{ groups: Array<{ first: { id: string, state: string } }> }>('/inbox/routes/ordered/groups')).groups
+    await eventually(async () => (await heads())[0]?.first.state === 'dead', 'the group is stopped')
+    const behind = (await answerOf<{ messages: Array<{ id: string }> }>('/messages?key=behind')).messages[0]?.id
     const paths = [
       '/records', '/records?route=nothing', `/records/${completed}`, `/records/${completed}/delete`, '/records/changes?state=indeterminate',
       '/overview', '/explain', '/configuration',
       '/unknown', `/unknown/${unknown}`, `/unknown/${unknown}/happened`, `/unknown/${unknown}/not`, `/unknown/${completed}/done`,
       `/unknown/${completed}/not`, '/inbox', '/inbox/messages', '/inbox/messages?state=dead', `/inbox/messages/${dead}`,
-      `/inbox/messages/${dead}/retry`, '/inbox/changes?state=dead', '/inbox/pause?route=hooks', '/audit', '/records?state=wrong'
+      `/inbox/messages/${dead}/retry`, '/inbox/changes?state=dead', '/inbox/pause?route=hooks', '/audit', '/records?state=wrong',
+      '/inbox/groups?route=ordered', `/inbox/messages/${(await heads())[0]?.first.id}`, `/inbox/messages/${behind}`
     ]
     for (
       const options of [

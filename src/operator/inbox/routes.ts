@@ -81,7 +81,7 @@ export const GroupsView = Type.Object({
 }, closed)
 
 /** More are a matter of a search for their messages. */
-const GROUPS_MAX = 50
+export const GROUPS_MAX = 50
 
 export async function inboxGroups ({ stores }: OperatorContext, route: string): Promise<Static<typeof GroupsView>> {
   const groups = await stores.operator.groups(route, GROUPS_MAX)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ROLES } from '../../../src/core/operator/roles.ts'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import { LONG_MS } from '../../conformance/record-world.ts'
 import { ask } from '../sign-in/world.ts'
 import type { Answer } from '../sign-in/world.ts'
 import { hiddenFields, messageIn, recordIn, startConsole, TOKENS } from './world.ts'
@@ -24,6 +25,7 @@ async function everyPage (world: Console): Promise<Array<readonly [path: string,
     [`/unknown/${unknown}`, /^Unknown outcome /],
     [`/unknown/${completed}/done`, /^Decided$/],
     ['/inbox', /^Inbox$/],
+    ['/inbox/groups?route=webhooks', /^Groups of route webhooks$/],
     ['/inbox/messages', /^Messages$/],
     ['/inbox/messages?state=dead', /^Dead letters$/],
     [`/inbox/messages/${dead}`, /^Message /],
@@ -122,6 +124,16 @@ test('a stored answer is shown from the role reader on, as text', async (t) => {
   assert.match(shown.body, /&lt;script>/)
   assert.doesNotMatch(shown.body, /secret/)
   assert.doesNotMatch(shown.body, /<img|<script>/)
+})
+
+test('of a gateway that died with a record, no page says that it sent it', async (t) => {
+  const world = await startConsole(t)
+  const id = await recordIn(world, 'claimed')
+  world.advance(LONG_MS + 1)
+  await world.store.lapse({ ids: null, running: [], limit: 1, still: () => true })
+  const { body } = await (await world.as('viewer')).get(`/unknown/${id}`)
+  assert.match(body, /The gateway that had it died, or lost its database, while it was in flight\. Whether it was sent is not known/)
+  assert.doesNotMatch(body, /that sent it/)
 })
 
 const PAYLOADS = [

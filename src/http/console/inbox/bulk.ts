@@ -1,8 +1,9 @@
 /** One change of many messages. */
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { bulkPages } from '../shell/bulk.ts'
+import { p } from '../shell/elements.ts'
 import { tableOf } from '../shell/lists.ts'
-import { messageColumns } from './messages.ts'
+import { DISCARD_NEEDS, messageColumns } from './messages.ts'
 
 const RETRY = {
   action: 'retry',
@@ -32,7 +33,7 @@ export const messageBulk = bulkPages({
   },
   // Many are discarded by an admin alone.
   actions: (visit, { state }) => state === 'delivered' ? [REPLAY] : visit.may('admin') ? [RETRY, DISCARD] : [RETRY],
-  fields: () => null,
+  fields: (visit, { state }) => state === 'delivered' || visit.may('admin') ? null : p({ class: 'hint' }, DISCARD_NEEDS),
   kept: [],
   step: async (visit, order) => visit.ask('changeMessages', { body: order })
 })

@@ -11,6 +11,7 @@ import { redirect, screen } from '../shell/page.ts'
 import type { Page, Screen, Visit } from '../shell/page.ts'
 import { problemScreen } from '../shell/problems.ts'
 import { bytes, duration, moment, said, visible } from '../shell/text.ts'
+import { groupsPath } from './groups.ts'
 
 type Route = InboxJson['routes'][number]
 
@@ -46,7 +47,8 @@ function routeTable (visit: Visit, routes: readonly Route[]): Child {
     number: true,
     ...by !== undefined && { sort: sort(by) },
     cell: (route) => a(
-      { href: withQuery('/inbox/messages', { route: route.route, state }) },
+      // Of dead letters the oldest are the first to be forgotten, and the table has no age of them.
+      { href: withQuery('/inbox/messages', { route: route.route, state, order: state === 'dead' ? 'oldest' : undefined }) },
       String(route[state]),
       span({ class: 'unseen' }, ` ${head.toLowerCase()}`)
     )
@@ -55,16 +57,24 @@ function routeTable (visit: Visit, routes: readonly Route[]): Child {
     {
       head: 'Route',
       sort: sort('route'),
-      cell: (route) => [said(route.route), route.configured ? null : span({ class: 'hint' }, 'Not configured: nothing delivers it')]
+      cell: (route) => [
+        said(route.route),
+        route.configured ? null : span({ class: 'hint' }, 'Not configured: nothing delivers it'),
+        hasGroups(visit, route) ? [' ', a({ href: groupsPath(route.route) }, 'Groups')] : null
+      ]
     },
     count('Waiting', 'waiting', 'waiting'),
     count('In delivery', 'delivering'),
     count('Held', 'held', 'held'),
     count('Dead', 'dead', 'dead'),
-    { head: 'Oldest', sort: sort('age'), cell: ({ oldestMs }) => oldestMs === null ? '–' : duration(oldestMs) },
+    { head: 'Oldest waiting', sort: sort('age'), cell: ({ oldestMs }) => oldestMs === null ? '–' : duration(oldestMs) },
     { head: 'Size', number: true, cell: (route) => bytes(route.bytes) },
     { head: 'Delivery', cell: (route) => pauseCell(visit, route) }
   ], routes.toSorted(ORDERS[set]))
+}
+
+function hasGroups ({ context }: Visit, { route }: Route): boolean {
+  return context.config.routes.some(({ name, idempotency }) => name === route && idempotency?.inbox?.order != null)
 }
 
 const ORDERS: Readonly<Record<Sort, (one: Route, other: Route) => number>> = {

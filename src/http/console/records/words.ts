@@ -20,7 +20,7 @@ export function stateOf (state: RecordSummaryJson['state']): VNode {
 const STAGE_WORDS: Readonly<Record<string, string>> = {
   during: 'It was sent, and the answer did not come or did not end.',
   hop: 'An answer came that a proxy may have made. It does not say whether the application got the request.',
-  lease: 'The gateway that sent it died, or lost its database, while it was in flight.',
+  lease: 'The gateway that had it died, or lost its database, while it was in flight. Whether it was sent is not known.',
   drain: 'The gateway was stopped while it was in flight.',
   settle: 'The store cannot keep the answer that came.',
   restore: 'The database came from a backup that is older than the answer.'
