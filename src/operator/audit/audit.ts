@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import { MESSAGE_ACTIONS, RECORD_ACTIONS } from '../../core/record/audit.ts'
 import type { AuditedState, AuditRow } from '../../core/record/audit.ts'
 import type { OperatorContext } from '../shared/operators.ts'
-import { present, readCommon } from '../shared/filter.ts'
+import { noteOfRoute, present, readCommon } from '../shared/filter.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, nothingRead, readPage, timeText } from '../shared/query.ts'
 import { INCOMPLETE } from '../shared/words.ts'
@@ -66,7 +66,7 @@ export async function searchAudit (context: OperatorContext, query: AuditQueryVa
     entries: found.rows.map(auditJson),
     next: cursorOf(found, page.order, words),
     whole: found.isWhole,
-    notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
+    notes: [...read.notes, ...noteOfRoute(context, common.route, found.rows.length), ...(found.isWhole ? [] : [INCOMPLETE])]
   }
 }
 

@@ -2,7 +2,7 @@
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
-import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
+import { filterOf, noteOfRoute, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, ID_WANTED, nothingRead, readId, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
@@ -97,7 +97,8 @@ export async function selectMessages (
     },
     context.signingKey
   )
-  return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
+  const notes = [...read.notes, ...noteOfRoute(context, values.route, counted.count)]
+  return { count: counted.count, sample: counted.sample.map(messageJson), token, expiresAt: timeText(expiresAtMs), notes }
 }
 
 /** One step. The caller goes on with `next`, or stops. */

@@ -2,7 +2,7 @@
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageSearch } from '../../ports/operator.ts'
 import { INCOMPLETE } from '../shared/words.ts'
-import { present, readCommon, type ReadFilter } from '../shared/filter.ts'
+import { noteOfRoute, present, readCommon, type ReadFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
@@ -12,7 +12,7 @@ import { messageJson } from './view.ts'
 export type MessageFilter = Omit<MessageSearch, 'order' | 'limit' | 'after' | 'withinMs'>
 
 export async function readFilter (
-  context: Pick<OperatorContext, 'stores' | 'config'>,
+  context: Pick<OperatorContext, 'stores'>,
   { state, ...common }: MessageFilterValues
 ): Promise<Outcome<ReadFilter<MessageFilter>>> {
   const read = await readCommon(context, common)
@@ -33,7 +33,7 @@ export async function searchMessages (context: OperatorContext, query: MessageQu
     messages: found.rows.map(messageJson),
     next: cursorOf(found, page.order, words),
     whole: found.isWhole,
-    notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
+    notes: [...read.notes, ...noteOfRoute(context, values.route, found.rows.length), ...(found.isWhole ? [] : [INCOMPLETE])]
   }
 }
 

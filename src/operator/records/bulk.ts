@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
-import { filterOf, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
+import { filterOf, noteOfRoute, present, writtenFilter, type WrittenFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, nothingRead, readPage, SEARCH_WITHIN_MS, timeText } from '../shared/query.ts'
@@ -76,7 +76,8 @@ export async function selectRecords (
     },
     context.signingKey
   )
-  return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes: [...read.notes] }
+  const notes = [...read.notes, ...noteOfRoute(context, values.route, counted.count)]
+  return { count: counted.count, sample: counted.sample.map(summaryJson), token, expiresAt: timeText(expiresAtMs), notes }
 }
 
 /** One step. The caller goes on with `next`, or stops. */

@@ -1,7 +1,7 @@
 /** Searches for records, and one record. */
 import type { RecordDetail } from '../../core/record/record.ts'
 import type { RecordSearch } from '../../ports/operator.ts'
-import { present, readCommon, type ReadFilter } from '../shared/filter.ts'
+import { noteOfRoute, present, readCommon, type ReadFilter } from '../shared/filter.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from '../shared/problem.ts'
 import { cursorOf, ID_WANTED, nothingRead, readId, readPage } from '../shared/query.ts'
@@ -14,7 +14,7 @@ export type RecordFilter = Omit<RecordSearch, 'order' | 'limit' | 'after' | 'wit
 
 /** @throws as the store does */
 export async function readFilter (
-  context: Pick<OperatorContext, 'stores' | 'config'>,
+  context: Pick<OperatorContext, 'stores'>,
   { state, stage, ...common }: RecordFilterValues
 ): Promise<Outcome<ReadFilter<RecordFilter>>> {
   const read = await readCommon(context, common)
@@ -35,7 +35,7 @@ export async function searchRecords (context: OperatorContext, query: RecordQuer
     records: found.rows.map(summaryJson),
     next: cursorOf(found, page.order, words),
     whole: found.isWhole,
-    notes: [...read.notes, ...(found.isWhole ? [] : [INCOMPLETE])]
+    notes: [...read.notes, ...noteOfRoute(context, filterValues.route, found.rows.length), ...(found.isWhole ? [] : [INCOMPLETE])]
   }
 }
 

@@ -29,7 +29,7 @@ export interface ReadFilter<Filter> { readonly filter: Filter, readonly notes: r
 
 /** @throws as the store does */
 export async function readCommon (
-  { stores, config }: Pick<OperatorContext, 'stores' | 'config'>,
+  { stores }: Pick<OperatorContext, 'stores'>,
   { id, key, from, to, route, requestId, path }: CommonValues
 ): Promise<Outcome<ReadFilter<CommonFilter>>> {
   const times = readTimes(present({ from, to }), await stores.operator.nowMs())
@@ -45,14 +45,14 @@ export async function readCommon (
   }
   return {
     filter: { ...times, ...present({ id: named, keyHashes: keys?.hashes, route, requestId, path }) },
-    notes: [
-      ...keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`),
-      // A command may have no configuration.
-      ...route === undefined || config.routes.length === 0 || config.routes.some(({ name }) => name === route)
-        ? []
-        : ['No route of the configuration has this name. What it once left is found.']
-    ]
+    notes: keys === null ? [] : keys.missing.map((why) => `Not everything is found by key: ${why}.`)
   }
+}
+
+/** Why nothing may have been found. What a route left that is in no configuration any more is found. */
+export function noteOfRoute ({ config }: Pick<OperatorContext, 'config'>, route: string | undefined, found: number): string[] {
+  const isKnown = route === undefined || config.routes.some(({ name }) => name === route)
+  return found > 0 || isKnown ? [] : ['No route of the configuration has this name.']
 }
 
 /** Without the members that are undefined. */
