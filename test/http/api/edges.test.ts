@@ -187,6 +187,19 @@ test('another method than a path has gets 405 and is told which it has, before a
   assert.deepEqual([(await ask('HEAD', '/explain')).status, (await ask('DELETE', '/nothing')).status], [405, 404])
 })
 
+test('a path that cannot be read, or has too long a name, is a problem as every other mistake', async (t) => {
+  const world = await World.open(t)
+  const groupsOf = (route: string): string => `/inbox/routes/${route}/groups`
+  for (const path of [groupsOf('%ff'), groupsOf('x'.repeat(2_000)), '/records/%', `/records/${'x'.repeat(9_000)}`]) {
+    const { status, type, body, headers } = await world.get(path)
+    assert.deepEqual([status, type, body.code], [400, 'application/problem+json', 'bad-request'], path)
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+  }
+  assert.equal((await world.get(groupsOf('x'.repeat(1_024)))).status, 200, 'as long as the name of a route may be')
+  const beside = await fetch(`${world.url}/%ff`)
+  assert.deepEqual([beside.status, await beside.json()], [400, { error: 'bad request' }])
+})
+
 test('HEAD of a stream or of an export has a head and an end', async (t) => {
   const world = await World.open(t)
   await unknown(world)
