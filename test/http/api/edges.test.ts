@@ -187,6 +187,19 @@ test('another method than a path has gets 405 and is told which it has, before a
   assert.deepEqual([(await ask('HEAD', '/explain')).status, (await ask('DELETE', '/nothing')).status], [405, 404])
 })
 
+test('a problem instead of an export is no file to save', async (t) => {
+  const world = await World.open(t)
+  const answered = async (query: string): Promise<readonly unknown[]> => {
+    const { status, headers } = await world.get(`/records.jsonl?${query}`)
+    return [status, headers.get('content-disposition')]
+  }
+  assert.deepEqual(await answered(''), [200, 'attachment; filename="records.jsonl"'])
+  assert.deepEqual(await answered('from=yesterday'), [400, null])
+  const away = () => Promise.reject(new StoreUnavailable('sqlite', 'search', false, new Error('it is away')))
+  Object.assign(world.store.operator, { searchRecords: away })
+  assert.deepEqual(await answered(''), [503, null])
+})
+
 test('a path that cannot be read, or has too long a name, is a problem as every other mistake', async (t) => {
   const world = await World.open(t)
   const groupsOf = (route: string): string => `/inbox/routes/${route}/groups`
@@ -212,12 +225,13 @@ test('HEAD of a stream or of an export has a head and an end', async (t) => {
     }
   })
   for (const [path, type] of [
-    ['/events', 'text/event-stream'], ['/records.jsonl', 'application/jsonl'], ['/records', 'application/json']
+    ['/events', 'text/event-stream'], ['/records.jsonl', 'application/jsonl'], ['/records', 'application/json; charset=utf-8']
   ] as const) {
     const asked = await fetch(`${world.url}/api/v1${path}`, {
       method: 'HEAD', headers: { authorization: `Bearer ${TOKENS.viewer}` }, signal: AbortSignal.timeout(5_000)
     })
-    assert.deepEqual([asked.status, asked.headers.get('content-type')?.split(';')[0], await asked.text()], [200, type, ''], path)
+    assert.deepEqual([asked.status, asked.headers.get('content-type'), await asked.text()], [200, type, ''], path)
+    assert.equal(asked.headers.get('content-length') === null, path !== '/records', 'that of a GET, or none')
   }
   assert.equal(searched, 1, 'an export of which nobody wants the rows reads none')
 })
