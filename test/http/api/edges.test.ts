@@ -271,6 +271,18 @@ test('a time is RFC 3339 with a zone, and a day that there is', async (t) => {
   }
 })
 
+test('a time before the first year or after the last that can be written is a mistake, at every store', async (t) => {
+  const world = await World.open(t)
+  for (const [text, status] of [
+    ['10000000d', 400], ['0000-12-31T23:59:59Z', 400], ['9999-12-31T23:59:59-01:00', 400],
+    ['36500d', 200], ['0001-01-01T00:00:00Z', 200], ['9999-12-31T23:59:59Z', 200]
+  ] as const) {
+    const answer = await world.get(`/records?from=${encodeURIComponent(text)}`)
+    assert.equal(answer.status, status, text)
+    if (status === 400) assert.match(String(answer.body.detail), /between the years 1 and 9999/)
+  }
+})
+
 test('a body that is too large gets 413, and one of another type 415', async (t) => {
   const world = await World.open(t)
   const { id, ...token } = await unknown(world)
