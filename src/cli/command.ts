@@ -54,9 +54,10 @@ function upstreamMeant (message: string, options: ParseArgsOptionsConfig): strin
     : `; did you mean --upstream ${url}? With npm: npm start -- --upstream ${url}`
 }
 
-/** @throws StartError (exit 2): the subcommand is missing (`name` is empty) or unknown. */
+/** @throws StartError (exit 2): the subcommand is missing (`name` is empty, or an option) or unknown. */
 export function refuseSubcommand (name: string, names: readonly string[]): never {
   const what = `Name a subcommand: ${names.join(', ').replace(/, (?=[^,]*$)/, names.length > 2 ? ', ' : ' or ')}.`
+  if (name.startsWith('-')) throw new StartError(`A subcommand comes before the options. ${what}`, 2)
   throw new StartError(name === '' ? what : `There is no ${JSON.stringify(name)} here${didYouMean(name, names) || '.'} ${what}`, 2)
 }
 

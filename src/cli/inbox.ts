@@ -73,9 +73,9 @@ const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
 const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--from T] [--to T] [--older-than T] [--limit N] [--json]
        onceway inbox show ID [--json]
        onceway inbox retry ID --why TEXT
-       onceway inbox retry --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+       onceway inbox retry --all --state S [--route R] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
        onceway inbox discard ID --why TEXT
-       onceway inbox discard --all --state S [--route R] [--key K] [--older-than T] [--limit N] --why TEXT
+       onceway inbox discard --all --state S [--route R] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
        onceway inbox replay ID --why TEXT
        onceway inbox replay --all --route R [--from T] [--to T] [--key K] --why TEXT
        onceway inbox routes [--json]
@@ -247,9 +247,9 @@ async function replayAll ({ options, operators, terminal }: CommandContext): Pro
     for (const { detail } of refused) reasons.set(detail, (reasons.get(detail) ?? 0) + 1)
     cursor = next
   }
-  terminal.out(options.values.json === true
-    ? JSON.stringify({ counted: selection.count, changed })
-    : `${changed} of ${selection.count} messages in ${operators.where} are delivered once more.`)
+  if (options.values.json === true) terminal.out(JSON.stringify({ counted: selection.count, changed }))
+  else if (selection.count > 0) terminal.out(`${changed} of ${selection.count} messages in ${operators.where} are delivered once more.`)
+  if (selection.count === 0) terminal.err(`No such messages in ${operators.where}.`)
   for (const [detail, count] of reasons) terminal.err(`${count} refused: ${detail}`)
   return changed === 0 && reasons.size > 0 ? 1 : 0
 }

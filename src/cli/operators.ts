@@ -9,9 +9,10 @@ import { storeText } from '../config/derived.ts'
 import type { OperationContext } from '../operator/context.ts'
 import { OPERATIONS } from '../operator/operations.ts'
 import type { AnswerOf, InputOf, Operation, OperationName } from '../operator/operations.ts'
+import { mistakeIn } from '../operator/shared/mistakes.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem } from '../operator/shared/problem.ts'
 import type { OperatorProblemCode, Outcome, ProblemMembers } from '../operator/shared/problem.ts'
-import { StartError } from '../ports/errors.ts'
+import { causeOf, StartError } from '../ports/errors.ts'
 import type { LockStore } from '../ports/locks.ts'
 import { commandExplaining } from '../process/explaining.ts'
 import { openStores } from '../process/operator-stores.ts'
@@ -62,7 +63,7 @@ async function onStores (config: Config, options: Options, open: OpenFor): Promi
       const needsName = operation.role === 'operator'
       const identity = { name: needsName ? textOption(options, 'who') ?? userName() : '', via: 'cli', role: 'admin' } as const
       const whole = { params: {}, query: {}, body: {}, ...input as AnyInput } as Parameters<Operation['run']>[2]
-      return await operation.run(context, identity, whole) as Outcome<AnswerOf<typeof name>>
+      return mistakeIn(operation, whole) ?? await operation.run(context, identity, whole) as Outcome<AnswerOf<typeof name>>
     },
     close: () => stores.close()
   }
@@ -128,7 +129,7 @@ async function ask (
 ): Promise<unknown> {
   const values = params as Readonly<Record<string, string>>
   const url = new URL(
-    `${base.pathname.replace(/\/$/, '')}/api/v1${path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''))}`,
+    `${base.pathname.replace(/(?:\/api\/v1)?\/?$/, '')}/api/v1${path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''))}`,
     base
   )
   for (const [name, value] of Object.entries(query)) {
@@ -136,24 +137,38 @@ async function ask (
       name in known.properties && value !== undefined
     ) url.searchParams.set(name, String(value))
   }
+  const response = await answerOf(base, fetch(url, {
+    method,
+    redirect: 'error',
+    signal: AbortSignal.timeout(WITHIN_MS),
+    headers: { authorization: `Bearer ${token}`, ...(method === 'POST' && { 'content-type': 'application/json' }) },
+    ...(method === 'POST' && { body: JSON.stringify(body) })
+  }))
+  const text = await answerOf(base, response.text())
+  const answer = parsed(text)
+  if (answer === undefined) {
+    const type = response.headers.get('content-type') ?? 'no content type'
+    throw new StartError(`The server at ${base.origin} does not answer as an operator API would: status ${response.status}, ${type}.`)
+  }
+  return response.ok ? answer : problemOf(answer, response.status, base)
+}
+
+/** `fetch` has the reason in its cause. */
+async function answerOf<Value> (base: URL, answering: Promise<Value>): Promise<Value> {
   try {
-    const response = await fetch(url, {
-      method,
-      redirect: 'error',
-      signal: AbortSignal.timeout(WITHIN_MS),
-      headers: { authorization: `Bearer ${token}`, ...(method === 'POST' && { 'content-type': 'application/json' }) },
-      ...(method === 'POST' && { body: JSON.stringify(body) })
-    })
-    const answer: unknown = await response.json()
-    return response.ok ? answer : problemOf(answer, response.status, base)
+    return await answering
   } catch (error) {
-    if (error instanceof StartError) throw error
-    const { cause } = error as { readonly cause?: { readonly code?: string } }
-    throw new StartError(
-      `The gateway at ${base.origin} does not answer as an operator API would (${cause?.code ?? (error as Error).name}).`,
-      1,
-      error
-    )
+    const reason = causeOf((error as Error).cause ?? error)
+    throw new StartError(`There is no answer from the gateway at ${base.origin} (${reason}).`, 1, error)
+  }
+}
+
+/** undefined: it is no JSON. */
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
   }
 }
 

@@ -9,9 +9,10 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { headerLines } from '../core/headers/lines.ts'
 import { isHost } from '../core/headers/host.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
+import { badRequest } from '../operator/shared/problem.ts'
 import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
-import { API_PREFIX, apiPlugin } from './api/api.ts'
+import { API_PREFIX, apiPlugin, sendProblem } from './api/api.ts'
 import type { ApiOptions } from './api/api.ts'
 import { consolePlugin } from './console/console.ts'
 import { signInPage } from './console/shell/sign-in-page.ts'
@@ -57,6 +58,11 @@ const HEADERS_WITHIN_MS = 5_000
 const REQUEST_WITHIN_MS = 10_000
 const IDLE_MS = 65_000
 const BODY_BYTES_MAX = 1024
+/** Node takes no longer head of a request. */
+const PARAM_CHARS_MAX = 16 * 1024
+const BAD_PATH = badRequest('The path is not one that can be read: a percent sign begins the bytes of UTF-8 in hex (%C3%A9).')
+
+function isOfApi (url: string): boolean { return url.startsWith(`${API_PREFIX}/`) }
 
 /** Does not listen yet: `await admin.listen({ host, port })`. */
 export function createAdmin (options: AdminOptions): FastifyInstance {
@@ -72,7 +78,12 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     return503OnClosing: false,
     // What is not known is a mistake, and is not left out in silence.
     ajv: { customOptions: { removeAdditional: false } },
-    frameworkErrors: (_error, _request, reply) => { void answer(reply, 400, { error: 'bad request' }) }
+    // What is too long in a path is told by the shapes of the operations, as every other mistake.
+    routerOptions: { maxParamLength: PARAM_CHARS_MAX },
+    frameworkErrors: (_error, { url }, reply) => {
+      void reply.header('x-content-type-options', 'nosniff')
+      void (isOfApi(url) ? sendProblem(reply, BAD_PATH) : answer(reply, 400, { error: 'bad request' }))
+    }
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
   admin.addHook('onRequest', (request, reply, next) => {

@@ -225,7 +225,7 @@ test('replay delivers what was delivered once more while its request is kept, on
   const at = (minutes: number): string => new Date(Date.UTC(2026, 0, 1) + minutes * MINUTE_MS).toISOString()
   const refused = await desk.say('replay', text(gone), ...WHY)
   assert.equal(refused.exitCode, 1)
-  assert.match(refused.err, /^onceway: refused, nothing changed\. The request of this message is gone.* Now: state delivered, attempt 1\.$/)
+  assert.match(refused.err, /^onceway: refused, nothing changed\. The request of this message is gone.*maxKept, inbox\.maxKeptBytes.* Now: state delivered, attempt 1\.$/)
   assert.match((await desk.say('show', text(early))).out, /^kept until: {4}2026-01-01T01:02:00\.000Z$/m)
   const one = await desk.say('replay', text(late), ...WHY)
   assert.match(one.out, /is delivered once more\. Before: state delivered, attempt 1\. Now: state waiting, attempt 1\.$/)
@@ -249,6 +249,14 @@ test('replay delivers what was delivered once more while its request is kept, on
     assert.equal(exitCode, 2, err)
     assert.match(err, why)
   }
+})
+
+test('a replay that finds nothing says so as other changes do', async (t) => {
+  const desk = await Desk.open(t)
+  const none = ['replay', '--all', '--route', 'nope', ...WHY]
+  assert.deepEqual([(await desk.say(...none)).out, (await desk.say(...none, '--json')).out], ['', '{"counted":0,"changed":0}'])
+  const { exitCode: code, err: said } = await desk.say(...none)
+  assert.deepEqual([code, said.split('\n').at(-1)?.replace(/ in .*/, '')], [0, 'No such messages'])
 })
 
 test('--all changes what the filter finds, at most so many, and says when there may be more', async (t) => {

@@ -51,6 +51,7 @@ test('did you mean: a command, its subcommand and its options', async () => {
     [['serv'], /there is no command "serv"; did you mean serve\?/],
     [['check', '--confg', 'a'], /Unknown option '--confg'; did you mean --config\?/],
     [['records', 'lst'], /There is no "lst" here; did you mean list\? Name a subcommand: list, /],
+    [['inbox', '--config', 'a'], /A subcommand comes before the options\. Name a subcommand: list, show, /],
     [['inbox', 'retri'], /did you mean retry\?/],
     [['clock', 'confrm'], /did you mean confirm\?/],
     [['ids', 'upgrad'], /did you mean upgrade\?/],

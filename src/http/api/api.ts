@@ -3,7 +3,6 @@
  * every answer is JSON. Nothing of a request is logged but the operation and who asked.
  */
 import { readFileSync } from 'node:fs'
-import { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Config } from '../../config/config.ts'
 import { isLoopback } from '../../config/networks.ts'
@@ -11,6 +10,7 @@ import type { OperationContext } from '../../operator/context.ts'
 import { OPERATIONS, type AnswerOf, type Operation, type OperationName } from '../../operator/operations.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
+import { BODIES, mistakesText, TEXTS, type Mistake } from '../../operator/shared/mistakes.ts'
 import { OPERATOR_PROBLEMS, OperatorProblem, type OperatorProblemCode } from '../../operator/shared/problem.ts'
 import { within } from '../../operator/shared/within.ts'
 import { causeOf, StartError, StoreOverloaded, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
@@ -37,11 +37,6 @@ const BODY_BYTES_MAX = 64 * 1024
 const ANSWER_BYTES_MAX = 24 * 1024 * 1024
 const TAKES_ANSWERS: ReadonlySet<string> = new Set(['resolveRecord', 'changeRecords', 'explain'])
 const CSRF_HEADER = 'x-csrf-token'
-
-/** A body says its types: what was made of `null` would be an answer that clients get. */
-const BODIES = new Ajv({ removeAdditional: false })
-/** Paths and queries are texts, of which numbers are made. */
-const TEXTS = new Ajv({ removeAdditional: false, coerceTypes: 'array', useDefaults: true })
 
 export function apiPlugin (options: ApiOptions): FastifyPluginAsync {
   return async (fastify) => {
@@ -219,7 +214,7 @@ export function sendProblem (reply: FastifyReply, { code, status, detail, member
 
 interface FastifyFault {
   readonly statusCode?: number,
-  readonly validation?: ReadonlyArray<{ instancePath: string, message?: string, params?: Record<string, unknown> }>,
+  readonly validation?: readonly Mistake[],
   readonly validationContext?: string
 }
 
@@ -254,10 +249,7 @@ export function problemOf (error: unknown, isChange = false): OperatorProblem {
   if (error instanceof StartError) return new OperatorProblem('store-unavailable', error.message)
   const { statusCode = 500, validation, validationContext = 'request' } = error as FastifyFault
   if (validation !== undefined) {
-    return new OperatorProblem(
-      'bad-request',
-      validation.map((each) => mistakeText(each, validationContext)).join(' ')
-    )
+    return new OperatorProblem('bad-request', mistakesText(validation, validationContext))
   }
   if (statusCode >= 400 && statusCode < 500) {
     return new OperatorProblem(
@@ -266,17 +258,4 @@ export function problemOf (error: unknown, isChange = false): OperatorProblem {
     )
   }
   return new OperatorProblem('internal-error', 'The request could not be answered. The log says more.')
-}
-
-function mistakeText (
-  { instancePath, message = 'is wrong', params }: {
-    instancePath: string,
-    message?: string,
-    params?: Record<string,
-    unknown>
-  }, where: string
-): string {
-  const name = instancePath.replaceAll('/', '.').replace(/^\./, '') || where
-  const extra = typeof params?.additionalProperty === 'string' ? ` (${params.additionalProperty})` : ''
-  return `${name} ${message}${extra}.`
 }

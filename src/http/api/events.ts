@@ -2,6 +2,7 @@
  * GET /api/v1/events: how things stand, told again whenever it changes (server-sent events). Each event has a whole state, so a client that
  * was away misses nothing. The stores are asked only while somebody listens, once for all who do.
  */
+import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { OperationContext } from '../../operator/context.ts'
 import { inboxRoutes } from '../../operator/inbox/routes.ts'
@@ -43,7 +44,7 @@ export function addEvents (fastify: FastifyInstance, options: EventsOptions): vo
     if (who instanceof OperatorProblem) return options.sendProblem(reply, who)
     if (desk.isFull) return options.sendProblem(reply, new OperatorProblem('too-many-requests', FULL))
     // A stream would never end for whoever asks for its head alone.
-    if (request.method === 'HEAD') return reply.headers(STREAM_HEADERS).send('')
+    if (request.method === 'HEAD') return reply.headers(STREAM_HEADERS).send(Readable.from([]))
     void reply.hijack()
     desk.add(request, reply, who)
   })

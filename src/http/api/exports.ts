@@ -39,15 +39,16 @@ export function addExports (fastify: FastifyInstance, options: ExportsOptions): 
       const who = await options.permitted(request, operation)
       if (who instanceof OperatorProblem) return options.sendProblem(reply, who)
       const { limit = EXPORT_ROWS_MAX, ...query } = request.query as { readonly limit?: number }
-      const head = reply.header('cache-control', 'no-store').header('content-type', 'application/jsonl')
-        .header('content-disposition', `attachment; filename="${path.slice(1)}"`)
-      // Only the head is wanted, so nothing is read.
-      if (request.method === 'HEAD') return head.send('')
+      // Not before it is sent: a problem is no file.
+      const file = (rows: Readable): FastifyReply => reply.header('cache-control', 'no-store').header('content-type', 'application/jsonl')
+        .header('content-disposition', `attachment; filename="${path.slice(1)}"`).send(rows)
+      // Only the head is wanted, so nothing is read. A stream has no length that the head could have.
+      if (request.method === 'HEAD') return file(Readable.from([]))
       const place = ExportPlace.take()
       if (place instanceof OperatorProblem) return options.sendProblem(reply, place)
       const pages = new Pages({ operation, identity: who.identity, query, limit, member: rows, place, request, options })
       const stream = await begun(pages, place)
-      return stream instanceof OperatorProblem ? options.sendProblem(reply, stream) : head.send(stream)
+      return stream instanceof OperatorProblem ? options.sendProblem(reply, stream) : file(stream)
     })
   }
 }

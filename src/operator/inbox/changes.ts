@@ -65,7 +65,8 @@ async function applyChange (
 function refusalOf (action: MessageChange, { state }: MessageDetail): string {
   if (action !== 'replay') return `Only a message that is waiting, held or dead can be changed. It is ${state} now.`
   if (state !== 'delivered') return `Only a delivered message can be replayed. It is ${state} now.`
-  return 'The request of this message is gone: it was not kept (inbox.keepDelivered), or its time is over. It cannot be replayed.'
+  return 'The request of this message is gone, so it cannot be replayed. It was not kept (inbox.keepDelivered), its time is over, or it ' +
+    'was beyond the bounds of the route (inbox.maxKept, inbox.maxKeptBytes).'
 }
 
 export async function selectMessages (

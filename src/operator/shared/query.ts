@@ -40,12 +40,15 @@ export function readPage ({ order = 'newest', limit = PAGE_DEFAULT, cursor }: Pa
 export function readTimes ({ from, to }: TimeQueryValues, nowMs: number): Outcome<{ readonly fromMs?: number, readonly toMs?: number }> {
   const [fromMs, toMs] = [readTime(from, nowMs), readTime(to, nowMs)]
   if (fromMs === null || toMs === null) return badRequest(TIME_WANTED)
+  for (const ms of [fromMs, toMs]) if (ms !== undefined && (ms < TIME_MIN_MS || ms > TIME_MAX_MS)) return badRequest(TIME_BOUNDS)
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) return badRequest('from is later than to, so nothing can match.')
   return { ...(fromMs !== undefined && { fromMs }), ...(toMs !== undefined && { toMs }) }
 }
 
 const TIME_WANTED =
   'A time is RFC 3339 with a zone (2026-11-26T18:00:00Z; a plus sign is %2B in a URL), or how long ago: 90s, 15m, 24h, 7d.'
+
+const TIME_BOUNDS = 'A time lies between the years 1 and 9999.'
 
 /** undefined: nothing was asked for. null: it is no time. */
 function readTime (text: string | undefined, nowMs: number): number | null | undefined {
@@ -107,6 +110,8 @@ function markOf ({ of, values, installation }: SearchWords): string {
   return createHash('sha256').update(JSON.stringify([of, given, installation])).digest('base64url').slice(0, MARK_CHARS)
 }
 
+/** Before it Postgres writes years otherwise, or has none. Each store is to refuse the same. */
+const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00Z')
 /** RFC 3339 has four digits for a year (section 5.6). A later time is shown as the last of them. */
 const TIME_MAX_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 

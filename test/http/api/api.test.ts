@@ -280,7 +280,7 @@ test('delivered messages are replayed, one or those of a time range, as long as 
   assert.equal(typeof replayedAt, 'string')
   const gone = await replay(unkept)
   assert.deepEqual([gone.status, gone.body.now], [409, { state: 'delivered', attempt: 1 }])
-  assert.match(String(gone.body.detail), /^The request of this message is gone: it was not kept/)
+  assert.match(String(gone.body.detail), /^The request of this message is gone, so it cannot be replayed/)
   assert.match(String((await replay(first)).body.detail), /^It has changed since .* It is waiting, and delivery 1 was its last\./)
 
   world.clock.nowMs++

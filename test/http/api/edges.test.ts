@@ -203,6 +203,32 @@ test('another method than a path has gets 405 and is told which it has, before a
   assert.deepEqual([(await ask('HEAD', '/explain')).status, (await ask('DELETE', '/nothing')).status], [405, 404])
 })
 
+test('a problem instead of an export is no file to save', async (t) => {
+  const world = await World.open(t)
+  const answered = async (query: string): Promise<readonly unknown[]> => {
+    const { status, headers } = await world.get(`/records.jsonl?${query}`)
+    return [status, headers.get('content-disposition')]
+  }
+  assert.deepEqual(await answered(''), [200, 'attachment; filename="records.jsonl"'])
+  assert.deepEqual(await answered('from=yesterday'), [400, null])
+  const away = () => Promise.reject(new StoreUnavailable('sqlite', 'search', false, new Error('it is away')))
+  Object.assign(world.store.operator, { searchRecords: away })
+  assert.deepEqual(await answered(''), [503, null])
+})
+
+test('a path that cannot be read, or has too long a name, is a problem as every other mistake', async (t) => {
+  const world = await World.open(t)
+  const groupsOf = (route: string): string => `/inbox/routes/${route}/groups`
+  for (const path of [groupsOf('%ff'), groupsOf('x'.repeat(2_000)), '/records/%', `/records/${'x'.repeat(9_000)}`]) {
+    const { status, type, body, headers } = await world.get(path)
+    assert.deepEqual([status, type, body.code], [400, 'application/problem+json', 'bad-request'], path)
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+  }
+  assert.equal((await world.get(groupsOf('x'.repeat(1_024)))).status, 200, 'as long as the name of a route may be')
+  const beside = await fetch(`${world.url}/%ff`)
+  assert.deepEqual([beside.status, await beside.json()], [400, { error: 'bad request' }])
+})
+
 test('HEAD of a stream or of an export has a head and an end', async (t) => {
   const world = await World.open(t)
   await unknown(world)
@@ -215,12 +241,13 @@ test('HEAD of a stream or of an export has a head and an end', async (t) => {
     }
   })
   for (const [path, type] of [
-    ['/events', 'text/event-stream'], ['/records.jsonl', 'application/jsonl'], ['/records', 'application/json']
+    ['/events', 'text/event-stream'], ['/records.jsonl', 'application/jsonl'], ['/records', 'application/json; charset=utf-8']
   ] as const) {
     const asked = await fetch(`${world.url}/api/v1${path}`, {
       method: 'HEAD', headers: { authorization: `Bearer ${TOKENS.viewer}` }, signal: AbortSignal.timeout(5_000)
     })
-    assert.deepEqual([asked.status, asked.headers.get('content-type')?.split(';')[0], await asked.text()], [200, type, ''], path)
+    assert.deepEqual([asked.status, asked.headers.get('content-type'), await asked.text()], [200, type, ''], path)
+    assert.equal(asked.headers.get('content-length') === null, path !== '/records', 'that of a GET, or none')
   }
   assert.equal(searched, 1, 'an export of which nobody wants the rows reads none')
 })
@@ -257,6 +284,18 @@ test('a time is RFC 3339 with a zone, and a day that there is', async (t) => {
     '2024-02-29T23:59:59.999999Z', '2026-11-26T18:00:00+05:30', '2026-11-26t18:00z', '2026-11-26 18:00:00-08:00', '15m'
   ]) {
     assert.equal((await world.get(`/records?to=${encodeURIComponent(text)}`)).status, 200, text)
+  }
+})
+
+test('a time before the first year or after the last that can be written is a mistake, at every store', async (t) => {
+  const world = await World.open(t)
+  for (const [text, status] of [
+    ['10000000d', 400], ['0000-12-31T23:59:59Z', 400], ['9999-12-31T23:59:59-01:00', 400],
+    ['36500d', 200], ['0001-01-01T00:00:00Z', 200], ['9999-12-31T23:59:59Z', 200]
+  ] as const) {
+    const answer = await world.get(`/records?from=${encodeURIComponent(text)}`)
+    assert.equal(answer.status, status, text)
+    if (status === 400) assert.match(String(answer.body.detail), /between the years 1 and 9999/)
   }
 })
 

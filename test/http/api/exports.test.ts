@@ -107,6 +107,7 @@ test('four exports run at once, whichever door they came by, and each gives its 
   await eventually(() => searched === 8, 'each waits for its second page')
   const busy = await world.get('/records.jsonl')
   assert.deepEqual([busy.status, busy.body.code, busy.headers.get('retry-after')], [429, 'too-many-requests', '30'])
+  assert.equal(busy.headers.get('content-disposition'), null, 'a problem is no file')
   const page = await asked(t, world.url + CONSOLE)
   assert.deepEqual([page.statusCode, page.headers['retry-after']], [429, '30'])
   assert.match(await textOf(page), /4 exports are running/)
