@@ -119,7 +119,10 @@ test('list finds messages by route, state, key and age, oldest first, and shows 
     const { out } = await desk.say('list', '--json', ...filter)
     assert.deepEqual(out.split('\n').map((line) => (JSON.parse(line) as { key: string }).key), keys, filter.join(' '))
   }
-  assert.match((await desk.say('list', '--route', 'other')).err, /^No such messages in the embedded store under \S+\.$/)
+  assert.match(
+    (await desk.say('list', '--route', 'other')).err,
+    /^No route of the configuration has this name\.\nNo such messages in the embedded store under \S+\.$/
+  )
 })
 
 test('list says when there may be more than it shows, and how to see it', async (t) => {

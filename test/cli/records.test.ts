@@ -43,7 +43,8 @@ test('list finds records by key, route and state, newest first, and shows no bod
   )
   assert.equal((await say(['records', 'list', '--key', 'order-2', '--limit', '5', ...at])).out.split('\n').length, 3)
   const none = await say(['records', 'list', '--route', 'other', ...at])
-  assert.deepEqual(none, { exitCode: 0, out: '', err: `No such records in the embedded store under ${at[1]}.` })
+  const nothing = `No route of the configuration has this name.\nNo such records in the embedded store under ${at[1]}.`
+  assert.deepEqual(none, { exitCode: 0, out: '', err: nothing })
   const { owner, state, bodyBytes } = JSON.parse(
     (await say(['records', 'list', '--key', 'order-2', '--json', ...at])).out
   ) as Record<string, unknown>
