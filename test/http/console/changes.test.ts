@@ -128,6 +128,30 @@ test('what was sent to a store that is away is kept, and can be sent again', asy
   assert.doesNotMatch(twice.body, /Your change was not made/)
 })
 
+test('a message that was changed without an answer: who sends it again is told that it may have been done', async (t) => {
+  const world = await startConsole(t)
+  const visitor = await world.as('operator')
+  const id = await messageIn(world, 'dead', { about: { route: 'webhooks' } })
+  const path = `/inbox/messages/${id}/discard`
+  const page = await visitor.get(path)
+  const { inbox } = world.store
+  const discard = inbox.discard.bind(inbox)
+  // The change is committed, and its reply is lost.
+  Object.assign(inbox, {
+    discard: async (...given: Parameters<typeof discard>) => {
+      await discard(...given)
+      throw new StoreUnavailable('postgres', 'discard', true, new Error('Query read timeout'))
+    }
+  })
+  const doubtful = await visitor.submit(page, path, { reason: 'it is obsolete' })
+  assert.match(doubtful.body, /may have been done/)
+  Object.assign(inbox, { discard })
+  const twice = await visitor.submit(doubtful, path, {})
+  assert.equal(twice.status, 409)
+  assert.match(twice.body, /What you sent before may have been done[\s\S]*it is obsolete/)
+  assert.doesNotMatch(twice.body, /Your change was not made/)
+})
+
 test('a page that was sent with another session’s token is not offered to be sent again', async (t) => {
   const world = await startConsole(t)
   const visitor = await world.as('operator')

@@ -11,7 +11,7 @@ import { headerTable } from '../shell/headers.ts'
 import { to } from '../shell/links.ts'
 import { redirect, screen } from '../shell/page.ts'
 import type { Page, Screen, Visit } from '../shell/page.ts'
-import { problemScreen } from '../shell/problems.ts'
+import { notMade, problemScreen } from '../shell/problems.ts'
 import { bytes, moment, momentOr, said, shortId, visible } from '../shell/text.ts'
 import { aroundOf, pauseNotice, stopsItsGroup, stopWords } from './around.ts'
 import type { Around } from './around.ts'
@@ -206,7 +206,7 @@ export const messageChanges: readonly Page[] = CHANGES.flatMap((change) => [
 async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
   const message = await visit.ask('showMessage', { params: { id } })
   return problemScreen(problem,
-    visit.form.size > 0 ? p({}, 'Your change was not made. Nothing was written.') : null,
+    notMade(visit.form),
     await changesOf(visit, id, 'Who changed it'),
     message instanceof OperatorProblem
       ? p({}, 'The message is forgotten.')

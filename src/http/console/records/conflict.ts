@@ -7,7 +7,7 @@ import { a, h2, p, section } from '../shell/elements.ts'
 import type { Child } from '../shell/elements.ts'
 import { to } from '../shell/links.ts'
 import type { Screen, Visit } from '../shell/page.ts'
-import { problemScreen } from '../shell/problems.ts'
+import { notMade, problemScreen } from '../shell/problems.ts'
 import { recordFacts } from './record.ts'
 
 const CONFLICT = 409
@@ -16,13 +16,10 @@ export function isConflict ({ status, code }: OperatorProblem): boolean {
   return status === CONFLICT || code === 'not-found'
 }
 
-/** The store gave no answer to the first sending, which may have been what changed it. */
-const SENT_TWICE = 'Nothing was written this time. What you sent before may have been done: see who changed it.'
-
 export async function conflictScreen (visit: Visit, problem: OperatorProblem, id: string): Promise<Screen> {
   const record = await visit.ask('showRecord', { params: { id } })
   return problemScreen(problem,
-    visit.form.size > 0 ? p({}, visit.form.has('again') ? SENT_TWICE : 'Your change was not made. Nothing was written.') : null,
+    notMade(visit.form),
     ...await nowOf(visit, record, id))
 }
 

@@ -13,3 +13,11 @@ export function problemScreen ({ code, detail, status, members }: OperatorProble
   const { retryAfterS } = members
   return { kind: 'screen', title: OPERATOR_PROBLEMS[code].title, content, status, ...typeof retryAfterS === 'number' && { retryAfterS } }
 }
+
+/** The store may have given no answer to a first sending (againForm), which may have been what changed it. */
+export function notMade (form: URLSearchParams): Child {
+  if (form.size === 0) return null
+  return p({}, form.has('again')
+    ? 'Nothing was written this time. What you sent before may have been done: see who changed it.'
+    : 'Your change was not made. Nothing was written.')
+}
