@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { eventually } from '../harness/eventually.ts'
 import { held } from './book.ts'
 import { DRAIN_DELAY_MS, UPSTREAM_TIMEOUT_MS } from './config.ts'
-import { assertProblem, assertReplay, assertStatus, Key } from './tale.ts'
+import { assertProblem, assertReplay, assertStatus, DELIVERY_REACHES_MS, Key } from './tale.ts'
 import { saidBy } from './world.ts'
 import type { Answered, Seat, World } from './world.ts'
 
@@ -24,11 +24,13 @@ export async function cross (world: World, leaving: Seat): Promise<Crossing> {
   const keyOn = (route: string): Key => new Key(world, route).answeredBy(held(opened.promise))
   const [joined, busy, message] = [keyOn('hold'), keyOn('busy'), keyOn('ordered')]
   const events = world.markStores.map((store) => keyOn(`drop-${store}`))
+  // First: it may wait, and what is asked is held no longer than for its timeout.
+  assertStatus(await message.ask(leaving), 202, 'accepted')
+  await message.reached(DELIVERY_REACHES_MS)
   const asked = [joined, busy, ...events].map((key) => ({ key, answer: key.ask(leaving) }))
   const firsts = Promise.all(asked.map(async ({ answer }) => answer))
   firsts.catch(() => {})
-  assertStatus(await message.ask(leaving), 202, 'accepted')
-  await Promise.all([message.reached(), ...asked.map(underWay)])
+  await Promise.all(asked.map(underWay))
   const waiting = staying === undefined ? null : joined.ask(staying)
   waiting?.catch(() => {})
   if (staying !== undefined) {

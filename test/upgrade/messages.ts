@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { eventually } from '../harness/eventually.ts'
 import { lost, saying, silent, usual } from './book.ts'
-import { assertProblem, assertStatus, Key, SOON_MS } from './tale.ts'
+import { assertProblem, assertStatus, DELIVERY_REACHES_MS, Key, SOON_MS } from './tale.ts'
 import type { Story, Tale } from './tale.ts'
 import { saidBy } from './world.ts'
 import type { Answered, Seat, World } from './world.ts'
@@ -105,7 +105,7 @@ async function discarded (world: World): Promise<Tale> {
 
 async function waiting (world: World): Promise<Tale> {
   const message = await Accepted.at(world, new Key(world, 'ordered').answeredBy(saying(422)))
-  await message.key.reached()
+  await message.key.reached(DELIVERY_REACHES_MS)
   return {
     name: 'a message that waits for its next delivery',
     still: async (to) => {
@@ -146,7 +146,7 @@ async function stopped (world: World, isFirst: boolean): Promise<Tale> {
 /** Comes again, with another number, once its worker is missed. */
 export async function killedDelivery (world: World, seat: Seat): Promise<Tale> {
   const message = await Accepted.at(world, new Key(world, 'ordered').answeredBy(silent), seat)
-  await message.key.reached()
+  await message.key.reached(DELIVERY_REACHES_MS)
   return {
     name: 'a delivery of a process that was killed',
     still: async (to) => { await message.known(to) },

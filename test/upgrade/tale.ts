@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { eventually } from '../harness/eventually.ts'
 import type { Behaviour } from '../harness/witness.ts'
 import type { Answered, Ask } from '../e2e/balancer.ts'
+import { UPSTREAM_TIMEOUT_MS } from './config.ts'
 import { codeOf, printOf, saidBy } from './world.ts'
 import type { Seat, World } from './world.ts'
 
@@ -25,6 +26,11 @@ export type Story = (world: World, isFirst: boolean) => Promise<Tale>
 
 /** A dead process's worker is missed after 15 s, its lease and its mark sooner. */
 export const SOON_MS = 25_000
+/**
+ * Refusals leave a route one delivery at a time (core/inbox/pacing.ts). Where that one is never answered, the next message waits for its
+ * timeout.
+ */
+export const DELIVERY_REACHES_MS = UPSTREAM_TIMEOUT_MS + 5_000
 
 /** One key, and everything that is asked with it. */
 export class Key {
@@ -57,8 +63,12 @@ export class Key {
     return this.#world.book.of(this.key)[0]?.record ?? ''
   }
 
-  async reached (): Promise<void> {
-    await eventually(() => this.attempts.length > 0 || this.#answer?.status === 503, 'the upstream has it')
+  async reached (withinMs?: number): Promise<void> {
+    await eventually(
+      () => this.attempts.length > 0 || this.#answer?.status === 503,
+      () => `the upstream should have what was asked of ${this.#ask.path}, answered with ${this.#answer === null ? 'nothing yet' : saidBy(this.#answer)}`,
+      withinMs
+    )
     // A gateway that refuses it is the finding, and not that it never came.
     if (this.attempts.length === 0 && this.#answer?.status === 503) throw new Error(saidBy(this.#answer))
   }
