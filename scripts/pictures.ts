@@ -1,5 +1,6 @@
 /** The pictures of the console in README.md and docs/guides/console.md: a real gateway, a server that loses answers, and Chromium. */
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
@@ -95,9 +96,17 @@ async function fill (url: string): Promise<void> {
 async function save (page: Page, path: string, name: string): Promise<void> {
   await page.goto(path)
   await page.waitForLoadState('networkidle')
+  // A gateway is named by its host: the pictures are of any.
+  await page.evaluate(renamed, [hostname(), 'gateway'] as const)
   // The last thing on the overview names the file of the configuration, which is a temporary one here.
   const end = name === 'overview' ? await page.getByRole('heading', { name: 'This gateway' }).boundingBox() : null
   const size = await page.locator('html').boundingBox()
   const height = Math.floor(end === null ? size?.height ?? SIZE.height : end.y - EDGE)
   await page.screenshot({ path: join(FOLDER, `${name}.png`), fullPage: true, clip: { x: 0, y: 0, width: SIZE.width, height } })
+}
+
+/** In the page. */
+function renamed ([name, other]: readonly [string, string]): void {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (texts.nextNode() !== null) texts.currentNode.nodeValue = texts.currentNode.nodeValue?.replaceAll(name, other) ?? null
 }

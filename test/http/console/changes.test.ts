@@ -360,7 +360,7 @@ test('a delivered message is replayed while its request is kept, one and many', 
   assert.equal(done.location, `/inbox/messages/${one}?done=1`)
   assert.match((await operator.get(done.location ?? '')).body, /replay message[\s\S]*they lost it[\s\S]*each delivery since then says so/)
   const list = (await operator.get('/inbox/messages?state=delivered')).body
-  assert.match(list, /data-head="Request kept until"><time[\s\S]*>Deleted<[\s\S]*Replay all that match …/)
+  assert.match(list, /data-head="Replay until"><time[\s\S]*>Never<[\s\S]*Replay all that match …/)
   const bulk = await change(operator, '/inbox/changes?state=delivered', { action: 'replay', reason: 'they lost them' })
   assert.match(bulk.body, /Done: 1 of 2 messages changed, 1 refused[\s\S]*The request of this message is gone/)
   assert.equal((await world.store.inbox.look(Buffer.from(two, 'base64url')))?.state, 'waiting')

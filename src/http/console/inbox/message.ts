@@ -85,7 +85,7 @@ function requestKept ({ state, requestKeptUntil }: MessageJson): Child {
 }
 
 function lastDelivery ({ state, tries, lastStatus, error }: MessageJson): Child {
-  if (lastStatus !== null || error !== null) return [lastStatus ?? '', ' ', error === null ? 'No error' : said(error)]
+  if (lastStatus !== null || error !== null) return [lastStatus ?? '', ' ', error === null ? null : said(error)]
   if (tries === 0) return state === 'waiting' ? 'None yet' : 'None'
   return state === 'delivering' ? 'Under way' : 'No error'
 }

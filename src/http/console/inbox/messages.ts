@@ -96,8 +96,8 @@ export function messageColumns (order?: NonNullable<Column<MessageJson>['sort']>
 
 /** Who replays many sees which of them can be. */
 const KEPT_UNTIL: Column<MessageJson> = {
-  head: 'Request kept until',
-  cell: ({ state, requestKeptUntil }) => state === 'delivered' ? momentOr(requestKeptUntil, 'Deleted') : '–'
+  head: 'Replay until',
+  cell: ({ state, requestKeptUntil }) => state === 'delivered' ? momentOr(requestKeptUntil, 'Never') : '–'
 }
 
 function searchForm ({ query, context }: Visit): VNode {
