@@ -36,7 +36,9 @@ function streamOf (snapshot: Snapshot, search: AuditSearch, kind: AuditKind): St
     const values = valuesOf(search, { ...order, from })
     const { found, reached } = await snapshot(order.withinMs, async (session): Promise<Step<AuditRow>> => isOfOne
       ? readOfOne(session, statement, values, order, kind)
-      : readStep<Columns, AuditRow>(session, statement, values, order, (columns) => rowOf(columns, kind)))
+      : readStep<Columns, AuditRow>(session, statement, values, order, {
+        order: search.order, tie: 'number', toRow: (columns) => rowOf(columns, kind)
+      }))
     return {
       found: found.map(({ row, position }) => ({ row, position: auditPlace(position, kind) })),
       reached: reached === null ? null : auditPlace(reached, kind)

@@ -43,5 +43,7 @@ function streamOf (snapshot: Snapshot, search: MessageSearch, { name, where, own
   })
   const valuesOf = (order: StepOrder): Values => [...filterValues(search), own, ...placeValues(search, order)]
   return (order) => snapshot(order.withinMs, (session) =>
-    readStep<SummaryColumns, MessageSummary>(session, statement, valuesOf(order), order, toSummary, [unchangedSince(search)]))
+    readStep<SummaryColumns, MessageSummary>(session, statement, valuesOf(order), order, {
+      order: search.order, tie: 'number', toRow: toSummary, more: [unchangedSince(search)]
+    }))
 }

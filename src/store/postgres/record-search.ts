@@ -26,7 +26,9 @@ async function searchIn (snapshot: Snapshot, search: RecordSearch): Promise<Page
   const settled: Stream<RecordSummary> = (order) =>
     snapshot(
       order.withinMs,
-      (session) => readStep<SummaryColumns, RecordSummary>(session, statement, valuesOf(search, order), order, toSummary)
+      (session) => readStep<SummaryColumns, RecordSummary>(session, statement, valuesOf(search, order), order, {
+        order: search.order, tie: 'id', toRow: toSummary
+      })
     )
   return searchStreams(state === undefined ? [claimed, settled] : [settled], search)
 }

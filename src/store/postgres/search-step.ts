@@ -3,7 +3,7 @@
  * sees the values.
  */
 import type { Order, Position, RecordSearch } from '../../ports/operator.ts'
-import { NUMBER_BYTES, numberOfPlace, placeOfNumber } from '../shared/places.ts'
+import { ID_ENDS, NUMBER_BYTES, NUMBER_ENDS, numberOfPlace, placeOfNumber } from '../shared/places.ts'
 import { StepTimeOver, type Step, type StepOrder } from '../shared/search.ts'
 import type { Connections } from './connections.ts'
 import { isTimeOver } from './faults.ts'
@@ -81,14 +81,21 @@ export type Tie = 'id' | 'number'
 
 const TYPE_OF_TIE: Readonly<Record<Tie, string>> = { id: 'bytea', number: 'bigint' }
 
+const BEFORE: Readonly<Record<Order, string>> = { newest: '<', oldest: '>' }
+const DIRECTION: Readonly<Record<Order, string>> = { newest: 'desc', oldest: 'asc' }
+
 /** $7 and $8: the place behind which the rows are. $9 and $10: from when, and before when. $11: how many at most. */
 export function behindPlace (column: string, order: Order, tie: Tie = 'id'): { readonly where: string, readonly by: string } {
-  const [before, direction] = order === 'newest' ? ['<', 'desc'] : ['>', 'asc']
+  const before = BEFORE[order]
   return {
     where: `($7::text is null or (r.${column} ${before}= ${timeOf(7)} and (r.${column} ${before} ${timeOf(7)} or r.${tie} ${before} $8::${TYPE_OF_TIE[tie]})))
-     and ($9::text is null or r.${column} >= ${timeOf(9)}) and ($10::text is null or r.${column} < ${timeOf(10)})`,
-    by: `r.${column} ${direction}, r.${tie} ${direction}`
+     and ${betweenTimes(column)}`,
+    by: `r.${column} ${DIRECTION[order]}, r.${tie} ${DIRECTION[order]}`
   }
+}
+
+function betweenTimes (column: string): string {
+  return `($9::text is null or r.${column} >= ${timeOf(9)}) and ($10::text is null or r.${column} < ${timeOf(10)})`
 }
 
 /** The id of a record, or the number of a message. */
@@ -123,26 +130,35 @@ export interface StepText {
   readonly order: Order
 }
 
-/** Looks at $12 rows behind the place, whatever is in them. */
+/**
+ * Looks at $12 rows behind the place, whatever is in them, and at all of the same time as the last of these. That time is read from the
+ * index alone. So a row that does not match is read once, and kept nowhere.
+ */
 export function stepStatement ({ name, table, key: named = 'id', column, tie, where, conditions, columns, order }: StepText): Statement {
   const { where: behind, by } = behindPlace(column, order, tie)
-  const direction = order === 'newest' ? 'desc' : 'asc'
+  const [before, direction] = [BEFORE[order], DIRECTION[order]]
+  const notBeyond = order === 'newest'
+    ? `r.${column} >= coalesce((select l.at from last l), '-infinity')`
+    : `r.${column} <= coalesce((select l.at from last l), 'infinity')`
   return {
     name: `${name}_${order}`,
     writes: false,
-    text: (schema) => `with seen as materialized (
-  select ${[...new Set([named, tie, column])].map((each) => `r.${each}`).join(', ')}, (${conditions}) as matches
+    text: (schema) => `with last as materialized (
+  select r.${column} as at
     from ${schema}.${table} r
-   where ${where} and ${behind}
-   order by ${by}
-   limit $12
-), last as materialized (
-  select r.${tie} as tie, ${exactTime(`r.${column}`)} as at from seen r order by ${reversed(by)} limit 1
+   where ${where} and ($7::text is null or r.${column} ${before} ${timeOf(7)}) and ${betweenTimes(column)}
+   order by r.${column} ${direction}
+   offset $12::int - 1 limit 1
 ), hits as materialized (
-  select r.${named} from seen r where r.matches order by ${by} limit $11
+  select r.${named}
+    from ${schema}.${table} r
+   where ${where} and ${behind} and ${notBeyond}
+     and ${conditions}
+   order by ${by}
+   limit $11
 )
 select reach.*, r.*
-  from (select (select count(*) from seen)::int as seen, (select l.at from last l) as last_at, (select l.tie from last l) as last_tie) reach
+  from (select (select ${exactTime('l.at')} from last l) as last_at) reach
   left join lateral (
   select ${columns}, ${exactTime(`r.${column}`)} as at, r.${tie} as tie
     from ${schema}.${table} r where r.${named} = any (array(select ${named} from hits))
@@ -151,13 +167,9 @@ select reach.*, r.*
   }
 }
 
-function reversed (by: string): string {
-  return by.replaceAll(/\b(asc|desc)\b/g, (direction) => direction === 'asc' ? 'desc' : 'asc')
-}
-
 /** bytea comes as bytes, bigint as text. */
 type TieValue = Buffer | string
-interface Reach { readonly seen: number, readonly last_at: string | null, readonly last_tie: TieValue | null }
+interface Reach { readonly last_at: string | null }
 interface Placed { readonly at: string, readonly tie: TieValue }
 
 export async function readStep<Columns extends object, Row> (
@@ -165,15 +177,19 @@ export async function readStep<Columns extends object, Row> (
   statement: Statement,
   values: Values,
   { size, wanted }: StepOrder,
-  toRow: (columns: Columns) => Row,
-  more: Values = []
+  { order, tie, toRow, more = [] }: {
+    readonly order: Order
+    readonly tie: Tie
+    readonly toRow: (columns: Columns) => Row
+    /** Behind $12. */
+    readonly more?: Values
+  }
 ): Promise<Step<Row>> {
   const rows = await session.run<Reach & Columns & Partial<Placed>>(statement, [...values, size, ...more])
   const found = rows.flatMap((row) => row.at == null || row.tie == null ? [] : [{ row: toRow(row), position: positionOf(row.at, row.tie) }])
-  const [reach] = rows
-  const last = reach === undefined || reach.last_at === null || reach.last_tie === null ? null : positionOf(reach.last_at, reach.last_tie)
   if (found.length === wanted) return { found, reached: found.at(-1)?.position ?? null }
-  return { found, reached: reach === undefined || reach.seen < size ? null : last }
+  const lastAt = rows[0]?.last_at ?? null
+  return { found, reached: lastAt === null ? null : { at: lastAt, id: (tie === 'id' ? ID_ENDS : NUMBER_ENDS)[order] } }
 }
 
 function positionOf (at: string, tie: TieValue): Position {

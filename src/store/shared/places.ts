@@ -3,6 +3,7 @@
  * then by number.
  */
 import { AUDITS, NUMBER_BYTES, type AuditKind } from '../../core/operator/place.ts'
+import { ID_BYTES } from '../../core/record/record.ts'
 import type { AuditedState } from '../../core/record/audit.ts'
 import type { Order, Position } from '../../ports/operator.ts'
 
@@ -21,6 +22,9 @@ export function numberOfPlace (place: Buffer): bigint {
 
 /** Behind all messages of one time. */
 export const NUMBER_ENDS: Readonly<Record<Order, Buffer>> = { newest: placeOfNumber(0), oldest: placeOfNumber(Number.MAX_SAFE_INTEGER) }
+
+/** Behind all records of one time. Their ids are digests: none is the first or the last of all. */
+export const ID_ENDS: Readonly<Record<Order, Buffer>> = { newest: Buffer.alloc(ID_BYTES), oldest: Buffer.alloc(ID_BYTES, 0xff) }
 
 /** A kind and a number, as bytes that sort like them. */
 export function placeOf (kind: AuditKind, number: string | number | bigint): Buffer {

@@ -51,8 +51,8 @@ const SIZE_MAX = 4_000
 const SIZE_GROWTH = 4
 /** A step that took a part of the time limit is not followed by a larger one. */
 const FAST_SHARE = 1 / 20
-/** A shorter step is no burden to the requests beside it, and a timer is no finer. */
-const REST_MIN_MS = 5
+/** A timer is no finer. */
+const REST_MIN_MS = 1
 
 /**
  * A position is one row's: no two of one search have the same. The streams are of one snapshot. Otherwise a row that goes from one to

@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { StoreUnavailable } from '../../../src/ports/errors.ts'
+import type { Position, RecordSummary } from '../../../src/ports/operator.ts'
 import { Horizon } from '../../../src/store/postgres/durable.ts'
 import { limited } from '../../../src/store/postgres/limited.ts'
 import { AUDIT_ROWS, auditIsReadInSteps, operators, RARE_ID, RARE_WHO } from '../../conformance/operators.ts'
-import { claimOf } from '../../conformance/record-world.ts'
+import { claimOf, settlementOf, tokenOf } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
 import { startPostgres, type PostgresServer } from '../../harness/postgres.ts'
 import { openWorld, Worlds } from './world.ts'
+
+/** More than a first step reads are at one time, and more than any reads in all. */
+const [COPIES, AT_ONE_TIME, RARE_EVERY] = [12_000, 6_000, 100]
 
 describe('operators in Postgres', needs('postgres'), () => {
   let server: Promise<PostgresServer> | null = null
@@ -35,6 +39,32 @@ describe('operators in Postgres', needs('postgres'), () => {
     await client.query(`insert into ${schema}.message_audit (at, who, why, route, attempt, request_id, action, message_id, state)
       select ${common}, 'retry', ${id}, 'dead' from generate_series(1, ${AUDIT_ROWS}) i`)
     await auditIsReadInSteps(world.store.operator)
+  })
+
+  test('of many records at one time each is found once, from page to page, however many steps they lie apart', async (t) => {
+    const world = await openWorld(t, await (server ??= startPostgres()))
+    const claim = claimOf()
+    await world.store.insert(claim)
+    await world.store.settle(settlementOf(tokenOf(claim), 'completed'))
+    const client = await world.connect()
+    await client.query(`insert into ${world.records}
+      select (jsonb_populate_record(r, jsonb_build_object(
+               'id', sha256(n::text::bytea), 'claimed_at', timestamptz '2027-01-15T08:00:00Z' + n / ${AT_ONE_TIME} * interval '1 microsecond',
+               'request_id', case when n % ${RARE_EVERY} = 0 then 'rare' else 'usual' end))).*
+        from ${world.records} r, generate_series(0, ${COPIES - 1}) n`)
+    for (const order of ['newest', 'oldest'] as const) {
+      const found: RecordSummary[] = []
+      for (let after: Position | null = null; ;) {
+        const page = await world.store.operator.searchRecords({ requestId: 'rare', order, limit: 7, after, withinMs: 10_000 })
+        found.push(...page.rows)
+        assert.equal(page.isWhole, true)
+        if (page.next === null) break
+        after = page.next
+      }
+      assert.equal(new Set(found.map(({ id }) => id.toString('hex'))).size, COPIES / RARE_EVERY)
+      const times = found.map(({ claimedAtMs }) => order === 'newest' ? -claimedAtMs : claimedAtMs)
+      assert.deepEqual([found.length, times], [COPIES / RARE_EVERY, times.toSorted((one, other) => one - other)])
+    }
   })
 
   test('no row of the audit is changed, deleted or truncated, by its owner either', async (t) => {
