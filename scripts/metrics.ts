@@ -7,7 +7,7 @@ import { WEAKNESSES } from '../src/core/protocol/durability.ts'
 import { MESSAGE_STATES } from '../src/telemetry/inbox-metrics.ts'
 import { declaredMetrics } from '../src/telemetry/metrics.ts'
 import type { Declaration } from '../src/telemetry/metrics.ts'
-import { RELOAD_RESULTS, WORKER_STATES } from '../src/telemetry/process-metrics.ts'
+import { RELOAD_RESULTS, WORKER_STATES, SPAN_RESULTS } from '../src/telemetry/process-metrics.ts'
 import { PROMISES } from '../src/telemetry/store-metrics.ts'
 import {
   DELIVERY_RESULTS,
@@ -312,6 +312,7 @@ const SUBJECTS: readonly Subject[] = [
         `${DASHBOARD} \`time() - onceway_config_loaded_timestamp_seconds\` is the age of the configuration.`,
       onceway_policy_differences: 'Finish the roll-out. A difference in `route`, `key`, `scope`, `host` or `marks` is [not safe](../guides/reload.md#while-gateways-differ), nor is `mode` from or to `drop`.',
       onceway_build_info: DASHBOARD,
+      onceway_spans_total: 'If `failed` or `dropped` grows, look at the collector. Requests are not affected.',
       onceway_workers: 'Look at the log if a worker is not `ready` for long.',
       onceway_workers_ended_total:
         'Look at the log, and at the memory of the machine. What a worker had sent becomes unknown when its lease ends.'
@@ -322,6 +323,11 @@ const SUBJECTS: readonly Subject[] = [
       meanings('result', ['onceway_config_reloads_total'], RELOAD_RESULTS, {
         ok: 'The new configuration runs.',
         refused: 'The new configuration has mistakes. The earlier one still runs.'
+      }),
+      meanings('result', ['onceway_spans_total'], SPAN_RESULTS, {
+        sent: 'The collector of `telemetry.otlp` has it.',
+        failed: 'The collector did not take it. It is left out.',
+        dropped: 'Too many waited for the collector. It is left out.'
       }),
       meanings('aspect', ['onceway_policy_differences'], ['route', ...ASPECTS], {
         route: 'One gateway has the route, the other does not.',

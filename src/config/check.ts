@@ -17,6 +17,7 @@ import { checkRedis } from './redis.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
 import { parseDuration, parseSize } from './read/units.ts'
+import { checkTelemetry } from './telemetry.ts'
 
 /** Fields that `requestHeaders` must not set: a static value would break framing, record ids, or the chain of proxies. */
 const PROTECTED_HEADER = /^(host|content-length|content-type|content-encoding|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|accept-encoding|via|forwarded|x-forwarded-.*|x-request-id|traceparent|tracestate|idempotency-.*|onceway[-_].*)$/i
@@ -36,6 +37,7 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
     ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
     ...(sound(['issuedKeys']) ? checkIssuedKeys(file.issuedKeys, base) : []),
     ...(sound(['cors']) ? checkCors(file.cors) : []),
+    ...(sound(['telemetry']) ? checkTelemetry(file.telemetry) : []),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) =>
       sound(['upstreams', name, 'url']) ? checkUpstream(name, upstream) : []),
     ...routes.flatMap(([index, route]) => checkRoute(route, index, file, base, sound)),

@@ -30,6 +30,8 @@ export interface Config {
   readonly limits: LimitsConfig
   readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
   readonly log: { readonly level: LogLevel }
+  /** null: no traces are made. */
+  readonly otlp: OtlpConfig | null
   /** null: the gateway issues no keys. */
   readonly issuedKeys: IssuedKeysPolicy | null
   /** null: no CORS headers are added. */
@@ -96,6 +98,14 @@ export interface ProxyAuthConfig {
   readonly roles: ReadonlyMap<string, Role>
   /** The role of everybody. null: only groups give roles. */
   readonly role: Role | null
+}
+
+export interface OtlpConfig {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** From 0 to 1. */
+  readonly sampleRatio: number
+  readonly serviceName: string
 }
 
 export interface PostgresConfig {

@@ -19,6 +19,7 @@ import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS, shortenWait } from './routes/schem
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
 import { isTree, valueAt } from './read/tree.ts'
 import { parseDuration, parseSize } from './read/units.ts'
+import { otlpOf } from './telemetry.ts'
 import { verifyOf, verifyWarnings } from './routes/verify.ts'
 
 /** `name`: of the file, or null. `base`: the directory of relative file names. */
@@ -58,6 +59,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     },
     drain: { delayMs: ms(file.drain.delay), timeoutMs: ms(file.drain.timeout) },
     log: file.log,
+    otlp: otlpOf(file.telemetry),
     issuedKeys,
     cors: corsOf(file.cors),
     upstreams,

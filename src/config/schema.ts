@@ -10,6 +10,7 @@ import type { Mask, SchemaNode } from './read/schema-words.ts'
 import { Jwt, NAME_PATTERN, RouteSchema, Scope } from './routes/schema.ts'
 import { KEY_SECRET_BYTES_MIN } from '../core/key/issued-keys.ts'
 import { SECRET_BYTES_MIN } from '../core/record/schemes.ts'
+import { Telemetry } from './telemetry.ts'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 
@@ -270,6 +271,7 @@ export const ConfigSchema = Type.Object({
   log: Type.Object({
     level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' })
   }, { ...shape, default: {}, description: 'Logs are JSON lines on stdout, without keys, credentials, bodies or query strings.' }),
+  telemetry: Telemetry,
   issuedKeys: Type.Optional(IssuedKeys),
   cors: Type.Optional(Cors),
   upstreams: Type.Record(Type.String({ pattern: NAME_PATTERN }), Upstream, {

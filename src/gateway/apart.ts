@@ -18,6 +18,7 @@ import { identifyAgain } from './identify.ts'
 import type { IdentifyContext } from './identify.ts'
 import { IdentityMoved } from './shared/ids.ts'
 import type { Outcome } from './shared/outcome.ts'
+import { linkTo } from './shared/steps.ts'
 import { TIMED_OUT, POLL_FIRST_MS, POLL_LONGEST_MS, withTimeout, withTimeoutOrGone } from './shared/timeout.ts'
 
 export interface ApartContext extends IdentifyContext, RowContext {
@@ -89,6 +90,7 @@ export async function waitElsewhere (context: ApartContext, request: GuardedRequ
   let watch: RecordSubscription | null = null
   let left: Promise<true> | null = null
   let pollMs = POLL_FIRST_MS
+  const fromMs = context.deps.clock.monotonicMs()
   try {
     while (outcome.kind === 'in-flight' && outcome.elsewhere && waitLeftMs() > 0) {
       // Subscribe, look once more, then wait: so no wake-up is missed.
@@ -106,6 +108,7 @@ export async function waitElsewhere (context: ApartContext, request: GuardedRequ
     return outcome
   } finally {
     watch?.close()
+    if (watch !== null) keyed.steps.trace?.step('wait', context.deps.clock.monotonicMs() - fromMs)
   }
 }
 
@@ -121,10 +124,13 @@ export async function withoutClaim (context: ApartContext, keyed: KeyedRequest, 
 
 export async function join (context: ApartContext, request: GuardedRequest, running: GuardedRequest): Promise<Outcome> {
   const { keyed } = request
+  linkTo(keyed.steps, running)
   if (!context.limits.enterWait(keyed.reservation.holder)) return inFlight(context.deps.clock, running, false)
+  const fromMs = context.deps.clock.monotonicMs()
   try {
     return await joined(context, request, running)
   } finally {
+    keyed.steps.trace?.step('wait', context.deps.clock.monotonicMs() - fromMs)
     context.limits.leaveWait(keyed.reservation.holder)
   }
 }

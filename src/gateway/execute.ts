@@ -82,6 +82,7 @@ export function forwardClaimed (context: ExecuteContext, request: GuardedRequest
   request.won = true
   const nowMs = clock.monotonicMs()
   keyed.steps.claimMs = nowMs - request.startedAtMs
+  keyed.steps.trace?.step('claim', keyed.steps.claimMs)
   keyed.steps.attempt = request.attempt
   request.decide(WON)
   if (request.countsAnew) context.recordCounts.count(keyed)
@@ -148,6 +149,7 @@ export function noteForwarded (context: ExecuteContext, request: GuardedRequest,
   request.stateDueMs = Infinity
   const ms = clock.monotonicMs() - request.forwardedAtMs
   steps.upstreamMs = ms
+  steps.trace?.forwarded(result)
   meter.upstream(route.name, result.kind === 'answer' || result.kind === 'stream' ? 'answer' : result.kind, ms)
   noteShed(context, result)
   if (result.kind !== 'stream') return
@@ -177,6 +179,7 @@ export function giveUpClaim (context: ExecuteContext, request: GuardedRequest): 
 
 export function noteClaimed ({ deps: { clock } }: ExecuteContext, { keyed: { steps }, startedAtMs }: GuardedRequest): void {
   steps.claimMs = clock.monotonicMs() - startedAtMs
+  steps.trace?.step('claim', steps.claimMs)
 }
 
 /** The stores are down, and the route wants it sent all the same. */

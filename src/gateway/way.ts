@@ -26,6 +26,7 @@ import { keepAnswer, settleOutcome, SETTLE_PATIENCE_MS, storeOutcome } from './s
 import { IdentityMoved } from './shared/ids.ts'
 import type { Outcome } from './shared/outcome.ts'
 import { rejected } from './shared/outcome.ts'
+import { linkTo } from './shared/steps.ts'
 
 export interface WayContext extends ExecuteContext, ApartContext {
   /** The arbiter has acknowledged a write (E2b). */
@@ -145,7 +146,10 @@ export class Way implements Mover {
   #recall (request: GuardedRequest): Event {
     const { keyed } = request
     const cached = this.#context.replayCache.find(keyed.name)
-    if (cached !== null) return refused(request, fromCache(keyed, cached))
+    if (cached !== null) {
+      linkTo(keyed.steps, cached)
+      return refused(request, fromCache(keyed, cached))
+    }
     const running = this.#context.executions.get(keyed.name)
     return running === undefined ? 'permitted' : this.#attend(request, join(this.#context, request, running))
   }

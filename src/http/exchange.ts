@@ -70,6 +70,8 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
     this.forwarded = peers.forwardedOf(raw)
     this.peer = peers.peerOf(raw)
     this.requestId = id
+    const { tracing = null } = options.gateway.deps
+    if (tracing !== null) this.steps.trace = tracing.request(raw.rawHeaders, { route: route.name, method: this.method, requestId: id })
     // A broken socket must not end the process. The execution goes on (E1).
     raw.on('error', ignored)
     response.on('error', ignored)
@@ -158,6 +160,8 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
     const { route, requestId, method, steps } = this
     const ms = performance.now() - this.#startedAtMs
     this.#options.meter.request(route.name, reply.outcome, ms)
+    const { trace } = steps
+    trace?.ended({ status: reply.status, outcome: reply.outcome, record: steps.record, attempt: steps.attempt })
     this.#options.requests.note({
       requestId,
       route: route.name,
@@ -178,7 +182,8 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
       settleMs: steps.settleMs,
       waitMs: steps.waitMs,
       requestBytes: steps.requestBytes,
-      reason: steps.reason ?? reply.reason
+      reason: steps.reason ?? reply.reason,
+      trace: trace ?? undefined
     })
   }
 }

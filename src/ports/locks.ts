@@ -23,6 +23,8 @@ export interface Copy {
   readonly leaseMs: number
   /** The generation of the installation, as known before the statement that read the answer was sent. */
   readonly generation: number
+  /** Trace context of the request that executed (Claim.trace). */
+  readonly trace?: string | null
 }
 
 /** What a settled row tells other processes. */

@@ -409,6 +409,14 @@ export const LOG_EVENTS = {
     means: 'Somebody showed a wrong operator token, or was refused at a sign-in. The field `why` says why. After some failures the address gets 429 for a minute.',
     do: 'Nothing for a mistyped token. If it repeats, look at who `from` is.'
   },
+  'spans-not-sent': {
+    means: 'The collector of `telemetry.otlp` takes no spans. They are left out, and requests go on. `onceway_spans_total` counts them.',
+    do: 'Read `error`, and look at the collector, its address and its credential.'
+  },
+  'spans-sent-again': {
+    means: 'The collector takes spans again.',
+    do: 'Nothing.'
+  },
   'store-clock-ahead': {
     means: 'The clock of the store stepped ahead. Nothing lapses, expires or is swept until it is right.',
     do: 'Follow [OncewayClockAhead](../guides/alerts.md#oncewayclockahead).'

@@ -113,6 +113,8 @@ export interface DueProbe extends ProbeProgress {
   readonly route: string
   readonly requestId: string
   readonly question: Buffer
+  /** Trace context of the request that executed (Claim.trace). */
+  readonly trace?: string | null
 }
 
 export interface SignOfLife {

@@ -5,6 +5,7 @@ import type { KeptRequests } from './inbox.ts'
 import type { SignatureFault } from '../core/headers/signature.ts'
 import type { ReportedDurability } from '../core/protocol/durability.ts'
 import type { LogEvent } from './log-events.ts'
+import type { TracePlace } from './tracing.ts'
 
 /** Unresolved indeterminate records: how many, and the age of the oldest. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
@@ -62,6 +63,8 @@ export interface Meter {
   differing: (routes: ReadonlyMap<string, number>) => void
   /** Refused before anything was claimed: the limit is full, or this caller or peer has used its share. */
   shed: (limit: ShedLimit, by: Refusal) => void
+  /** What became of so many spans. */
+  spans: (result: SpanResult, count: number) => void
   /**
    * A connection was closed because its peer was silent: a client in its request, a client that reads its answer, an upstream,
    * or both ends of a tunnel.
@@ -86,6 +89,9 @@ export type ProbeResult = 'found' | 'released' | 'absent' | 'nothing' | 'given-u
 export type DeliveryResult = 'delivered' | 'again' | 'dead' | 'held' | 'overtaken'
 
 export type SignatureResult = 'current' | 'previous' | SignatureFault
+
+/** dropped: too many waited for the collector. */
+export type SpanResult = 'sent' | 'failed' | 'dropped'
 
 export type ShedLimit =
   | 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections'
@@ -118,6 +124,8 @@ export interface RequestLine {
   readonly waitMs: number | undefined
   readonly requestBytes: number | undefined
   readonly reason: string | undefined
+  /** Absent: there are no traces. */
+  readonly trace?: TracePlace | undefined
 }
 
 export interface RequestLog {
@@ -138,6 +146,7 @@ export interface DeliveryLine {
   readonly inMs: number | undefined
   /** Absent: it was not sent. */
   readonly ms: number | undefined
+  readonly trace?: TracePlace | undefined
 }
 
 export interface DeliveryLog {

@@ -40,6 +40,8 @@ import type { CountedRoute, Meter } from '../ports/telemetry.ts'
 import { compileRoutes } from '../routing/match.ts'
 import { Stores } from './stores.ts'
 import type { Logs } from '../telemetry/log.ts'
+import { openTracing } from '../telemetry/otlp.ts'
+import type { OpenTracing } from '../telemetry/otlp.ts'
 import { UndiciPassThrough } from '../upstream/passer.ts'
 import { UndiciUpstream } from '../upstream/sender.ts'
 
@@ -87,6 +89,8 @@ interface Parts {
   readonly upstream: UndiciUpstream
   readonly passing: UndiciPassThrough
   readonly tokens: JoseVerifier
+  /** null: no traces are made. */
+  readonly traces: OpenTracing | null
   readonly gateway: Gateway
 }
 
@@ -138,6 +142,7 @@ function startOf (config: Config, options: ServingOptions): Start {
 
 async function openDrivers ({ config, logs: { log }, meter, instance, leases, arbiterClock }: Start): Promise<Drivers> {
   const live = liveOf(config)
+  const traces = config.otlp === null ? null : await openTracing(config.otlp, { log, meter, instance })
   const stores = await Stores.open(config, {
     log,
     meter,
@@ -151,13 +156,14 @@ async function openDrivers ({ config, logs: { log }, meter, instance, leases, ar
     stores,
     upstream: new UndiciUpstream(config.upstreams, config.limits.share),
     passing: new UndiciPassThrough(config.upstreams, config.limits.share),
-    tokens: new JoseVerifier({ clock: SYSTEM_CLOCK, log })
+    tokens: new JoseVerifier({ clock: SYSTEM_CLOCK, log }),
+    traces
   }
 }
 
 async function makeGateway (
   { config, logs, meter, instance, leases, arbiterClock }: Start,
-  { stores, upstream, tokens }: Drivers
+  { stores, upstream, tokens, traces }: Drivers
 ): Promise<Gateway> {
   const settings = settingsOf(config, stores.secrets)
   const gateway = new Gateway({
@@ -177,6 +183,7 @@ async function makeGateway (
     random: SYSTEM_RANDOM,
     meter,
     log: logs.log,
+    tracing: traces?.tracing ?? null,
     deliveryLog: logs.deliveries,
     instance
   }, MODES, leases.shortestMs)
@@ -295,7 +302,7 @@ function reconfigure (
 }
 
 async function close (
-  { stores, upstream, passing, gateway }: Parts,
+  { stores, upstream, passing, traces, gateway }: Parts,
   { server }: GuardedListener,
   { heartbeat: beats, services }: Background
 ): Promise<void> {
@@ -303,7 +310,7 @@ async function close (
   await withinCloseTime(Promise.allSettled([beats, ...services].map(async (service) => { await service.stop() })))
   await withinCloseTime(Promise.allSettled([server.close()]))
   await withinCloseTime(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))
-  await withinCloseTime(Promise.allSettled([upstream.close(), passing.close(), stores.close()]))
+  await withinCloseTime(Promise.allSettled([upstream.close(), passing.close(), traces?.close(), stores.close()]))
 }
 
 function liveOf (config: Config): Live {

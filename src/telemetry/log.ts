@@ -105,7 +105,13 @@ function writeRequest (into: LineBuffer, line: RequestLine, base: string): void 
   if (line.waitMs !== undefined) into.text(',"waitMs":').hundredths(line.waitMs)
   if (line.requestBytes !== undefined) into.text(',"requestBytes":').integer(line.requestBytes)
   if (line.reason !== undefined) into.text(',"reason":').text(quoted(line.reason))
+  writeTrace(into, line)
   into.text(',"msg":"guarded"}\n').end()
+}
+
+/** The names that collectors of logs look for. */
+function writeTrace (into: LineBuffer, { trace }: RequestLine | DeliveryLine): void {
+  if (trace !== undefined) into.text(',"trace_id":"').text(trace.traceId).text('","span_id":"').text(trace.spanId).text('"')
 }
 
 function begin (into: LineBuffer, base: string, event: LogEvent): void {
@@ -120,6 +126,7 @@ function writeDelivery (into: LineBuffer, line: DeliveryLine, base: string): voi
   if (line.error !== undefined) into.text(',"error":').text(quoted(line.error))
   if (line.inMs !== undefined) into.text(',"inMs":').text(String(line.inMs))
   if (line.ms !== undefined) into.text(',"ms":').text(String(line.ms))
+  writeTrace(into, line)
   into.text(line.result === 'delivered' ? DELIVERED : NOT_DELIVERED).end()
 }
 

@@ -7,7 +7,7 @@ import type { Aggregator } from 'prom-client'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
 import { inboxDepthMeter, inboxMeter } from './inbox-metrics.ts'
-import { buildInfo, configMeter, policyMeter, workersMeter } from './process-metrics.ts'
+import { buildInfo, configMeter, policyMeter, spanMeter, workersMeter } from './process-metrics.ts'
 import type { ConfigMeter, WorkersMeter } from './process-metrics.ts'
 import { recordMeter } from './record-metrics.ts'
 import { executionMeter, limitMeter, requestMeter } from './request-metrics.ts'
@@ -74,6 +74,7 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
     ...limitMeter(registry, reads),
     ...storeMeter(registry, reads),
     ...policyMeter(registry),
+    ...spanMeter(registry),
     ...durabilityMeter(registry),
     ...clockMeter(registry),
     ...records,

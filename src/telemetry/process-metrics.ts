@@ -1,10 +1,11 @@
 /** Metrics of processes: their build, their configuration, and the workers of a primary. */
 import type { Registry } from 'prom-client'
 import { declare } from './declare.ts'
-import type { Meter } from '../ports/telemetry.ts'
+import type { Meter, SpanResult } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 
 export const RELOAD_RESULTS = ['ok', 'refused'] as const
+export const SPAN_RESULTS = ['sent', 'failed', 'dropped'] as const satisfies readonly SpanResult[]
 export const WORKER_STATES = ['ready', 'starting', 'silent', 'waiting'] as const
 /** silent: did not answer the primary in time. waiting: it ended, and its successor starts after a pause. */
 export type WorkerState = typeof WORKER_STATES[number]
@@ -51,6 +52,13 @@ export function policyMeter (registry: Registry): Pick<Meter, 'differing'> {
     'max'
   )
   return { differing: (routes) => { for (const [aspect, count] of routes) differing.set({ aspect }, count) } }
+}
+
+/** What became of spans (otlp.ts). */
+export function spanMeter (registry: Registry): Pick<Meter, 'spans'> {
+  const spans = declare(registry).counter('onceway_spans_total', 'Spans of recorded traces, by result.', ['result'])
+  for (const result of SPAN_RESULTS) spans.inc({ result }, 0)
+  return { spans: (result, count) => { spans.inc({ result }, count) } }
 }
 
 export function buildInfo (registry: Registry): void {

@@ -14,12 +14,13 @@ export function claims (open: OpenStore): void {
     const claim = claimOf({ leaseMs: 20_000, quarantineMs: 3_000, about: { ...claimOf().about, path: '/zahlungen/ä', keyText: 'order-7' } })
     assert.deepEqual(await store.insert(claim), { kind: 'won', attempt: 1 })
     const {
-      id, state, owner, attempt, fingerprint, about, leaseMs, quarantineMs, lapsed, past, leaseLeftMs, keepLeftMs
+      id, state, owner, attempt, fingerprint, about, trace, leaseMs, quarantineMs, lapsed, past, leaseLeftMs, keepLeftMs
     } = await detailAt(store, claim.id)
     assert.deepEqual({ id, state, owner, attempt, fingerprint, about, leaseMs, quarantineMs, lapsed, past, keepLeftMs }, {
       ...{ id: claim.id, state: 'claimed', owner: claim.owner, attempt: 1, fingerprint: claim.fingerprint, about: claim.about },
       ...{ leaseMs: 20_000, quarantineMs: 3_000, lapsed: false, past: false, keepLeftMs: null }
     })
+    assert.equal(trace, claim.trace)
     assert.ok(leaseLeftMs !== null && leaseLeftMs > 0 && leaseLeftMs <= 20_000, `${leaseLeftMs} ms left`)
   })
 
@@ -62,11 +63,12 @@ export function claims (open: OpenStore): void {
       leaseMs: 30_000,
       quarantineMs: 9,
       fingerprint: { alg: 5, value: Buffer.alloc(20, 1) },
-      about: { ...old.about, method: 'PATCH', requestId: 'req-2' }
+      about: { ...old.about, method: 'PATCH', requestId: 'req-2' },
+      trace: null
     })
     assert.deepEqual(await world.store.take(seenOf(old), fresh, false), { kind: 'won', attempt: 1 })
     const {
-      state, owner, attempt, fingerprint, settledBy, settledAtMs, expiresAtMs, status, headers, body, reason, about,
+      state, owner, attempt, fingerprint, settledBy, settledAtMs, expiresAtMs, status, headers, body, reason, about, trace,
       leaseMs, quarantineMs
     } = await detailAt(world.store, old.id)
     assert.deepEqual({ state, owner, attempt, fingerprint, about, leaseMs, quarantineMs }, {
@@ -80,7 +82,7 @@ export function claims (open: OpenStore): void {
         quarantineMs: 9
       }
     })
-    assert.deepEqual([settledBy, settledAtMs, expiresAtMs, status, headers, body, reason], [null, null, null, null, null, null, null])
+    assert.deepEqual([settledBy, settledAtMs, expiresAtMs, status, headers, body, reason, trace], Array(8).fill(null))
   })
 
   test('attempts grow within a life, and the same sighting takes only once', async (t) => {

@@ -36,6 +36,7 @@ async function unknown ({ store }: StoreWorld, over: Partial<Claim> = {}): Promi
 async function takeOne ({ store }: StoreWorld, over: Partial<ProbeOrder> = {}): Promise<DueProbe> {
   const [due, ...more] = await store.takeProbes(order(over))
   assert.ok(due !== undefined && more.length === 0)
+  assert.match(due.trace ?? '', /^00-/)
   return due
 }
 

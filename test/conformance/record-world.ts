@@ -50,6 +50,7 @@ export function claimOf (over: Partial<Claim> = {}): Claim {
     unknownKeepMs: LONG_MS,
     quarantineMs: 0,
     question: null,
+    trace: `00-${randomBytes(16).toString('hex')}-${randomBytes(8).toString('hex')}-01`,
     about: {
       route: 'charges',
       method: 'POST',

@@ -39,13 +39,14 @@ function changed (old: Named, now: Named): string[] {
 }
 
 /** Settings that need a restart. dataDir is one only if the embedded store is used. */
-function fixedOf ({ listen, admin, workers, stores: { postgres, redis }, dataDir }: Config): Named {
+function fixedOf ({ listen, admin, workers, otlp, stores: { postgres, redis }, dataDir }: Config): Named {
   return [
     ['listen.host', listen.host],
     ['listen.port', listen.port],
     ['admin.host', admin.host],
     ['admin.port', admin.port],
     ['workers', workers],
+    ...membersOf('telemetry.otlp', otlp),
     ...membersOf('stores.postgres', postgres),
     ...membersOf('stores.redis', redis),
     ['dataDir', postgres === null ? dataDir : null]

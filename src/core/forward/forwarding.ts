@@ -39,6 +39,8 @@ export interface GuardedAdditions extends PassthroughAdditions {
   readonly duplicate?: boolean
   /** The scheme under which the signature was verified. */
   readonly verified?: VerifyPolicy | null
+  /** The trace context that the upstream gets instead of the client's. null: the client's. */
+  readonly trace?: RawHeaders | null
   /** Lower case. */
   readonly keyHeader: string
   readonly forwardKey: boolean
@@ -56,12 +58,17 @@ const OWN_HOP = '1.1 onceway'
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['expect', 'content-length'])
 const NOTHING: ReadonlySet<string> = new Set()
 const ACCEPT_ENCODING: ReadonlySet<string> = new Set(['accept-encoding'])
+/** W3C Trace Context 3.2 and 3.3. */
+export const TRACE_CONTEXT = ['traceparent', 'tracestate'] as const
+const TRACED: ReadonlySet<string> = new Set([...ACCEPT_ENCODING, ...TRACE_CONTEXT])
 
 /** The fields of a guarded request as a flat list for undici: the client's in order, then the gateway's. */
 export function guardedRequestHeaders (raw: RawHeaders, add: GuardedAdditions): string[] {
-  const { keyHeader, forwardKey, rules = rulesOfKey(keyHeader) } = add
+  const { keyHeader, forwardKey, trace = null, rules = rulesOfKey(keyHeader) } = add
   const trail = new Trail(add, rules)
-  const sent = copied(raw, add, { trail, rules, without: forwardKey ? ACCEPT_ENCODING : new Set(['accept-encoding', keyHeader]) })
+  const dropped = trace === null ? ACCEPT_ENCODING : TRACED
+  const sent = copied(raw, add, { trail, rules, without: forwardKey ? dropped : new Set([...dropped, keyHeader]) })
+  if (trace !== null) sent.push(...trace)
   if (add.record !== null) sent.push('Onceway-Key', add.record.id)
   if (add.record?.attempt != null) sent.push('Idempotency-Attempt', String(add.record.attempt))
   if (add.duplicate === true) sent.push('Onceway-Duplicate', 'true')

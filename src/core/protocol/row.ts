@@ -38,6 +38,7 @@ export interface RecordRow {
   /** When the first "not found" that counts came. */
   readonly absentAtMs: number | null
   readonly about: About
+  readonly trace?: string | null
 }
 
 /** `overMs`: the time that decides whether anything is over, if the store's time is not fully believed. */
@@ -58,7 +59,8 @@ export function rowOf (row: RecordRow, nowMs: number, overMs = nowMs): Row {
     status: row.status,
     headers: row.headers,
     body: row.body,
-    reason: row.reason
+    reason: row.reason,
+    trace: row.trace ?? null
   }
 }
 
@@ -132,7 +134,8 @@ export function claimedRow (claim: Claim, attempt: number, nowMs: number): Recor
     probeAtMs: null,
     probeTries: 0,
     absentAtMs: null,
-    about: claim.about
+    about: claim.about,
+    trace: claim.trace ?? null
   }
 }
 

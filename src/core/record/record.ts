@@ -62,7 +62,12 @@ export interface Claim extends Identity {
   /** The probe's question, if the outcome stays unknown (probe.ts). null: there is no probe. Kept until the record is settled. */
   readonly question: Buffer | null
   readonly about: About
+  /** Trace context of the request that executes (W3C traceparent, version 00). Absent or null: it is not recorded. */
+  readonly trace?: string | null
 }
+
+/** Characters of a traceparent of version 00 (W3C Trace Context 3.2). */
+export const TRACEPARENT_LENGTH = 55
 
 export interface Settlement {
   readonly token: Token
@@ -107,6 +112,8 @@ export interface Row {
   readonly headers: Buffer | null
   readonly body: Buffer | null
   readonly reason: UnknownReason | null
+  /** {@link Claim.trace} */
+  readonly trace?: string | null
 }
 
 /** The state of the probes of a record (`unknown: probe`). Milliseconds since the Unix epoch, by the store's clock. */

@@ -253,7 +253,7 @@ async function swapLock (context: ClaimContext, execution: Execution, decided: R
   await context.writes.swapForCopy(
     id,
     owner,
-    { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs },
+    { state, attempt: row.attempt, fingerprint: row.fingerprint, answer, leaseMs: row.leaseMs, trace: row.trace ?? null },
     row.keepLeftMs ?? 0,
     execution.askedAtMs
   )

@@ -7,6 +7,7 @@ import type { ReplayCache } from '../execution/replay-cache.ts'
 import { replaysMismatch } from '../fingerprint/comparison.ts'
 import type { Deps } from '../shared/deps.ts'
 import type { Generation } from '../shared/generation.ts'
+import { linkTo } from '../shared/steps.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import { isBelieved } from './redis-copies.ts'
 import { RETRY_SOON_MS, same } from './row-decision.ts'
@@ -53,6 +54,7 @@ export function decisionOfCopy (
   const comparison = same(execution, copy.fingerprint)
   if (comparison === 'unknown' || !isBelieved(context, copy)) return null
   context.replayCache.keepCopy(execution.keyed.name, copy, askedAtMs, askedAtWallMs)
+  linkTo(execution.keyed.steps, copy)
   execution.rowLeaseMs = copy.leaseMs
   if (comparison === 'different' && !replaysMismatch(execution.keyed)) return { kind: 'mismatch' }
   if (copy.state === 'consumed') return { kind: 'consumed', status: copy.answer.status }

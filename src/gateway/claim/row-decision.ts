@@ -13,6 +13,7 @@ import type { Comparison } from '../fingerprint/comparison.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import type { Deps } from '../shared/deps.ts'
 import type { LapseGuard } from '../shared/lapse-guard.ts'
+import { linkTo } from '../shared/steps.ts'
 
 export interface RowContext {
   readonly deps: Deps
@@ -44,6 +45,7 @@ export function stepFor (row: Row, owner: Buffer, comparison: Comparison, routed
 
 /** null: another statement is needed. */
 export function decisionOfRow (context: RowContext, execution: Execution, row: Row, step: Step): RowDecision | null {
+  linkTo(execution.keyed.steps, row)
   if (step.do === 'replay') return replay(context, execution, row)
   const decision = decisionOfStep(row, step, execution.keyed.claim.leaseMs)
   return decision === null ? null : { decision, lock: lockAfter(step, row, true), row }
@@ -84,6 +86,7 @@ export async function decisionWithoutClaim (context: RowContext, keyed: KeyedReq
   const askedAtMs = context.deps.clock.monotonicMs()
   const row = await context.deps.records.look(keyed.id).catch(() => null)
   if (row === null) return null
+  linkTo(keyed.steps, row)
   const comparison = sameRequest(keyed.asked, keyed.claim.fingerprint, row.fingerprint)
   const step = decide(row, { owner: NOBODY }, comparison, keyed.route.idempotency, false)
   if (step.do === 'replay') {

@@ -3,6 +3,7 @@
  * answers, which it would move twice and mark again and again. What is full is cleared as a whole.
  */
 import { randomInt } from 'node:crypto'
+import { TRACEPARENT_LENGTH } from '../../core/record/record.ts'
 import type { KeptAnswerState, RawHeaders } from '../../core/record/record.ts'
 
 export interface CacheEntry {
@@ -17,13 +18,15 @@ export interface CacheEntry {
   /** It is not to be believed behind this end by the monotonic clock, nor behind that by the other. */
   readonly endsAtMs: number
   readonly endsAtWallMs: number
+  /** Trace context of the request that executed. null: it is not recorded. */
+  readonly trace: string | null
 }
 
 const BLOCK_BYTES_MAX = 1024 * 1024
 const WORD_BYTES = 8
 /**
- * An entry begins with these numbers, a word each. Its name, its fingerprint, its head (unless the one before has the same) and its text
- * follow.
+ * An entry begins with these numbers, a word each. Its name, its fingerprint, its trace context (if it has one), its head (unless the one
+ * before has the same) and its text follow.
  */
 const [STATE, ALG, STATUS, EXPIRES, ENDS, ENDS_WALL, NAME, FINGERPRINT] = [0, 1, 2, 3, 4, 5, 6, 7]
 const [HEAD_AT, HEAD, BODY_AT, BODY] = [8, 9, 10, 11]
@@ -34,6 +37,8 @@ const SLOTS_AT_FIRST = 256
 /** A character that no header field contains. */
 const SEPARATOR = '\0'
 const STATES = ['completed', 'consumed'] as const satisfies readonly KeptAnswerState[]
+/** Added to the state of an entry with a trace context. */
+const TRACED = STATES.length
 export const NONE = -1
 
 interface Block { readonly bytes: Buffer, readonly words: Float64Array }
@@ -69,10 +74,11 @@ export class CacheGeneration {
   /** It becomes the newest of its name. Otherwise nothing has changed: `full`, or it is larger than a generation. */
   add (name: string, entry: CacheEntry): 'added' | 'full' | 'too-large' {
     const { fingerprint, body } = entry
+    const trace = entry.trace?.length === TRACEPARENT_LENGTH ? entry.trace : ''
     const isNewHead = this.#headAt === NONE || !isSame(entry.headers, this.#headers)
     const head = isNewHead ? entry.headers.join(SEPARATOR) : ''
     const isText = typeof body === 'string'
-    const bytes = FIXED_WORDS * WORD_BYTES + name.length + fingerprint.length + head.length + (isText ? body.length : 0)
+    const bytes = FIXED_WORDS * WORD_BYTES + name.length + fingerprint.length + trace.length + head.length + (isText ? body.length : 0)
     const room = this.#makeRoom(Math.ceil(bytes / WORD_BYTES) * WORD_BYTES, isText ? 0 : body.length)
     if (room !== 'added') return room
     const { bytes: block, words } = this.#blocks[this.#block] as Block
@@ -81,6 +87,7 @@ export class CacheGeneration {
     at += block.write(name, at, 'latin1')
     block.set(fingerprint, at)
     at += fingerprint.length
+    if (trace !== '') at += block.write(trace, at, 'latin1')
     if (isNewHead) {
       this.#headers = entry.headers
       this.#headAt = from + at
@@ -88,7 +95,7 @@ export class CacheGeneration {
       at += block.write(head, at, 'latin1')
     }
     const word = this.#at / WORD_BYTES
-    words[word + STATE] = STATES.indexOf(entry.state)
+    words[word + STATE] = STATES.indexOf(entry.state) + (trace === '' ? 0 : TRACED)
     words[word + ALG] = entry.alg
     words[word + STATUS] = entry.status
     words[word + EXPIRES] = entry.expiresAtMs
@@ -128,10 +135,14 @@ export class CacheGeneration {
     const word = place % this.#blockWords
     const [bodyAt, bodyLength] = [words[word + BODY_AT] as number, words[word + BODY] as number]
     const fingerprintAt = (place + FIXED_WORDS) * WORD_BYTES + (words[word + NAME] as number)
+    const fingerprintLength = words[word + FINGERPRINT] as number
+    const state = words[word + STATE] as number
+    const isTraced = state >= TRACED
     return {
-      state: STATES[words[word + STATE] as number] ?? 'completed',
+      state: STATES[isTraced ? state - TRACED : state] ?? 'completed',
       alg: words[word + ALG] as number,
-      fingerprint: Buffer.from(this.#text(fingerprintAt, words[word + FINGERPRINT] as number), 'latin1'),
+      fingerprint: Buffer.from(this.#text(fingerprintAt, fingerprintLength), 'latin1'),
+      trace: isTraced ? this.#text(fingerprintAt + fingerprintLength, TRACEPARENT_LENGTH) : null,
       status: words[word + STATUS] as number,
       headers: this.#headersAt(words[word + HEAD_AT] as number, words[word + HEAD] as number),
       body: bodyAt < 0 ? this.#large[-bodyAt - 1] as Buffer : this.#text(bodyAt, bodyLength),

@@ -118,6 +118,8 @@ export interface Execution {
   unsettledBytes: number
   readonly token: Token
   readonly claim: Claim
+  /** Its trace context, for its record and for whoever gets its answer. null: it is not recorded. */
+  readonly trace: string | null
   /** Since the start, on the clock on which more time has passed: the monotonic one stands still while the machine is suspended. */
   ageMs: (clock: Clock) => number
   /** Since before the claim's last statement, on the same terms: the age of what the statement showed. */

@@ -226,7 +226,11 @@ export class GuardedRequest implements Execution, ClaimReply, SettleReply, LockR
   }
 
   get token (): Token { return { id: this.keyed.id, owner: this.owner, attempt: this.attempt } }
-  get claim (): Claim { return { ...this.keyed.claim, question: this.question, about: this.about, owner: this.owner } }
+  get claim (): Claim {
+    return { ...this.keyed.claim, question: this.question, about: this.about, owner: this.owner, trace: this.trace }
+  }
+
+  get trace (): string | null { return this.keyed.steps.trace?.kept ?? null }
 
   ageMs (clock: Clock): number {
     return Math.max(clock.monotonicMs() - this.startedAtMs, clock.wallMs() - this.#startedAtWallMs)

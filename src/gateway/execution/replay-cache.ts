@@ -17,6 +17,8 @@ export interface CachedAnswer {
   readonly fingerprint: Fingerprint
   readonly answer: Answer
   readonly expiresAtMs: number
+  /** Trace context of the request that executed. */
+  readonly trace?: string | null
 }
 
 /** Longer bodies are kept as the Buffers that they are. */
@@ -78,8 +80,8 @@ export class ReplayCache {
   /** After the committed row was read. */
   keepRow (name: string, row: Row, answer: Answer, askedAtMs: number, askedAtWallMs: number): void {
     const state = row.state === 'consumed' ? 'consumed' : 'completed'
-    const { fingerprint, leaseMs } = row
-    this.#keep(name, { state, fingerprint, answer, leaseMs }, (row.keepLeftMs ?? 0) - leaseMs, askedAtMs, askedAtWallMs)
+    const { fingerprint, leaseMs, trace = null } = row
+    this.#keep(name, { state, fingerprint, answer, leaseMs, trace }, (row.keepLeftMs ?? 0) - leaseMs, askedAtMs, askedAtWallMs)
   }
 
   /** After a copy was read from Redis. Copies end one lease before the row. */
@@ -99,7 +101,7 @@ export class ReplayCache {
     askedAtMs: number,
     askedAtWallMs: number
   ): void {
-    const { state, fingerprint, answer, leaseMs } = settled
+    const { state, fingerprint, answer, leaseMs, trace = null } = settled
     const now = this.#clock.monotonicMs()
     const wallMs = this.#clock.wallMs()
     const sinceMs = Math.max(now - askedAtMs, wallMs - askedAtWallMs)
@@ -114,7 +116,8 @@ export class ReplayCache {
       body: answer.text ?? (answer.body.length > TEXT_BYTES_MAX ? answer.body : answer.body.toString('latin1')),
       expiresAtMs: wallMs + leftMs + leaseMs - sinceMs,
       endsAtMs,
-      endsAtWallMs: wallMs + endsAtMs - now
+      endsAtWallMs: wallMs + endsAtMs - now,
+      trace
     }
     if (this.#new.add(name, entry) !== 'full') return
     [this.#new, this.#old] = [this.#old, this.#new]
@@ -127,12 +130,13 @@ function halfOf (bytesMax: number): CacheGeneration {
   return new CacheGeneration(bytesMax / 2)
 }
 
-function toAnswer ({ state, alg, fingerprint, status, headers, body, expiresAtMs }: CacheEntry): CachedAnswer {
+function toAnswer ({ state, alg, fingerprint, status, headers, body, expiresAtMs, trace }: CacheEntry): CachedAnswer {
   return {
     state,
     fingerprint: { alg, value: fingerprint },
     answer: typeof body === 'string' ? new TextAnswer(status, headers, body) : { status, headers, body },
-    expiresAtMs
+    expiresAtMs,
+    trace
   }
 }
 

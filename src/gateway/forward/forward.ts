@@ -37,7 +37,7 @@ export interface Forwarding extends Forwarded {
   releaseAnswer: () => void
 }
 
-/** What goes to the upstream. */
+/** What goes to the upstream. Its span begins. */
 export function sentRequest (execution: Forwarded): SentRequest {
   const { keyed } = execution
   const { route: { idempotency, upstream }, asked } = keyed
@@ -49,6 +49,7 @@ export function sentRequest (execution: Forwarded): SentRequest {
       record: { id: keyed.name, attempt: execution.attempt },
       duplicate: execution.duplicate ?? false,
       verified: verifierOf(idempotency),
+      trace: keyed.steps.trace?.forward(upstream.name, execution.attempt) ?? null,
       requestId: keyed.requestId,
       keyHeader: idempotency.key.header,
       rules: rulesOf(idempotency),
@@ -75,6 +76,7 @@ export async function forward (context: SendContext, execution: Forwarding, mayS
   execution.releaseAnswer = release
   try {
     const result = await ended
+    keyed.steps.trace?.forwarded(result)
     noteShed(context, result)
     if (result.kind === 'stream') releaseWhenTaken(execution, result)
     return result

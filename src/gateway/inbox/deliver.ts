@@ -12,10 +12,12 @@ import { feedbackOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
 import type { IdempotencyPolicy, InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
+import { TRACE_CONTEXT } from '../../core/forward/forwarding.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
 import { errorText, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
 import type { DeliveryResult } from '../../ports/telemetry.ts'
 import type { Recovered } from '../../ports/inbox.ts'
+import type { SentTrace } from '../../ports/tracing.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
 import type { Drain } from '../shared/drain.ts'
 import type { Limits } from '../limits/limits.ts'
@@ -61,7 +63,8 @@ export async function deliver (
   }
   const { clock } = context.deps
   const beganAtMs = clock.monotonicMs()
-  const { sending, result: ended, endTimeout, release } = send(context, lease, route, delivery)
+  const trace = traceOf(context, route, delivery)
+  const { sending, result: ended, endTimeout, release } = send(context, lease, route, delivery, trace)
   const cut = (): void => { sending.cancel('DRAIN', false) }
   context.drain.deliveries.add(cut)
   try {
@@ -74,7 +77,7 @@ export async function deliver (
       : judged(context, route, delivery, sent, ms)
     listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs()), result.kind !== 'stream')
     const settled = await settle(context, route, delivery, fate)
-    report(context, route, delivery, fate, settled, ours ? null : ms)
+    report(context, route, delivery, fate, settled, ours ? null : ms, trace)
     listener.settled(settled === 'settled' && fate.kind === 'again' ? fate.inMs : null)
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -90,14 +93,16 @@ function send (
   context: DeliverContext,
   lease: WorkerLease,
   { upstream, idempotency: { keep } }: InboxRoute,
-  { token, request, isReplay }: Delivery
+  { token, request, isReplay }: Delivery,
+  trace: SentTrace | null
 ): OneSending {
   return sendOnce(context, {
     upstream,
     method: request.method,
     target: request.target,
     headers: [
-      ...withStatic(request.headers, upstream.requestHeaders),
+      ...withStatic(trace === null ? request.headers : withoutFields(request.headers, TRACE_CONTEXT), upstream.requestHeaders),
+      ...trace?.context ?? [],
       'Onceway-Key',
       token.id.toString('base64url'),
       'Idempotency-Attempt',
@@ -108,6 +113,13 @@ function send (
     responseBytesMax: keep.responseBytesMax,
     limitsStream: true
   }, { maySend: () => !context.drain.stopped && lease.believed(context.deps.clock) })
+}
+
+/** null: no traces are made. */
+function traceOf ({ deps: { tracing } }: DeliverContext, { upstream }: InboxRoute, delivery: Delivery): SentTrace | null {
+  const { token, route, request, requestId } = delivery
+  const about = { route, upstream: upstream.name, record: token.id.toString('base64url'), requestId, attempt: token.attempt }
+  return tracing?.delivery(request.headers, about) ?? null
 }
 
 /** The consumer has taken this message before. One that remembers `Onceway-Key` may take it again on purpose. */
@@ -237,7 +249,8 @@ function report (
   { token, route, requestId, tries, isReplay }: Delivery,
   fate: Fate,
   settled: Settled,
-  ms: number | null
+  ms: number | null,
+  trace: SentTrace | null = null
 ): void {
   const { meter, log, deliveryLog } = context.deps
   const result: DeliveryResult | 'abandoned' = settled === 'settled' ? fate.kind : settled
@@ -258,9 +271,10 @@ function report (
     inMs: fate.kind === 'again' ? fate.inMs : undefined,
     ms: ms === null ? undefined : Math.round(ms)
   }
+  trace?.ended(result, line.status)
   switch (result) {
     case 'delivered':
-    case 'again': return deliveryLog.note({ ...line, result })
+    case 'again': return deliveryLog.note({ ...line, result, trace: trace ?? undefined })
     case 'abandoned':
       return log.warn(
         { event: 'delivery-abandoned', ...line },

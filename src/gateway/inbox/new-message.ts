@@ -43,12 +43,13 @@ export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
  * field takes its place.
  */
 function fieldsOf (
-  { route: { upstream, idempotency }, requestId, forwarded, preferred }: KeyedRequest,
+  { route: { upstream, idempotency }, requestId, forwarded, preferred, steps }: KeyedRequest,
   { rawHeaders, asked: { body } }: Part
 ): string[] {
   const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
     record: null,
     verified: verifierOf(idempotency),
+    trace: steps.trace?.context ?? null,
     requestId,
     keyHeader: idempotency.key.header,
     forwardKey: idempotency.forwardKey,

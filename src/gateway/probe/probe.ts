@@ -8,6 +8,7 @@ import { afterFinding, questionHeaders, readFinding, readHead, readQuestion } fr
 import type { Finding, Question } from '../../core/probe/probe.ts'
 import type { Answer } from '../../core/record/record.ts'
 import { explained } from '../../core/forward/upstream-fault.ts'
+import { pairs } from '../../core/headers/lines.ts'
 import type { DueProbe, Resolution } from '../../ports/records.ts'
 import type { ProbeResult } from '../../ports/telemetry.ts'
 import type { UpstreamResult } from '../../ports/upstream.ts'
@@ -70,8 +71,11 @@ export async function probe (context: ProbeContext, due: DueProbe): Promise<void
 // ---------------------------------------------------------------- the question
 
 async function ask (context: ProbeContext, route: ProbedRoute, question: Question, due: DueProbe): Promise<Finding> {
-  const { clock, upstream } = context.deps
+  const { clock, upstream, tracing } = context.deps
   const { probe: policy, keep } = route.idempotency
+  const record = due.token.id.toString('base64url')
+  const about = { route: due.route, upstream: question.upstream, record, requestId: due.requestId, attempt: due.tries }
+  const trace = due.trace == null ? null : tracing?.probe(due.trace, about) ?? null
   const { promise, resolve } = Promise.withResolvers<UpstreamResult>()
   const sending = upstream.start({
     upstream: route.upstream,
@@ -80,8 +84,9 @@ async function ask (context: ProbeContext, route: ProbedRoute, question: Questio
     headers: questionHeaders(question, policy, [
       ['Accept-Encoding', 'identity'],
       ['Via', '1.1 onceway'],
-      ['Onceway-Key', due.token.id.toString('base64url')],
-      ['X-Request-Id', due.requestId]
+      ['Onceway-Key', record],
+      ['X-Request-Id', due.requestId],
+      ...trace === null ? [] : pairs(trace.context)
     ], route.upstream.requestHeaders),
     body: Buffer.alloc(0),
     responseBytesMax: keep.responseBytesMax,
@@ -94,7 +99,9 @@ async function ask (context: ProbeContext, route: ProbedRoute, question: Questio
     const result = await promise
     // A stream may have no end. A probe, unlike a request, may be aborted.
     if (result.kind === 'stream') sending.cancel('PROBE_OVER', false)
-    return findingOf(route, result)
+    const finding = findingOf(route, result)
+    trace?.ended(finding.kind, result.kind === 'answer' ? result.answer.status : null)
+    return finding
   } finally {
     cancel()
     context.drain.probes.delete(cancelSending)

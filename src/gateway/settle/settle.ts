@@ -59,6 +59,7 @@ export function keepAnswer (context: SettleContext, execution: Settling): void {
   const { keyed, owner } = execution
   const { id, name } = keyed
   keyed.steps.settleMs = context.deps.clock.monotonicMs() - stored.askedAtMs
+  keyed.steps.trace?.step('settle', keyed.steps.settleMs)
   const copy = copyOf(execution, plan)
   // Settled: a renewal would find nothing to renew.
   context.leases.drop(execution)
@@ -87,6 +88,7 @@ export async function storeOutcome (context: SettleContext, execution: Settling)
   const settled = early === TIMED_OUT ? await settling : early
   if (execution.unsettled) noteSettledLate(context, execution, settled)
   execution.unsettled = false
+  execution.keyed.steps.trace?.step('settle', clock.monotonicMs() - settleAsked.monotonicMs)
   // Settled: a renewal would find nothing to renew.
   context.leases.drop(execution)
   const copy = settled.kind === 'stored' ? copyOf(execution, plan) : null
@@ -116,7 +118,7 @@ function copyOf (execution: Execution, plan: Plan): SettledAnswer | null {
   const { outcome } = plan.settlement
   if (plan.kept === null || (outcome !== 'completed' && outcome !== 'consumed')) return null
   const { fingerprint, leaseMs } = execution.keyed.claim
-  return { state: outcome, attempt: execution.attempt, fingerprint, leaseMs, answer: plan.kept }
+  return { state: outcome, attempt: execution.attempt, fingerprint, leaseMs, answer: plan.kept, trace: execution.trace }
 }
 
 /** Another's stored answer replaces the stream. The stream is destroyed, or its connection would be held for ever. */

@@ -12,6 +12,7 @@ import type { RecordCounts } from '../../ports/record-counts.ts'
 import type { RecordStore } from '../../ports/records.ts'
 import type { Registry } from '../../ports/registry.ts'
 import type { TokenVerifier } from '../../ports/tokens.ts'
+import type { Tracing } from '../../ports/tracing.ts'
 import type { Upstream } from '../../ports/upstream.ts'
 import type { ArbiterClock } from './arbiter-clock.ts'
 
@@ -60,6 +61,8 @@ export interface Deps {
   readonly random: Random
   readonly meter: Meter
   readonly log: Log
+  /** Absent or null: no traces are made. */
+  readonly tracing?: Tracing | null
   /** Deliveries of an inbox: one line for nearly every one. */
   readonly deliveryLog: DeliveryLog
   /** Names this process in rows and logs. */

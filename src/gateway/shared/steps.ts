@@ -1,4 +1,5 @@
 import type { Holder } from '../../core/limits/limit.ts'
+import type { RequestTrace } from '../../ports/tracing.ts'
 
 /** What the phases of a request record for its log line. Times are in milliseconds. All fields are there from the start. */
 export class Steps {
@@ -18,4 +19,11 @@ export class Steps {
   reason: string | undefined = undefined
   /** Whose share the request counts in. It is not logged. */
   holder: Holder | undefined = undefined
+  /** null: there is no tracing. */
+  trace: RequestTrace | null = null
+}
+
+/** The trace of a request leads to that of the request that executed, if that one was recorded. */
+export function linkTo ({ trace }: Steps, executed: { readonly trace?: string | null }): void {
+  if (trace !== null && executed.trace != null) trace.link(executed.trace)
 }

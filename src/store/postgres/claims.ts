@@ -26,7 +26,7 @@ export function lockLimit (parameter: number): string {
 }
 
 const CLAIM_COLUMNS = `id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
-   route, method, path, request_id, instance, key_hash, key_text, question, claimed_at, lease_until`
+   route, method, path, request_id, instance, key_hash, key_text, question, trace, claimed_at, lease_until`
 
 const CLAIM_FIELDS: ReadonlyArray<Field<Claim>> = [
   ['id', 'bytea', ({ id }) => id],
@@ -43,9 +43,14 @@ const CLAIM_FIELDS: ReadonlyArray<Field<Claim>> = [
   ['instance', 'text', ({ about }) => about.instance],
   ['key_hash', 'bytea', ({ about }) => about.keyHash],
   ['key_text', 'text', ({ about }) => about.keyText],
-  ['question', 'bytea', ({ question }) => question]
+  ['question', 'bytea', ({ question }) => question],
+  ['trace', 'text', ({ trace }) => trace ?? null]
 ]
 const CLAIM = new Fields(CLAIM_FIELDS)
+/** The parameters behind those of {@link CLAIM}. */
+const LOCK_LIMIT = CLAIM.length + 1
+const behind = (place: number, type: string): string => `$${LOCK_LIMIT + place}::${type}[]`
+const [SCHEMES, EARLIER_IDS] = [behind(1, 'smallint'), behind(2, 'bytea')]
 const CLAIM_OWN = new Fields<Claim>([...CLAIM_FIELDS, ['scheme', 'smallint', ({ scheme }) => scheme]])
 
 /**
@@ -61,7 +66,7 @@ export const isAccepted = (schema: string, id: string): string =>
  */
 const inserting = (schema: string, from: string, enters: string) => `insert into ${schema}.records (${CLAIM_COLUMNS})
 select w.id, w.scheme, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_ms, w.unknown_keep_ms, w.quarantine_ms,
-       w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text, w.question,
+       w.route, w.method, w.path, w.request_id, w.instance, w.key_hash, w.key_text, w.question, w.trace,
        clock_timestamp(), clock_timestamp() + w.lease_ms * interval '1 ms'
   from ${from}
  where not ${isAccepted(schema, 'w.id')}
@@ -69,14 +74,14 @@ select w.id, w.scheme, 'claimed', w.owner, 1, w.fp_alg, w.fingerprint, w.lease_m
  order by w.id`
 
 /** In any session. `besides`: CTEs before the insert. */
-const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(16)}${besides}
-${inserting(schema, `unnest(${CLAIM.arrays}, $17::smallint[], $18::bytea[])
+const insertFromWant = (schema: string, enters: string, besides = '') => `with ${lockLimit(LOCK_LIMIT)}${besides}
+${inserting(schema, `unnest(${CLAIM.arrays}, ${SCHEMES}, ${EARLIER_IDS})
        as w (${CLAIM.names}, scheme, earlier_id)
  cross join lock_limit`, enters)}`
 
 const claimsInTime = (schema: string) => claimsNow(schema, 'w.scheme')
 
-const goingPast = (schema: string) => pastBeside(schema, '$18::bytea[]', '$17::smallint[]')
+const goingPast = (schema: string) => pastBeside(schema, EARLIER_IDS, SCHEMES)
 
 const earlierIsFree = (schema: string) => `${isFreeBeside(schema, 'w.earlier_id')} and not ${isAccepted(schema, 'w.earlier_id')}`
 
@@ -164,6 +169,8 @@ export async function lookDurably (session: Session, ids: readonly Buffer[]): Pr
   return rows.map(toRow)
 }
 
+const TAKEN = ['bytea', 'int', 'bool', 'smallint', 'bytea', 'smallint'].map((type, at) => behind(at + 1, type)).join(', ')
+
 /**
  * Compare-and-set on what was seen and on state and expiry, all on the locked row. The fingerprint that was seen counts,
  * because the claim's own may be of another policy. A compare on owner and attempt alone would take a row that was settled or
@@ -177,8 +184,8 @@ const CLAIM_TAKE: Statement = {
   name: 'claim_take',
   writes: true,
   idsAsText: true,
-  text: (schema) => `with ${lockLimit(16)}, want as materialized (
-  select * from unnest(${CLAIM.arrays}, $17::bytea[], $18::int[], $19::bool[], $20::smallint[], $21::bytea[], $22::smallint[])
+  text: (schema) => `with ${lockLimit(LOCK_LIMIT)}, want as materialized (
+  select * from unnest(${CLAIM.arrays}, ${TAKEN})
            as w (${CLAIM.names}, seen_owner, seen_attempt, may_retry, seen_alg, seen_fingerprint, scheme)
    cross join lock_limit
 ), held as materialized (
@@ -200,7 +207,7 @@ update ${schema}.records r
        lease_ms = w.lease_ms, unknown_keep_ms = w.unknown_keep_ms, quarantine_ms = w.quarantine_ms,
        route = w.route, method = w.method, path = w.path, request_id = w.request_id, instance = w.instance,
        key_hash = w.key_hash, key_text = w.key_text,
-       question = w.question, ask_at = null, asked = 0, absent_at = null,
+       question = w.question, trace = w.trace, ask_at = null, asked = 0, absent_at = null,
        claimed_at = clock_timestamp(), lease_until = clock_timestamp() + w.lease_ms * interval '1 ms',
        settled_at = null, settled_by = null, expires_at = null,
        status = null, headers = null, body = null, unknown_stage = null, unknown_code = null

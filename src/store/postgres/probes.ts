@@ -25,7 +25,7 @@ const PROBE_TAKE: Statement = {
 update ${schema}.records r
    set ask_at = clock_timestamp() + $3::bigint * interval '1 ms', asked = r.asked + 1
   from due d where r.id = d.id
-returning r.id, r.owner, r.attempt, r.route, r.request_id, r.question, r.asked,
+returning r.id, r.owner, r.attempt, r.route, r.request_id, r.question, r.asked, r.trace,
        (extract(epoch from clock_timestamp() - r.settled_at) * 1000)::float8 as unknown_ms,
        (extract(epoch from r.settled_at + r.quarantine_ms * interval '1 ms' - least(clock_timestamp(), ${BELIEVED})) * 1000)::float8 as quarantine_left_ms,
        (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - r.absent_at) * 1000)::float8 as absent_ms`
@@ -39,6 +39,7 @@ interface Due {
   readonly request_id: string
   readonly question: Buffer
   readonly asked: number
+  readonly trace: string | null
   readonly unknown_ms: number
   readonly quarantine_left_ms: number
   readonly absent_ms: number | null
@@ -52,6 +53,7 @@ export async function takeProbes (session: Session, { routes, limit, withinMs }:
     requestId: row.request_id,
     question: row.question,
     tries: row.asked,
+    trace: row.trace,
     unknownMs: row.unknown_ms,
     quarantineLeftMs: row.quarantine_left_ms,
     absentMs: row.absent_ms

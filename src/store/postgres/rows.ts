@@ -26,7 +26,7 @@ export function rowColumns (table: string): string {
        (extract(epoch from clock_timestamp() - ${table}.claimed_at) * 1000)::float8 as age_ms,
        (extract(epoch from ${table}.lease_until - clock_timestamp()) * 1000)::float8 as lease_left_ms,
        (extract(epoch from ${table}.expires_at - clock_timestamp()) * 1000)::float8 as keep_left_ms,
-       ${table}.status, ${table}.headers, ${table}.body, ${table}.unknown_stage, ${table}.unknown_code`
+       ${table}.status, ${table}.headers, ${table}.body, ${table}.unknown_stage, ${table}.unknown_code, ${table}.trace`
 }
 
 export function detailColumns (table: string): string {
@@ -77,6 +77,7 @@ export interface RowColumns {
   readonly body: Buffer | null
   readonly unknown_stage: string | null
   readonly unknown_code: string | null
+  readonly trace: string | null
 }
 
 /** The columns that records and messages have in common. */
@@ -120,7 +121,8 @@ export function toRow (columns: RowColumns): Row {
     status: columns.status,
     headers: columns.headers,
     body: columns.body,
-    reason: reasonOf(columns)
+    reason: reasonOf(columns),
+    trace: columns.trace
   }
 }
 

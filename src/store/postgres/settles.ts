@@ -120,11 +120,11 @@ const SETTLE_LOST: Statement = {
   text: (schema) => `with ${lockLimit(2)}
 insert into ${schema}.records (id, scheme, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms,
        route, method, path, request_id, instance, key_hash, key_text,
-       claimed_at, settled_at, settled_by, expires_at, status, headers, body, unknown_stage, unknown_code, question)
+       claimed_at, settled_at, settled_by, expires_at, status, headers, body, unknown_stage, unknown_code, question, trace)
 select $3::bytea, $27::smallint, $4::text, $5::bytea, $6::int, $7::smallint, $8::bytea, $9::int, $10::bigint, $11::bigint,
        $12::text, $13::text, $14::text, $15::text, $16::text, $17::bytea, $18::text,
        clock_timestamp(), clock_timestamp(), 'owner', clock_timestamp() + $19::bigint * interval '1 ms',
-       $20::smallint, $21::bytea, $22::bytea, $23::text, $24::text, case when $4::text = 'indeterminate' then $26::bytea end
+       $20::smallint, $21::bytea, $22::bytea, $23::text, $24::text, case when $4::text = 'indeterminate' then $26::bytea end, $28::text
   from lock_limit
  where $4::text in ('completed', 'consumed', 'indeterminate')
    and clock_timestamp() < to_timestamp($1::float8)
@@ -145,7 +145,7 @@ export async function insertLost (session: Session, { settlement, claim, ageMs }
     Math.round(claim.unknownKeepMs), Math.round(claim.quarantineMs),
     about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText,
     Math.round(keepMs), status, headers, body, reason?.stage ?? null, reason?.code ?? null,
-    nowSeconds - (ageMs + claim.leaseMs) / 1000, claim.question, claim.scheme
+    nowSeconds - (ageMs + claim.leaseMs) / 1000, claim.question, claim.scheme, claim.trace ?? null
   ])
   return rows.length > 0
 }

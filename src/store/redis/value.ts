@@ -3,7 +3,7 @@
  * scripts read nothing but that beginning. A value that cannot be decoded is null and counts as "no Redis".
  */
 import { answerBytes, decodeAnswer, encodeHeaders, putAnswer } from '../../core/protocol/codec.ts'
-import { OWNER_BYTES, type Answer, type Fingerprint } from '../../core/record/record.ts'
+import { OWNER_BYTES, TRACEPARENT_LENGTH, type Answer, type Fingerprint } from '../../core/record/record.ts'
 import type { Copy, Lock, LockValue, UnsettledCopy } from '../../ports/locks.ts'
 
 const LOCK = 0x4c // L
@@ -33,6 +33,8 @@ const UNSETTLED_PREFIX_BYTES = 1 + OWNER_BYTES + 4 + 8
 const FINGERPRINT_PREFIX_BYTES = 2 + 2
 
 const STATES = ['completed', 'consumed'] as const
+/** Added to the state of a copy with a trace context, which stands before the fingerprint. To an older build it is no copy. */
+const TRACED = STATES.length
 
 export function encodeValue (value: LockValue): Buffer {
   switch (value.kind) {
@@ -71,12 +73,15 @@ function decodeLock (bytes: Buffer): LockValue | null {
   return { kind: 'lock', lock: { owner: ownerOf(bytes), fingerprint: rest.fingerprint, lockedAtMs, ...granted } }
 }
 
-function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs, leaseMs, generation }: Copy): Buffer {
+function encodeCopy ({ state, attempt, fingerprint, answer, expiresAtMs, leaseMs, generation, trace }: Copy): Buffer {
   const beginning = beginningOfCopy(generation)
   const at = beginning.length
-  const bytes = bytesWithRest(at + COPY_PREFIX_BYTES - COPY_BEGINNING_BYTES, fingerprint, answer)
+  const traceAt = at + COPY_PREFIX_BYTES - COPY_BEGINNING_BYTES
+  const traced = trace?.length === TRACEPARENT_LENGTH
+  const bytes = bytesWithRest(traced ? traceAt + TRACEPARENT_LENGTH : traceAt, fingerprint, answer)
+  if (traced) bytes.write(trace, traceAt, 'latin1')
   bytes.set(beginning)
-  bytes.writeUInt8(STATES.indexOf(state), at)
+  bytes.writeUInt8(STATES.indexOf(state) + (traced ? TRACED : 0), at)
   bytes.writeUInt32BE(attempt, at + 1)
   bytes.writeDoubleBE(expiresAtMs, at + 5)
   bytes.writeDoubleBE(leaseMs, at + 13)
@@ -93,9 +98,12 @@ export function beginningOfCopy (generation: number): Buffer {
 }
 
 function decodeCopy (bytes: Buffer): LockValue | null {
-  const rest = decodeRest(bytes, COPY_PREFIX_BYTES)
   const at = COPY_BEGINNING_BYTES
-  const state = STATES[bytes[at] ?? STATES.length]
+  const number = bytes[at] ?? NaN
+  const traced = number >= TRACED
+  const state = STATES[traced ? number - TRACED : number]
+  const restAt = traced ? COPY_PREFIX_BYTES + TRACEPARENT_LENGTH : COPY_PREFIX_BYTES
+  const rest = decodeRest(bytes, restAt)
   if (rest === null || state === undefined) return null
   return {
     kind: 'copy',
@@ -105,6 +113,7 @@ function decodeCopy (bytes: Buffer): LockValue | null {
       attempt: bytes.readUInt32BE(at + 1),
       expiresAtMs: bytes.readDoubleBE(at + 5),
       leaseMs: bytes.readDoubleBE(at + 13),
+      ...traced && { trace: bytes.toString('latin1', COPY_PREFIX_BYTES, restAt) },
       ...rest
     }
   }

@@ -260,6 +260,7 @@ function dueProbeOf (row: RecordRow, nowMs: number, overMs: number): DueProbe {
     route: row.about.route,
     requestId: row.about.requestId,
     question: row.question ?? Buffer.alloc(0),
+    trace: row.trace ?? null,
     tries: row.probeTries,
     unknownMs: nowMs - (row.settledAtMs ?? nowMs),
     quarantineLeftMs: quarantineLeftMs(row, overMs),

@@ -52,9 +52,10 @@ export function isUsualSettle ({ outcome, reason, question = null, headers, body
 }
 
 /** Whether the claim can go through this memory. Texts of a claim are bounded (ABOUT_TEXT_MAX); a probe's question is large at most. */
-export function isUsualClaim ({ question, fingerprint, about: { route, method, path, requestId, instance, keyText } }: Claim): boolean {
+export function isUsualClaim ({ question, fingerprint, trace, about }: Claim): boolean {
+  const { route, method, path, requestId, instance, keyText } = about
   const units = route.length + method.length + path.length + requestId.length + instance.length + (keyText?.length ?? 0)
-  return units * BYTES_OF_UNIT + fingerprint.value.length + (question?.length ?? 0) <= CALL_BYTES_MAX
+  return (units + (trace?.length ?? 0)) * BYTES_OF_UNIT + fingerprint.value.length + (question?.length ?? 0) <= CALL_BYTES_MAX
 }
 
 /** More than the ids, owners and hashes of one call. */
@@ -102,7 +103,7 @@ export class LaneWriter {
     this.#blob(body)
   }
 
-  claim ({ id, scheme, earlierId, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about }: Claim): void {
+  claim ({ id, scheme, earlierId, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about, trace }: Claim): void {
     this.#put(scheme)
     this.#put(fingerprint.alg)
     this.#put(leaseMs)
@@ -120,6 +121,7 @@ export class LaneWriter {
     this.#text(about.requestId)
     this.#text(about.instance)
     this.#text(about.keyText)
+    this.#text(trace ?? null)
   }
 
   #put (value: number): void {
@@ -213,7 +215,8 @@ export class LaneReader {
       keyHash,
       keyText: this.#textOrNull()
     }
-    return { id, scheme, earlierId, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about }
+    const trace = this.#textOrNull()
+    return { id, scheme, earlierId, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about, trace }
   }
 
   #at (index: number): number {

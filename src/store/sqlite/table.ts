@@ -16,7 +16,7 @@ import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 
 const COLUMNS = [
   'id', 'state', 'owner', 'attempt', 'fp_alg', 'fingerprint', 'lease_ms', 'unknown_keep_ms', 'quarantine_ms', 'claimed_at', 'lease_until',
   'settled_at', 'settled_by', 'expires_at', 'status', 'unknown_stage', 'unknown_code', 'route', 'method', 'path', 'request_id', 'instance',
-  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme', 'sent_at', 'answered_at'
+  'key_hash', 'key_text', 'headers', 'body', 'question', 'ask_at', 'asked', 'absent_at', 'scheme', 'sent_at', 'answered_at', 'trace'
 ] as const
 
 /** Of a record `r` in a list, without what may be large. */
@@ -45,8 +45,8 @@ const replace = `update records set ${COLUMNS.slice(1).map((column) => `${column
 const claimNew = `
 insert into records (
   id, state, owner, attempt, fp_alg, fingerprint, lease_ms, unknown_keep_ms, quarantine_ms, claimed_at, lease_until,
-  route, method, path, request_id, instance, key_hash, key_text, question, scheme)
-select ?, 'claimed', ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+  route, method, path, request_id, instance, key_hash, key_text, question, scheme, trace)
+select ?, 'claimed', ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
  where not exists (select 1 from messages where id = ?) and (select scheme from installation) = ?
 on conflict (id) do nothing`
 
@@ -108,10 +108,11 @@ export class SqliteTable implements Table {
     this.#settleClaimed = database.prepare(settleClaimed)
   }
 
-  claimNew ({ id, scheme, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about }: Claim, nowMs: number): boolean {
+  claimNew (claim: Claim, nowMs: number): boolean {
+    const { id, scheme, owner, fingerprint, leaseMs, unknownKeepMs, quarantineMs, question, about, trace } = claim
     return this.#claimNew.run(
       id, owner, fingerprint.alg, fingerprint.value, leaseMs, unknownKeepMs, quarantineMs, nowMs, nowMs + leaseMs,
-      about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, question, scheme,
+      about.route, about.method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, question, scheme, trace ?? null,
       id, scheme
     ).changes === 1
   }
@@ -233,7 +234,7 @@ function valuesOf (row: RecordRow): SQLInputValue[] {
     row.settledAtMs, row.settledBy, row.expiresAtMs, row.status, reason?.stage ?? null, reason?.code ?? null,
     about.route, about.method, about.path, about.requestId, about.instance,
     about.keyHash, about.keyText, row.headers, row.body, row.question, row.probeAtMs, row.probeTries, row.absentAtMs, row.scheme,
-    row.sentAtMs, row.answeredAtMs
+    row.sentAtMs, row.answeredAtMs, row.trace ?? null
   ]
 }
 
@@ -285,7 +286,8 @@ export function storedOf (columns: Columns): RecordRow {
     probeAtMs: columns.ask_at as number | null,
     probeTries: columns.asked as number,
     absentAtMs: columns.absent_at as number | null,
-    about: aboutOf(columns)
+    about: aboutOf(columns),
+    trace: columns.trace as string | null
   }
 }
 

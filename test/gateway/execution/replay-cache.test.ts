@@ -26,8 +26,13 @@ const answerOf = (number: number, bytes: number, head = 'same'): Answer => {
   return { status: 200 + number % 5, headers: ['Content-Type', 'text/plain', 'X-Head', head], body }
 }
 
+/** Every third execution was recorded. */
+const traceOf = (number: number): string | null => number % 3 === 0 ? `00-${String(number).padStart(32, '0')}-${'b2'.repeat(8)}-01` : null
+
 function keep (cache: ReplayCache, clock: HandClock, number: number, answer: Answer, leaseMs = LEASE_MS): void {
-  const settled = { state: 'completed', fingerprint: { alg: 2, value: fingerprintOf(number) }, answer, leaseMs, attempt: 1 } as const
+  const settled = {
+    state: 'completed', fingerprint: { alg: 2, value: fingerprintOf(number) }, answer, leaseMs, attempt: 1, trace: traceOf(number)
+  } as const
   cache.keepSettled(nameOf(number), settled, KEPT_MS, clock.monotonicMs(), clock.wallMs())
 }
 
@@ -37,6 +42,7 @@ function assertFound (cache: ReplayCache, number: number, { status, headers, bod
   assert.deepEqual([found.answer.status, found.answer.headers], [status, headers])
   assert.ok(found.answer.body.equals(body), `the body of ${number}`)
   assert.deepEqual(found.fingerprint, { alg: 2, value: fingerprintOf(number) })
+  assert.equal(found.trace, traceOf(number))
 }
 
 describe('replay cache', () => {
@@ -132,7 +138,8 @@ describe('replay cache', () => {
 test('a generation says why it takes no more', () => {
   const generation = new CacheGeneration(4 * KIB)
   const entry = {
-    state: 'consumed', alg: 2, fingerprint: fingerprintOf(1), status: 200, headers: [], expiresAtMs: 3, endsAtMs: 1, endsAtWallMs: 2
+    state: 'consumed', alg: 2, fingerprint: fingerprintOf(1), status: 200, headers: [], expiresAtMs: 3, endsAtMs: 1, endsAtWallMs: 2,
+    trace: null
   } as const
   assert.equal(generation.add('a', { ...entry, body: 'x'.repeat(3 * KIB) }), 'added')
   assert.equal(generation.add('b', { ...entry, body: 'x'.repeat(KIB) }), 'full')

@@ -144,8 +144,11 @@ describe('locks in Redis', needs('redis'), () => {
 })
 
 test('every value that is written is read back, and no cut one is', () => {
+  const copied = copyOf(40)
+  assert.ok(copied.kind === 'copy')
   for (const value of [
-    copyOf(40),
+    copied,
+    { kind: 'copy', copy: { ...copied.copy, trace: `00-${'a1'.repeat(16)}-${'b2'.repeat(8)}-01` } },
     { kind: 'lock', lock: lockOf() },
     {
       kind: 'unsettled',
