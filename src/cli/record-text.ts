@@ -51,6 +51,7 @@ export function recordLines (record: RecordJson, where: string): string[] {
     ['route', record.route],
     ['request', `${record.method} ${record.path}`],
     ['request id', record.requestId],
+    ['trace id', record.traceId],
     ['gateway', record.instance],
     ['key', record.key],
     ['key hash', record.keyHash],

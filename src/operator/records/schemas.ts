@@ -41,6 +41,7 @@ const Summary = {
   method: Type.String(),
   path: Type.String(),
   requestId: Type.String(),
+  traceId: Nullable(Type.String({ description: 'The trace of the request that executed, if it was recorded (docs/guides/traces.md).' })),
   instance: Type.String({ description: 'The gateway process that claimed it.' }),
   key: Nullable(Type.String({ description: 'Only if the route keeps keys as text (`key.store`).' })),
   keyHash: Type.String(),

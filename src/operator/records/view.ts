@@ -20,6 +20,7 @@ export function summaryJson (record: RecordSummary): RecordSummaryJson {
     method: about.method,
     path: about.path,
     requestId: about.requestId,
+    traceId: traceIdOf(record),
     instance: about.instance,
     key: about.keyText,
     keyHash: about.keyHash.toString('base64url'),
@@ -49,6 +50,11 @@ export function recordJson (record: RecordDetail, nowMs: number, context: Pick<O
     releasableAt: timeOrNull(releasableAtMs(record)),
     changes: changesOf(record, nowMs)
   }
+}
+
+/** From a traceparent (W3C Trace Context 3.2). A row may have anything. */
+function traceIdOf ({ trace }: Pick<Row, 'trace'>): string | null {
+  return /^00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/.exec(trace ?? '')?.[1] ?? null
 }
 
 /** null: it is no unknown outcome. */

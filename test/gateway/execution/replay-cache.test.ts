@@ -138,7 +138,14 @@ describe('replay cache', () => {
 test('a generation says why it takes no more', () => {
   const generation = new CacheGeneration(4 * KIB)
   const entry = {
-    state: 'consumed', alg: 2, fingerprint: fingerprintOf(1), status: 200, headers: [], expiresAtMs: 3, endsAtMs: 1, endsAtWallMs: 2,
+    state: 'consumed',
+    alg: 2,
+    fingerprint: fingerprintOf(1),
+    status: 200,
+    headers: [],
+    expiresAtMs: 3,
+    endsAtMs: 1,
+    endsAtWallMs: 2,
     trace: null
   } as const
   assert.equal(generation.add('a', { ...entry, body: 'x'.repeat(3 * KIB) }), 'added')

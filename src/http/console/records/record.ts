@@ -41,6 +41,7 @@ export function recordFacts (record: RecordJson): Child {
     ['Route', said(record.route)],
     ['Request', said(`${record.method} ${record.path}`)],
     ['Request id', said(record.requestId)],
+    ...(record.traceId === null ? [] : [['Trace id', said(record.traceId)] as const]),
     ['Key', record.key === null ? 'Only its hash is kept' : said(record.key)],
     ['Attempt', record.attempt],
     ['Claimed', [moment(record.claimedAt), ' by ', said(record.instance)]],
