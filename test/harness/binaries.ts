@@ -30,6 +30,7 @@ const TOOLS = {
   'rabbitmq-server': ['rabbitmq-server'],
   epmd: ['erlang-base'],
   curl: ['curl'],
+  kubectl: ['kubectl'],
   'python3-requests': ['python3-requests'],
   'python3-httpx': ['python3-httpx']
 } as const
@@ -45,6 +46,11 @@ export type Server = typeof SERVERS[number]
 /** What {@link findServers} found, for the test processes of its run. None of them has to search again, or to fail again. */
 const FOUND = 'ONCEWAY_TEST_SERVERS'
 const found = new Map<string, Source>(Object.entries(JSON.parse(process.env[FOUND] ?? '{}') as Record<string, Source>))
+
+/** The environment of test processes for which `source` is Redis. */
+export function environmentWithRedis (source: Source): NodeJS.ProcessEnv {
+  return { ...process.env, TEST_REDIS_URL: '', [FOUND]: JSON.stringify({ ...Object.fromEntries(found), redis: source }) }
+}
 
 /** The servers that the environment does not give, for this process and its children. */
 export function findServers (): void {
@@ -121,8 +127,15 @@ function findRedis (): Source {
   return { kind: 'none', why: 'no redis-server on the path, none from apt, no container engine that answers' }
 }
 
+export const RELATIVES = ['valkey', 'redict'] as const satisfies readonly RedisKind[]
+export type Relative = typeof RELATIVES[number]
+
+export function isRelative (name: string): name is Relative {
+  return RELATIVES.some((kind) => kind === name)
+}
+
 /** A relative of Redis, as a program `redis-server`: never installed, so that it is in nobody's way. */
-export function findRelative (kind: Exclude<RedisKind, 'redis'>): Source {
+export function findRelative (kind: Relative): Source {
   const known = found.get(kind)
   if (known !== undefined) return known
   const directory = unpackedRedis(kind)
