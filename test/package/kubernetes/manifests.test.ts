@@ -53,7 +53,7 @@ describe('the manifests', needs('kubectl'), () => {
     const services = overlays.monitored.filter(({ kind }) => kind === 'Service')
     const found = services.filter(({ metadata }) => fits(spec.selector.matchLabels, metadata.labels))
     assert.deepEqual(found.map(({ metadata }) => metadata.name), ['onceway-admin'])
-    assert.deepEqual(spec.endpoints.map(({ port }: { port: string }) => port), found[0]?.spec.ports.map(({ name }: { name: string }) => name))
+    assert.deepEqual(spec.endpoints.map(({ port }: Named) => port), found[0]?.spec.ports.map(({ name }: Named) => name))
   })
 
   test('the directory of the guide replaces configuration and image, and another configuration is a roll-out', () => {
