@@ -42,12 +42,12 @@ export const LONG: readonly Group[] = [
   },
   {
     why: 'clusters, shards and proxies of stores',
-    patterns: ['store/redis/{cluster,sentinel}', 'store/postgres/{sharded,durable,lines,pgbouncer}']
+    patterns: ['store/redis/{relatives,cluster,sentinel}', 'store/postgres/{sharded,durable,lines,pgbouncer}']
   },
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
     patterns: [
-      'package/{package,image}', 'clients/matrix/{outages,without}', 'clients/{browsers,console*}',
+      'package/{package,image,kubernetes/*}', 'clients/matrix/{outages,without}', 'clients/{browsers,console*}',
       'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}'
     ]
   }

