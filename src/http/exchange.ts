@@ -158,6 +158,7 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
     const { route, requestId, method, steps } = this
     const ms = performance.now() - this.#startedAtMs
     this.#options.meter.request(route.name, reply.outcome, ms)
+    if (steps.claimMs !== undefined) this.#options.meter.claimed(steps.claimMs)
     this.#options.requests.note({
       requestId,
       route: route.name,

@@ -1,4 +1,5 @@
 /** Metrics of processes: their build, their configuration, and the workers of a primary. */
+import { getHeapStatistics } from 'node:v8'
 import type { Registry } from 'prom-client'
 import { declare } from './declare.ts'
 import type { Meter } from '../ports/telemetry.ts'
@@ -51,6 +52,13 @@ export function policyMeter (registry: Registry): Pick<Meter, 'differing'> {
     'max'
   )
   return { differing: (routes) => { for (const [aspect, count] of routes) differing.set({ aspect }, count) } }
+}
+
+/** A process ends when its heap reaches this. prom-client has only what is used. */
+export function heapLimit (registry: Registry): void {
+  declare(registry)
+    .gauge('onceway_heap_limit_bytes', 'The most that the heap of one process may use. At this the process ends.', 'max')
+    .set(getHeapStatistics().heap_size_limit)
 }
 
 export function buildInfo (registry: Registry): void {
