@@ -29,7 +29,7 @@ export const LONG: readonly Group[] = [
   },
   {
     why: 'all of something: pairs of requests, breaks, places to crash, searches of the model',
-    patterns: ['identity/{pairs,broken}', 'broken/{rows,types}', 'model/model', 'crash/{acceptances,broken,sqlite}', 'simulation/broken']
+    patterns: ['identity/{pairs,broken}', 'broken/{rows,types}', 'model/model', 'crash/{acceptances,broken,sqlite}', 'simulation/broken', 'http/cardinality']
   },
   {
     why: 'whole processes under faults, upgrades and load',
