@@ -6,7 +6,7 @@ import { declaredMetrics } from '../../src/telemetry/metrics.ts'
 import { HTTP_METHODS } from '../../src/telemetry/http-metrics.ts'
 import { REQUEST_BUCKETS } from '../../src/telemetry/declare.ts'
 import { call, callRaw } from '../harness/call.ts'
-import { startTraffic } from './traffic-world.ts'
+import { startTraffic } from '../http/traffic-world.ts'
 
 const REQUESTS = 10_000
 const AT_ONCE = 50
