@@ -86,7 +86,9 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
     ...records,
     ...depths,
     ...inbox,
-    guarded: (routes) => { for (const route of routes) for (const { begin } of [requests, executions, records, inbox, depths]) begin(route) },
+    guarded: (routes) => {
+      for (const route of routes) for (const { begin } of [requests, executions, records, inbox, depths]) begin(route)
+    },
     readHeld: () => { for (const read of reads) read() }
   }
 }

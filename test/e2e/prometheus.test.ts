@@ -112,7 +112,8 @@ async function series (gateway: ProcessGateway): Promise<void> {
 
 /** Of traffic that no guard sees, of pools, and of what an alert reads of the process: in one process and in workers. */
 const SEEN = [
-  'onceway_http_requests_total{route="/*",method="GET",status="2xx"}', 'onceway_http_requests_total{route="things",method="POST",status="2xx"}',
+  'onceway_http_requests_total{route="/*",method="GET",status="2xx"}',
+  'onceway_http_requests_total{route="things",method="POST",status="2xx"}',
   'onceway_http_requests_total{route="(none)",method="OTHER",status="4xx"}', 'onceway_http_request_duration_seconds_count{route="/*"}',
   'onceway_claim_duration_seconds_count', 'onceway_upstream_connections{upstream="api",traffic="guarded"}',
   'onceway_upstream_slots_max{upstream="api",traffic="passed"}', 'onceway_heap_limit_bytes'
@@ -128,10 +129,13 @@ async function seen (gateway: ProcessGateway, how: string): Promise<void> {
   const [silent = NaN] = metrics.get(`onceway_store_contact_age_seconds{store="${store}"}`) ?? []
   assert.ok(silent >= 0, String(silent))
   if (store === 'sqlite') return
-  const open = ['used', 'idle'].map((state) => totalOf(metrics, `onceway_store_connections{store="postgres",purpose="claims",state="${state}"}`))
+  const open = ['used', 'idle'].map((state) =>
+    totalOf(metrics, `onceway_store_connections{store="postgres",purpose="claims",state="${state}"}`))
   assert.ok(open.some((count) => count > 0), open.join())
   assert.ok(totalOf(metrics, 'onceway_store_connections{store="redis",purpose="commands",state="used"}') > 0)
-  for (const name of ['{store="postgres",purpose="claims"}', '{store="redis",purpose="commands"}']) assert.ok(metrics.has(`onceway_store_queue${name}`), name)
+  for (const labels of ['{store="postgres",purpose="claims"}', '{store="redis",purpose="commands"}']) {
+    assert.ok(metrics.has(`onceway_store_queue${labels}`), labels)
+  }
 }
 
 describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {

@@ -51,13 +51,15 @@ test('guarded requests have their own line, and no second one; a sample leaves s
   assert.ok(length > 50 && length < 150, String(length))
 })
 
-test('a tunnel has a line at its end, with the bytes of both directions; one that fails has one too, and so has a client that leaves', async (t) => {
+test('a tunnel has a line at its end, with its bytes; what fails has one too, and so has a client that leaves', async (t) => {
   const traffic = await startTraffic(t, { access: { sample: 1, fields: [...ACCESS_DEFAULTS] }, sockets: await startSockets(t) })
   const message = 'x'.repeat(1_000)
   await talk(`${traffic.url}/sockets`, message)
   const [tunnel] = await linesOf(traffic, 1)
   assert.deepEqual([tunnel?.route, tunnel?.method, tunnel?.status], ['sockets', 'GET', 101])
-  for (const bytes of [tunnel?.requestBytes, tunnel?.responseBytes]) assert.ok(Number(bytes) > message.length && Number(bytes) < message.length + 100)
+  for (const bytes of [tunnel?.requestBytes, tunnel?.responseBytes].map(Number)) {
+    assert.ok(bytes > message.length && bytes < message.length + 100, String(bytes))
+  }
 
   traffic.witness.onHead = () => {}
   const socket = connect({ host: '127.0.0.1', port: Number(new URL(traffic.url).port) })
@@ -122,7 +124,9 @@ for (const fields of [[...ACCESS_DEFAULTS], [...ACCESS_FIELDS]]) {
     const traffic = await startTraffic(t, {
       access: { sample: 1, fields },
       sockets: await startSockets(t),
-      answer: (_seen, response) => { response.writeHead(201, { 'Set-Cookie': 'cnryset=cnrysetcookie', 'X-Answer': 'cnryfield' }).end('cnryanswer') }
+      answer: (_seen, response) => {
+        response.writeHead(201, { 'Set-Cookie': 'cnryset=cnrysetcookie', 'X-Answer': 'cnryfield' }).end('cnryanswer')
+      }
     })
     const answers = await sendAll(traffic)
     const passedLines = await (async () => {
