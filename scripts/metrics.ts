@@ -4,10 +4,12 @@
  */
 import { ASPECTS } from '../src/core/protocol/aspects.ts'
 import { WEAKNESSES } from '../src/core/protocol/durability.ts'
+import { HTTP_METHODS, HTTP_STATUSES } from '../src/telemetry/http-metrics.ts'
 import { MESSAGE_STATES } from '../src/telemetry/inbox-metrics.ts'
 import { declaredMetrics } from '../src/telemetry/metrics.ts'
 import type { Declaration } from '../src/telemetry/metrics.ts'
-import { RELOAD_RESULTS, WORKER_STATES, SPAN_RESULTS } from '../src/telemetry/process-metrics.ts'
+import { CONNECTION_STATES, TRAFFIC } from '../src/telemetry/pool-metrics.ts'
+import { RELOAD_RESULTS, SPAN_RESULTS, WORKER_STATES } from '../src/telemetry/process-metrics.ts'
 import { PROMISES } from '../src/telemetry/store-metrics.ts'
 import {
   DELIVERY_RESULTS,
@@ -102,7 +104,35 @@ const OUTCOME_ROWS: ReadonlyArray<readonly [outcome: string, meaning: string, ac
   ['told', 'The gateway answered with the state of a message, or with the page of a problem.', DASHBOARD]
 ]
 
+const ON_STATUS_NONE =
+  'There was no answer. The client left before it, or its connection was cut. The execution of a guarded request goes on.'
+
 const SUBJECTS: readonly Subject[] = [
+  {
+    title: 'All traffic',
+    actions: {
+      onceway_http_requests_total: `${DASHBOARD} If \`5xx\` grows, compare with \`onceway_requests_total\` and with the upstream's own metrics.`,
+      onceway_http_request_duration_seconds:
+        'Compare it with `onceway_request_duration_seconds`, which has the guarded requests of the route alone.'
+    },
+    note: '`onceway_http_requests_total` counts each answer on the guarded port once, when it is over: of guarded requests, of those that pass, and of the gateway itself. The label `route` is the name of the route. It is the path of a resource of the gateway itself, such as `/.well-known/onceway/problems`. It is `(none)` if no route was found: no route matches, the head cannot be read, or the request is shed before. Requests that the gateway never began, behind the last answer of a connection, are not counted. Neither are connections without a request.\n\nFor each route in the configuration the series of its methods begin at 0. If a guarded route names no methods, these are `POST` and `PATCH`, and each other method begins with its first request. A route has 41 series of the counter at most, and 20 of the histogram.',
+    values: [
+      {
+        label: 'method',
+        of: ['onceway_http_requests_total'],
+        head: ['meaning'],
+        rows: HTTP_METHODS.map((method) => [`\`${method}\``, method === 'OTHER' ? 'Any other method, and a head that cannot be read.' : `\`${method}\``])
+      },
+      {
+        label: 'status',
+        of: ['onceway_http_requests_total'],
+        head: ['meaning'],
+        rows: HTTP_STATUSES.map((status) => [`\`${status}\``, status === 'none'
+          ? ON_STATUS_NONE
+          : status === '1xx' ? 'A switch to a tunnel (101).' : `The answer had a status from ${status.replace('xx', '00')} to ${status.replace('xx', '99')}.`])
+      }
+    ]
+  },
   {
     title: 'Requests',
     actions: {
@@ -176,6 +206,21 @@ const SUBJECTS: readonly Subject[] = [
     ]
   },
   {
+    title: 'Upstream pools',
+    actions: {
+      onceway_upstream_slots_taken: 'Compare it with `onceway_upstream_slots_max`. If it is near, the upstream is slow, or has too few connections.',
+      onceway_upstream_slots_waiting: 'If it is not 0 for long, look at the upstream, or raise `connections` or `passThrough`.',
+      onceway_upstream_slots_max: DASHBOARD,
+      onceway_upstream_connections: 'Compare it with the slots that are taken. The rest is idle, for `keepAlive`.'
+    },
+    values: [
+      meanings('traffic', ['onceway_upstream_slots_taken'], TRAFFIC, {
+        guarded: 'Guarded requests, probes and deliveries (`upstreams.*.connections`).',
+        passed: 'Requests that pass through, and tunnels (`upstreams.*.passThrough`).'
+      })
+    ]
+  },
+  {
     title: 'Unknown outcomes',
     actions: {
       onceway_indeterminate_total: alert('OncewayOutcomeUnknown'),
@@ -232,6 +277,12 @@ const SUBJECTS: readonly Subject[] = [
       onceway_store_up: alert('OncewayStoreDown'),
       onceway_store_errors_total: alert('OncewayStoreErrors'),
       onceway_store_duration_seconds: 'Look at the store: commits, locks, disk, network. Every execution waits for two commits.',
+      onceway_claim_duration_seconds:
+        'If it grows and `onceway_store_duration_seconds` does not, claims wait: look at `onceway_store_queue` and at the event loop.',
+      onceway_store_contact_age_seconds:
+        'Look at the database and the network. A gateway without contact takes no lease over, and loses its own after the time of `lease`.',
+      onceway_store_connections: 'If all of a purpose are `used` for long, the database is slow.',
+      onceway_store_queue: 'If it is not 0 for long, look at `onceway_store_duration_seconds` of the operations with the same purpose.',
       onceway_redis_breaker_open: 'Look at Redis. Records are as safe, and slower. If a [copy of the database](../guides/deploy-with-redis.md#copies-of-a-database) uses the same Redis, separate them.',
       onceway_promise: alert('OncewayPromiseWeakened'),
       onceway_promise_weakened: '[Which promise holds](../guides/deploy-with-postgres.md#which-promise-holds) has the fix for each reason.',
@@ -251,6 +302,10 @@ const SUBJECTS: readonly Subject[] = [
         ]),
         note: 'Any other operation has a series from its first use. `open` and `connect` are connections.'
       },
+      meanings('state', ['onceway_store_connections'], CONNECTION_STATES, {
+        used: 'A statement uses it, or may use it at any time (Redis).',
+        idle: 'It waits for the next statement.'
+      }, 'The label `purpose` is that of the connections: `claims`, `settles`, `renewals`, `beats`, `background`, `search`, `marks`, `inbox`, `deliveries` and `lines` of Postgres, and `commands` of Redis.'),
       meanings('promise', ['onceway_promise'], PROMISES, {
         strict: 'The store keeps what it acknowledged.',
         weakened: 'The store may forget what it acknowledged.'
@@ -313,6 +368,8 @@ const SUBJECTS: readonly Subject[] = [
       onceway_policy_differences: 'Finish the roll-out. A difference in `route`, `key`, `scope`, `host` or `marks` is [not safe](../guides/reload.md#while-gateways-differ), nor is `mode` from or to `drop`.',
       onceway_build_info: DASHBOARD,
       onceway_spans_total: 'If `failed` or `dropped` grows, look at the collector. Requests are not affected.',
+      onceway_heap_limit_bytes:
+        'Compare it with `nodejs_heap_size_used_bytes`. Near the limit look at `onceway_buffered_bytes` and at the bounds of [memory](../guides/alerts.md#limits-and-overload).',
       onceway_workers: 'Look at the log if a worker is not `ready` for long.',
       onceway_workers_ended_total:
         'Look at the log, and at the memory of the machine. What a worker had sent becomes unknown when its lease ends.'
@@ -372,6 +429,9 @@ max(onceway_indeterminate_unresolved)
 # what becomes of requests
 sum by (route, outcome) (rate(onceway_requests_total[5m]))
 
+# the share of all requests, guarded or not, that end with an error of a server
+sum by (route) (rate(onceway_http_requests_total{status="5xx"}[5m])) / sum by (route) (rate(onceway_http_requests_total[5m]))
+
 # how long 99 % of requests take at most
 histogram_quantile(0.99, sum by (route, le) (rate(onceway_request_duration_seconds_bucket[5m])))
 \`\`\`
@@ -383,6 +443,7 @@ The rules to alert by, and what to do for each, are in [alerts](../guides/alerts
 - **max and min.** Gauges marked \`max\` or \`min\` are reports of several processes about the same thing. Combine those of several gateways by \`max\` or \`min\`, never by \`sum\`.
 - **Workers** of one gateway are combined before Prometheus reads them: [workers](../guides/deploy-with-postgres.md#workers).
 - **The process.** Metrics that begin with \`process_\` or \`nodejs_\` are those of prom-client: CPU, memory, event loop, garbage collection. With workers they have the label \`worker\`.
+- **The event loop.** \`nodejs_eventloop_lag_p99_seconds\` is about 0.01 at rest, and begins anew with each scrape. \`max by (instance) (nodejs_heap_size_used_bytes) / max by (instance) (onceway_heap_limit_bytes)\` is the share of the heap in use.
 `
 
 export function metricsPage (metrics = declaredMetrics()): string {

@@ -29,7 +29,7 @@ export interface Config {
   readonly workers: number | 'auto'
   readonly limits: LimitsConfig
   readonly drain: { readonly delayMs: number, readonly timeoutMs: number }
-  readonly log: { readonly level: LogLevel }
+  readonly log: { readonly level: LogLevel, readonly access: AccessConfig }
   /** null: no traces are made. */
   readonly otlp: OtlpConfig | null
   /** null: the gateway issues no keys. */
@@ -48,6 +48,21 @@ export interface Config {
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
 export type LogLevel = typeof LOG_LEVELS[number]
+
+/** What a line of a request that passed through may have, in this order. */
+export const ACCESS_FIELDS = [
+  'requestId', 'route', 'upstream', 'method', 'path', 'status', 'ms', 'requestBytes', 'responseBytes', 'peer', 'userAgent'
+] as const
+
+export type AccessField = typeof ACCESS_FIELDS[number]
+
+/** Of these a client chooses only its method and its request id. None is about a person. */
+export const ACCESS_DEFAULTS = [
+  'requestId', 'route', 'upstream', 'method', 'status', 'ms', 'requestBytes', 'responseBytes'
+] as const satisfies readonly AccessField[]
+
+/** Lines of requests that pass through. `sample`: the part of them that has a line. 0: none. */
+export interface AccessConfig { readonly sample: number, readonly fields: readonly AccessField[] }
 
 export interface AdminConfig {
   readonly host: string

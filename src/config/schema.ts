@@ -3,7 +3,7 @@
  * for editors are made from it. Settings of later versions are in unsupported.ts.
  */
 import { AdminAuth } from './admin-auth.ts'
-import { LOG_LEVELS } from './config.ts'
+import { ACCESS_DEFAULTS, ACCESS_FIELDS, LOG_LEVELS } from './config.ts'
 import { Cors } from './cors.ts'
 import { duration, headerFields, secret, shape, size, TOKEN_PATTERN, url } from './read/schema-words.ts'
 import type { Mask, SchemaNode } from './read/schema-words.ts'
@@ -269,7 +269,25 @@ export const ConfigSchema = Type.Object({
     timeout: duration('60s', 'How long the gateway waits for executions to end.')
   }, { ...shape, default: {}, description: 'Shutdown.' }),
   log: Type.Object({
-    level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' })
+    level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'Least severe level that is logged.' }),
+    access: Type.Object({
+      sample: Type.Number({
+        minimum: 0,
+        maximum: 1,
+        default: 0,
+        description: 'The part of these requests that has a line. 1: each. 0: none. Guarded requests have a line of their own.'
+      }),
+      fields: Type.Array(Type.Enum([...ACCESS_FIELDS]), {
+        minItems: 1,
+        maxItems: ACCESS_FIELDS.length,
+        default: [...ACCESS_DEFAULTS],
+        description: 'Fields of the line. `path` is without the query. A path, `peer` (the client\'s address) and `userAgent` may tell who somebody is.'
+      })
+    }, {
+      ...shape,
+      default: {},
+      description: 'Lines of requests that pass through, and of tunnels, with the event `passed`. They need `level: info`.'
+    })
   }, { ...shape, default: {}, description: 'Logs are JSON lines on stdout, without keys, credentials, bodies or query strings.' }),
   telemetry: Telemetry,
   issuedKeys: Type.Optional(IssuedKeys),

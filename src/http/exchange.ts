@@ -162,6 +162,7 @@ export class GuardedExchange implements IncomingRequest, BodyListener, Leaving {
     this.#options.meter.request(route.name, reply.outcome, ms)
     const { trace } = steps
     trace?.ended({ status: reply.status, outcome: reply.outcome, record: steps.record, attempt: steps.attempt })
+    if (steps.claimMs !== undefined) this.#options.meter.claimed(steps.claimMs)
     this.#options.requests.note({
       requestId,
       route: route.name,

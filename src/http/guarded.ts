@@ -12,6 +12,7 @@ import { decideOnHead, malformedHead } from './head.ts'
 import { GuardedExchange } from './exchange.ts'
 import type { HeadDecision } from './head.ts'
 import type { LoadShedding } from './connection/load-shedding.ts'
+import { countFor } from './connection/counted-response.ts'
 import { requestedProblem, sendProblemPage } from './endpoints/problem-pages.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import type { ServerOptions } from './shared/options.ts'
@@ -60,8 +61,10 @@ export class GuardedRequests {
         return sendProblem(request, response, code, this.#options, { ...(detail !== undefined && { detail }) })
       }
       case 'passed':
+        countFor(response, decision.passed.route.name)
         return passThrough(this.#options, raw, response, request.id, decision.passed)
       case 'guarded':
+        countFor(response, decision.route.name)
         this.#options.gateway.begin(new GuardedExchange(this.#options, request, response, decision))
     }
   }

@@ -4,6 +4,7 @@ import type { RequestListener, Server } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { Connections } from './connection/connection.ts'
+import { CountedResponse } from './connection/counted-response.ts'
 import { GuardedRequests } from './guarded.ts'
 import type { ServerOptions } from './shared/options.ts'
 import { LoadShedding } from './connection/load-shedding.ts'
@@ -38,7 +39,7 @@ export interface GuardedListener {
 }
 
 export function createServer (options: ServerOptions): GuardedListener {
-  const connections = new Connections(() => options.problemBaseUri, () => idleLimitOf(options))
+  const connections = new Connections(() => options.problemBaseUri, () => idleLimitOf(options), options.meter)
   const loadShedding = new LoadShedding(options)
   const guarded = new GuardedRequests(options, loadShedding)
   const server = fastifyOn(connections, guarded, options)
@@ -103,6 +104,7 @@ function routedOnlyIfEscaped (guarded: GuardedRequests, route: RequestListener):
 
 function httpServerOn (connections: Connections, handle: RequestListener): Server {
   const server = createHttpServer({
+    ServerResponse: CountedResponse,
     // A request as a whole may take long (a streamed upload). Its head may not.
     requestTimeout: 0,
     keepAliveTimeout: KEEP_ALIVE_MS,

@@ -269,6 +269,10 @@ export const LOG_EVENTS = {
     means: 'An unguarded request got no complete answer from the upstream. The fields `kind` and `fault` say why.',
     do: 'Look at the upstream. If `kind` is `no-place`, see [limits and overload](../guides/alerts.md#limits-and-overload).'
   },
+  passed: {
+    means: 'A request passed through, or a tunnel ended. [`log.access`](configuration.md#log) asks for these lines and chooses their fields. `status` is `null` if there was no answer.',
+    do: 'Nothing. If `log.access.sample` is below 1, count by `onceway_http_requests_total` instead.'
+  },
   'policy-differs': {
     means: 'Another gateway serves a route with another setting. Both are safe: each does as its own configuration says.',
     do: 'Finish the roll-out: [while gateways differ](../guides/reload.md#while-gateways-differ).'

@@ -1,4 +1,4 @@
-/** The ports of metrics and log lines. Types only. telemetry/ is the one driver. */
+/** The ports of metrics and log lines. telemetry/ is the one driver. */
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { KeptRequests } from './inbox.ts'
@@ -10,8 +10,18 @@ import type { TracePlace } from './tracing.ts'
 /** Unresolved indeterminate records: how many, and the age of the oldest. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
 
+/** Instead of the name of a route, for requests that have none. No route can have this name. */
+export const NO_ROUTE = '(none)'
+
 /** Counters and timings. telemetry/metrics.ts declares the metrics. `ms` are milliseconds. */
 export interface Meter {
+  /**
+   * An answer on the guarded port is over. `method` undefined: the request could not be read. `status` 0: there was no answer. `ms` null:
+   * it is not known since when.
+   */
+  answered: (route: string, method: string | undefined, status: number, ms: number | null) => void
+  /** These routes are configured now, guarded or not. Without methods a route takes all. */
+  serves: (routes: ReadonlyArray<{ readonly name: string, readonly methods: readonly string[] }>) => void
   request: (route: string, outcome: string, ms: number) => void
   /** These routes are guarded now. Counters that alerts use begin at 0 for each. */
   guarded: (routes: readonly CountedRoute[]) => void
@@ -51,8 +61,11 @@ export interface Meter {
   /** How many deliveries a message took until it was delivered, given up or held. */
   deliveryTries: (route: string, tries: number) => void
   breaker: (open: boolean) => void
-  /** This store is configured. `read` is called at each scrape: can the store be used now? */
-  reaches: (store: string, read: () => boolean) => void
+  /**
+   * This store is configured. Both are called at each scrape. `read`: can the store be used now? `silentMs`: the time since it acknowledged
+   * something. Absent: nothing lapses if it is silent.
+   */
+  reaches: (store: string, read: () => boolean, silentMs?: () => number) => void
   /** The current durability, at each check. */
   standing: (standing: ReportedDurability) => void
   /** By how much the arbiter's clock is ahead, at each reading. 0: not ahead. */
@@ -72,12 +85,35 @@ export interface Meter {
   idled: (direction: IdleDirection) => void
   /** What is held at the moment. `read` is called at each scrape. */
   holds: (what: HeldKind, read: () => number) => void
+  /** The pools of the upstreams for this traffic. `read` is called at each scrape. */
+  pools: (traffic: Traffic, read: () => readonly PoolUse[]) => void
+  /** The connections to a store. `read` is called at each scrape. */
+  storeConnections: (store: string, read: () => readonly StoreUse[]) => void
+  /** A claim is decided, or it is given up. */
+  claimed: (ms: number) => void
 }
+
+export type Traffic = 'guarded' | 'passed'
+
+/** One upstream: its slots, and its open connections. */
+export interface PoolUse {
+  readonly upstream: string
+  readonly max: number
+  readonly taken: number
+  readonly waiting: number
+  readonly connections: number
+}
+
+/** Connections of one purpose, and what waits for them. */
+export interface StoreUse { readonly purpose: string, readonly used: number, readonly idle: number, readonly waiting: number }
 
 /** A guarded route, and which of its counters may count. */
 export interface CountedRoute {
   readonly name: string
   readonly delivers?: boolean
+  readonly drops?: boolean
+  /** Presets that may let its requests pass. */
+  readonly presets?: readonly string[]
   readonly probes?: boolean
   readonly verifies?: boolean
 }
@@ -130,6 +166,31 @@ export interface RequestLine {
 
 export interface RequestLog {
   note: (line: RequestLine) => void
+}
+
+/** What may be in the log line of a request that passed through, or of a tunnel. The configuration chooses its fields. */
+export interface PassLine {
+  readonly requestId: string
+  readonly route: string
+  readonly upstream: string
+  readonly method: string
+  /** Of it the line has the path alone. */
+  readonly target: string
+  /** 0: there was no answer. */
+  readonly status: number
+  /** Until the answer was over, or the tunnel. */
+  readonly ms: number
+  /** Bytes of the bodies, or of both directions of a tunnel. */
+  readonly requestBytes: number
+  readonly responseBytes: number
+  readonly peer: string | null
+  readonly userAgent: string | null
+}
+
+export interface PassLog {
+  /** Whether the next line is written: they are asked for, and sampled. */
+  readonly takes: () => boolean
+  readonly note: (line: PassLine) => void
 }
 
 /** The log line of a delivery with a common result. It has no key, credential, query or body either. */

@@ -26,7 +26,7 @@ export interface App {
 
 export async function startApp (config: Config, options: { readonly announce: (line: string) => void }): Promise<App> {
   const instance = instanceName()
-  const logs = createLogs({ level: config.log.level, instance })
+  const logs = createLogs({ ...config.log, instance })
   const { log } = logs
   const metrics = createMetrics()
   const serving = await openGateway(config, { logs, meter: metrics, instance })

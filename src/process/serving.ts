@@ -190,7 +190,7 @@ async function makeGateway (
   gateway.registration.reconfigure(config.routes)
   // A standby that does not acknowledge must not prevent the start. Heartbeats and claims report the scheme too.
   if (stores.opened) await gateway.ids.refresh().catch((error: unknown) => { if (!(error instanceof StoreUnavailable)) throw error })
-  meter.guarded(countedRoutes(config))
+  countFromNow(meter, config)
   gateway.writes.noteLapsed(stores.lapsedAtStart)
   reportRecovered(gateway.deps, stores.recoveredAtStart)
   return gateway
@@ -202,6 +202,7 @@ function listenerOf ({ logs, meter }: Start, { live, passing, gateway }: Parts):
     passing,
     log: logs.log,
     requests: logs.requests,
+    passes: logs.passes,
     meter,
     closing: () => gateway.drain.draining,
     get routes () { return live.routes },
@@ -214,12 +215,21 @@ function listenerOf ({ logs, meter }: Start, { live, passing, gateway }: Parts):
 }
 
 /** Gauges that are read from the parts when the metrics are asked for. */
-function measure ({ meter }: Start, { stores, passing, gateway }: Parts, listener: GuardedListener): void {
+function measure ({ meter }: Start, { stores, upstream, passing, gateway }: Parts, listener: GuardedListener): void {
   meter.holds('connections', listener.connections)
   meter.holds('tunnels', listener.tunnels)
   meter.holds('passing', () => passing.size)
   meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
-  meter.reaches(stores.records.name, () => stores.opened && stores.blocked === null && gateway.lapseGuard.hasContact())
+  meter.pools('guarded', () => upstream.uses)
+  meter.pools('passed', () => passing.uses)
+  const { name } = stores.records
+  meter.reaches(
+    name,
+    () => stores.opened && stores.blocked === null && gateway.lapseGuard.hasContact(),
+    () => gateway.lapseGuard.silentMs
+  )
+  meter.storeConnections(name, () => stores.databaseUse())
+  meter.storeConnections('redis', () => stores.redisUse())
   if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
 }
 
@@ -291,12 +301,13 @@ function reconfigure (
 ): void {
   const taken = liveOf(next)
   logs.setLevel(next.log.level)
+  logs.setAccess(next.log.access)
   upstream.reconfigure(next.upstreams, next.limits.share)
   passing.reconfigure(next.upstreams, next.limits.share)
   tokens.forgetFiles()
   gateway.reconfigure(settingsOf(next, stores.secretsBy(next)))
   gateway.registration.reconfigure(next.routes)
-  meter.guarded(countedRoutes(next))
+  countFromNow(meter, next)
   registration.runSoon()
   Object.assign(live, taken)
 }
@@ -338,10 +349,22 @@ function settingsOf (
   }
 }
 
+/** Counters of these routes begin at 0. */
+function countFromNow (meter: Meter, config: Config): void {
+  meter.serves(config.routes.map(({ name, match: { methods } }) => ({ name, methods })))
+  meter.guarded(countedRoutes(config))
+}
+
 function countedRoutes ({ routes }: Config): CountedRoute[] {
   return routes.flatMap(({ name, idempotency }) => idempotency === null
     ? []
-    : [{ name, delivers: idempotency.inbox !== null, probes: idempotency.probe !== null, verifies: idempotency.verify !== null }])
+    : [{
+        name,
+        delivers: idempotency.inbox !== null,
+        drops: idempotency.drop !== null,
+        presets: idempotency.key.sources.flatMap((source) => source.kind === 'preset' ? [source.preset.name] : []),
+        probes: idempotency.probe !== null, verifies: idempotency.verify !== null
+      }])
 }
 
 /** The time limit of a claim if the configuration of no database sets one (P6). */

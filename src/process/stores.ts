@@ -12,7 +12,7 @@ import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from 
 import type { InboxStore, InboxSubscriptions, Recovered } from '../ports/inbox.ts'
 import type { Lapsed, RecordStore } from '../ports/records.ts'
 import type { LockStore } from '../ports/locks.ts'
-import type { Log, Meter } from '../ports/telemetry.ts'
+import type { Log, Meter, StoreUse } from '../ports/telemetry.ts'
 import type { RecordCounts } from '../ports/record-counts.ts'
 import type { Registry } from '../ports/registry.ts'
 import { LazyInboxSubscriptions, subscriptionsThrough } from '../store/shared/inbox-subscriptions.ts'
@@ -72,6 +72,7 @@ export class Stores {
   readonly #inbox: Lazy<InboxStore>
   readonly #counts: Lazy<RecordCounts>
   readonly #locks = lazyLocks()
+  #redis: RedisLocks | null = null
   readonly #registry = lazyRegistry()
   #redisEvicts = false
   readonly #config: Config
@@ -165,6 +166,11 @@ export class Stores {
   /** Eviction loses locks and copies, as a restart does. Each costs a round trip, and the row still decides (P2). */
   remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
 
+  /** Connections to the database. The embedded store has none. */
+  databaseUse (): readonly StoreUse[] { return this.#postgres?.connectionUse() ?? [] }
+
+  redisUse (): readonly StoreUse[] { return this.#redis === null ? [] : [this.#redis.connectionUse()] }
+
   async close (): Promise<void> {
     this.#closing = true
     if (this.#retry !== null) clearTimeout(this.#retry)
@@ -240,7 +246,8 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    return new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    this.#redis = new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    return this.#redis
   }
 }
 

@@ -38,8 +38,14 @@ export class Histogram<Label extends string> {
     registry.registerMetric(this as unknown as Parameters<Registry['registerMetric']>[0])
   }
 
+  /** It exists before its first value. For a histogram without labels. */
+  begin (): this {
+    this.#begin(NO_LABEL, NO_LABEL)
+    return this
+  }
+
   /** The values of the labels in the order of their names. */
-  observe (value: number, first: string, second = NO_LABEL): void {
+  observe (value: number, first = NO_LABEL, second = NO_LABEL): void {
     const series = this.#series.get(first)?.get(second) ?? this.#begin(first, second)
     let bucket = 0
     while (bucket < this.#buckets.length && value > (this.#buckets[bucket] ?? Infinity)) bucket++
@@ -60,7 +66,7 @@ export class Histogram<Label extends string> {
 
   #begin (first: string, second: string): Series {
     const [name = '', other = ''] = this.labelNames
-    const series = new Series({ [name]: first, ...other !== '' && { [other]: second } }, this.#buckets.length)
+    const series = new Series({ ...name !== '' && { [name]: first }, ...other !== '' && { [other]: second } }, this.#buckets.length)
     const bySecond = this.#series.get(first) ?? new Map<string, Series>()
     this.#series.set(first, bySecond.set(second, series))
     return series

@@ -12,7 +12,7 @@ export const MESSAGE_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 const TRIES_BUCKETS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 100]
 
 /** The store reports these values, and all processes share the store. So they combine by max. */
-export function inboxDepthMeter (registry: Registry): Pick<Meter, 'inbox' | 'kept' | 'keptDropped'> {
+export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbox' | 'kept' | 'keptDropped'>> {
   const { counter, labelledGauge } = declare(registry)
   const messages = labelledGauge(
     'onceway_inbox_messages',
@@ -35,6 +35,11 @@ export function inboxDepthMeter (registry: Registry): Pick<Meter, 'inbox' | 'kep
     ['route']
   )
   return {
+    begin: ({ name: route, delivers }) => {
+      if (delivers !== true) return
+      for (const state of MESSAGE_STATES) messages.inc({ route, state }, 0)
+      for (const each of [bytes, oldest, kept, keptBytes, dropped]) each.inc({ route }, 0)
+    },
     kept: (routes) => {
       for (const each of [kept, keptBytes]) each.reset()
       for (const { route, messages: count, bytes: size } of routes) {

@@ -5,9 +5,10 @@
  */
 import pino from 'pino'
 import type { DestinationStream, Logger, LoggerOptions } from 'pino'
-import type { LogLevel } from '../config/config.ts'
+import { ACCESS_FIELDS } from '../config/config.ts'
+import type { AccessConfig, AccessField, LogLevel } from '../config/config.ts'
 import type { LogEvent } from '../ports/log-events.ts'
-import type { DeliveryLine, DeliveryLog, Log, RequestLine, RequestLog } from '../ports/telemetry.ts'
+import type { DeliveryLine, DeliveryLog, Log, PassLine, PassLog, RequestLine, RequestLog } from '../ports/telemetry.ts'
 import { VERSION } from '../version.ts'
 import { isBuffered, LineBuffer } from './line-buffer.ts'
 import type { Buffered } from './line-buffer.ts'
@@ -33,6 +34,8 @@ const HASHED_KEY_CHARACTERS = 16
 
 export interface LogOptions {
   readonly level: LogLevel
+  /** Absent: requests that pass through have no lines. */
+  readonly access?: AccessConfig
   /** The gateway process. It is on every line. */
   readonly instance?: string
   /** true: other processes write to the same stdout. */
@@ -47,11 +50,14 @@ export interface Logs {
   readonly requests: RequestLog
   /** The same for the usual results of deliveries from an inbox. */
   readonly deliveries: DeliveryLog
+  /** Lines of requests that pass through, as far as they are asked for. */
+  readonly passes: PassLog
   /** For a reload. */
   readonly setLevel: (level: LogLevel) => void
+  readonly setAccess: (access: AccessConfig) => void
 }
 
-export function createLogs ({ level, instance, shared = false, ...options }: LogOptions): Logs {
+export function createLogs ({ level, access = NO_ACCESS, instance, shared = false, ...options }: LogOptions): Logs {
   const writes = shared ? SHARED_WRITES : WRITES
   const { destination = new Stdout(writes) } = options
   const base = { service: 'onceway', version: VERSION, ...(instance !== undefined && { instance }) }
@@ -75,11 +81,17 @@ export function createLogs ({ level, instance, shared = false, ...options }: Log
       destination.flushLast()
     })
   }
+  let passing = access
   return {
     log,
     requests: { note: (line) => { if (log.isLevelEnabled('info')) writeRequest(lines, line, members) } },
     deliveries: { note: (line) => { if (log.isLevelEnabled('info')) writeDelivery(lines, line, members) } },
-    setLevel: (next) => { log.level = next }
+    passes: {
+      takes: () => passing.sample > 0 && log.isLevelEnabled('info') && Math.random() < passing.sample,
+      note: (line) => { writePass(lines, line, passing.fields, members) }
+    },
+    setLevel: (next) => { log.level = next },
+    setAccess: (next) => { passing = next }
   }
 }
 
@@ -132,6 +144,30 @@ function writeDelivery (into: LineBuffer, line: DeliveryLine, base: string): voi
 
 const DELIVERED = ',"msg":"message delivered"}\n'
 const NOT_DELIVERED = ',"msg":"message not delivered; it will be tried again"}\n'
+
+const NO_ACCESS: AccessConfig = { sample: 0, fields: [] }
+
+/** In the order of the closed set, whatever the configuration's order is. */
+function writePass (into: LineBuffer, line: PassLine, fields: readonly AccessField[], base: string): void {
+  begin(into, base, 'passed')
+  for (const field of ACCESS_FIELDS) if (fields.includes(field)) into.text(`,"${field}":${accessValue(line, field)}`)
+  into.text(',"msg":"passed"}\n').end()
+}
+
+/** As JSON. What a client may make long is cut. */
+function accessValue (line: PassLine, field: AccessField): string {
+  switch (field) {
+    case 'path': return quoted(pathOnly(line.target).slice(0, CLIENT_TEXT_MAX))
+    case 'userAgent': return line.userAgent === null ? 'null' : quoted(line.userAgent.slice(0, CLIENT_TEXT_MAX))
+    case 'peer': return line.peer === null ? 'null' : quoted(line.peer)
+    case 'status': return line.status === 0 ? 'null' : String(line.status)
+    case 'ms': return String(Math.round(line.ms * 100) / 100)
+    case 'requestBytes': case 'responseBytes': return String(line[field])
+    default: return quoted(line[field])
+  }
+}
+
+const CLIENT_TEXT_MAX = 512
 
 let lastMs = NaN
 let lastTime = ''

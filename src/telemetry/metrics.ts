@@ -6,8 +6,10 @@ import { Registry, collectDefaultMetrics } from 'prom-client'
 import type { Aggregator } from 'prom-client'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
+import { httpMeter } from './http-metrics.ts'
 import { inboxDepthMeter, inboxMeter } from './inbox-metrics.ts'
-import { buildInfo, configMeter, policyMeter, spanMeter, workersMeter } from './process-metrics.ts'
+import { poolMeter } from './pool-metrics.ts'
+import { buildInfo, configMeter, heapLimit, policyMeter, spanMeter, workersMeter } from './process-metrics.ts'
 import type { ConfigMeter, WorkersMeter } from './process-metrics.ts'
 import { recordMeter } from './record-metrics.ts'
 import { executionMeter, limitMeter, requestMeter } from './request-metrics.ts'
@@ -32,7 +34,9 @@ export interface PrimaryMetrics extends ConfigMeter, WorkersMeter {
 /** `processMetrics`: also CPU, memory and event loop of the process. false: a test wants only those of onceway. */
 export function createMetrics ({ processMetrics = true } = {}): Metrics {
   const registry = new Registry()
-  if (processMetrics) collectDefaultMetrics({ register: registry })
+  // A registry of its own: the delay of the event loop begins anew with each reading, and only Prometheus asks for it.
+  const ofProcess = new Registry()
+  if (processMetrics) collectDefaultMetrics({ register: ofProcess })
   buildInfo(registry)
   const { readHeld, ...meter } = metersOf(registry)
   return {
@@ -40,7 +44,7 @@ export function createMetrics ({ processMetrics = true } = {}): Metrics {
     ...configMeter(registry),
     expose: async () => {
       readHeld()
-      return exposition(registry)
+      return exposition(Registry.merge([registry, ofProcess]))
     },
     series: async () => {
       readHeld()
@@ -66,21 +70,26 @@ export function createWorkerMetrics (worker: number): WorkerMetrics {
 /** `readHeld` sets what is put together only when the metrics are asked for. */
 function metersOf (registry: Registry): Meter & { readonly readHeld: () => void } {
   const reads: Array<() => void> = []
+  heapLimit(registry)
   const [requests, executions] = [requestMeter(registry, reads), executionMeter(registry, reads)]
-  const [records, inbox] = [recordMeter(registry), inboxMeter(registry)]
+  const [records, inbox, depths] = [recordMeter(registry), inboxMeter(registry), inboxDepthMeter(registry)]
   return {
+    ...httpMeter(registry, reads),
     ...requests,
     ...executions,
     ...limitMeter(registry, reads),
     ...storeMeter(registry, reads),
+    ...poolMeter(registry, reads),
     ...policyMeter(registry),
     ...spanMeter(registry),
     ...durabilityMeter(registry),
     ...clockMeter(registry),
     ...records,
-    ...inboxDepthMeter(registry),
+    ...depths,
     ...inbox,
-    guarded: (routes) => { for (const route of routes) for (const { begin } of [requests, executions, records, inbox]) begin(route) },
+    guarded: (routes) => {
+      for (const route of routes) for (const { begin } of [requests, executions, records, inbox, depths]) begin(route)
+    },
     readHeld: () => { for (const read of reads) read() }
   }
 }

@@ -1,4 +1,5 @@
 /** Metrics of processes: their build, their configuration, and the workers of a primary. */
+import { getHeapStatistics } from 'node:v8'
 import type { Registry } from 'prom-client'
 import { declare } from './declare.ts'
 import type { Meter, SpanResult } from '../ports/telemetry.ts'
@@ -59,6 +60,13 @@ export function spanMeter (registry: Registry): Pick<Meter, 'spans'> {
   const spans = declare(registry).counter('onceway_spans_total', 'Spans of recorded traces, by result.', ['result'])
   for (const result of SPAN_RESULTS) spans.inc({ result }, 0)
   return { spans: (result, count) => { spans.inc({ result }, count) } }
+}
+
+/** A process ends when its heap reaches this. prom-client has only what is used. */
+export function heapLimit (registry: Registry): void {
+  declare(registry)
+    .gauge('onceway_heap_limit_bytes', 'The most that the heap of one process may use. At this the process ends.', 'max')
+    .set(getHeapStatistics().heap_size_limit)
 }
 
 export function buildInfo (registry: Registry): void {

@@ -3,7 +3,7 @@ import type { Gauge, Registry } from 'prom-client'
 import { declare, MS_PER_SECOND, REQUEST_BUCKETS } from './declare.ts'
 import type { PerRoute } from './declare.ts'
 import type { HeldKind, Meter } from '../ports/telemetry.ts'
-import { DIRECTIONS, OUTCOMES, SHED } from './zeros.ts'
+import { DIRECTIONS, DROP_OUTCOMES, INBOX_OUTCOMES, OUTCOMES, PASSED_WHY, SHED } from './zeros.ts'
 
 type RequestMeter = Pick<Meter, 'request' | 'keyless' | 'ignored' | 'alike' | 'passed'>
 
@@ -36,8 +36,10 @@ export function requestMeter (registry: Registry, reads: Array<() => void>): Per
   const counts = new Counts()
   reads.push(() => { counts.drain((route, outcome, count) => { requests.inc({ route, outcome }, count) }) })
   return {
-    begin: ({ name: route }) => {
-      for (const outcome of OUTCOMES) requests.inc({ route, outcome }, 0)
+    begin: ({ name: route, delivers, drops, presets = [] }) => {
+      const outcomes = [...OUTCOMES, ...delivers === true ? INBOX_OUTCOMES : [], ...drops === true ? DROP_OUTCOMES : []]
+      for (const outcome of outcomes) requests.inc({ route, outcome }, 0)
+      for (const preset of presets) for (const why of PASSED_WHY) passed.inc({ route, preset, why }, 0)
       for (const each of [keyless, alike]) each.inc({ route }, 0)
     },
     request: (route, outcome, ms) => {

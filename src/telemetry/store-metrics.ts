@@ -10,7 +10,7 @@ const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02
 export const PROMISES = ['strict', 'weakened'] as const
 
 /** `reads`: called before the metrics are read. Each of them sets a gauge. */
-export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 'store' | 'reaches' | 'breaker'> {
+export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<Meter, 'store' | 'reaches' | 'breaker' | 'claimed'> {
   const { counter, gauge, labelledGauge, histogram } = declare(registry)
   const seconds = histogram(
     'onceway_store_duration_seconds',
@@ -18,6 +18,12 @@ export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<
     ['store', 'operation'],
     STORE_BUCKETS
   )
+  const claims = histogram(
+    'onceway_claim_duration_seconds',
+    'Duration of claims, with everything that they wait for, until they are decided or given up.',
+    [],
+    STORE_BUCKETS
+  ).begin()
   const errors = counter('onceway_store_errors_total', 'Store operations that failed.', ['store', 'operation'])
   // Of several workers the minimum: a store that one of them cannot reach is not up.
   const up = labelledGauge(
@@ -25,6 +31,12 @@ export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<
     '1 if the store can be used now, else 0. Only configured stores have a series.',
     ['store'],
     'min'
+  )
+  const silence = labelledGauge(
+    'onceway_store_contact_age_seconds',
+    'Seconds since the database acknowledged a write. Heartbeats write each second.',
+    ['store'],
+    'max'
   )
   const breaker = gauge(
     'onceway_redis_breaker_open',
@@ -41,9 +53,13 @@ export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<
       seen.set(store, known.add(operation))
       errors.inc({ store, operation }, ok ? 0 : 1)
     },
-    reaches: (store, read) => {
+    claimed: (ms) => { claims.observe(ms / MS_PER_SECOND) },
+    reaches: (store, read, silentMs) => {
       for (const operation of OPERATIONS[store] ?? []) errors.inc({ store, operation }, 0)
-      reads.push(() => { up.set({ store }, read() ? 1 : 0) })
+      reads.push(() => {
+        up.set({ store }, read() ? 1 : 0)
+        if (silentMs !== undefined) silence.set({ store }, Math.max(0, silentMs()) / MS_PER_SECOND)
+      })
     },
     breaker: (open) => { breaker.set(open ? 1 : 0) }
   }

@@ -12,6 +12,12 @@ export const OUTCOMES = [
   'store-unavailable', 'unsent'
 ] as const
 
+/** Those of an inbox and of mode drop, and how many of them are duplicates. */
+export const INBOX_OUTCOMES = ['accepted', 'accepted-again'] as const
+export const DROP_OUTCOMES = ['duplicate', 'flagged'] as const
+
+export const PASSED_WHY = ['control-message', 'batch'] as const
+
 export const STAGES = ['during', 'hop', 'lease', 'settle', 'drain', 'restore'] as const
 
 export const PROBE_RESULTS = [

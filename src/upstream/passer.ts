@@ -6,6 +6,7 @@ import type { Dispatcher } from 'undici'
 import type { Duplex } from 'node:stream'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
 import { originForm } from '../core/headers/lines.ts'
+import type { PoolUse } from '../ports/telemetry.ts'
 import type { Passage, PassFault, PassListener, PassRequest, PassThrough } from '../ports/pass-through.ts'
 import type { Refusal } from '../core/limits/limit.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
@@ -21,6 +22,9 @@ export class UndiciPassThrough implements PassThrough {
 
   /** Requests and tunnels in flight. */
   get size (): number { return this.#pools.taken }
+
+  /** For the metrics. */
+  get uses (): PoolUse[] { return this.#pools.uses }
 
   /** A reload. Requests in flight and requests let in before keep their earlier settings. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {

@@ -5,11 +5,13 @@
  */
 import { buildConnector, Pool } from 'undici'
 import type { UpstreamPolicy } from '../core/policy/policy.ts'
+import type { PoolUse } from '../ports/telemetry.ts'
 import { SlotQueue } from './slot-queue.ts'
 
 /** A pool, and how many exchanges use it. Each gives it back with {@link Pools.done}. */
 export interface PoolInUse {
   readonly name: string
+  readonly upstream: string
   readonly pool: Pool
   readonly slots: SlotQueue
   readonly max: number
@@ -25,12 +27,14 @@ export class Pools {
   /** Looked up for every request. */
   readonly #nameOfPolicy = new WeakMap<UpstreamPolicy, string>()
   #named: ReadonlySet<string>
+  #upstreams: readonly UpstreamPolicy[]
   #share: number
   #closed = false
 
   constructor (upstreams: readonly UpstreamPolicy[], share: number, connectionsOf: ConnectionsOf) {
     this.#connectionsOf = connectionsOf
     this.#share = share
+    this.#upstreams = upstreams
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
   }
 
@@ -39,9 +43,26 @@ export class Pools {
   /** Slots in use, of all upstreams. */
   get taken (): number { return Array.from(this.#entries.values()).reduce((sum, { slots }) => sum + slots.taken, 0) }
 
+  /** Of each upstream that is configured. After a reload its earlier pool counts too, until its last exchange is over. */
+  get uses (): PoolUse[] {
+    const entries = Array.from(this.#entries.values())
+    return this.#upstreams.map((policy) => {
+      const own = entries.filter(({ upstream }) => upstream === policy.name)
+      const sum = (of: (entry: PoolInUse) => number): number => own.reduce((total, entry) => total + of(entry), 0)
+      return {
+        upstream: policy.name,
+        max: this.#connectionsOf(policy),
+        taken: sum(({ slots }) => slots.taken),
+        waiting: sum(({ slots }) => slots.waiting),
+        connections: sum(({ pool }) => pool.stats.connected)
+      }
+    })
+  }
+
   /** A reload: only these upstreams are configured now. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share: number): void {
     this.#share = share
+    this.#upstreams = upstreams
     this.#named = new Set(upstreams.map((upstream) => this.#nameOf(upstream)))
     for (const { slots, max } of this.#entries.values()) slots.resize(max, share)
     for (const entry of Array.from(this.#entries.values())) this.#endIfUnused(entry)
@@ -68,7 +89,7 @@ export class Pools {
 
   #open (name: string, upstream: UpstreamPolicy): PoolInUse {
     const max = this.#connectionsOf(upstream)
-    const entry = { name, pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
+    const entry = { name, upstream: upstream.name, pool: poolOf(upstream, max), slots: new SlotQueue(max, this.#share), max, users: 0 }
     this.#entries.set(name, entry)
     return entry
   }

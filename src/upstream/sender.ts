@@ -15,6 +15,7 @@ import type { Sending, SendingListener, SentRequest, Upstream, UpstreamResult } 
 import { BodyBuffer } from '../core/limits/body-buffer.ts'
 import { codeOf, endsAtHead, faultOf, rawHeadersOf, STATUS_MIN } from './answer-head.ts'
 import { AnswerStream } from './answer-stream.ts'
+import type { PoolUse } from '../ports/telemetry.ts'
 import { Pools } from './pools.ts'
 import type { PoolInUse } from './pools.ts'
 
@@ -35,6 +36,9 @@ export class UndiciUpstream implements Upstream {
 
   /** The number of pools, for tests. */
   get pools (): number { return this.#pools.size }
+
+  /** For the metrics. */
+  get uses (): PoolUse[] { return this.#pools.uses }
 
   /** A reload. Requests in flight and requests let in before keep their earlier settings. */
   reconfigure (upstreams: readonly UpstreamPolicy[], share = 1): void {

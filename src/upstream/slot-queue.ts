@@ -29,6 +29,13 @@ export class SlotQueue {
 
   get taken (): number { return this.#limit.held }
 
+  /** Counted when it is asked for. */
+  get waiting (): number {
+    let waiting = 0
+    for (const queues of this.#peers.values()) for (const queue of queues.values()) waiting += queue.length
+    return waiting
+  }
+
   /** Why this caller or peer cannot have a slot now. null: it can. */
   refusal (holder: Holder): Refusal | null {
     return this.#limit.refusal(1, holder)

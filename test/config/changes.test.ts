@@ -55,6 +55,7 @@ for (const [what, edit, names] of [
     (text) => `${text}limits: { waiters: 1, eventLoopDelay: 300ms }\ndrain: { delay: 1s }\nlog: { level: warn }\n`,
     ['limits.waiters', 'limits.eventLoopDelay', 'drain.delay', 'log.level']
   ],
+  ['the lines of what passes through', (text) => `${text}log: { access: { sample: 0.5, fields: [path] } }\n`, ['log.access']],
   [
     'everything else',
     (text) => `${text}problemBaseUri: "urn:x:"\ntrustProxies: [10.0.0.0/8]\nadmin: { readiness: strict, token: sixteen-characters }\n`,

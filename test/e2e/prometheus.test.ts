@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
 import { findTool } from '../harness/binaries.ts'
-import { call } from '../harness/call.ts'
+import { call, callRaw } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
 import { startProcess } from '../harness/process-gateway.ts'
@@ -15,7 +15,7 @@ import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import type { Witness } from '../harness/witness.ts'
 import { directory } from '../cli/world.ts'
-import { metricsOf } from './metrics.ts'
+import { metricsOf, totalOf } from './metrics.ts'
 import { startServers } from './world.ts'
 import type { Servers } from './world.ts'
 
@@ -77,6 +77,8 @@ async function traffic (gateway: ProcessGateway, witness: Witness): Promise<void
   await post('/dropped', 'a')
   assert.equal((await post('/hooks', 'a')).status, 202)
   await post('/elsewhere', 'a')
+  await call(gateway.url, '/elsewhere', { method: 'GET' })
+  await callRaw(gateway.url, 'no HTTP at all\r\n\r\n')
   await eventually(() => witness.seen.some(({ target }) => target === '/hooks'), 'the message is delivered', LONGEST_MS)
 }
 
@@ -108,6 +110,34 @@ async function series (gateway: ProcessGateway): Promise<void> {
   }
 }
 
+/** Of traffic that no guard sees, of pools, and of what an alert reads of the process: in one process and in workers. */
+const SEEN = [
+  'onceway_http_requests_total{route="/*",method="GET",status="2xx"}',
+  'onceway_http_requests_total{route="things",method="POST",status="2xx"}',
+  'onceway_http_requests_total{route="(none)",method="OTHER",status="4xx"}', 'onceway_http_request_duration_seconds_count{route="/*"}',
+  'onceway_claim_duration_seconds_count', 'onceway_upstream_connections{upstream="api",traffic="guarded"}',
+  'onceway_upstream_slots_max{upstream="api",traffic="passed"}', 'onceway_heap_limit_bytes'
+]
+const OF_PROCESS = ['nodejs_eventloop_lag_p99_seconds', 'nodejs_heap_size_used_bytes', 'process_cpu_seconds_total']
+
+async function seen (gateway: ProcessGateway, how: string): Promise<void> {
+  const metrics = await metricsOf(gateway.adminUrl)
+  for (const name of SEEN) assert.ok(totalOf(metrics, name) > 0, `${name} is ${metrics.get(name)}`)
+  const label = how === 'two workers' ? '{worker="1"}' : ''
+  for (const name of OF_PROCESS) assert.ok(metrics.has(`${name}${label}`), `${name}${label}`)
+  const store = how === 'the embedded store' ? 'sqlite' : 'postgres'
+  const [silent = NaN] = metrics.get(`onceway_store_contact_age_seconds{store="${store}"}`) ?? []
+  assert.ok(silent >= 0, String(silent))
+  if (store === 'sqlite') return
+  const open = ['used', 'idle'].map((state) =>
+    totalOf(metrics, `onceway_store_connections{store="postgres",purpose="claims",state="${state}"}`))
+  assert.ok(open.some((count) => count > 0), open.join())
+  assert.ok(totalOf(metrics, 'onceway_store_connections{store="redis",purpose="commands",state="used"}') > 0)
+  for (const labels of ['{store="postgres",purpose="claims"}', '{store="redis",purpose="commands"}']) {
+    assert.ok(metrics.has(`onceway_store_queue${labels}`), labels)
+  }
+}
+
 describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {
   let servers: Servers
   let witness: Witness
@@ -134,6 +164,7 @@ describe('for Prometheus', needs('postgres', 'redis', 'promtool'), () => {
       witness.seen.length = 0
       await traffic(gateway, witness)
       await lint(gateway)
+      await seen(gateway, how)
       // Names that dashboards for Node read, whatever the linter thinks of them.
       const metrics = await metricsOf(gateway.adminUrl)
       for (const name of ['handles', 'requests', 'resources']) assert.ok(metrics.has(`nodejs_active_${name}_total`))
@@ -148,8 +179,8 @@ test('the rules of deploy/prometheus are such as Prometheus takes', needs('promt
 test('the queries of docs/reference/metrics.md are such as Prometheus takes', needs('promtool'), (t) => {
   const page = readFileSync(new URL('../../docs/reference/metrics.md', import.meta.url), 'utf8')
   const queries = /```promql\n([\s\S]*?)```/.exec(page)?.[1]?.split('\n').filter((line) => line !== '' && !line.startsWith('#')) ?? []
-  assert.equal(queries.length, 3)
+  assert.equal(queries.length, 4)
   const file = join(directory(t), 'rules.json')
   writeFileSync(file, JSON.stringify({ groups: [{ name: 'page', rules: queries.map((expr, at) => ({ record: `query:${at}`, expr })) }] }))
-  assert.match(promtool(['check', 'rules', file]).said, /SUCCESS: 3 rules found/)
+  assert.match(promtool(['check', 'rules', file]).said, /SUCCESS: 4 rules found/)
 })

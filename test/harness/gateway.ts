@@ -24,7 +24,7 @@ import { PeerTrust } from '../../src/http/shared/peer.ts'
 import type { ServerLimits } from '../../src/http/shared/options.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
-import type { Log, Meter, RequestLog } from '../../src/ports/telemetry.ts'
+import type { Log, Meter, PassLog, RequestLog } from '../../src/ports/telemetry.ts'
 import { compileRoutes } from '../../src/routing/match.ts'
 import { NO_SUBSCRIPTIONS } from '../../src/store/shared/inbox-subscriptions.ts'
 import { MemoryCounts } from '../../src/store/memory/counts.ts'
@@ -178,6 +178,8 @@ export interface TestGatewayOptions {
   readonly server?: Partial<ServerLimits>
   /** Gets the log line of each request. */
   readonly requests?: RequestLog
+  /** Gets that of each request that passes through. Absent: nobody does. */
+  readonly passes?: PassLog
 }
 
 export async function startGateway (
@@ -192,7 +194,8 @@ export async function startGateway (
     background = true,
     share = 1,
     server: serverLimits = {},
-    requests = { note: () => {} }
+    requests = { note: () => {} },
+    passes
   }: TestGatewayOptions
 ): Promise<TestGateway> {
   const leases = routes.flatMap((route) => route.idempotency === null ? [] : [route.idempotency.leaseMs])
@@ -244,6 +247,7 @@ export async function startGateway (
     log: world.log,
     meter: world.meter,
     requests,
+    ...passes !== undefined && { passes },
     closing: () => false,
     issuedKeys: issuedKeys ?? null,
     cors: cors ?? null

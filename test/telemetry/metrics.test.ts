@@ -9,6 +9,12 @@ async function exposed (): Promise<string> {
   metrics.guarded([{ name: 'charges' }, { name: 'refunds' }])
   metrics.keyless('charges')
   metrics.ignored()
+  metrics.serves([{ name: 'charges', methods: ['POST'] }])
+  metrics.answered('charges', 'POST', 201, 30)
+  metrics.answered('(none)', undefined, 400, null)
+  metrics.claimed(4)
+  metrics.pools('guarded', () => [{ upstream: 'api', max: 9, taken: 1, waiting: 0, connections: 1 }])
+  metrics.storeConnections('postgres', () => [{ purpose: 'claims', used: 1, idle: 0, waiting: 0 }])
   metrics.upstream('charges', 'answer', 15)
   metrics.store('postgres', 'insert', true, 2)
   metrics.store('postgres', 'insert', false, 2)
@@ -52,6 +58,11 @@ test('everything that is counted stands under its documented name, with its labe
   for (const line of [
     'onceway_requests_total{route="charges",outcome="executed"} 1',
     'onceway_request_duration_seconds_sum{route="charges"} 0.02',
+    'onceway_http_requests_total{route="charges",method="POST",status="2xx"} 1',
+    'onceway_http_requests_total{route="charges",method="POST",status="5xx"} 0',
+    'onceway_http_requests_total{route="(none)",method="OTHER",status="4xx"} 1',
+    'onceway_http_request_duration_seconds_sum{route="charges"} 0.03',
+    'onceway_claim_duration_seconds_sum 0.004',
     'onceway_keyless_requests_total{route="charges"} 1',
     'onceway_ignored_requests_total 1',
     'onceway_alike_requests_total{route="charges"} 1',
@@ -112,8 +123,8 @@ test('counters end in _total, durations in _seconds, and every metric has a help
 test('labels are the few that are bounded: no key, tenant or path', async () => {
   const labels = new Set([...(await exposed()).matchAll(/[{,]([a-z_]+)="/g)].map(([, label]) => label))
   assert.deepEqual([...labels].sort(), [
-    'by', 'direction', 'le', 'limit', 'node', 'operation', 'outcome', 'promise', 'reason', 'result', 'route', 'stage',
-    'state', 'store', 'version'
+    'by', 'direction', 'le', 'limit', 'method', 'node', 'operation', 'outcome', 'promise', 'purpose', 'reason', 'result', 'route',
+    'stage', 'state', 'status', 'store', 'traffic', 'upstream', 'version'
   ])
 })
 

@@ -12,8 +12,8 @@ export class LapseGuard {
   readonly #silenceMs: number
   readonly #isClockTrusted: () => boolean
   #contactSinceMs: number | null = null
-  #lastContactMs = 0
-  #lastContactWallMs = 0
+  #lastContactMs: number
+  #lastContactWallMs: number
 
   /**
    * `leaseMs`: the longest lease of any route. `silenceMs`: more than one heartbeat. Together with a renewal's period it must be
@@ -21,6 +21,8 @@ export class LapseGuard {
    */
   constructor (clock: Clock, leaseMs: number, silenceMs: number, isClockTrusted: () => boolean = () => true) {
     this.#clock = clock
+    this.#lastContactMs = clock.monotonicMs()
+    this.#lastContactWallMs = clock.wallMs()
     this.#leaseMs = leaseMs
     this.#silenceMs = silenceMs
     this.#isClockTrusted = isClockTrusted
@@ -45,9 +47,15 @@ export class LapseGuard {
 
   /** The arbiter acknowledged a write not long ago, and no call has failed since. */
   hasContact (): boolean {
-    // Both clocks count. While the machine was suspended, no owner on it could renew, and the monotonic clock stood still.
-    const silentMs = Math.max(this.#clock.monotonicMs() - this.#lastContactMs, this.#clock.wallMs() - this.#lastContactWallMs)
-    return this.#contactSinceMs !== null && silentMs <= this.#silenceMs
+    return this.#contactSinceMs !== null && this.silentMs <= this.#silenceMs
+  }
+
+  /**
+   * Since the arbiter acknowledged a write, or since the start. Both clocks count. While the machine was suspended, no owner on it could
+   * renew, and the monotonic clock stood still.
+   */
+  get silentMs (): number {
+    return Math.max(this.#clock.monotonicMs() - this.#lastContactMs, this.#clock.wallMs() - this.#lastContactWallMs)
   }
 
   /** Contact has lasted one lease, and the arbiter's clock is trusted. Every live owner could renew its lease in that time. */

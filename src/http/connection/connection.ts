@@ -8,7 +8,11 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { problem } from '../../core/protocol/problems.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
+import { NO_ROUTE } from '../../ports/telemetry.ts'
+import type { Meter } from '../../ports/telemetry.ts'
 import { addRequestId, requestIdOf } from '../shared/request-id.ts'
+import { countAnswer } from './counted-response.ts'
+import type { CountedResponse } from './counted-response.ts'
 import { startIdleTimer, LINGER_MS } from '../respond/write.ts'
 import type { IdleLimit } from '../respond/write.ts'
 
@@ -33,14 +37,16 @@ class Pipeline {
 export class Connections {
   readonly #problemBaseUri: () => string
   readonly #patience: () => IdleLimit
+  readonly #meter: Pick<Meter, 'answered'>
   readonly #pipelines = new WeakMap<Socket, Pipeline>()
   /** Those that HTTP is spoken on: no tunnels. As many as limits.connections. */
   readonly #open = new Set<Socket>()
   readonly #unswitched = new WeakSet<IncomingMessage>()
 
-  constructor (problemBaseUri: () => string, patience: () => IdleLimit) {
+  constructor (problemBaseUri: () => string, patience: () => IdleLimit, meter: Pick<Meter, 'answered'>) {
     this.#problemBaseUri = problemBaseUri
     this.#patience = patience
+    this.#meter = meter
   }
 
   watch (server: Server): void {
@@ -56,7 +62,7 @@ export class Connections {
       server.emit(isContinue(request) ? 'request' : 'checkExpectation', request, response)
     })
     // The gateway is no proxy for CONNECT. Node would cut the connection, together with answers that are still due.
-    server.on('connect', (_request: IncomingMessage, socket: Duplex) => { this.#refuseConnect(socket as Socket) })
+    server.on('connect', (request: IncomingMessage, socket: Duplex) => { this.#refuseConnect(request, socket as Socket) })
     // Only 100-continue is known (RFC 9110 10.1.1).
     server.on('checkExpectation', (request, response) => {
       this.take(request, response, () => { this.#refuseExpectation(request, response) })
@@ -141,7 +147,10 @@ export class Connections {
   #begin (socket: Socket, pipeline: Pipeline, exchange: Exchange): void {
     const { request, response, handle } = exchange
     pipeline.current = exchange
-    response.on('close', () => { this.#next(socket, pipeline) })
+    response.on('close', () => {
+      countAnswer(this.#meter, response)
+      this.#next(socket, pipeline)
+    })
     handle(request, response)
   }
 
@@ -163,14 +172,15 @@ export class Connections {
     if (pipeline.last) endSent(socket, pipeline)
   }
 
-  #refuseConnect (socket: Socket): void {
+  #refuseConnect ({ method }: IncomingMessage, socket: Socket): void {
     socket.on('error', () => {})
     if (!this.mayTakeOver(socket)) return
-    endWithProblem(socket, 'bad-request', {
+    const status = endWithProblem(socket, 'bad-request', {
       status: 405,
       detail: 'The gateway is no proxy that clients connect through.',
       base: this.#problemBaseUri()
     })
+    this.#meter.answered(NO_ROUTE, method, status, null)
   }
 
   #refuseExpectation (request: IncomingMessage, response: ServerResponse): void {
@@ -199,7 +209,11 @@ export class Connections {
       return
     }
     if (this.#hasAnswers(socket)) return this.#endAfterAnswers(socket)
-    endWithProblem(socket, codeOf(error), { base: this.#problemBaseUri() })
+    const status = endWithProblem(socket, codeOf(error), { base: this.#problemBaseUri() })
+    const current = this.#pipelines.get(socket)?.current ?? null
+    // Its response closes without an answer of its own, and is counted then.
+    if (current !== null) (current.response as CountedResponse).bareStatus = status
+    else this.#meter.answered(NO_ROUTE, undefined, status, null)
   }
 
   /**
@@ -251,7 +265,7 @@ function endSent (socket: Socket, pipeline: Pipeline): void {
   destroyAfterLinger(socket)
 }
 
-/** Writes a problem on a bare socket and ends it. */
+/** Writes a problem on a bare socket and ends it. Returns its status. */
 export function endWithProblem (
   socket: Socket,
   code: ProblemCode,
@@ -261,13 +275,14 @@ export function endWithProblem (
     readonly detail?: string
     readonly status?: number
   }
-): void {
+): number {
   const answer = problem(code, { requestId, base, ...(detail !== undefined && { detail }), ...(status !== undefined && { status }) })
   let head = `HTTP/1.1 ${answer.status} ${code}\r\n`
   if (requestId !== 'none') addRequestId(answer.headers, requestId)
   for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`
   socket.end(Buffer.concat([Buffer.from(`${head}Content-Length: ${answer.body.length}\r\nConnection: close\r\n\r\n`), answer.body]))
   destroyAfterLinger(socket)
+  return answer.status
 }
 
 /**

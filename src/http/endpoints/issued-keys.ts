@@ -9,6 +9,7 @@ import { parseTarget } from '../../routing/target.ts'
 import { bodyOf } from '../shared/body.ts'
 import { sendContinue } from '../connection/connection.ts'
 import { clientCertificateOf } from '../shared/peer.ts'
+import { countFor } from '../connection/counted-response.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
@@ -22,6 +23,7 @@ export function requestsIssuedKey ({ method = 'GET', url = '/' }: IncomingMessag
 
 /** Any method. Other methods than POST get 405. */
 export function sendIssuedKey (request: ReceivedRequest, response: ServerResponse, policy: IssuedKeysPolicy, options: ServerOptions): void {
+  countFor(response, ISSUED_KEYS_PATH)
   if (request.raw.method === 'POST') {
     void issueAndAnswer(request, response, policy, options)
     return

@@ -9,6 +9,7 @@ import type { Rejected } from '../../gateway/shared/outcome.ts'
 import { parseTarget } from '../../routing/target.ts'
 import { noteOwnRequest } from './issued-keys.ts'
 import { clientCertificateOf } from '../shared/peer.ts'
+import { countFor } from '../connection/counted-response.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem, sendRefusal } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
@@ -22,6 +23,7 @@ export function requestedMessage ({ method = 'GET', url = '/' }: IncomingMessage
 
 /** Any method. Other methods than GET and HEAD get 405. */
 export function sendMessageState (request: ReceivedRequest, response: ServerResponse, name: string, options: ServerOptions): void {
+  countFor(response, MESSAGES_PATH)
   if (request.raw.method === 'GET' || request.raw.method === 'HEAD') {
     void findAndAnswer(request, response, name, options)
     return

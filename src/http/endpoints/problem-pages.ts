@@ -5,6 +5,7 @@ import { isProblemCode, problemPage } from '../../core/protocol/problem-page.ts'
 import { PROBLEMS_PATH } from '../../core/protocol/problems.ts'
 import { parseTarget } from '../../routing/target.ts'
 import { noteOwnRequest } from './issued-keys.ts'
+import { countFor } from '../connection/counted-response.ts'
 import { answersPreflight } from './preflight.ts'
 import { sendOwn, sendProblem } from '../respond/problem-reply.ts'
 import type { ServerOptions } from '../shared/options.ts'
@@ -31,6 +32,7 @@ export function requestedProblem ({ method = 'GET', url = '/' }: IncomingMessage
 /** Any method. Other methods than GET and HEAD get 405. */
 export function sendProblemPage (request: ReceivedRequest, response: ServerResponse, code: string, options: ServerOptions): void {
   const { method, rawHeaders } = request.raw
+  countFor(response, PROBLEMS_PATH)
   if (answersPreflight(request, response, ['GET', 'HEAD'], options)) return
   if (method !== 'GET' && method !== 'HEAD') {
     return sendProblem(request, response, 'bad-request', options, {

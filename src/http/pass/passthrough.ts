@@ -18,10 +18,12 @@ import type { Passage, PassFault, PassListener, PassRequest } from '../../ports/
 import { hasBody, isRead } from '../shared/body.ts'
 import { sendContinue } from '../connection/connection.ts'
 import { corsOfOwn } from '../respond/cors.ts'
+import { NO_ANSWER } from '../connection/counted-response.ts'
 import { informer } from '../respond/informational.ts'
 import { addRequestId } from '../shared/request-id.ts'
 import type { ServerOptions } from '../shared/options.ts'
 import { idleLimitOf, sendBudgetOf } from '../respond/send-budget.ts'
+import { notePassed } from './access.ts'
 import { Upload } from './upload.ts'
 import { breakOff, startIdleTimer, isWritableAtOnce, discardRest, writeInParts, writeAtOnce, writeChunk } from '../respond/write.ts'
 
@@ -54,6 +56,8 @@ class Exchange implements PassListener {
   readonly #id: string
   readonly #passed: Passed
   readonly informed: PassListener['informed']
+  readonly #startedAtMs = performance.now()
+  #responseBytes = 0
   #upload: Upload | null = null
   #passage: Passage | null = null
   /** The head of the answer, not sent yet. */
@@ -120,6 +124,7 @@ class Exchange implements PassListener {
   data (chunk: Buffer): boolean {
     const response = this.#response
     if (this.#over || response.destroyed || !this.#sendHead()) return true
+    this.#responseBytes += chunk.length
     return writeChunk(response, chunk, idleLimitOf(this.#options), () => { this.#passage?.resume() })
   }
 
@@ -185,6 +190,7 @@ class Exchange implements PassListener {
     if (this.#passed.ignoredKey) headers.push('Idempotency-Status', 'ignored')
     headers.push(...corsOfOwn(this.#options, this.#raw.rawHeaders))
     const answer = { status, headers, body, close, outcome: code, problem: code }
+    this.#responseBytes = body.length
     const budget = sendBudgetOf(this.#options, this.#raw)
     if (isWritableAtOnce(this.#raw, answer)) writeAtOnce(response, answer, this.#options.closing(), budget)
     else void writeInParts(this.#raw, response, answer, this.#options.closing(), budget)
@@ -196,6 +202,12 @@ class Exchange implements PassListener {
     this.#over = true
     this.#cancelHeadTimer?.()
     this.#upload?.destroy()
+    notePassed(this.#options, this.#raw, this.#id, this.#passed.route, {
+      status: this.#response.headersSent ? this.#response.statusCode : NO_ANSWER,
+      ms: performance.now() - this.#startedAtMs,
+      requestBytes: this.#upload?.bytes ?? 0,
+      responseBytes: this.#responseBytes
+    })
   }
 }
 

@@ -19,6 +19,8 @@ export interface UploadOptions {
 export class Upload extends Readable {
   readonly #raw: IncomingMessage
   readonly #options: UploadOptions
+  /** What the client has sent so far. */
+  bytes = 0
   #begun = false
   /** Monotonic: since when the next piece is awaited. null: none is awaited. */
   #waitsSinceMs: number | null = null
@@ -55,6 +57,7 @@ export class Upload extends Readable {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#waitsSinceMs = null
+    this.bytes += chunk.length
     if (!this.push(chunk)) this.#raw.pause()
   }
 

@@ -3,7 +3,7 @@ import type { CorsPolicy } from '../../core/headers/cors.ts'
 import type { IssuedKeysPolicy } from '../../core/policy/policy.ts'
 import type { IncomingRequest } from '../../gateway/key/incoming-request.ts'
 import type { WayContext } from '../../gateway/way.ts'
-import type { Log, Meter, RequestLog } from '../../ports/telemetry.ts'
+import type { Log, Meter, PassLog, RequestLog } from '../../ports/telemetry.ts'
 import type { PassThrough } from '../../ports/pass-through.ts'
 import type { compileRoutes } from '../../routing/match.ts'
 import type { PeerTrust } from './peer.ts'
@@ -40,6 +40,8 @@ export interface ServerOptions {
   readonly limits: ServerLimits
   readonly log: Log
   readonly requests: RequestLog
+  /** Absent: requests that pass through have no lines. */
+  readonly passes?: PassLog
   readonly meter: Meter
   /** true: this process ends. Every answer says `Connection: close`. */
   readonly closing: () => boolean

@@ -47,7 +47,7 @@ const LOGGING_WORKER = 1
 async function start ({ config: sent, worker, leases }: Start): Promise<void> {
   const config = receivedConfig(sent)
   const instance = instanceName()
-  const logs = createLogs({ level: config.log.level, instance, shared: true })
+  const logs = createLogs({ ...config.log, instance, shared: true })
   metrics = createWorkerMetrics(worker)
   let opened: Serving | null = null
   try {

@@ -4,7 +4,7 @@
  */
 import { Pool, type PoolClient, type PoolConfig } from 'pg'
 import { errorText, StoreOverloaded } from '../../ports/errors.ts'
-import type { Log, Meter } from '../../ports/telemetry.ts'
+import type { Log, Meter, StoreUse } from '../../ports/telemetry.ts'
 import { Connection, type Common } from './connection.ts'
 import { Horizon } from './durable.ts'
 import { faultOfConnecting, isForbidden, isStatementMislaid } from './faults.ts'
@@ -37,6 +37,8 @@ export interface ConnectionsOptions {
   readonly onConnect?: (() => void) | undefined
 }
 
+export interface HoldingLane { readonly idleConnections: number, readonly waiting: number }
+
 /** Callers that may wait for a connection. Batchers never have more in flight than there are connections. Operators may. */
 const WAITING_MAX = 64
 /** Replaces a connection after half an hour, so that a failover or a new pooler is found without a restart. */
@@ -52,6 +54,8 @@ export class Connections {
   readonly #pool: Pool
   readonly #common: Common
   readonly #connections = new WeakMap<PoolClient, Connection>()
+  /** They keep connections of this pool, which counts them as used. */
+  readonly #lanes: HoldingLane[] = []
   #warnedAtMs = -Infinity
   #closing: Promise<void> | null = null
 
@@ -88,6 +92,19 @@ export class Connections {
   }
 
   get lockTimeoutMs (): number { return this.#options.lockTimeoutMs }
+
+  /** For the metrics. */
+  get inUse (): StoreUse {
+    const { totalCount, idleCount, waitingCount } = this.#pool
+    let [idle, waiting] = [idleCount, waitingCount]
+    for (const lane of this.#lanes) {
+      idle += lane.idleConnections
+      waiting += lane.waiting
+    }
+    return { purpose: this.#options.purpose, used: Math.max(0, totalCount - idle), idle, waiting }
+  }
+
+  heldBy (lane: HoldingLane): void { this.#lanes.push(lane) }
 
   /** Ends idle connections now, and the others when they are released. */
   close (): Promise<void> {

@@ -58,7 +58,11 @@ export class HeldLane<Item, Result, Reply> {
   constructor (options: HeldLaneOptions<Item, Result, Reply>) {
     this.#options = options
     this.#lane = new Lane({ ...options, run: (batch) => { this.#run(batch) } })
+    options.connections.heldBy(this)
   }
+
+  get idleConnections (): number { return this.#idle.length }
+  get waiting (): number { return this.#lane.waiting }
 
   enter (item: Item, reply: Reply): void { this.#lane.enter(item, reply) }
 

@@ -31,7 +31,7 @@ import type {
 } from '../../ports/records.ts'
 import type { OperatorStore } from '../../ports/operator.ts'
 import type { RecordCounts } from '../../ports/record-counts.ts'
-import type { Unresolved } from '../../ports/telemetry.ts'
+import type { StoreUse, Unresolved } from '../../ports/telemetry.ts'
 import { Batcher } from '../shared/batcher.ts'
 import type { TimeSeen } from '../shared/time-seen.ts'
 import { BATCHING, idText, resultOf, type Outcome } from './batching.ts'
@@ -126,6 +126,8 @@ export class PostgresRecords implements RecordStore {
       wait: (tokens) => lines.use('renew_in_line', (session) => renewInLine(session, tokens))
     })
   }
+
+  connectionUse (): StoreUse[] { return Object.values(this.#purposes).map(({ inUse }: Connections) => inUse) }
 
   insert (claim: Claim): Promise<ClaimResult> {
     return new Promise((resolve, reject) => { this.lanes.insert(claim, { claimed: resolve, claimFailed: reject }) })

@@ -117,6 +117,8 @@ export class Cluster implements Topology {
     return client
   }
 
+  servers (): readonly Server[] { return this.#all }
+
   close (): void {
     this.#closed = true
     if (this.#timer !== null) clearTimeout(this.#timer)

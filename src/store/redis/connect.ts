@@ -94,6 +94,8 @@ class OneServer implements Topology {
 
   idle (): boolean { return this.#server.idle }
 
+  servers (): readonly Server[] { return [this.#server] }
+
   close (): void {
     this.#finally()
     this.#server.close()

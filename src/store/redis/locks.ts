@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cancel } from '../../ports/clock.ts'
 import type { Lock, LockLane, LockReply, LockResult, LockStore, LockValue } from '../../ports/locks.ts'
-import type { Log, Meter } from '../../ports/telemetry.ts'
+import type { Log, Meter, StoreUse } from '../../ports/telemetry.ts'
 import type { FilterPlan } from '../shared/mark-stores.ts'
 import { channelOf, type Found } from './batches.ts'
 import type { ServerSays } from './client.ts'
@@ -99,6 +99,17 @@ export class RedisLocks implements LockStore {
       subscribedWithinMs: SUBSCRIBED_WITHIN_MS,
       onForbidden: (error) => { this.#deaf(error, log) }
     })
+  }
+
+  /** Of the connections that locks and copies use. All of them are pipelined, so none is idle. */
+  connectionUse (): StoreUse {
+    const servers = this.#topology.servers()
+    return {
+      purpose: 'commands',
+      used: servers.filter(({ connected }) => connected).length,
+      idle: 0,
+      waiting: servers.reduce((sum, { waiting }) => sum + waiting, 0)
+    }
   }
 
   lock (id: Buffer, lock: Lock, ttlMs: number): Promise<LockResult> {

@@ -133,6 +133,11 @@ export class Server {
   /** It is known whether this server can be used at all. */
   get decided (): boolean { return this.#decided }
 
+  get connected (): boolean { return this.#client.status === 'ready' }
+
+  /** Locks and writes that wait for a batch. */
+  get waiting (): number { return this.#locks.waiting + this.#writes.waiting }
+
   /** No write is on its way to it. */
   get idle (): boolean { return this.#writes.idle }
 

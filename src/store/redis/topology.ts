@@ -6,7 +6,7 @@ import type { Redis } from 'ioredis'
 import type { Log, Meter } from '../../ports/telemetry.ts'
 import type { Calling, Held } from './batches.ts'
 import type { ServerSays } from './client.ts'
-import type { LockOrder, WriteOrder } from './server.ts'
+import type { LockOrder, Server, WriteOrder } from './server.ts'
 import type { RedisAt } from './topology-options.ts'
 
 /** No method rejects. A lock and a write end by a call of their order. */
@@ -22,6 +22,8 @@ export interface Topology {
   /** Some records have a Redis. */
   available: () => boolean
   idle: () => boolean
+  /** For the metrics. */
+  servers: () => readonly Server[]
   /** A connection of its own for subscriptions. Called once. */
   subscribe: () => Redis
   close: () => void
