@@ -9,8 +9,18 @@ import type { LogEvent } from './log-events.ts'
 /** Unresolved indeterminate records: how many, and the age of the oldest. */
 export interface Unresolved { readonly count: number, readonly oldestMs: number | null }
 
+/** What listeners that speak TLS count. */
+export interface TlsMeter {
+  /** It was no request yet. */
+  handshakeFailed: (listener: Listener, fault: HandshakeFault) => void
+  /** The listener has this certificate now. */
+  certificate: (listener: Listener, expiresAtMs: number) => void
+  /** Changed files were read. refused: the earlier ones stay. */
+  certificateRead: (listener: Listener, result: 'ok' | 'refused') => void
+}
+
 /** Counters and timings. telemetry/metrics.ts declares the metrics. `ms` are milliseconds. */
-export interface Meter {
+export interface Meter extends TlsMeter {
   request: (route: string, outcome: string, ms: number) => void
   /** These routes are guarded now. Counters that alerts use begin at 0 for each. */
   guarded: (routes: readonly CountedRoute[]) => void
@@ -90,6 +100,12 @@ export type SignatureResult = 'current' | 'previous' | SignatureFault
 export type ShedLimit =
   | 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections'
   | 'records'
+export type Listener = 'listen' | 'admin'
+/**
+ * Why a TLS handshake failed. closed: the client went away, as health checks of load balancers do. protocol: no version, cipher or
+ * application protocol in common.
+ */
+export type HandshakeFault = 'closed' | 'timeout' | 'plain-http' | 'protocol' | 'certificate-missing' | 'certificate-refused' | 'other'
 export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
 export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 

@@ -21,6 +21,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import { PeerTrust } from '../../src/http/shared/peer.ts'
+import type { ListenerTls } from '../../src/http/connection/tls.ts'
 import type { ServerLimits } from '../../src/http/shared/options.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
@@ -178,6 +179,8 @@ export interface TestGatewayOptions {
   readonly server?: Partial<ServerLimits>
   /** Gets the log line of each request. */
   readonly requests?: RequestLog
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls
 }
 
 export async function startGateway (
@@ -192,7 +195,8 @@ export async function startGateway (
     background = true,
     share = 1,
     server: serverLimits = {},
-    requests = { note: () => {} }
+    requests = { note: () => {} },
+    tls
   }: TestGatewayOptions
 ): Promise<TestGateway> {
   const leases = routes.flatMap((route) => route.idempotency === null ? [] : [route.idempotency.leaseMs])
@@ -247,7 +251,7 @@ export async function startGateway (
     closing: () => false,
     issuedKeys: issuedKeys ?? null,
     cors: cors ?? null
-  })
+  }, tls)
   const services = background
     ? [
         heartbeat(gateway).start(),
@@ -282,7 +286,7 @@ export async function startGateway (
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
   return {
-    url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
     gateway,
     world,
     held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }),

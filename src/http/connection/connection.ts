@@ -11,6 +11,7 @@ import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { addRequestId, requestIdOf } from '../shared/request-id.ts'
 import { startIdleTimer, LINGER_MS } from '../respond/write.ts'
 import type { IdleLimit } from '../respond/write.ts'
+import { connectionEvent } from './tls.ts'
 
 /**
  * The most complete requests that wait for an earlier answer. A client with more gets the answers of these, and of as
@@ -46,7 +47,7 @@ export class Connections {
   watch (server: Server): void {
     // A server that closes calls this. Node's own takes an answer for sent when it has been handed over, and cuts it there.
     server.closeIdleConnections = () => { this.#endThose((pipeline) => pipeline?.current === null) }
-    server.on('connection', (socket: Socket) => {
+    server.on(connectionEvent(server), (socket: Socket) => {
       this.#open.add(socket)
       socket.once('close', () => { this.#open.delete(socket) })
     })
