@@ -14,6 +14,7 @@ import { PROMISES } from '../src/telemetry/store-metrics.ts'
 import {
   DELIVERY_RESULTS,
   DIRECTIONS,
+  HANDSHAKE_FAULTS,
   OPERATIONS,
   OUTCOMES,
   PROBE_RESULTS,
@@ -365,6 +366,9 @@ const SUBJECTS: readonly Subject[] = [
       onceway_config_reloads_total: `${alert('OncewayReloadRefused')} for \`result="refused"\`.`,
       onceway_config_loaded_timestamp_seconds:
         `${DASHBOARD} \`time() - onceway_config_loaded_timestamp_seconds\` is the age of the configuration.`,
+      onceway_tls_handshake_failures_total: 'Look at the reason: [handshakes that fail](../guides/tls.md#handshakes-that-fail).',
+      onceway_tls_certificate_expiration_timestamp_seconds: 'Alert some days before: [rotation](../guides/tls.md#rotation).',
+      onceway_tls_certificate_reads_total: 'For `result="refused"` read `certificate-refused` in the log, and write the files anew.',
       onceway_policy_differences: 'Finish the roll-out. A difference in `route`, `key`, `scope`, `host` or `marks` is [not safe](../guides/reload.md#while-gateways-differ), nor is `mode` from or to `drop`.',
       onceway_build_info: DASHBOARD,
       onceway_spans_total: 'If `failed` or `dropped` grows, look at the collector. Requests are not affected.',
@@ -385,6 +389,19 @@ const SUBJECTS: readonly Subject[] = [
         sent: 'The collector of `telemetry.otlp` has it.',
         failed: 'The collector did not take it. It is left out.',
         dropped: 'Too many waited for the collector. It is left out.'
+      }),
+      meanings('reason', ['onceway_tls_handshake_failures_total'], HANDSHAKE_FAULTS, {
+        closed: 'The client went away.',
+        timeout: 'It took longer than ten seconds.',
+        'plain-http': 'The client sent plain HTTP.',
+        protocol: 'There is no version, cipher or application protocol in common.',
+        'certificate-missing': 'The client has no certificate, and one is required.',
+        'certificate-refused': 'The client\'s certificate is expired, or of another authority.',
+        other: 'The log has its code.'
+      }),
+      meanings('result', ['onceway_tls_certificate_reads_total'], RELOAD_RESULTS, {
+        ok: 'New connections get the new certificate.',
+        refused: 'The files cannot be used. The earlier certificate stays.'
       }),
       meanings('aspect', ['onceway_policy_differences'], ['route', ...ASPECTS], {
         route: 'One gateway has the route, the other does not.',

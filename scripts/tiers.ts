@@ -34,7 +34,7 @@ export const LONG: readonly Group[] = [
   {
     why: 'whole processes under faults, upgrades and load',
     patterns: [
-      'e2e/operators-at-scale', 'e2e/{clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
+      'e2e/operators-at-scale', 'e2e/{tls,clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
       'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus}',
       'e2e/{bench-smoke,bench-growth,cardinality}'

@@ -1,20 +1,25 @@
 /** `onceway healthcheck`: queries the admin port of a gateway, for containers without curl. */
 import { StartError } from '../ports/errors.ts'
 import { hostInUrl, reachable } from '../http/listen.ts'
+import { adminRequest, clientTls, TLS_HELP, TLS_OPTIONS } from './admin-request.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
 /** Docker's default timeout is 30 s. A gateway that needs longer than this for one line of JSON is not healthy. */
 const ANSWER_WITHIN_MS = 3_000
+const HTTP_OK = 200
 
 export const healthcheck: Command = {
-  help: `usage: onceway healthcheck [--live] [--config FILE] [--url URL]
+  help: `usage: onceway healthcheck [--live] [--config FILE] [--url URL] [--ca-file F] [--cert-file F --key-file F]
 
 Queries the admin port of a running gateway. Exit 0: ready (or alive). Exit 1: not.
 
-  --live         check /livez instead of /readyz
-  --config FILE  the gateway's file, for the admin port (default: 127.0.0.1:8081, or ONCEWAY_ADMIN_HOST and _PORT)
-  --url URL      address of the admin port, instead of the file's
+  --live           check /livez instead of /readyz
+  --config FILE    the gateway's file, for the admin port (default: 127.0.0.1:8081, or ONCEWAY_ADMIN_HOST and _PORT)
+  --url URL        address of the admin port, instead of the file's
+${TLS_HELP}
+
+With admin.tls in the file and without --ca-file, the certificate is not verified: no secret is sent.
 
 examples:
   onceway healthcheck
@@ -23,17 +28,19 @@ examples:
 }
 
 async function checkHealth (args: readonly string[], { env, out, err }: Terminal): Promise<number> {
-  const options = readOptions(args, { ...CONFIG_OPTIONS, live: { type: 'boolean' }, url: { type: 'string' } })
+  const options = readOptions(args, { ...CONFIG_OPTIONS, ...TLS_OPTIONS, live: { type: 'boolean' }, url: { type: 'string' } })
+  const asked = textOption(options, 'url')
   const url = new URL(options.values.live === true ? '/livez' : '/readyz', adminUrl(options, env))
+  const given = clientTls(options)
+  const tls = asked === undefined && given.ca === undefined ? { ...given, rejectUnauthorized: false } : given
   try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS), redirect: 'error' })
-    const text = (await answer.text()).trim()
-    if (answer.ok) out(text)
-    else err(text)
-    return answer.ok ? 0 : 1
+    const { status, text } = await adminRequest(url, { withinMs: ANSWER_WITHIN_MS, tls })
+    const ok = status === HTTP_OK
+    if (ok) out(text.trim())
+    else err(text.trim())
+    return ok ? 0 : 1
   } catch (error) {
-    const { cause } = error as { cause?: { code?: string } }
-    err(`onceway: no answer from ${url.href} (${cause?.code ?? (error as Error).name}).`)
+    err(`onceway: no answer from ${url.href} (${(error as NodeJS.ErrnoException).code ?? (error as Error).name}).`)
     return 1
   }
 }
@@ -42,6 +49,6 @@ function adminUrl (options: Options, env: Terminal['env']): string {
   const url = textOption(options, 'url')
   if (url !== undefined && (!URL.canParse(url) || !/^https?:/.test(url))) throw new StartError('--url must be http://host:port.', 2)
   if (url !== undefined) return url
-  const { host, port } = configFor(options, env).admin
-  return reachable(`http://${hostInUrl(host)}:${port}`)
+  const { host, port, tls } = configFor(options, env).admin
+  return reachable(`${tls === null ? 'http' : 'https'}://${hostInUrl(host)}:${port}`)
 }

@@ -17,6 +17,8 @@ import type { LockStore } from '../ports/locks.ts'
 import { commandExplaining } from '../process/explaining.ts'
 import { openStores } from '../process/operator-stores.ts'
 import type { OpenStores } from '../process/operator-stores.ts'
+import { adminRequest, clientTls, TLS_HELP, TLS_OPTIONS } from './admin-request.ts'
+import type { AdminAnswer, ClientTls } from './admin-request.ts'
 import { configFor, textOption, userName } from './command.ts'
 import type { Options, Terminal } from './command.ts'
 
@@ -33,10 +35,11 @@ export interface Operators {
 export type OpenFor = (config: Config) => Promise<OpenStores>
 
 /** The options that {@link openOperators} reads, besides those of the configuration. */
-export const REMOTE_OPTIONS = { 'admin-url': { type: 'string' }, 'token-file': { type: 'string' } } as const
+export const REMOTE_OPTIONS = { 'admin-url': { type: 'string' }, 'token-file': { type: 'string' }, ...TLS_OPTIONS } as const
 
 export const REMOTE_HELP = `  --admin-url URL  ask the operator API of a gateway, not the stores: needs a token, and writes its name into the audit
-  --token-file F   file with that token (default: the environment's ONCEWAY_ADMIN_TOKEN)`
+  --token-file F   file with that token (default: the environment's ONCEWAY_ADMIN_TOKEN)
+${TLS_HELP}`
 
 /** @throws StartError or StoreUnavailable */
 export async function openOperators (options: Options, { env }: Terminal, open: OpenFor = openStores): Promise<Operators> {
@@ -45,7 +48,9 @@ export async function openOperators (options: Options, { env }: Terminal, open: 
 }
 
 async function onStores (config: Config, options: Options, open: OpenFor): Promise<Operators> {
-  if (textOption(options, 'token-file') !== undefined) throw new StartError('--token-file is for --admin-url.', 2)
+  for (const name of Object.keys(REMOTE_OPTIONS)) {
+    if (textOption(options, name) !== undefined) throw new StartError(`--${name} is for --admin-url.`, 2)
+  }
   const stores = await open(config)
   const context: OperationContext = {
     config,
@@ -106,12 +111,13 @@ function atGateway (address: string, token: string, options: Options): Operators
       )
     }
   }
+  const access = { token, tls: clientTls(options) }
   return {
     where: `the gateway at ${base.origin}`,
     locks: null,
     call: async (name, input) => ask(
       base,
-      token,
+      access,
       OPERATIONS[name] as unknown as Operation,
       input
     ) as Promise<Outcome<AnswerOf<typeof name>>>,
@@ -121,9 +127,12 @@ function atGateway (address: string, token: string, options: Options): Operators
 
 interface AnyInput { readonly params?: object, readonly query?: object, readonly body?: object }
 
+/** What a gateway asks of a command. */
+interface Access { readonly token: string, readonly tls: ClientTls }
+
 async function ask (
   base: URL,
-  token: string,
+  { token, tls }: Access,
   { method, path, query: known }: Operation,
   { params = {}, query = {}, body = {} }: AnyInput
 ): Promise<unknown> {
@@ -137,29 +146,28 @@ async function ask (
       name in known.properties && value !== undefined
     ) url.searchParams.set(name, String(value))
   }
-  const response = await answerOf(base, fetch(url, {
+  const { status, type, text } = await answerFrom(base, adminRequest(url, {
     method,
-    redirect: 'error',
-    signal: AbortSignal.timeout(WITHIN_MS),
+    withinMs: WITHIN_MS,
+    tls,
     headers: { authorization: `Bearer ${token}`, ...(method === 'POST' && { 'content-type': 'application/json' }) },
     ...(method === 'POST' && { body: JSON.stringify(body) })
   }))
-  const text = await answerOf(base, response.text())
   const answer = parsed(text)
   if (answer === undefined) {
-    const type = response.headers.get('content-type') ?? 'no content type'
-    throw new StartError(`The server at ${base.origin} does not answer as an operator API would: status ${response.status}, ${type}.`)
+    throw new StartError(`The server at ${base.origin} does not answer as an operator API would: status ${status}, ${type}.`)
   }
-  return response.ok ? answer : problemOf(answer, response.status, base)
+  return status >= HTTP_OK && status < HTTP_REDIRECTED ? answer : problemOf(answer, status, base)
 }
 
-/** `fetch` has the reason in its cause. */
-async function answerOf<Value> (base: URL, answering: Promise<Value>): Promise<Value> {
+const HTTP_OK = 200
+const HTTP_REDIRECTED = 300
+
+async function answerFrom (base: URL, asking: Promise<AdminAnswer>): Promise<AdminAnswer> {
   try {
-    return await answering
+    return await asking
   } catch (error) {
-    const reason = causeOf((error as Error).cause ?? error)
-    throw new StartError(`There is no answer from the gateway at ${base.origin} (${reason}).`, 1, error)
+    throw new StartError(`There is no answer from the gateway at ${base.origin} (${causeOf(error)}).`, 1, error)
   }
 }
 

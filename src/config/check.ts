@@ -9,6 +9,7 @@ import { areAuthorities } from './certificates.ts'
 import { bodyBytesMax, checkIdempotency, routeMatch } from './routes/check.ts'
 import { checkCors } from './cors.ts'
 import { checkIssuedKeys, checkOnlyIssued } from './issued-keys.ts'
+import { checkCertificateScope, checkListenerTls } from './listener-tls.ts'
 import { isNetwork } from './networks.ts'
 import { didYouMean } from './read/nearest.ts'
 import { mistake, pathText, printable } from './read/problem.ts'
@@ -30,12 +31,15 @@ export function check (file: ConfigFile, broken: readonly Path[], base: string):
   return [
     ...checkSecrets(file),
     ...checkPorts(file),
+    ...checkListenerTls(['listen', 'tls'], file.listen.tls, base),
+    ...checkListenerTls(['admin', 'tls'], file.admin.tls, base),
     ...checkAdminAuth(file.admin.auth, file.admin.token, sound, base),
     ...file.trustProxies.flatMap((text, index) => sound(['trustProxies', index]) ? checkProxy(text, index) : []),
     ...(sound(['limits', 'eventLoopDelay']) ? checkEventLoopDelay(file) : []),
     ...checkStores(file),
     ...(sound(['workers']) && sound(['stores']) ? checkWorkers(file) : []),
     ...(sound(['issuedKeys']) ? checkIssuedKeys(file.issuedKeys, base) : []),
+    ...(sound(['issuedKeys']) ? checkCertificateScope(['issuedKeys', 'scope'], file.issuedKeys?.scope ?? [], file.listen.tls) : []),
     ...(sound(['cors']) ? checkCors(file.cors) : []),
     ...(sound(['telemetry']) ? checkTelemetry(file.telemetry) : []),
     ...Object.entries(file.upstreams ?? {}).flatMap(([name, upstream]) =>
@@ -159,6 +163,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
       : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
+    ...(guarded === undefined ? [] : checkCertificateScope([...path, 'idempotency', 'scope'], guarded.scope, file.listen.tls)),
     ...(guarded === undefined || !sound(['issuedKeys']) ? [] : checkOnlyIssued(guarded, file.issuedKeys, [...path, 'idempotency'])),
     ...(guarded === undefined
       ? []

@@ -15,7 +15,7 @@ export interface Config {
   readonly secrets: readonly Buffer[]
   /** Prefix of a problem's `type`. The code follows. */
   readonly problemBaseUri: string
-  readonly listen: { readonly host: string, readonly port: number }
+  readonly listen: { readonly host: string, readonly port: number, /** null: plain HTTP. */ readonly tls: ListenerTlsConfig | null }
   readonly admin: AdminConfig
   /** Addresses and CIDR blocks of proxies whose X-Forwarded-* are trusted. */
   readonly trustProxies: readonly string[]
@@ -45,6 +45,16 @@ export interface Config {
   readonly warnings: readonly string[]
 }
 
+/** Absolute paths. Their text is read by whoever listens (listener-tls.ts). */
+export interface ListenerTlsConfig {
+  readonly certFile: string
+  readonly keyFile: string
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3'
+  /** Both are given, or none. */
+  readonly clientCertificates: 'required' | 'optional' | null
+  readonly clientCaFile: string | null
+}
+
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
 export type LogLevel = typeof LOG_LEVELS[number]
@@ -67,6 +77,8 @@ export interface AccessConfig { readonly sample: number, readonly fields: readon
 export interface AdminConfig {
   readonly host: string
   readonly port: number
+  /** null: plain HTTP. */
+  readonly tls: ListenerTlsConfig | null
   /** Host names that the admin port accepts, besides addresses and localhost. */
   readonly hosts: readonly string[]
   /** A token of the operator API with the role admin. Never for probes or metrics. */

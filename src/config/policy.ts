@@ -8,6 +8,7 @@ import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { corsOf } from './cors.ts'
 import { fingerprintOf } from './routes/fingerprint.ts'
 import { inboxOf } from './routes/inbox.ts'
+import { listenerTlsOf } from './listener-tls.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
 import { dropOf } from './routes/drop.ts'
 import { probeOf } from './routes/probe.ts'
@@ -31,10 +32,11 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
     dataDir: resolve(file.dataDir),
     secrets: [file.secret, file.previousSecret].flatMap((text) => text === undefined ? [] : [Buffer.from(text, 'utf8')]),
     problemBaseUri: file.problemBaseUri,
-    listen: file.listen,
+    listen: { host: file.listen.host, port: file.listen.port, tls: listenerTlsOf(file.listen.tls, base) },
     admin: {
       host: file.admin.host,
       port: file.admin.port,
+      tls: listenerTlsOf(file.admin.tls, base),
       hosts: adminHosts(file.admin),
       token: file.admin.token ?? null,
       auth: adminAuthOf(file.admin.auth, base),

@@ -5,6 +5,7 @@
 import { AdminAuth } from './admin-auth.ts'
 import { ACCESS_DEFAULTS, ACCESS_FIELDS, LOG_LEVELS } from './config.ts'
 import { Cors } from './cors.ts'
+import { ListenerTls } from './listener-tls.ts'
 import { duration, headerFields, secret, shape, size, TOKEN_PATTERN, url } from './read/schema-words.ts'
 import type { Mask, SchemaNode } from './read/schema-words.ts'
 import { Jwt, NAME_PATTERN, RouteSchema, Scope } from './routes/schema.ts'
@@ -22,12 +23,14 @@ const Port = (value: number, description: string) =>
 
 const Listen = Type.Object({
   host: Type.String({ minLength: 1, default: '0.0.0.0', description: 'Address to listen on.' }),
-  port: Port(8080, 'Port to listen on. 0: any free port.')
+  port: Port(8080, 'Port to listen on. 0: any free port.'),
+  tls: ListenerTls(['required', 'optional'], 'Speak HTTPS. Absent: plain HTTP. See docs/guides/tls.md.')
 }, { ...shape, default: {}, description: 'The address for clients.' })
 
 const Admin = Type.Object({
   host: Type.String({ minLength: 1, default: '127.0.0.1', description: 'Address of the admin port.' }),
   port: Port(8081, 'Port of /livez, /readyz and /metrics, of the operator API (/api/v1) and of the console (/). 0: any free port.'),
+  tls: ListenerTls(['required'], 'The same for the admin port.'),
   hosts: Type.Array(Type.String({ minLength: 1 }), {
     default: [],
     description: 'Host names that the admin port accepts, besides IP addresses, localhost and `host`. Any other Host gets 421, except for /livez, /readyz and /metrics.'

@@ -2,6 +2,7 @@
  * The admin port: /livez, /readyz, /metrics, and the operators' part. It is a server of its own, so it hides no path of an upstream. Probes
  * and metrics are answered from what the process knows, and never ask a store. A probe must not hang together with what it probes.
  */
+import type { RequestListener } from 'node:http'
 import { isIP } from 'node:net'
 import { Readable } from 'node:stream'
 import Fastify from 'fastify'
@@ -12,6 +13,8 @@ import type { ReportedDurability } from '../core/protocol/durability.ts'
 import { badRequest } from '../operator/shared/problem.ts'
 import type { Log } from '../ports/telemetry.ts'
 import { hostName } from '../routing/target.ts'
+import { createTlsServer, Handshakes } from './connection/tls.ts'
+import type { ListenerTls } from './connection/tls.ts'
 import { API_PREFIX, apiPlugin, sendProblem } from './api/api.ts'
 import type { ApiOptions } from './api/api.ts'
 import { consolePlugin } from './console/console.ts'
@@ -45,6 +48,8 @@ export interface AdminOptions {
   readonly hosts: readonly string[]
   readonly metrics: { expose: () => Promise<{ contentType: string, text: string }> }
   readonly log: Log
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls
   /** Who may use the operator API, and what it stands on. Absent: there is none. */
   readonly operators?: Omit<ApiOptions, 'signIn' | 'log'> & Pick<SignInOptions, 'config' | 'clock'>
 }
@@ -66,7 +71,7 @@ function isOfApi (url: string): boolean { return url.startsWith(`${API_PREFIX}/`
 
 /** Does not listen yet: `await admin.listen({ host, port })`. */
 export function createAdmin (options: AdminOptions): FastifyInstance {
-  const { readiness, metrics, log } = options
+  const { readiness, metrics, log, tls } = options
   const admin = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES_MAX,
@@ -83,9 +88,16 @@ export function createAdmin (options: AdminOptions): FastifyInstance {
     frameworkErrors: (_error, { url }, reply) => {
       void reply.header('x-content-type-options', 'nosniff')
       void (isOfApi(url) ? sendProblem(reply, BAD_PATH) : answer(reply, 400, { error: 'bad request' }))
+    },
+    ...tls !== undefined && {
+      serverFactory: (handle: RequestListener) =>
+        createTlsServer({ requestTimeout: REQUEST_WITHIN_MS, keepAliveTimeout: IDLE_MS }, tls, handle)
     }
   })
   admin.server.headersTimeout = HEADERS_WITHIN_MS
+  const handshakes = new Handshakes()
+  handshakes.watch(admin.server)
+  admin.addHook('preClose', async () => { handshakes.end() })
   admin.addHook('onRequest', (request, reply, next) => {
     void reply.header('x-content-type-options', 'nosniff')
     if (ANY_HOST_PATHS.has(request.url.split('?', 1)[0] ?? '') || isKnownHost(headerLines(request.raw.rawHeaders, 'host'), options.hosts)) {

@@ -27,7 +27,7 @@ import type { BufferedReply, SendBudget } from './respond/write.ts'
 import { readBody } from './shared/body.ts'
 import type { BodyListener } from './shared/body.ts'
 import type { ServerOptions } from './shared/options.ts'
-import { clientCertificateOf } from './shared/peer.ts'
+import { clientCertificateOf } from './shared/client-certificate.ts'
 import { addRequestId } from './shared/request-id.ts'
 import type { ReceivedRequest } from './shared/request-id.ts'
 

@@ -1,6 +1,7 @@
 /** Starts a listener, or explains in one sentence why that failed. */
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { connectionEvent } from './connection/tls.ts'
 import { StartError } from '../ports/errors.ts'
 
 /** The name of each listener in that sentence, and the settings that change its port. */
@@ -37,12 +38,13 @@ export async function listen (
     )
   }
   const { address, port: boundPort } = server.server.address() as AddressInfo
-  return `http://${hostInUrl(address)}:${boundPort}`
+  return `${connectionEvent(server.server) === 'connection' ? 'http' : 'https'}://${hostInUrl(address)}:${boundPort}`
 }
 
 /** Turns an address to listen on into one to connect to on the same machine. */
 export function reachable (url: string): string {
-  return url.replace(/^http:\/\/(0\.0\.0\.0|\[::\])(?=:)/, (_, host: string) => `http://${host === '[::]' ? '[::1]' : '127.0.0.1'}`)
+  return url.replace(/^(https?:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, (_, scheme: string, host: string) =>
+    `${scheme}${host === '[::]' ? '[::1]' : '127.0.0.1'}`)
 }
 
 export function hostInUrl (host: string): string {

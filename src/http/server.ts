@@ -1,6 +1,6 @@
 /** The guarded listener: a Fastify server that hands every request to GuardedRequests. It knows nothing of records. */
 import { createServer as createHttpServer, METHODS } from 'node:http'
-import type { RequestListener, Server } from 'node:http'
+import type { RequestListener, Server, ServerOptions as HttpOptions } from 'node:http'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { Connections } from './connection/connection.ts'
@@ -8,6 +8,8 @@ import { CountedResponse } from './connection/counted-response.ts'
 import { GuardedRequests } from './guarded.ts'
 import type { ServerOptions } from './shared/options.ts'
 import { LoadShedding } from './connection/load-shedding.ts'
+import { createTlsServer, Handshakes } from './connection/tls.ts'
+import type { ListenerTls } from './connection/tls.ts'
 import { sendProblem } from './respond/problem-reply.ts'
 import { requestIdOf } from './shared/request-id.ts'
 import { isWebSocket, Tunnels } from './pass/tunnels.ts'
@@ -38,12 +40,15 @@ export interface GuardedListener {
   readonly cut: () => void
 }
 
-export function createServer (options: ServerOptions): GuardedListener {
+/** `tls`: absent if the listener speaks plain HTTP. */
+export function createServer (options: ServerOptions, tls?: ListenerTls): GuardedListener {
   const connections = new Connections(() => options.problemBaseUri, () => idleLimitOf(options), options.meter)
   const loadShedding = new LoadShedding(options)
   const guarded = new GuardedRequests(options, loadShedding)
-  const server = fastifyOn(connections, guarded, options)
+  const server = fastifyOn(connections, guarded, options, tls)
+  const handshakes = new Handshakes()
   connections.watch(server.server)
+  handshakes.watch(server.server)
   loadShedding.watch(server.server)
   const tunnels = new Tunnels(options, connections, (request) => guarded.upgradeDecision(request))
   tunnels.watch(server.server)
@@ -60,8 +65,12 @@ export function createServer (options: ServerOptions): GuardedListener {
     server,
     connections: () => loadShedding.connections,
     tunnels: () => tunnels.size,
-    endIdle: () => { connections.endIdle() },
+    endIdle: () => {
+      handshakes.end()
+      connections.endIdle()
+    },
     cut: () => {
+      handshakes.end()
       server.server.closeAllConnections()
       tunnels.end()
     }
@@ -69,7 +78,12 @@ export function createServer (options: ServerOptions): GuardedListener {
 }
 
 /** Accepts every method and every path, so that Fastify refuses nothing by itself. */
-function fastifyOn (connections: Connections, guarded: GuardedRequests, options: ServerOptions): FastifyInstance {
+function fastifyOn (
+  connections: Connections,
+  guarded: GuardedRequests,
+  options: ServerOptions,
+  tls: ListenerTls | undefined
+): FastifyInstance {
   const server = Fastify({
     bodyLimit: Number.MAX_SAFE_INTEGER,
     forceCloseConnections: 'idle',
@@ -83,7 +97,7 @@ function fastifyOn (connections: Connections, guarded: GuardedRequests, options:
       reply.hijack()
       sendProblem(request, reply.raw, 'bad-request', options, error.code === 'FST_ERR_BAD_URL' ? { detail: NOT_DECODED } : {})
     },
-    serverFactory: (route) => httpServerOn(connections, routedOnlyIfEscaped(guarded, route))
+    serverFactory: (route) => serverOn(connections, routedOnlyIfEscaped(guarded, route), tls)
   })
   for (const method of METHODS) {
     if (!NOT_ROUTED.has(method) && !server.supportedMethods.includes(method)) server.addHttpMethod(method, { hasBody: true })
@@ -102,8 +116,8 @@ function routedOnlyIfEscaped (guarded: GuardedRequests, route: RequestListener):
   }
 }
 
-function httpServerOn (connections: Connections, handle: RequestListener): Server {
-  const server = createHttpServer({
+function serverOn (connections: Connections, handle: RequestListener, tls: ListenerTls | undefined): Server {
+  const options: HttpOptions = {
     ServerResponse: CountedResponse,
     // A request as a whole may take long (a streamed upload). Its head may not.
     requestTimeout: 0,
@@ -118,7 +132,9 @@ function httpServerOn (connections: Connections, handle: RequestListener): Serve
       if (!switches) connections.notSwitched(request)
       return switches
     }
-  }, (request, response) => { connections.take(request, response, handle) })
+  }
+  const take: RequestListener = (request, response) => { connections.take(request, response, handle) }
+  const server = tls === undefined ? createHttpServer(options, take) : createTlsServer(options, tls, take)
   // Beyond a thousand lines some versions of Node leave out the rest, a key or a credential among it. maxHeaderSize bounds them.
   server.maxHeadersCount = 0
   // The reader of a body answers if the body does not come in time.

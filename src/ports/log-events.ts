@@ -37,6 +37,14 @@ export const LOG_EVENTS = {
     means: 'An answer broke off, and the store did not take the correction of its record. The gateway tries again. Until then the record says that the request was executed.',
     do: 'Look at the store.'
   },
+  'certificate-loaded': {
+    means: 'The files of a listener\'s certificate have changed, and new connections get the new one. Open connections stay open.',
+    do: 'Nothing.'
+  },
+  'certificate-refused': {
+    means: 'The files of a listener\'s certificate have changed, and cannot be used. The earlier certificate stays until it expires.',
+    do: 'Read `reason`, and write the files anew: [rotation](../guides/tls.md#rotation).'
+  },
   'claim-failed': {
     means: 'The store did not take a claim, so nothing was sent. The client gets 503. If `nothingKnows` is true and the route says `onStoreDown: forward`, the request is sent without protection.',
     do: 'Read `error`, and look at the store: [OncewayStoreDown](../guides/alerts.md#oncewaystoredown).'
@@ -428,6 +436,10 @@ export const LOG_EVENTS = {
   'store-clock-believed': {
     means: 'The gateway believes the clock of the store again, after a step ahead. The message says why.',
     do: 'Nothing.'
+  },
+  'tls-handshake-failed': {
+    means: 'Clients got no connection, because their TLS handshakes failed. `reasons` has counts since the last line, and `code` is the last cause. One line in ten seconds at most.',
+    do: 'Follow [handshakes that fail](../guides/tls.md#handshakes-that-fail).'
   },
   'ttl-bounded': {
     means: 'The upstream asked by `Idempotency-Policy` for a `ttl` that the route cannot keep. The answer is kept for `ttlSeconds` instead.',

@@ -13,8 +13,18 @@ export interface Unresolved { readonly count: number, readonly oldestMs: number 
 /** Instead of the name of a route, for requests that have none. No route can have this name. */
 export const NO_ROUTE = '(none)'
 
+/** What listeners that speak TLS count. */
+export interface TlsMeter {
+  /** It was no request yet. */
+  handshakeFailed: (listener: Listener, fault: HandshakeFault) => void
+  /** The listener has this certificate now. */
+  certificate: (listener: Listener, expiresAtMs: number) => void
+  /** Changed files were read. refused: the earlier ones stay. */
+  certificateRead: (listener: Listener, result: 'ok' | 'refused') => void
+}
+
 /** Counters and timings. telemetry/metrics.ts declares the metrics. `ms` are milliseconds. */
-export interface Meter {
+export interface Meter extends TlsMeter {
   /**
    * An answer on the guarded port is over. `method` undefined: the request could not be read. `status` 0: there was no answer. `ms` null:
    * it is not known since when.
@@ -132,6 +142,12 @@ export type SpanResult = 'sent' | 'failed' | 'dropped'
 export type ShedLimit =
   | 'eventLoopDelay' | 'connections' | 'executions' | 'bufferedBytes' | 'passThrough' | 'upstreamConnections'
   | 'records'
+export type Listener = 'listen' | 'admin'
+/**
+ * Why a TLS handshake failed. closed: the client went away, as health checks of load balancers do. protocol: no version, cipher or
+ * application protocol in common.
+ */
+export type HandshakeFault = 'closed' | 'timeout' | 'plain-http' | 'protocol' | 'certificate-missing' | 'certificate-refused' | 'other'
 export type IdleDirection = 'request' | 'answer' | 'upstream' | 'tunnel'
 export type HeldKind = 'connections' | 'tunnels' | 'passing' | 'bufferedBytes'
 

@@ -32,7 +32,8 @@ export async function startApp (config: Config, options: { readonly announce: (l
   const serving = await openGateway(config, { logs, meter: metrics, instance })
   const reloads = new Reloads(metrics.reloaded)
   const { config: running, readiness, clock, marksOf, where } = serving
-  const admin = adminPort({ config: running, log, metrics, reloads, readiness, clock, marksOf, instance, where, workers: 1 })
+  const seen = { log, meter: metrics, metrics, reloads, instance, where, workers: 1 }
+  const admin = adminPort({ ...seen, config: running, readiness, clock, marksOf })
   const close = async (): Promise<void> => {
     await Promise.all([serving.close(), withinCloseTime(admin.close())])
   }
@@ -52,7 +53,10 @@ export async function startApp (config: Config, options: { readonly announce: (l
             log,
             reloaded: reloads.note,
             shortestLeaseMs: serving.leases.shortestMs,
-            apply: serving.reconfigure
+            apply: (next) => {
+              serving.reconfigure(next)
+              admin.reconfigure()
+            }
           })
         }
       },

@@ -15,6 +15,7 @@ import { registrar } from '../background/registration.ts'
 import type { Service } from '../background/service.ts'
 import { DurabilityWatch } from '../background/durability.ts'
 import { sweeper } from '../background/sweeper.ts'
+import { ListenerCertificates } from './certificates.ts'
 import { SYSTEM_CLOCK, SYSTEM_RANDOM } from './clock.ts'
 import type { Config } from '../config/config.ts'
 import { leasesOf, longestRetentionOf } from '../config/derived.ts'
@@ -91,6 +92,8 @@ interface Parts {
   readonly tokens: JoseVerifier
   /** null: no traces are made. */
   readonly traces: OpenTracing | null
+  /** null: the listener speaks plain HTTP. */
+  readonly certificates: ListenerCertificates | null
   readonly gateway: Gateway
 }
 
@@ -143,6 +146,8 @@ function startOf (config: Config, options: ServingOptions): Start {
 async function openDrivers ({ config, logs: { log }, meter, instance, leases, arbiterClock }: Start): Promise<Drivers> {
   const live = liveOf(config)
   const traces = config.otlp === null ? null : await openTracing(config.otlp, { log, meter, instance })
+  // Before a store is opened: this can fail.
+  const certificates = ListenerCertificates.open('listen', config.listen.tls, { log, meter })
   const stores = await Stores.open(config, {
     log,
     meter,
@@ -157,7 +162,8 @@ async function openDrivers ({ config, logs: { log }, meter, instance, leases, ar
     upstream: new UndiciUpstream(config.upstreams, config.limits.share),
     passing: new UndiciPassThrough(config.upstreams, config.limits.share),
     tokens: new JoseVerifier({ clock: SYSTEM_CLOCK, log }),
-    traces
+    traces,
+    certificates
   }
 }
 
@@ -196,7 +202,7 @@ async function makeGateway (
   return gateway
 }
 
-function listenerOf ({ logs, meter }: Start, { live, passing, gateway }: Parts): GuardedListener {
+function listenerOf ({ logs, meter }: Start, { live, passing, certificates, gateway }: Parts): GuardedListener {
   return createServer({
     gateway,
     passing,
@@ -211,7 +217,7 @@ function listenerOf ({ logs, meter }: Start, { live, passing, gateway }: Parts):
     get peers () { return live.peers },
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }
-  })
+  }, certificates ?? undefined)
 }
 
 /** Gauges that are read from the parts when the metrics are asked for. */
@@ -295,7 +301,7 @@ const KEEP_ALIVE_TICK_MS = 1_000
 /** What can throw comes first, so that a configuration is taken whole or not at all. */
 function reconfigure (
   { logs, meter }: Start,
-  { live, stores, upstream, passing, tokens, gateway }: Parts,
+  { live, stores, upstream, passing, tokens, certificates, gateway }: Parts,
   { registration }: Background,
   next: Config
 ): void {
@@ -305,6 +311,7 @@ function reconfigure (
   upstream.reconfigure(next.upstreams, next.limits.share)
   passing.reconfigure(next.upstreams, next.limits.share)
   tokens.forgetFiles()
+  certificates?.reconfigure(next.listen.tls)
   gateway.reconfigure(settingsOf(next, stores.secretsBy(next)))
   gateway.registration.reconfigure(next.routes)
   countFromNow(meter, next)
@@ -313,11 +320,12 @@ function reconfigure (
 }
 
 async function close (
-  { stores, upstream, passing, traces, gateway }: Parts,
+  { stores, upstream, passing, traces, certificates, gateway }: Parts,
   { server }: GuardedListener,
   { heartbeat: beats, services }: Background
 ): Promise<void> {
   gateway.stop()
+  certificates?.close()
   await withinCloseTime(Promise.allSettled([beats, ...services].map(async (service) => { await service.stop() })))
   await withinCloseTime(Promise.allSettled([server.close()]))
   await withinCloseTime(Promise.allSettled([stores.registry.withdraw(gateway.registration.gateway)]))

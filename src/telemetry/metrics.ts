@@ -14,7 +14,8 @@ import type { ConfigMeter, WorkersMeter } from './process-metrics.ts'
 import { recordMeter } from './record-metrics.ts'
 import { executionMeter, limitMeter, requestMeter } from './request-metrics.ts'
 import { clockMeter, durabilityMeter, storeMeter } from './store-metrics.ts'
-import type { Meter } from '../ports/telemetry.ts'
+import { tlsMeter } from './tls-metrics.ts'
+import type { Meter, TlsMeter } from '../ports/telemetry.ts'
 
 export interface Metrics extends Meter, ConfigMeter {
   expose: () => Promise<Exposition>
@@ -27,7 +28,7 @@ export interface WorkerMetrics extends Meter {
   snapshot: () => Promise<Snapshot>
 }
 
-export interface PrimaryMetrics extends ConfigMeter, WorkersMeter {
+export interface PrimaryMetrics extends ConfigMeter, WorkersMeter, TlsMeter {
   snapshot: () => Promise<Snapshot>
 }
 
@@ -84,6 +85,7 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
     ...spanMeter(registry),
     ...durabilityMeter(registry),
     ...clockMeter(registry),
+    ...tlsMeter(registry),
     ...records,
     ...depths,
     ...inbox,
@@ -100,6 +102,7 @@ export function createPrimaryMetrics (): PrimaryMetrics {
   return {
     ...configMeter(registry),
     ...workersMeter(registry),
+    ...tlsMeter(registry),
     snapshot: snapshotOf(registry, 'primary')
   }
 }

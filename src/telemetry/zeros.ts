@@ -36,6 +36,10 @@ export const SWEPT_STATES = ['completed', 'consumed', 'released', 'indeterminate
 
 export const DIRECTIONS = ['request', 'answer', 'upstream', 'tunnel'] as const satisfies ReadonlyArray<Parameters<Meter['idled']>[0]>
 
+export const HANDSHAKE_FAULTS = [
+  'closed', 'timeout', 'plain-http', 'protocol', 'certificate-missing', 'certificate-refused', 'other'
+] as const satisfies ReadonlyArray<Parameters<Meter['handshakeFailed']>[1]>
+
 const ALL_REFUSALS = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<Shed[1]>
 
 export const SHED: Readonly<Record<Shed[0], ReadonlyArray<Shed[1]>>> = {

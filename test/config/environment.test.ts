@@ -68,7 +68,7 @@ test('a variable is replaced in a value, in a flow map too, and takes the type o
     fileWith({ rest: 'listen: { host: ${HOST}, port: ${PORT:-7000} }\nadmin: { host: "a.${HOST}" }' }),
     { HOST: '127.0.0.1' }
   )
-  assert.deepEqual([config.listen, config.admin.host], [{ host: '127.0.0.1', port: 7000 }, 'a.127.0.0.1'])
+  assert.deepEqual([config.listen, config.admin.host], [{ host: '127.0.0.1', port: 7000, tls: null }, 'a.127.0.0.1'])
 })
 
 test('a variable that is not set is a mistake, and never an empty string', (t) => {
@@ -88,7 +88,7 @@ test('a store block whose URL came out empty is a mistake: it must not quietly b
 test('what a variable holds adds no members and is no YAML', (t) => {
   const hostile = '127.0.0.1", port: 1, x: "'
   const { config } = new ConfigWorld(t).load(fileWith({ rest: 'listen: { host: "${HOST}" }' }), { HOST: hostile })
-  assert.deepEqual(config.listen, { host: hostile, port: 8080 })
+  assert.deepEqual(config.listen, { host: hostile, port: 8080, tls: null })
 })
 
 test('a doubled dollar stands for itself, a malformed variable is a mistake, and names of members are never replaced', (t) => {

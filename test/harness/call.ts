@@ -1,6 +1,8 @@
 /** One HTTP request with exactly the header lines that are given, and the whole answer. No keep-alive, no retries. */
 import { request as httpRequest } from 'node:http'
 import type { Agent, IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import type { SecureContextOptions } from 'node:tls'
 import { connect } from 'node:net'
 
 export interface Called {
@@ -20,12 +22,15 @@ export interface CallOptions {
   readonly signal?: AbortSignal
   /** For requests that share connections. */
   readonly agent?: Agent
+  /** For https: the authority, and the client's certificate. */
+  readonly tls?: Pick<SecureContextOptions, 'ca' | 'cert' | 'key' | 'maxVersion'>
 }
 
 export async function call (base: string, path: string, options: CallOptions = {}): Promise<Called> {
   const url = new URL(base)
   return new Promise<Called>((resolve, reject) => {
-    const request = httpRequest({
+    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)({
+      ...options.tls,
       host: url.hostname,
       port: url.port,
       path,

@@ -21,6 +21,7 @@ import { MODES } from '../../src/process/modes.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import { PeerTrust } from '../../src/http/shared/peer.ts'
+import type { ListenerTls } from '../../src/http/connection/tls.ts'
 import type { ServerLimits } from '../../src/http/shared/options.ts'
 import { createServer } from '../../src/http/server.ts'
 import { JoseVerifier } from '../../src/identity/jwt.ts'
@@ -180,6 +181,8 @@ export interface TestGatewayOptions {
   readonly requests?: RequestLog
   /** Gets that of each request that passes through. Absent: nobody does. */
   readonly passes?: PassLog
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls
 }
 
 export async function startGateway (
@@ -195,7 +198,8 @@ export async function startGateway (
     share = 1,
     server: serverLimits = {},
     requests = { note: () => {} },
-    passes
+    passes,
+    tls
   }: TestGatewayOptions
 ): Promise<TestGateway> {
   const leases = routes.flatMap((route) => route.idempotency === null ? [] : [route.idempotency.leaseMs])
@@ -251,7 +255,7 @@ export async function startGateway (
     closing: () => false,
     issuedKeys: issuedKeys ?? null,
     cors: cors ?? null
-  })
+  }, tls)
   const services = background
     ? [
         heartbeat(gateway).start(),
@@ -286,7 +290,7 @@ export async function startGateway (
   const closeOnce = async (): Promise<void> => { await (closed ??= close()) }
   t.after(closeOnce)
   return {
-    url: `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.server.address() as AddressInfo).port}`,
     gateway,
     world,
     held: () => ({ connections: connections(), tunnels: tunnels(), passing: passing.size }),

@@ -99,7 +99,7 @@ async function started (child: ChildProcess): Promise<ProcessGateway> {
     look()
   })
   const logLines = (): LogLine[] => output.split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine)
-  const found = await until(() => /listens on (http:\S+) +\(admin: (http:[^)]+)\)/.exec(output), START_MS_MAX)
+  const found = await until(() => /listens on (https?:\S+) +\(admin: (https?:[^)]+)\)/.exec(output), START_MS_MAX)
   return {
     url: found[1] as string,
     adminUrl: found[2] as string,

@@ -43,8 +43,12 @@ function fixedOf ({ listen, admin, workers, otlp, stores: { postgres, redis }, d
   return [
     ['listen.host', listen.host],
     ['listen.port', listen.port],
+    ['listen.tls', listen.tls !== null],
+    ['listen.tls.clientCertificates', listen.tls?.clientCertificates],
     ['admin.host', admin.host],
     ['admin.port', admin.port],
+    ['admin.tls', admin.tls !== null],
+    ['admin.tls.clientCertificates', admin.tls?.clientCertificates],
     ['workers', workers],
     ...membersOf('telemetry.otlp', otlp),
     ...membersOf('stores.postgres', postgres),
@@ -54,12 +58,14 @@ function fixedOf ({ listen, admin, workers, otlp, stores: { postgres, redis }, d
 }
 
 function variableOf ({
-  secrets, problemBaseUri, admin, trustProxies, limits, drain, log, issuedKeys, cors, upstreams, routes
+  secrets, problemBaseUri, listen, admin, trustProxies, limits, drain, log, issuedKeys, cors, upstreams, routes
 }: Config): Named {
   return [
     ['secret', secrets],
     ['problemBaseUri', problemBaseUri],
     ['trustProxies', trustProxies],
+    ...membersOf('listen.tls', listen.tls),
+    ...membersOf('admin.tls', admin.tls),
     ['admin.hosts', admin.hosts],
     ['admin.token', admin.token],
     ...authOf(admin),

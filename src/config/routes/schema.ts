@@ -228,7 +228,7 @@ const Idempotency = Type.Object({
   }),
   inbox: Type.Optional(Inbox),
   key: Key,
-  scope: Scope('Whose key it is. `credential`: everything that names the caller or selects an account ([carriers](../concepts/identity.md#carriers)), never anonymous. `public`: the same, but callers without any share one set of keys. `shared`: all callers share one set. Presets of senders set it. Or a list, of which every part counts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`, `host`, and `credential`, `public` or `shared`. `header?:NAME`, `cookie?:NAME` and `jwt?:CLAIM` may be absent, which is a value like any other. If a list has only such parts, all callers without them share. Add your own header by `[credential, "header?:X-My-Tenant"]`.'),
+  scope: Scope('Whose key it is. `credential`: everything that names the caller or selects an account ([carriers](../concepts/identity.md#carriers)), never anonymous. `public`: the same, but callers without any share one set of keys. `shared`: all callers share one set. Presets of senders set it. Or a list, of which every part counts: `header:NAME`, `cookie:NAME`, `jwt:CLAIM`, `const:TEXT`, `host`, `client-certificate` (of the connection, with `listen.tls.clientCertificates`), and `credential`, `public` or `shared`. `header?:NAME`, `cookie?:NAME` and `jwt?:CLAIM` may be absent, which is a value like any other. If a list has only such parts, all callers without them share. Add your own header by `[credential, "header?:X-My-Tenant"]`.'),
   jwt: Type.Optional(Jwt),
   verify: Type.Optional(Verify),
   fingerprint: Type.Optional(Fingerprint),

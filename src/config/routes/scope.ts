@@ -7,7 +7,7 @@ import type { Read } from '../read/problem.ts'
 import { isToken } from './header-names.ts'
 
 const CONST_MAX = 128
-const WORDS = ['credential', 'public', SHARED, 'host'] as const
+const WORDS = ['credential', 'public', SHARED, 'host', 'client-certificate'] as const
 const KINDS = ['header', 'cookie', 'jwt', 'const'] as const
 
 const CREDENTIAL: CredentialPolicy = { kind: 'credential', anonymous: false, cookies: 'refuse' }
@@ -36,7 +36,8 @@ function readPart (text: string): Read<ScopePart> {
   switch (text) {
     case 'credential': return { value: CREDENTIAL }
     case 'public': return { value: PUBLIC }
-    case 'host': return { value: { kind: 'host' } }
+    case 'host':
+    case 'client-certificate': return { value: { kind: text } }
     case SHARED: return { value: { kind: 'const', value: SHARED } }
   }
   const [, kind, mark = '', name = ''] = /^([A-Za-z]+)(\??):(.*)$/.exec(text) ?? []
@@ -52,6 +53,6 @@ function readPart (text: string): Read<ScopePart> {
       if (mark !== '') return { wrong: `${text}: a const part is never absent; write it without ?` }
       return name.length <= CONST_MAX ? { value: { kind, value: name } } : { wrong: `a const part has at most ${CONST_MAX} characters` }
     }
-    default: return { wrong: `"${printable(text)}" is no scope; write credential, public, shared, host, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT${didYouMean(kind ?? text, kind === undefined ? [...WORDS, ...KINDS] : KINDS)}` }
+    default: return { wrong: `"${printable(text)}" is no scope; write credential, public, shared, host, client-certificate, header:NAME, cookie:NAME, jwt:CLAIM (header?:, cookie?:, jwt?: where it may be absent) or const:TEXT${didYouMean(kind ?? text, kind === undefined ? [...WORDS, ...KINDS] : KINDS)}` }
   }
 }

@@ -2,6 +2,8 @@
  * A request's header fields on their way to the upstream, guarded or not: which are removed on every path, and which the gateway adds. A
  * field that claims to be the gateway's is never forwarded. The values of other fields never change.
  */
+import { CLIENT_CERTIFICATE } from '../headers/carrier-kinds.ts'
+import { carrierOf } from '../headers/carriers.ts'
 import { isLookAlike, rulesOfKey } from './deciding.ts'
 import type { FieldRules } from './deciding.ts'
 import {
@@ -20,6 +22,11 @@ export interface Forwarded {
   readonly host: string | null
   /** Whether the peer is one of `trustProxies`. If it is, its forwarded fields are kept and extended. Otherwise they are removed. */
   readonly trusted: boolean
+  /**
+   * The verified client certificate, as X-Forwarded-Client-Cert shows it to the upstream. null: the listener asks for one, and this
+   * connection shows none. Absent: the listener asks for none.
+   */
+  readonly certificate?: string | null
 }
 
 export interface PassthroughAdditions {
@@ -141,7 +148,7 @@ class Trail {
       this.#hasRequestId = this.#rules.kept.has(lower)
       return !this.#hasRequestId
     }
-    if (isForwarded(plain) && (!this.#add.forwarded.trusted || plain !== lower)) return true
+    if (claimsOrigin(plain, this.#add.forwarded) && (!this.#add.forwarded.trusted || plain !== lower)) return true
     if (!APPENDED.has(lower)) return false
     this.#came ??= new Map()
     const before = this.#came.get(lower)
@@ -156,6 +163,7 @@ class Trail {
     this.#push(sent, 'X-Forwarded-For', 'x-forwarded-for', this.#appended('x-forwarded-for', forwarded.for))
     this.#push(sent, 'X-Forwarded-Proto', 'x-forwarded-proto', this.#came?.get('x-forwarded-proto') ?? forwarded.proto)
     this.#push(sent, 'X-Forwarded-Host', 'x-forwarded-host', this.#came?.get('x-forwarded-host') ?? forwarded.host)
+    this.#push(sent, 'X-Forwarded-Client-Cert', 'x-forwarded-client-cert', forwarded.trusted ? null : forwarded.certificate ?? null)
     this.#push(sent, 'X-Request-Id', 'x-request-id', this.#hasRequestId ? null : requestId)
     for (const [name, value] of this.#static.fields) sent.push(name, value)
   }
@@ -168,6 +176,14 @@ class Trail {
     const before = this.#came?.get(lower)
     return before === undefined || before.trim() === '' ? value : `${before}, ${value}`
   }
+}
+
+/**
+ * Whether a field says what only a proxy in front can know. If this gateway reads client certificates itself, that includes every field
+ * that names one.
+ */
+export function claimsOrigin (plain: string, { certificate }: Pick<Forwarded, 'certificate'>): boolean {
+  return isForwarded(plain) || (certificate !== undefined && carrierOf(plain)?.what === CLIENT_CERTIFICATE)
 }
 
 interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: ReadonlyArray<readonly [name: string, value: string]> }

@@ -30,6 +30,8 @@ export type ScopePart =
   | { readonly kind: 'const', readonly value: string }
   /** The host that the client requested. */
   | { readonly kind: 'host' }
+  /** The certificate that the client showed to this gateway. */
+  | { readonly kind: 'client-certificate' }
   | CredentialPolicy
 
 export type ScopePolicy =

@@ -95,7 +95,8 @@ export function scopeText (scope: ScopePolicy): string {
 export function partText (part: ScopePart): string {
   switch (part.kind) {
     case 'const': return `const:${part.value}`
-    case 'host': return 'host'
+    case 'host':
+    case 'client-certificate': return part.kind
     case 'credential': return scopeText(part)
     case 'header':
     case 'cookie':

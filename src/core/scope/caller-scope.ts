@@ -8,7 +8,8 @@ import { firstLookAlike } from '../headers/carrier-names.ts'
 import { readCredentialLine } from './credential-line.ts'
 import type { CredentialLine } from './credential-line.ts'
 import { framedDigest } from '../record/digest.ts'
-import { isForwarded, plainName } from '../headers/fields.ts'
+import { claimsOrigin } from '../forward/forwarding.ts'
+import { plainName } from '../headers/fields.ts'
 import type { CredentialPolicy } from '../policy/policy.ts'
 import type { Caller, ScopeResult } from './caller.ts'
 import { findCarriers } from '../headers/found-carriers.ts'
@@ -38,12 +39,13 @@ export function callerScope (
   { signing, own = nothing, carriers = findCarriers(caller.rawHeaders) }: CallerOptions
 ): ScopeResult {
   if (carriers.repeated !== null) return missing(twoOf(carriers.repeated))
-  const read = readLines(carriers, signing)
+  const read = readLines(carriers, signing, caller.forwarded)
   if ('detail' in read) return missing(read.detail)
   const { selecting, warning } = read
-  const naming = caller.clientCertificate === null
+  const certificate = ownCertificate(caller)
+  const naming = certificate === null
     ? read.naming
-    : [...read.naming, { name: OWN_CERTIFICATE, value: caller.clientCertificate, forwarded: false, lookAlike: false }]
+    : [...read.naming, { name: OWN_CERTIFICATE, value: certificate, forwarded: false, lookAlike: false }]
   // The gateway removes forwarded fields of an untrusted peer, and look-alikes. Such a field may tell callers apart, but it names no
   // caller.
   if (naming.some(({ forwarded, lookAlike }) => !lookAlike && (!forwarded || caller.forwarded.trusted))) {
@@ -84,6 +86,11 @@ export function scopeForSelected (
   return { ...found, scope: `${label}:${framedDigest(['selected', '2', found.scope, ...sorted.flatMap(({ name, value }) => [name, value])]).toString('base64url')}` }
 }
 
+/** The certificate of a trusted proxy names the proxy: a retry may come through another one. null: there is none that names the caller. */
+export function ownCertificate ({ clientCertificate, forwarded: { trusted } }: Caller): string | null {
+  return trusted ? null : clientCertificate
+}
+
 interface Named {
   readonly name: string
   readonly value: string
@@ -98,12 +105,12 @@ type Read =
   | { readonly naming: readonly Named[], readonly selecting: readonly Named[], readonly warning: string | undefined }
   | { readonly detail: string }
 
-function readLines ({ lines }: FoundCarriers, signing: Signing): Read {
+function readLines ({ lines }: FoundCarriers, signing: Signing, origin: Caller['forwarded']): Read {
   const naming: Named[] = []
   const selecting: Named[] = []
   let warning: string | undefined
   for (const { name, value, carrier } of lines) {
-    const way = { forwarded: isForwarded(carrier.name), lookAlike: name !== carrier.name }
+    const way = { forwarded: claimsOrigin(carrier.name, origin), lookAlike: name !== carrier.name }
     if (carrier.class === 'selector') selecting.push({ name, value, ...way })
     else if (carrier.what === CREDENTIAL) {
       const line = readCredentialLine(value)

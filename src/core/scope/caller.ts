@@ -4,10 +4,10 @@ import type { RawHeaders } from '../record/record.ts'
 
 export interface Caller {
   readonly rawHeaders: RawHeaders
-  /** SHA-256 of the client certificate of the connection itself, as text. null: none. */
+  /** The identity in the client certificate of the connection itself (../forward/client-certificate.ts). null: none. */
   readonly clientCertificate: string | null
   /** The requested host, and whether the peer may say where a request comes from. */
-  readonly forwarded: Pick<Forwarded, 'host' | 'trusted'>
+  readonly forwarded: Pick<Forwarded, 'host' | 'trusted' | 'certificate'>
 }
 
 export type ScopeResult =

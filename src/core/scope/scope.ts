@@ -4,7 +4,7 @@
  */
 import { authorizationScope, parseAuthorization } from './authorization.ts'
 import type { Caller, ScopeResult } from './caller.ts'
-import { callerScope, scopeForSelected } from './caller-scope.ts'
+import { callerScope, ownCertificate, scopeForSelected } from './caller-scope.ts'
 import type { CallerOptions } from './caller-scope.ts'
 import { framedDigest } from '../record/digest.ts'
 import { plainName } from '../headers/fields.ts'
@@ -93,7 +93,7 @@ const CONFIGURE_OTHER = 'The gateway does not know which part of it names the ca
 const CONFIGURE_NOTHING = 'The request has neither Authorization nor X-Api-Key. Send a credential, or configure the scope of this route (header:NAME, cookie:NAME, jwt:claim, or scope: public if callers without a credential may share their keys).'
 
 function otherCredential (caller: Caller): string | null {
-  if (caller.clientCertificate !== null) return 'The only credential of this request is a client certificate.'
+  if (ownCertificate(caller) !== null) return 'The only credential of this request is a client certificate.'
   return headerLines(caller.rawHeaders, 'cookie').length > 0 ? 'The only credential of this request is a Cookie.' : null
 }
 
@@ -113,11 +113,11 @@ function countsSelected (parts: readonly ScopePart[]): boolean {
   return !parts.some((part) => part.kind === 'credential' || (part.kind === 'const' && part.value === SHARED))
 }
 
-type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'credential' }>
+type ReadPart = Exclude<ScopePart, { readonly kind: 'host' | 'client-certificate' | 'credential' }>
 
 /** A part that earlier releases with rules 1 knew. A list with any other part has a frame of its own, under either rules. */
 function isFirstPart (part: ScopePart): part is ReadPart {
-  return part.kind !== 'host' && part.kind !== 'credential' && !isOptional(part)
+  return part.kind !== 'host' && part.kind !== 'client-certificate' && part.kind !== 'credential' && !isOptional(part)
 }
 
 /** All parts or none: without a part, callers that differ in it would share one scope. */
@@ -131,7 +131,7 @@ function partsScope (rawHeaders: RawHeaders, parts: readonly ReadPart[], claims:
   return { kind: 'scope', scope: partsText(parts, framed) }
 }
 
-/** The same, if a part may be absent, the host, or a scope of its own. */
+/** The same, if a part may be absent, or is not in the head, or is a scope of its own. */
 function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: Claims, options: ScopeOptions): ScopeResult {
   const framed: string[] = ['parts-2']
   let warning: string | undefined
@@ -143,11 +143,19 @@ function laterPartsScope (caller: Caller, parts: readonly ScopePart[], claims: C
       framed.push(part.kind, 'value', credential.scope)
       continue
     }
-    const found = part.kind === 'host' ? hostValue(caller) : partValue(caller.rawHeaders, part, claims, options.rules)
+    const found = laterValue(caller, part, claims, options)
     if (found.kind === 'unfit' || (found.kind === 'absent' && !isOptional(part))) return missing(found.detail)
     framed.push(part.kind, nameOf(part), ...found.kind === 'value' ? ['value', found.value] : ['absent'])
   }
   return { kind: 'scope', scope: partsText(parts, framed), ...(warning !== undefined && { warning }) }
+}
+
+function laterValue (caller: Caller, part: Exclude<ScopePart, CredentialPolicy>, claims: Claims, { rules }: ScopeOptions): PartValue {
+  switch (part.kind) {
+    case 'host': return hostValue(caller)
+    case 'client-certificate': return certificateValue(caller)
+    default: return partValue(caller.rawHeaders, part, claims, rules)
+  }
 }
 
 /** The field that a part reads. A caller named by it needs no other name. */
@@ -186,6 +194,18 @@ function hostValue (caller: Caller): PartValue {
   return host === null
     ? { kind: 'absent', detail: 'The request has no Host; this route tells callers apart by it.' }
     : { kind: 'value', value: hosts.join(',') }
+}
+
+/** A field of a trusted proxy does not count: proxies pass on what a client has forged, unless they are told not to. */
+function certificateValue (caller: Caller): PartValue {
+  const value = ownCertificate(caller)
+  if (value !== null) return { kind: 'value', value }
+  return {
+    kind: 'absent',
+    detail: caller.forwarded.trusted
+      ? 'The connection comes from a proxy in trustProxies, so its certificate does not name the caller; this route tells callers apart by one.'
+      : 'The connection shows no client certificate; this route tells callers apart by one.'
+  }
 }
 
 /** Two values are two callers, and hops differ in which one they believe. If the part is optional, an empty value counts too. */
@@ -250,7 +270,8 @@ function isOptional (part: ScopePart): boolean {
 function labelOf (part: ScopePart): string {
   switch (part.kind) {
     case 'const':
-    case 'host': return part.kind
+    case 'host':
+    case 'client-certificate': return part.kind
     case 'credential': return part.anonymous ? 'public' : 'credential'
     case 'header':
     case 'cookie':
@@ -265,6 +286,7 @@ function nameOf (part: ScopePart): string {
     case 'jwt': return part.claim
     case 'const':
     case 'host':
+    case 'client-certificate':
     case 'credential': return ''
   }
 }

@@ -14,7 +14,7 @@ export interface IncomingRequest extends UnreadBody {
   readonly method: string
   readonly target: string
   readonly rawHeaders: RawHeaders
-  /** SHA-256 of the client certificate of the connection itself, as text. null: none. */
+  /** The identity in the client certificate of the connection itself, as text. null: none. */
   readonly clientCertificate: string | null
   /** The connection: the same object for its whole life. Absent: nothing is cached for it. */
   readonly connection?: object

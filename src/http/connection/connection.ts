@@ -15,6 +15,7 @@ import { countAnswer } from './counted-response.ts'
 import type { CountedResponse } from './counted-response.ts'
 import { startIdleTimer, LINGER_MS } from '../respond/write.ts'
 import type { IdleLimit } from '../respond/write.ts'
+import { connectionEvent } from './tls.ts'
 
 /**
  * The most complete requests that wait for an earlier answer. A client with more gets the answers of these, and of as
@@ -52,7 +53,7 @@ export class Connections {
   watch (server: Server): void {
     // A server that closes calls this. Node's own takes an answer for sent when it has been handed over, and cuts it there.
     server.closeIdleConnections = () => { this.#endThose((pipeline) => pipeline?.current === null) }
-    server.on('connection', (socket: Socket) => {
+    server.on(connectionEvent(server), (socket: Socket) => {
       this.#open.add(socket)
       socket.once('close', () => { this.#open.delete(socket) })
     })

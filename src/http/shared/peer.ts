@@ -2,10 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
 import { headerLines } from '../../core/headers/lines.ts'
 import type { Forwarded } from '../../core/forward/forwarding.ts'
 import { plainAddress } from '../../core/headers/host.ts'
+import { forwardedCertificateOf } from './client-certificate.ts'
 
 export class PeerTrust {
   readonly #trusted = new BlockList()
@@ -24,12 +24,12 @@ export class PeerTrust {
 
   forwardedOf (raw: IncomingMessage): Forwarded {
     const address = addressOf(raw.socket.remoteAddress)
-    return {
-      for: address,
-      proto: 'encrypted' in raw.socket ? 'https' : 'http',
-      host: raw.headers.host ?? null,
-      trusted: this.trusts(address)
-    }
+    const isEncrypted = 'encrypted' in raw.socket
+    const certificate = isEncrypted ? forwardedCertificateOf(raw) : undefined
+    const proto = isEncrypted ? 'https' : 'http'
+    const host = raw.headers.host ?? null
+    const trusted = this.trusts(address)
+    return certificate === undefined ? { for: address, proto, host, trusted } : { for: address, proto, host, trusted, certificate }
   }
 
   /**
@@ -78,19 +78,6 @@ function networkOf (address: string): string {
   const groups = [...first, ...Array<string>(Math.max(0, IPV6_GROUPS - first.length - last.length)).fill('0'), ...last]
   return `${groups.slice(0, IPV6_NETWORK_GROUPS).map((group) => parseInt(group, 16).toString(16)).join(':')}::/64`
 }
-
-/** SHA-256 of the verified client certificate. It is read once per connection. null: none. */
-export function clientCertificateOf ({ socket }: IncomingMessage): string | null {
-  if (!('encrypted' in socket)) return null
-  const known = fingerprints.get(socket)
-  if (known !== undefined) return known
-  const tls = socket as TLSSocket
-  const fingerprint = tls.authorized ? tls.getPeerX509Certificate()?.fingerprint256 ?? null : null
-  fingerprints.set(socket, fingerprint)
-  return fingerprint
-}
-
-const fingerprints = new WeakMap<Socket, string | null>()
 
 /** A dual-stack listener shows IPv4 peers as ::ffff:a.b.c.d. All other addresses have one spelling. */
 function addressOf (address = ''): string {

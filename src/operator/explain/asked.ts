@@ -11,7 +11,7 @@ export interface AskedRequest {
   readonly body: Buffer
   /** The address of the peer, for `trustProxies`. Absent: a peer that is not trusted. */
   readonly peerAddress?: string
-  /** SHA-256 of the certificate of the peer, as text. Absent: there is none. */
+  /** The identity in the certificate of the peer, as text. Absent: there is none. */
   readonly clientCertificate?: string
 }
 

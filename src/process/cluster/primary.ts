@@ -19,7 +19,7 @@ import { WorkerSnapshots } from '../../telemetry/aggregate.ts'
 import type { Exposition, Series } from '../../telemetry/aggregate.ts'
 import { createLogs } from '../../telemetry/log.ts'
 import type { Logs } from '../../telemetry/log.ts'
-import type { Log } from '../../ports/telemetry.ts'
+import type { Log, TlsMeter } from '../../ports/telemetry.ts'
 import { createPrimaryMetrics } from '../../telemetry/metrics.ts'
 import { WORKER_STATES } from '../../telemetry/process-metrics.ts'
 import { Supervisor } from './supervisor.ts'
@@ -64,6 +64,7 @@ export async function startPrimary (
   const admin = adminPort({
     config: () => gateway.config,
     log,
+    meter: gateway.meter,
     metrics: { expose: gateway.expose, series: () => gateway.series() },
     reloads: gateway.reloads,
     readiness: gateway.readiness,
@@ -84,7 +85,7 @@ export async function startPrimary (
       return url
     }),
     gaveUp: gateway.gaveUp.promise,
-    reload: (load) => { gateway.reload(load) },
+    reload: (load) => { gateway.reload(load, admin.reconfigure) },
     stopping: () => gateway.stopping(),
     stop: async () => {
       const clean = await gateway.drain()
@@ -105,6 +106,7 @@ class Workers {
   readonly #logs: Logs
   readonly #log: Log
   readonly #metrics = createPrimaryMetrics()
+  readonly meter: TlsMeter = this.#metrics
   readonly reloads = new Reloads(this.#metrics.reloaded)
   readonly #workerSnapshots = new WorkerSnapshots()
   #leases: LeaseRange
@@ -192,9 +194,10 @@ class Workers {
 
   // -------------------------------------------------------------- a new configuration
 
-  reload (load: (() => Config) | null): void {
+  /** `taken`: called when the workers have it. */
+  reload (load: (() => Config) | null, taken: () => void): void {
     if (this.#draining) return this.#log.warn({ event: 'reload-skipped' }, 'SIGHUP: this process is draining; nothing is reloaded')
-    this.#pendingReload = () => { this.reload(load) }
+    this.#pendingReload = () => { this.reload(load, taken) }
     if (this.#reloading) return
     this.#pendingReload = null
     const options: ReloadOptions = { log: this.#log, reloaded: this.reloads.note, shortestLeaseMs: this.#leases.shortestMs }
@@ -202,6 +205,7 @@ class Workers {
     if (judged === null) return
     this.#reloading = true
     void this.#reconfigure(judged).then(() => {
+      taken()
       noteReloaded(judged, options)
       this.#reloading = false
       this.#pendingReload?.()

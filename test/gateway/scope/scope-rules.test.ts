@@ -9,7 +9,7 @@ import type { IdempotencyPolicy, IssuedKeysPolicy } from '../../../src/core/poli
 import type { Rules } from '../../../src/core/record/rules.ts'
 import { callerScope } from '../../../src/gateway/scope/scope.ts'
 import { ScopeCache } from '../../../src/gateway/scope/scope-cache.ts'
-import { clientCertificateOf, PeerTrust } from '../../../src/http/shared/peer.ts'
+import { PeerTrust } from '../../../src/http/shared/peer.ts'
 import { call } from '../../harness/call.ts'
 import type { Called } from '../../harness/call.ts'
 import { callerWith } from '../../harness/caller.ts'
@@ -283,19 +283,6 @@ test('what a connection is remembered by is all that decides: the rules, every l
     await of(2, unsure)
     assert.equal((await of(2, unsure))[1], false, unsure.join(' '))
   }
-})
-
-test('the certificate of a connection is read once for all its requests, and only where it was verified', () => {
-  let read = 0
-  const socket = (authorized: boolean, fingerprint256?: string) => ({
-    encrypted: true,
-    authorized,
-    getPeerX509Certificate: () => { read++; return fingerprint256 === undefined ? undefined : { fingerprint256 } }
-  })
-  const of = (raw: object): string | null => clientCertificateOf({ socket: raw } as unknown as Parameters<typeof clientCertificateOf>[0])
-  const verified = socket(true, 'AB:CD')
-  assert.deepEqual([of(verified), of(verified), read], ['AB:CD', 'AB:CD', 1])
-  assert.deepEqual([of(socket(false, 'AB:CD')), of(socket(true)), of({})], [null, null, null])
 })
 
 test('a peer is trusted by its address', () => {
