@@ -1,13 +1,13 @@
 /**
- * The image, built by buildah from the Dockerfile and run by crun. The base is made from Debian's packages and the Node of the lock file,
- * because no registry of images is needed then. It is kept in node_modules/.cache. Nothing here needs an engine, a daemon, a network
- * of its own or cgroups.
+ * The image, built by buildah from the Dockerfile and run by crun. The base is made from Debian's packages and the Node of the
+ * lock file, so no registry of images is needed. It is kept in node_modules/.cache. Nothing here needs an engine, a network of its
+ * own or cgroups.
  */
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chownSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { makeDirectory } from '../harness/directory.ts'
@@ -28,8 +28,10 @@ const PACKAGES = 'libstdc++6,ca-certificates'
 const STEP_MS_MAX = 200_000
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 
-/** vfs needs no file system that is made for it. An image's signature is no subject here. */
-const STORE = ['--root', join(CACHE, 'store'), '--runroot', join(CACHE, 'run'), '--storage-driver', 'vfs']
+/** vfs copies all files for each step, and works where overlays do not (in containers). An image's signature is no subject here. */
+const STORE = ['overlay', 'vfs']
+  .map((driver) => ['--root', join(CACHE, driver), '--runroot', join(CACHE, `${driver}-run`), '--storage-driver', driver])
+  .find((store) => spawnSync('buildah', [...store, 'info'], { stdio: 'ignore' }).status === 0) ?? []
 const POLICY = ['--signature-policy', join(CACHE, 'policy.json')]
 
 /** What `docker inspect` shows of an image. */
@@ -63,10 +65,12 @@ export interface RunOptions {
   readonly data?: string
 }
 
+export interface Ended { readonly status: number | null, readonly stdout: string, readonly stderr: string }
+
 export interface Container extends ProcessGateway {
   /** What is at /data. */
   readonly data: string
-  readonly exec: (words: readonly string[], env?: Readonly<Record<string, string>>) => { status: number | null, stdout: string, stderr: string }
+  readonly exec: (words: readonly string[], env?: Readonly<Record<string, string>>) => Ended
   /** What the engine does at `docker stop`. */
   readonly stop: () => void
 }
@@ -84,6 +88,7 @@ async function build (args: readonly string[], context: string): Promise<void> {
 /** @throws if a step fails, with what it said */
 export async function buildImage (): Promise<Image> {
   const base = await baseImage()
+  await removeOlder(base)
   const directory = makeDirectory('npmrc', tmpdir())
   const tag = `localhost/onceway:${process.pid}`
   try {
@@ -105,8 +110,8 @@ export async function buildImage (): Promise<Image> {
 
 /** Debian, Node and npm, as an image from a registry has them. */
 async function baseImage (): Promise<string> {
-  const npm = dirname(dirname(realpathSync(spawnSync('sh', ['-c', 'command -v npm'], { encoding: 'utf8' }).stdout.trim())))
-  const parts = [DEBIAN, PACKAGES, nodeVersion(), (JSON.parse(readFileSync(join(npm, 'package.json'), 'utf8')) as { version: string }).version]
+  const npm = join(said('npm', 'root', '--global'), 'npm')
+  const parts = [DEBIAN, PACKAGES, said(NODE, '--version'), readFileSync(join(npm, 'package.json'), 'utf8')]
   const tag = `localhost/onceway-base:${createHash('sha256').update(parts.join()).digest('hex').slice(0, 12)}`
   mkdirSync(CACHE, { recursive: true })
   writeFileSync(join(CACHE, 'policy.json'), JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] }))
@@ -127,13 +132,22 @@ async function baseImage (): Promise<string> {
   return tag
 }
 
-function nodeVersion (): string {
-  return spawnSync(NODE, ['--version'], { encoding: 'utf8' }).stdout.trim()
+/** What a test process left that was killed, and bases of before. */
+async function removeOlder (base: string): Promise<void> {
+  const lines = (text: string): string[] => text.split('\n').filter(Boolean)
+  const containers = lines(await buildah('containers', '--quiet'))
+  if (containers.length > 0) await buildah('rm', ...containers)
+  const images = lines(await buildah('images', '--format', '{{.Name}}:{{.Tag}}')).filter((image) => image !== base)
+  if (images.length > 0) await buildah('rmi', '--force', ...images)
+}
+
+function said (file: string, ...args: readonly string[]): string {
+  return spawnSync(file, args, { encoding: 'utf8' }).stdout.trim()
 }
 
 /** npm asks the registry of this machine in the way of this machine, and takes what this machine has fetched before. */
 function npmVolumes ({ path }: Directory): string[] {
-  const config = (name: string): string => spawnSync('npm', ['config', 'get', name], { encoding: 'utf8', cwd: path }).stdout.trim()
+  const config = (name: string): string => said('npm', 'config', 'get', name)
   const [authorities, user, cache] = [config('cafile'), config('userconfig'), config('cache')]
   const lines = ['prefer-offline=true', 'cache=/var/cache/npm', `registry=${config('registry')}`]
   const volumes = [`${cache}:/var/cache/npm`]
@@ -170,7 +184,7 @@ export async function startImage (t: TestContext, image: Image, options: RunOpti
     writeFileSync(join(mounted, 'onceway.yaml'), options.file)
   }
   writeFileSync(join(bundle.path, 'config.json'), JSON.stringify(specOf(image, options, { data, mounted })))
-  const crun = (...args: readonly string[]) => spawnSync('unshare', crunArgs(state, ...args), { encoding: 'utf8', timeout: STEP_MS_MAX })
+  const crun = (...args: readonly string[]): Ended => runCrun(state, ...args)
   const child = spawn('unshare', crunArgs(state, 'run', '--bundle', bundle.path, id), { stdio: ['ignore', 'pipe', 'pipe'] })
   const forget = atExit(() => { crun('delete', '--force', id) })
   const gateway = started(child)
@@ -192,12 +206,16 @@ export async function startImage (t: TestContext, image: Image, options: RunOpti
 }
 
 /** Runs until it ends, with nothing mounted. */
-export function runToEnd (image: Image): { status: number | null, stderr: string } {
-  const bundle = mkdtempSync(join(tmpdir(), 'onceway-bundle-'))
+export function runToEnd (image: Image): Ended {
+  const { path, remove } = makeDirectory('bundle', tmpdir())
   try {
-    writeFileSync(join(bundle, 'config.json'), JSON.stringify(specOf(image, {}, { data: bundle, mounted: '' })))
-    return spawnSync('unshare', crunArgs(join(bundle, 'state'), 'run', '--bundle', bundle, `onceway-${process.pid}`), { encoding: 'utf8', timeout: STEP_MS_MAX })
-  } finally { rmSync(bundle, { recursive: true, force: true }) }
+    writeFileSync(join(path, 'config.json'), JSON.stringify(specOf(image, {}, { data: path, mounted: '' })))
+    return runCrun(join(path, 'state'), 'run', '--bundle', path, `onceway-${process.pid}`)
+  } finally { remove() }
+}
+
+function runCrun (state: string, ...args: readonly string[]): Ended {
+  return spawnSync('unshare', crunArgs(state, ...args), { encoding: 'utf8', timeout: STEP_MS_MAX })
 }
 
 function processOf ({ config, user }: Image, args: readonly string[], env: Readonly<Record<string, string>>): object {
