@@ -20,6 +20,8 @@ export interface AdminPortOptions extends Pick<AdminOptions, 'readiness' | 'aliv
   readonly log: Log
   readonly metrics: AdminOptions['metrics'] & { readonly series: () => Promise<Series> }
   readonly reloads: Reloads
+  /** The descriptor of its socket. null: it is opened by the configuration. */
+  readonly socket: number | null
 }
 
 export interface AdminPort {
@@ -29,7 +31,7 @@ export interface AdminPort {
 }
 
 export function adminPort (options: AdminPortOptions): AdminPort {
-  const { config, log, metrics, readiness, reloads, clock, marksOf, alive } = options
+  const { config, log, metrics, readiness, reloads, clock, marksOf, alive, socket } = options
   const recent = new RecentRates(metrics.series)
   const gateway = processView({
     ...options,
@@ -49,7 +51,7 @@ export function adminPort (options: AdminPortOptions): AdminPort {
   })
   return {
     listen: async () => {
-      const url = await listen(admin, config().admin, 'admin')
+      const url = await listen(admin, config().admin, 'admin', socket)
       recent.start()
       return url
     },
