@@ -23,7 +23,7 @@ const text = (unit: string): string => readFileSync(join(UNITS, unit), 'utf8')
 const EXPOSURE_MAX = 2
 const STARTED_WITHIN_MS = 60_000
 const CLIENTS = 4
-const RESTARTS = 3
+const RESTARTS = 2
 
 describe('the units', needs('systemd-analyze'), () => {
   test('systemd-analyze verify has nothing to say, with the programs that are here', (t) => {
