@@ -38,8 +38,9 @@ describe('a rotated password', needs('own postgres'), () => {
       writeFileSync(file, Object.assign(new URL(url), { username: 'rotated', password }).href)
     }
     write(OLD)
-    const config = configOf({ database: '', redis: null, upstream: witness.url, idempotency: ', inFlight: { wait: 10s }', more: 'workers: 2' })
-      .replace('{ url: "" }', `{ urlFile: ${JSON.stringify(file)} }`)
+    const config = configOf({
+      database: '', redis: null, upstream: witness.url, idempotency: ', inFlight: { wait: 10s }', more: 'workers: 2'
+    }).replace('{ url: "" }', `{ urlFile: ${JSON.stringify(file)} }`)
     const gateway = await startReloadable(t, config)
     const target = { url: gateway.url, adminUrl: gateway.adminUrl }
     const balancer = new Balancer([target], { pollEveryMs: 200, freshMs: 20_000 })

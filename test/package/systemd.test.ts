@@ -75,20 +75,20 @@ describe('sockets that are handed over', needs('systemd-analyze'), () => {
   test('a restart loses no connection: clients that connect meanwhile wait, and are answered', async (t) => {
     // A shell keeps the sockets, as systemd does, and starts the gateway again when it has ended well.
     const { url, pid } = await activated(t, [], (main) =>
-      ['sh', '-c', `while sh -c 'LISTEN_PID=$$ exec "$@"' gateway "$@"; do :; done`, 'keeper', ...main])
+      ['sh', '-c', 'while sh -c \'LISTEN_PID=$$ exec "$@"\' gateway "$@"; do :; done', 'keeper', ...main])
     const statuses: Array<number | string> = []
-    let over = false
+    const load = { over: false }
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {
-      for (let turn = 0; !over; turn++) statuses.push(await post(url, `${client}-${turn}`))
+      for (let turn = 0; !load.over; turn++) statuses.push(await post(url, `${client}-${turn}`))
     })
-    const gateway = (): number | undefined => descendants(pid).find((each) => /src\/main\.ts/.test(commandOf(each)) && !/^sh/.test(commandOf(each)))
+    const gateway = (): number | undefined => descendants(pid).find((each) => /^(?!sh ).*src\/main\.ts/.test(commandOf(each)))
     for (let turn = 0; turn < RESTARTS; turn++) {
       const [before, answered] = [gateway(), statuses.length]
       assert.ok(before !== undefined)
       process.kill(before, 'SIGTERM')
       await eventually(() => gateway() !== before && statuses.length > answered + 2 * CLIENTS, 'the next one answers', STARTED_WITHIN_MS)
     }
-    over = true
+    load.over = true
     await Promise.all(clients)
     assert.deepEqual(statuses.filter((status) => status !== 201), [])
   })
