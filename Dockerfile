@@ -6,8 +6,8 @@ FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY tools ./tools
-# tools/node brings a second Node for machines without one; the image has its own.
-RUN npm ci --ignore-scripts --omit=optional
+# The optional packages are those of traces. tools/node brings a second Node, which goes again with the rest of development.
+RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN node_modules/.bin/tsc -p tsconfig.build.json && npm prune --omit=dev --ignore-scripts

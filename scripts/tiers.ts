@@ -36,7 +36,7 @@ export const LONG: readonly Group[] = [
     patterns: [
       'e2e/operators-at-scale', 'e2e/{tls,clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
-      'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus}',
+      'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus,rotated-login}',
       'e2e/{bench-smoke,bench-growth,cardinality}'
     ]
   },
@@ -47,7 +47,7 @@ export const LONG: readonly Group[] = [
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
     patterns: [
-      'package/{package,image,kubernetes/*}', 'clients/matrix/{outages,without}', 'clients/{browsers,console*}',
+      'package/{package,image,systemd,kubernetes/*}', 'clients/matrix/{outages,without}', 'clients/{browsers,console*}',
       'examples/{exactly-once,rabbitmq,fan-out,outbox,nats}'
     ]
   }

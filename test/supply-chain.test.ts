@@ -4,6 +4,8 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { Validation } from '@cyclonedx/cyclonedx-library'
+import type { Spec } from '@cyclonedx/cyclonedx-library'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const text = (file: string): string => readFileSync(`${ROOT}${file}`, 'utf8')
@@ -55,11 +57,16 @@ test('both stages of the image stand on the one base that a release pins', () =>
   assert.match(text('Dockerfile'), /^ARG BASE=\S+$/m)
 })
 
-test('npm run sbom lists what runs, all of it and nothing else', () => {
-  const bom = JSON.parse(execFileSync(process.execPath, [`${ROOT}scripts/sbom.ts`], { encoding: 'utf8' })) as {
+test('npm run sbom lists what runs, all of it and nothing else, as CycloneDX has it', async () => {
+  const listed = execFileSync(process.execPath, [`${ROOT}scripts/sbom.ts`], { encoding: 'utf8' })
+  const bom = JSON.parse(listed) as {
+    readonly specVersion: Spec.Version
     readonly metadata: { readonly component: { readonly name: string } }
     readonly components: ReadonlyArray<{ readonly name: string, readonly version: string, readonly hashes?: unknown }>
   }
+  assert.equal(await new Validation.JsonStrictValidator(bom.specVersion).validate(listed), null)
+  const spoiled = JSON.stringify({ ...bom, components: [{ name: 'without a type' }] })
+  assert.notEqual(await new Validation.JsonStrictValidator(bom.specVersion).validate(spoiled), null)
   const runs = packages.filter(({ dev }) => dev !== true)
   assert.equal(bom.metadata.component.name, 'onceway')
   assert.deepEqual(

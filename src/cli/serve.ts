@@ -8,6 +8,7 @@ import type { Flags } from '../config/load.ts'
 import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/read/interpolate.ts'
 import { WORKERS_MAX } from '../config/schema.ts'
+import { inheritedSockets } from '../http/inherited.ts'
 import { StartError } from '../ports/errors.ts'
 import { configFile, readOptions, textOption, integerOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
@@ -52,6 +53,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     workers: { type: 'string' }
   })
   const target = targetOf(options, terminal)
+  const inherited = inheritedSockets(terminal.env, process.pid)
   // Before anything starts, so that a signal during the start stops the gateway too.
   const signals = new Signals(terminal)
   // Everything with its drivers takes a while to load, and a signal may come meanwhile.
@@ -71,7 +73,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
     const size = workersOf(config)
     if (size === 1) {
       const app = await startWhenFree(
-        () => startApp(config, { announce: terminal.out }),
+        () => startApp(config, { announce: terminal.out, inherited }),
         { dataDir: config.dataDir, withinMs: longestDrainMs(config), stopped: signals.first, err: terminal.err }
       )
       if (app === null) return 0
@@ -83,7 +85,7 @@ async function serveUntilSignal (args: readonly string[], terminal: Terminal): P
       return 0
     }
     const { startPrimary } = await import('../process/cluster/primary.ts')
-    const primary = await startPrimary(config, { size, instance: instanceName(), announce: terminal.out })
+    const primary = await startPrimary(config, { size, instance: instanceName(), announce: terminal.out, inherited })
     signals.onHangup(() => { primary.reload(reload) })
     signals.onSecond(primary.kill)
     void primary.complete.then(listening)

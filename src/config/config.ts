@@ -137,6 +137,8 @@ export interface OtlpConfig {
 
 export interface PostgresConfig {
   readonly url: string
+  /** Absolute. User and password are read again from it. null: they stay as they are. */
+  readonly urlFile: string | null
   readonly schema: string
   /** Absolute paths. null: as the URL says. */
   readonly tls: PostgresTlsConfig | null

@@ -116,7 +116,7 @@ function resolveSource (source: Source, { env, flags, name, base }: SourceContex
   ]
   if (mistakes.length > 0) throw new ConfigInvalid(located(mistakes, source, origins))
   const effective = tree as ConfigFile
-  return { config: { ...configOf(effective, name, base), printed: printConfig(effective) }, effective }
+  return { config: { ...configOf(effective, { name, base, sources: secrets.sources }), printed: printConfig(effective) }, effective }
 }
 
 /** If the value came from a `…File`, the mistake names that file. */

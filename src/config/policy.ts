@@ -18,13 +18,18 @@ import { readScope } from './routes/scope.ts'
 import type { ConfigFile, UpstreamFile } from './schema.ts'
 import { INBOX_MODE_DEFAULTS, RELAY_DEFAULTS, shortenWait } from './routes/schema.ts'
 import type { IdempotencyFile, RouteFile } from './routes/schema.ts'
+import type { SecretsRead } from './read/secret-files.ts'
 import { isTree, valueAt } from './read/tree.ts'
 import { parseDuration, parseSize } from './read/units.ts'
 import { otlpOf } from './telemetry.ts'
 import { verifyOf, verifyWarnings } from './routes/verify.ts'
 
 /** `name`: of the file, or null. `base`: the directory of relative file names. */
-export function configOf (file: ConfigFile, name: string | null, base: string): Omit<Config, 'printed'> {
+/** `sources`: which members were read from files. */
+export function configOf (
+  file: ConfigFile,
+  { name, base, sources }: { readonly name: string | null, readonly base: string, readonly sources: SecretsRead['sources'] }
+): Omit<Config, 'printed'> {
   const upstreams = Object.entries(file.upstreams).map(([upstream, entry]) => upstreamOf(upstream, entry))
   const issuedKeys = issuedKeysOf(file.issuedKeys, base)
   return {
@@ -43,7 +48,7 @@ export function configOf (file: ConfigFile, name: string | null, base: string): 
       readiness: file.admin.readiness
     },
     trustProxies: file.trustProxies,
-    stores: { postgres: postgresOf(file, base), redis: redisOf(file.stores.redis) },
+    stores: { postgres: postgresOf(file, base, sources.get('stores.postgres.url')?.file ?? null), redis: redisOf(file.stores.redis) },
     workers: file.workers,
     limits: {
       executions: file.limits.executions,
@@ -93,10 +98,10 @@ function underlay (tree: Record<string, unknown>, defaults: object): void {
   }
 }
 
-function postgresOf ({ stores: { postgres } }: ConfigFile, base: string): PostgresConfig | null {
+function postgresOf ({ stores: { postgres } }: ConfigFile, base: string, urlFile: string | null): PostgresConfig | null {
   if (postgres?.url === undefined) return null
   const { url, schema, tls, prepared, migrate, claimTimeout } = postgres
-  return { url, schema, tls: tls === undefined ? null : tlsOf(tls, base), prepared, migrate, claimTimeoutMs: ms(claimTimeout) }
+  return { url, urlFile, schema, tls: tls === undefined ? null : tlsOf(tls, base), prepared, migrate, claimTimeoutMs: ms(claimTimeout) }
 }
 
 function tlsOf ({ caFile, certFile, keyFile }: { caFile?: string, certFile?: string, keyFile?: string }, base: string): PostgresTlsConfig {

@@ -50,7 +50,10 @@ const Admin = Type.Object({
 
 const Postgres = Type.Object({
   url: Type.Optional(url('postgres://user:password@host:5432/database. Also read from ONCEWAY_DATABASE_URL, else DATABASE_URL.')),
-  urlFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the URL.' })),
+  urlFile: Type.Optional(Type.String({
+    minLength: 1,
+    description: 'File with the URL. New connections read it again, and take a changed user or password.'
+  })),
   schema: Type.String({
     pattern: '^[a-z_][a-z0-9_]{0,62}$',
     default: 'onceway',

@@ -10,17 +10,23 @@ const LISTENERS = {
   admin: { name: 'the admin port', settings: '--admin-port, ONCEWAY_ADMIN_PORT or admin.port' }
 } as const
 
-/** `what` selects the listener in the sentence. Resolves with the bound URL ({@link reachable}). @throws StartError (exit 1). */
+/**
+ * `what` selects the listener in the sentence. `inherited`: a descriptor that counts instead of host and port. Resolves with the bound
+ * URL ({@link reachable}). @throws StartError (exit 1).
+ */
 export async function listen (
   server: FastifyInstance,
   { host, port }: { readonly host: string, readonly port: number },
-  what: keyof typeof LISTENERS
+  what: keyof typeof LISTENERS,
+  inherited: number | null = null
 ): Promise<string> {
   const { name, settings } = LISTENERS[what]
   try {
-    await server.listen({ host, port })
+    // Node takes a descriptor before it looks at a port. Fastify's types do not have it.
+    await server.listen(inherited === null ? { host, port } : { host, port, fd: inherited } as object)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
+    if (inherited !== null) throw cannotInherit(name, inherited, code ?? String(error), error)
     if (code === 'EADDRINUSE') {
       throw new StartError(`port ${port} on ${host} is in use by another process; choose another for ${name} with ${settings}`, 1, error)
     }
@@ -37,8 +43,14 @@ export async function listen (
       error
     )
   }
-  const { address, port: boundPort } = server.server.address() as AddressInfo
+  const bound = server.server.address() as AddressInfo | string
+  if (typeof bound === 'string') throw cannotInherit(name, inherited, 'it is no TCP socket')
+  const { address, port: boundPort } = bound
   return `${connectionEvent(server.server) === 'connection' ? 'http' : 'https'}://${hostInUrl(address)}:${boundPort}`
+}
+
+function cannotInherit (name: string, descriptor: number | null, why: string, cause?: unknown): StartError {
+  return new StartError(`${name} cannot use the socket that the service manager hands over (descriptor ${descriptor}): ${why}`, 1, cause)
 }
 
 /** Turns an address to listen on into one to connect to on the same machine. */

@@ -77,6 +77,9 @@ export class EarlierTime extends StartError {}
 /** The gateway's role lacks rights in the database. An operator can grant them while the gateway waits. Then it serves. */
 export class LacksRights extends StartError {}
 
+/** The database refused user or password. With `urlFile` they can change while the gateway waits. */
+export class LoginRefused extends StartError {}
+
 /** The gateway has not reached its database yet. The opener (stores.ts) logs the reason, so nothing else needs to. */
 export class StoreNotOpened extends StoreUnavailable {
   constructor (store: string, operation: string) {

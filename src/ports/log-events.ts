@@ -81,6 +81,14 @@ export const LOG_EVENTS = {
     means: 'The database, or something in front of it, ended an idle connection. The gateway opens another one when it needs it.',
     do: 'Nothing.'
   },
+  'database-login-changed': {
+    means: 'New connections to the database use the user and password that are now in `stores.postgres.urlFile`.',
+    do: 'Nothing.'
+  },
+  'database-login-unusable': {
+    means: 'The login in `stores.postgres.urlFile` cannot be used. The field `error` says why. New connections use the login that was accepted last, as long as the database accepts it.',
+    do: 'Follow `error`: [rotate the password](../guides/deploy-with-postgres.md#rotate-the-password).'
+  },
   'database-moved': {
     means: 'This database is a copy of another one, or has moved. It gets an installation id of its own, so Redis begins empty for it.',
     do: 'Nothing. If you did not copy or move the database, find out who did: [copies of a database](../guides/deploy-with-redis.md#copies-of-a-database).'

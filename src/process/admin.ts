@@ -22,6 +22,8 @@ export interface AdminPortOptions extends Pick<AdminOptions, 'readiness' | 'aliv
   readonly meter: TlsMeter
   readonly metrics: AdminOptions['metrics'] & { readonly series: () => Promise<Series> }
   readonly reloads: Reloads
+  /** The descriptor of its socket. null: it is opened by the configuration. */
+  readonly socket: number | null
 }
 
 export interface AdminPort {
@@ -34,7 +36,7 @@ export interface AdminPort {
 
 /** @throws StartError */
 export function adminPort (options: AdminPortOptions): AdminPort {
-  const { config, log, metrics, readiness, reloads, clock, marksOf, alive } = options
+  const { config, log, metrics, readiness, reloads, clock, marksOf, alive, socket } = options
   const recent = new RecentRates(metrics.series)
   const gateway = processView({
     ...options,
@@ -56,7 +58,7 @@ export function adminPort (options: AdminPortOptions): AdminPort {
   })
   return {
     listen: async () => {
-      const url = await listen(admin, config().admin, 'admin')
+      const url = await listen(admin, config().admin, 'admin', socket)
       recent.start()
       return url
     },

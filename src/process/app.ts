@@ -3,6 +3,8 @@ import { adminPort } from './admin.ts'
 import { banner } from './banner.ts'
 import type { Config } from '../config/config.ts'
 import { withinCloseTime } from './drain.ts'
+import { NONE_INHERITED } from '../http/inherited.ts'
+import type { Inherited } from '../http/inherited.ts'
 import { reload } from './reload.ts'
 import { instanceName, openGateway } from './serving.ts'
 import type { UnderWay } from './serving.ts'
@@ -24,16 +26,23 @@ export interface App {
   readonly stop: () => Promise<void>
 }
 
-export async function startApp (config: Config, options: { readonly announce: (line: string) => void }): Promise<App> {
+export interface AppOptions {
+  readonly announce: (line: string) => void
+  /** Sockets that a service manager hands over. Absent: none. */
+  readonly inherited?: Inherited
+}
+
+export async function startApp (config: Config, options: AppOptions): Promise<App> {
+  const { inherited = NONE_INHERITED } = options
   const instance = instanceName()
   const logs = createLogs({ ...config.log, instance })
   const { log } = logs
   const metrics = createMetrics()
-  const serving = await openGateway(config, { logs, meter: metrics, instance })
+  const serving = await openGateway(config, { logs, meter: metrics, instance, socket: inherited.guarded })
   const reloads = new Reloads(metrics.reloaded)
   const { config: running, readiness, clock, marksOf, where } = serving
   const seen = { log, meter: metrics, metrics, reloads, instance, where, workers: 1 }
-  const admin = adminPort({ ...seen, config: running, readiness, clock, marksOf })
+  const admin = adminPort({ ...seen, config: running, readiness, clock, marksOf, socket: inherited.admin })
   const close = async (): Promise<void> => {
     await Promise.all([serving.close(), withinCloseTime(admin.close())])
   }

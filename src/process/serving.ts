@@ -78,6 +78,8 @@ export interface ServingOptions {
   readonly leases?: LeaseRange
   /** false: another process of the same gateway logs the durability and the differences between gateways. */
   readonly logsForGateway?: boolean
+  /** The descriptor of the guarded listener. Absent or null: it is opened by the configuration. */
+  readonly socket?: number | null
 }
 
 /** What a reload replaces. The listener reads it anew for every request. */
@@ -130,7 +132,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
 }
 
 function startOf (config: Config, options: ServingOptions): Start {
-  const { logs: { log }, meter, instance, leases = leasesOf(config), logsForGateway = true } = options
+  const { logs: { log }, meter, instance, leases = leasesOf(config), logsForGateway = true, socket = null } = options
   const arbiterClock = new ArbiterClock({
     clock: SYSTEM_CLOCK,
     random: SYSTEM_RANDOM,
@@ -140,7 +142,7 @@ function startOf (config: Config, options: ServingOptions): Start {
     shortestLeaseMs: leases.shortestMs,
     longestKeepMs: longestRetentionOf(config)
   })
-  return { ...options, leases, logsForGateway, config, arbiterClock }
+  return { ...options, leases, logsForGateway, socket, config, arbiterClock }
 }
 
 async function openDrivers ({ config, logs: { log }, meter, instance, leases, arbiterClock }: Start): Promise<Drivers> {
@@ -279,7 +281,7 @@ function servingOf (start: Start, parts: Parts, listener: GuardedListener, backg
     marksOf: (route, policy) => stores.marks.of(route, policy),
     readiness: () => readinessOf(gateway, stores, background.durability),
     listen: async () => {
-      const url = await listen(listener.server, config.listen, 'guarded')
+      const url = await listen(listener.server, config.listen, 'guarded', start.socket)
       for (const service of background.services) service.start()
       return url
     },

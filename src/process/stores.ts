@@ -8,7 +8,7 @@ import { Outage, retryInMs } from '../core/limits/outage.ts'
 import { newestSchemeName } from '../core/record/schemes.ts'
 import { STRICT } from '../core/protocol/durability.ts'
 import type { Remark, Durability } from '../core/protocol/durability.ts'
-import { causeOf, EarlierTime, LacksRights, StartError, StoreUnavailable } from '../ports/errors.ts'
+import { causeOf, EarlierTime, LacksRights, LoginRefused, StartError, StoreUnavailable } from '../ports/errors.ts'
 import type { InboxStore, InboxSubscriptions, Recovered } from '../ports/inbox.ts'
 import type { Lapsed, RecordStore } from '../ports/records.ts'
 import type { LockStore } from '../ports/locks.ts'
@@ -191,7 +191,8 @@ export class Stores {
       const wasSaid = [this.#outage.over(), this.#refusals.over()].includes(true)
       if (wasSaid) this.#options.log.info({ event: 'database-reached', where: connection.address }, 'database reached')
     } catch (error) {
-      const passes = error instanceof EarlierTime || error instanceof LacksRights
+      const passes = error instanceof EarlierTime || error instanceof LacksRights ||
+        (error instanceof LoginRefused && typeof this.#config.stores.postgres?.urlFile === 'string')
       if (error instanceof StartError && first && !passes) throw error
       this.#noteFailure(connection.address, error)
       if (this.#closing) return

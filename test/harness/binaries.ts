@@ -31,6 +31,10 @@ const TOOLS = {
   epmd: ['erlang-base'],
   curl: ['curl'],
   kubectl: ['kubectl'],
+  buildah: ['buildah'],
+  crun: ['crun'],
+  mmdebstrap: ['mmdebstrap', 'debian-archive-keyring'],
+  'systemd-analyze': ['systemd'],
   'python3-requests': ['python3-requests'],
   'python3-httpx': ['python3-httpx']
 } as const
@@ -79,12 +83,16 @@ export function findTool (tool: Tool): Source {
   const known = found.get(tool)
   if (known !== undefined) return known
   const packages = TOOLS[tool]
+  if (ONLY_ROOT.has(tool) && process.getuid?.() !== 0) return { kind: 'none', why: `only root can use ${tool} here` }
   const directory = lookForTool(tool) ?? (installWithApt(packages) ? lookForTool(tool) : null)
   const why = `no ${tool} on the path, none from apt (${packages.join(', ')})`
   const source: Source = directory === null ? { kind: 'none', why } : { kind: 'binaries', directory }
   found.set(tool, source)
   return source
 }
+
+/** They mount, and change users. */
+const ONLY_ROOT: ReadonlySet<Tool> = new Set(['buildah', 'crun', 'mmdebstrap'])
 
 function lookForTool (tool: Tool): string | null {
   if (tool === 'python3-requests' || tool === 'python3-httpx') return pythonHas(tool)

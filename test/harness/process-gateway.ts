@@ -75,7 +75,8 @@ export async function startProcess (t: Ending, options: ProcessGatewayOptions): 
   return started(child)
 }
 
-async function started (child: ChildProcess): Promise<ProcessGateway> {
+/** Resolves when the gateway listens, with its ports from what it prints. */
+export async function started (child: ChildProcess): Promise<ProcessGateway> {
   let output = ''
   const listeners = new Set<() => void>()
   const take = (chunk: Buffer): void => {

@@ -11,7 +11,7 @@ import { call } from '../harness/call.ts'
 import { QUICKEST } from '../harness/directory.ts'
 import { bareEnv } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
-import { copyDependencies, pack, readImage, ROOT, run } from './shipped.ts'
+import { copyDependencies, imageEntrypoint, pack, ROOT, run } from './shipped.ts'
 
 const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTCACHED|ENETUNREACH|network|E40[134]/
 const LISTENING = /listens on (http:\S+) +\(admin: (http:[^)]+)\)/
@@ -44,7 +44,7 @@ describe('the npm package', () => {
     const files = shippedFiles()
     for (const name of [
       'dist/main.js', 'migrations', 'schema/onceway.schema.json', 'docs/guides/deploy-with-postgres.md', 'LICENSE',
-      'CHANGELOG.md'
+      'CHANGELOG.md', 'deploy/systemd/onceway.service', 'deploy/systemd/onceway.socket'
     ]) {
       assert.ok(files.includes(name), name)
     }
@@ -55,7 +55,7 @@ describe('the npm package', () => {
   test('Node is told the same by the program, its image and the scripts', () => {
     const [, options] = /^#!\/usr\/bin\/env -S node (.+)\n/.exec(readFileSync(join(made.files, 'dist/main.js'), 'utf8')) ?? []
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
-    assert.equal(readImage().entrypoint.join(' '), `node ${options} dist/main.js`)
+    assert.equal(imageEntrypoint().join(' '), `node ${options} dist/main.js`)
     assert.equal(scripts.start, `node ${options} src/main.ts serve`)
     assert.equal(scripts.onceway, `node ${options} src/main.ts`)
   })

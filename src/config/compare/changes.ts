@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Route } from '../../core/policy/policy.ts'
-import type { Config } from '../config.ts'
+import type { Config, PostgresConfig } from '../config.ts'
 
 type Named = ReadonlyArray<readonly [name: string, value: unknown]>
 
@@ -51,10 +51,18 @@ function fixedOf ({ listen, admin, workers, otlp, stores: { postgres, redis }, d
     ['admin.tls.clientCertificates', admin.tls?.clientCertificates],
     ['workers', workers],
     ...membersOf('telemetry.otlp', otlp),
-    ...membersOf('stores.postgres', postgres),
+    ...membersOf('stores.postgres', postgres && withoutLogin(postgres)),
     ...membersOf('stores.redis', redis),
     ['dataDir', postgres === null ? dataDir : null]
   ]
+}
+
+/** Connections read user and password again from a `urlFile` by themselves. */
+function withoutLogin (postgres: PostgresConfig): PostgresConfig {
+  if (postgres.urlFile === null) return postgres
+  const url = new URL(postgres.url)
+  url.username = url.password = ''
+  return { ...postgres, url: url.href }
 }
 
 function variableOf ({

@@ -4,13 +4,15 @@
  */
 import { adminPort } from '../admin.ts'
 import type { UnderWay } from '../serving.ts'
+import type { AppOptions } from '../app.ts'
 import { banner } from '../banner.ts'
 import { SYSTEM_CLOCK } from '../clock.ts'
 import type { Config } from '../../config/config.ts'
 import { leasesOf } from '../../config/derived.ts'
 import type { LeaseRange } from '../../config/derived.ts'
-import type { StartError } from '../../ports/errors.ts'
+import { StartError } from '../../ports/errors.ts'
 import type { Readiness } from '../../http/admin.ts'
+import { NONE_INHERITED } from '../../http/inherited.ts'
 import { Reloads } from '../process-view.ts'
 import { whereOf } from '../stores.ts'
 import { checkReload, noteReloaded } from '../reload.ts'
@@ -38,6 +40,9 @@ const RECONFIGURE_WITHIN_MS = 5_000
 /** After delay and timeout, a drain cuts off, answers and closes its stores. If all of them hang, that takes 15 seconds. */
 const DRAIN_MARGIN_MS = 20_000
 
+const SHARED_SOCKET =
+  'The service manager hands over the guarded port, and several workers cannot share it: set workers: 1, or let onceway open the port itself.'
+
 export interface Primary {
   /** Resolves with the URL when all workers listen for the first time. */
   readonly complete: Promise<string>
@@ -53,11 +58,13 @@ export interface Primary {
   readonly kill: () => void
 }
 
-/** `size`: the number of workers. @throws StartError if the admin port cannot be bound. */
+/** `size`: the number of workers. @throws StartError if the admin port cannot be bound, or if workers would have to share a socket. */
 export async function startPrimary (
   config: Config,
-  { size, instance, announce }: { readonly size: number, readonly instance: string, readonly announce: (line: string) => void }
+  { size, instance, announce, inherited = NONE_INHERITED }: AppOptions & { readonly size: number, readonly instance: string }
 ): Promise<Primary> {
+  // Node closes the primary's socket with its last worker, and the next worker could not have it.
+  if (inherited.guarded !== null) throw new StartError(SHARED_SOCKET, 2)
   const logs = createLogs({ level: config.log.level, instance, shared: true })
   const { log } = logs
   const gateway = new Workers(config, size, logs)
@@ -73,6 +80,7 @@ export async function startPrimary (
     marksOf: () => null,
     instance,
     workers: size,
+    socket: inherited.admin,
     where: whereOf(config)
   })
   const adminUrl = await admin.listen()

@@ -9,12 +9,15 @@ import { Connection, type Common } from './connection.ts'
 import { Horizon } from './durable.ts'
 import { faultOfConnecting, isForbidden, isStatementMislaid } from './faults.ts'
 import { limited } from './limited.ts'
+import type { Login } from './login.ts'
 import { StatementTexts, type Session } from './statements.ts'
 
 export interface ConnectionsOptions {
   /** The purpose, for errors: 'claims', 'settles', 'renewals', 'background'. */
   readonly purpose: string
   readonly pool: PoolConfig
+  /** The pool connects by it. */
+  readonly login: Login
   /** Quoted. */
   readonly schema: string
   /** false: unnamed statements, for a PgBouncer that does not support named ones in transaction mode. */
@@ -64,6 +67,7 @@ export class Connections {
     this.#common = this.#commonOf(options)
     this.#pool = new Pool({
       ...options.pool,
+      Client: options.login.Client as PoolConfig['Client'],
       max: options.connectionsMax,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
@@ -118,7 +122,7 @@ export class Connections {
     if (this.#pool.waitingCount >= WAITING_MAX) throw new StoreOverloaded(`postgres ${purpose}`)
     const began = performance.now()
     try {
-      return await this.#connectionOf(await this.#pool.connect())
+      return await this.#connectionOf(await this.#options.login.retried(() => this.#pool.connect()))
     } catch (error) {
       meter.store('postgres', operation, false, performance.now() - began)
       throw faultOfConnecting(operation, error)

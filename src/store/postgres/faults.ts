@@ -3,7 +3,8 @@
  * server translates messages and severities. Never turns a doubt into a certainty.
  */
 import { DatabaseError } from 'pg'
-import { StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
+import { LoginRefused, StartError, StoreRejected, StoreUnavailable } from '../../ports/errors.ts'
+import { isLoginRefused } from './login.ts'
 
 const STORE = 'postgres'
 
@@ -115,7 +116,8 @@ function isContent (code: string | undefined): boolean {
 export function faultOfOpening (error: unknown, address: DatabaseAddress): StartError | StoreUnavailable {
   if (error instanceof StartError || error instanceof StoreUnavailable) return error
   const sentence = error instanceof DatabaseError ? sentenceOf(error, address) : sentenceOfTls(error, address)
-  return sentence === null ? faultOfConnecting('open', error) : new StartError(sentence, 1, error)
+  if (sentence === null) return faultOfConnecting('open', error)
+  return isLoginRefused(error) ? new LoginRefused(sentence, 1, error) : new StartError(sentence, 1, error)
 }
 
 /** For messages. Never contains a password. */

@@ -12,6 +12,7 @@ import { Connections, type ConnectionsOptions } from './connections.ts'
 import { UNBALANCED } from './statements.ts'
 import { faultOfOpening, type DatabaseAddress } from './faults.ts'
 import { LINE_CONNECTIONS } from './in-line.ts'
+import { Login } from './login.ts'
 import { DELIVERY_CONNECTIONS, INBOX_CONNECTIONS } from './inbox.ts'
 import { MARK_CONNECTIONS } from './marks.ts'
 import { buildLeft, migrate, type Besides, type Migrated } from './migrate.ts'
@@ -19,11 +20,13 @@ import { CLAIM_CONNECTIONS } from './claim-batches.ts'
 import { PostgresRecords } from './records.ts'
 import { SETTLE_CONNECTIONS } from './settle-batches.ts'
 import { lacksRights, missingRights, RIGHTS_LOOK, RightsWatch } from './rights.ts'
-import { transportOf, type TlsFiles, type Transport } from './tls.ts'
+import { pinned, securedBy, type Secured, type TlsFiles } from './tls.ts'
 import { PostgresSubscriptions } from './subscriptions.ts'
 
 export interface PostgresOptions {
   readonly url: string
+  /** The file that `url` came from: its user and password are read again (login.ts). Absent or null: they stay. */
+  readonly urlFile?: string | null
   readonly schema: string
   /** Absent or null: as the URL's sslmode says, else unencrypted. */
   readonly tls?: TlsFiles | null
@@ -138,7 +141,9 @@ export function connectPostgres (options: PostgresOptions): PostgresConnection {
 }
 
 /** `onceway migrate`: applies what is missing and says what it was. */
-export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 'schema' | 'tls' | 'migrations'>): Promise<Migrated> {
+export async function migratePostgres (
+  options: Pick<PostgresOptions, 'url' | 'urlFile' | 'schema' | 'tls' | 'migrations'>
+): Promise<Migrated> {
   const { address, transport } = parseAddress(options)
   const besides: Besides = (work) => withClient(transport, address, work)
   return besides((client) => migrate(client, { ...options, mode: 'auto', besides }))
@@ -146,7 +151,7 @@ export async function migratePostgres (options: Pick<PostgresOptions, 'url' | 's
 
 /** One connection for one command. @throws StartError or StoreUnavailable, as {@link PostgresConnection.open} */
 export async function withPostgres<Result> (
-  options: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>,
+  options: Pick<PostgresOptions, 'url' | 'urlFile' | 'schema' | 'tls' | 'log'>,
   work: (client: Client) => Promise<Result>
 ): Promise<Result> {
   const { address, transport } = parseAddress(options)
@@ -230,15 +235,17 @@ async function buildIndexes (
   }
 }
 
-function subscriptionsOf (options: PostgresOptions, transport: Transport, installation: string): PostgresSubscriptions {
+function subscriptionsOf (options: PostgresOptions, { secured, login }: Transport, installation: string): PostgresSubscriptions {
   const { log = SILENT, meter = { store () {} } } = options
-  return new PostgresSubscriptions({ connection: { ...transport, application_name: nameOf('wakes', options) }, installation, log, meter })
+  return new PostgresSubscriptions({
+    connection: { ...secured, application_name: nameOf('wakes', options) }, login, installation, log, meter
+  })
 }
 
 /** Shown in pg_stat_activity. */
 function nameOf (purpose: string, { instance = '' }: PostgresOptions): string { return `onceway ${purpose} ${instance}`.trim() }
 
-function connectionsWith (options: PostgresOptions, transport: Transport, onForbidden: () => void) {
+function connectionsWith (options: PostgresOptions, { secured, login }: Transport, onForbidden: () => void) {
   return (
     purpose: string,
     connectionsMax: number,
@@ -249,7 +256,8 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
     >> = {}
   ): Connections => new Connections({
     purpose,
-    pool: { ...transport, application_name: nameOf(purpose, options) },
+    pool: { ...secured, application_name: nameOf(purpose, options) },
+    login,
     schema: escapeIdentifier(options.schema),
     prepared: options.prepared,
     connectionsMax,
@@ -263,15 +271,21 @@ function connectionsWith (options: PostgresOptions, transport: Transport, onForb
   })
 }
 
+/** How to get to a database. */
+interface Transport { readonly secured: Secured, readonly login: Login }
+
 /** Where it is, and how to get there. */
 function parseAddress (
-  { url, schema, tls = null }: Pick<PostgresOptions, 'url' | 'schema' | 'tls'>
+  { url, urlFile = null, schema, tls = null, log = SILENT }: Pick<PostgresOptions, 'url' | 'urlFile' | 'schema' | 'tls' | 'log'>
 ): { readonly address: DatabaseAddress, readonly transport: Transport } {
-  const transport = transportOf(url, tls)
+  const secured = securedBy(tls)
   try {
-    const client = new Client(transport)
+    const client = new Client({ ...secured, connectionString: pinned(url) })
     const { user = '', host, port, database = '' } = client
-    return { address: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) }, transport }
+    return {
+      address: { user, host: `${host}:${port}`, database, schema, secured: Boolean(client.ssl) },
+      transport: { secured, login: new Login({ url, urlFile, log }) }
+    }
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException
     if (path !== undefined) {
@@ -282,26 +296,33 @@ function parseAddress (
 }
 
 async function withClient<Result> (
-  transport: Transport,
+  { secured, login }: Transport,
   address: DatabaseAddress,
   work: (client: Client) => Promise<Result>,
   limits: Partial<Pick<ClientConfig, 'query_timeout'>> = {}
 ): Promise<Result> {
-  const client = new Client({
-    ...transport,
-    ...limits,
-    application_name: 'onceway open',
-    connectionTimeoutMillis: OPEN_MS_MAX,
-    keepAlive: true
-  })
-  client.on('error', () => {})
+  const connected = async (): Promise<Client> => {
+    const client = new login.Client({
+      ...secured,
+      ...limits,
+      application_name: 'onceway open',
+      connectionTimeoutMillis: OPEN_MS_MAX,
+      keepAlive: true
+    })
+    client.on('error', () => {})
+    return client.connect().then(() => client, async (error: unknown) => {
+      await client.end().catch(() => {})
+      throw error
+    })
+  }
+  let client: Client | null = null
   try {
-    await client.connect()
+    client = await login.retried(connected)
     return await work(client)
   } catch (error) {
     throw faultOfOpening(error, address)
   } finally {
-    await client.end().catch(() => {})
+    await client?.end().catch(() => {})
   }
 }
 

@@ -4,15 +4,17 @@
  * remains. The same holds while the connection is down.
  */
 import { randomBytes } from 'node:crypto'
-import { Client, escapeIdentifier, type ClientConfig } from 'pg'
+import { escapeIdentifier, type Client, type ClientConfig } from 'pg'
 import { errorText } from '../../ports/errors.ts'
 import type { Cancel } from '../../ports/clock.ts'
 import type { InboxSubscriptions } from '../../ports/inbox.ts'
 import type { Log, Meter } from '../../ports/telemetry.ts'
+import type { Login } from './login.ts'
 import { UNBALANCED } from './statements.ts'
 
 export interface PostgresSubscriptionsOptions {
-  readonly connection: Pick<ClientConfig, 'connectionString' | 'ssl' | 'application_name'>
+  readonly connection: Pick<ClientConfig, 'ssl' | 'application_name'>
+  readonly login: Login
   /** The random id of the database's schema: two installations in one database never hear each other. */
   readonly installation: string
   readonly log: Log
@@ -87,8 +89,8 @@ export class PostgresSubscriptions implements InboxSubscriptions {
   }
 
   #connect (): void {
-    const { connection } = this.#options
-    const client = new Client({
+    const { connection, login } = this.#options
+    const client = new login.Client({
       ...connection,
       connectionTimeoutMillis: STATEMENT_MS_MAX,
       query_timeout: STATEMENT_MS_MAX,

@@ -16,16 +16,14 @@ export interface TlsFiles {
   readonly keyFile: string | null
 }
 
-/** The part of pg's configuration that says where to connect and how. */
-export type Transport = Pick<PoolConfig, 'connectionString' | 'ssl'>
+/** The part of pg's configuration that says how a connection is secured. login.ts says where it leads. */
+export type Secured = Pick<PoolConfig, 'ssl'>
 
 /** @throws StartError (exit 2) for a file that cannot be read. */
-export function transportOf (url: string, tls: TlsFiles | null): Transport {
-  const connectionString = pinned(url)
-  if (tls === null) return { connectionString }
+export function securedBy (tls: TlsFiles | null): Secured {
+  if (tls === null) return {}
   const { caFile, certFile, keyFile } = tls
   return {
-    connectionString,
     ssl: {
       rejectUnauthorized: true,
       ...caFile === null ? {} : { ca: read('caFile', caFile) },
@@ -39,7 +37,7 @@ export function transportOf (url: string, tls: TlsFiles | null): Transport {
  * pg treats require and verify-ca as verify-full, and its next major version will not. An update of a library must not make a
  * deployment accept any certificate. For libpq's meaning the URL says `uselibpqcompat=true`.
  */
-function pinned (url: string): string {
+export function pinned (url: string): string {
   if (/[?&]uselibpqcompat=true(&|$)/.test(url)) return url
   return url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
 }

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import { parse } from 'yaml'
 import { parseDuration } from '../../../src/config/read/units.ts'
 import { needs } from '../../harness/needs.ts'
-import { readImage, ROOT } from '../shipped.ts'
+import { dockerfile, ROOT } from '../shipped.ts'
 import { configurationOf, containerOf, oneOf, podsOf, renderOverlay, renderOwn } from './rendered.ts'
 import type { Manifest } from './rendered.ts'
 import { mistakesOf } from './schemas.ts'
@@ -99,14 +99,14 @@ function assertFacts (manifests: readonly Manifest[]): void {
   })
 
   test('pods are the image\'s user, can write nothing, have no right and no token', () => {
-    const { user } = readImage()
+    const [uid, gid] = dockerfile('USER').split(':').map(Number)
     for (const { spec } of podsOf(manifests)) {
       const [{ securityContext, resources }] = spec.containers
       assert.deepEqual(spec.securityContext, {
         runAsNonRoot: true,
-        runAsUser: user.uid,
-        runAsGroup: user.gid,
-        fsGroup: user.gid,
+        runAsUser: uid,
+        runAsGroup: gid,
+        fsGroup: gid,
         seccompProfile: { type: 'RuntimeDefault' }
       })
       assert.deepEqual(securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } })
@@ -126,7 +126,7 @@ function assertFacts (manifests: readonly Manifest[]): void {
   test('ports are those of the configuration and of the image, and everything that names one finds it', () => {
     const { listen, admin } = configuration
     assert.deepEqual(container.ports, [{ name: 'http', containerPort: listen.port }, { name: 'admin', containerPort: admin.port }])
-    assert.deepEqual(readImage().ports, [listen.port, admin.port])
+    assert.deepEqual(dockerfile('EXPOSE').split(' ').map(Number), [listen.port, admin.port])
     assert.deepEqual([listen.host, admin.host], ['0.0.0.0', '0.0.0.0'])
     for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) assert.equal(container[probe].httpGet.port, 'admin', probe)
     const services = manifests.filter(({ kind }) => kind === 'Service')

@@ -1,0 +1,36 @@
+/** Listening sockets that a service manager hands over (systemd's socket activation, sd_listen_fds(3)). */
+import { StartError } from '../ports/errors.ts'
+
+/** Descriptors. null: the process opens that port itself. */
+export interface Inherited { readonly guarded: number | null, readonly admin: number | null }
+
+export const NONE_INHERITED: Inherited = { guarded: null, admin: null }
+
+/** Behind standard input, output and error. */
+const FIRST = 3
+const LISTENERS = ['guarded', 'admin'] as const
+
+/**
+ * Sockets named `guarded` and `admin` are for those ports. If neither name is given, the first is guarded, and the second is the admin
+ * port. Variables of another process are ignored, as sd_listen_fds does. @throws StartError
+ */
+export function inheritedSockets (env: Readonly<Record<string, string | undefined>>, pid: number): Inherited {
+  const { LISTEN_PID = '', LISTEN_FDS = '', LISTEN_FDNAMES = '' } = env
+  const count = Number(LISTEN_FDS)
+  if (LISTEN_PID !== String(pid) || !Number.isInteger(count) || count < 1) return NONE_INHERITED
+  if (count > LISTENERS.length) {
+    throw new StartError(`The service manager hands over ${count} sockets (LISTEN_FDS): onceway has two ports, guarded and admin.`, 2)
+  }
+  const names = LISTEN_FDNAMES.split(':').slice(0, count)
+  const isNamed = names.some((name) => LISTENERS.some((each) => each === name))
+  const find = (listener: typeof LISTENERS[number], place: number): number | null => {
+    const index = isNamed ? names.indexOf(listener) : place
+    return index >= 0 && index < count ? FIRST + index : null
+  }
+  const found = { guarded: find('guarded', 0), admin: find('admin', 1) }
+  if (Object.values(found).filter((each) => each !== null).length === count) return found
+  throw new StartError(
+    `The service manager hands over sockets named ${names.join(', ')} (FileDescriptorName=): name one guarded and the other admin.`,
+    2
+  )
+}
