@@ -11,8 +11,8 @@ const FAST_MS = 5
 /** One execution in ten, so that some are in flight whenever a gateway ends. */
 const SLOW_MS = 400
 const SLOW_EVERY = 10
-const PAUSE_MS = 60
-const PAUSE_MS_MAX = 500
+const PAUSE_MS = 100
+const PAUSE_MS_MAX = 2_000
 /** A client gives up, and comes back at the end. */
 const TRIES_MAX = 60
 /** Old keys that are asked for again, for each new one. */

@@ -28,7 +28,10 @@ export interface SplitResult extends Judgement {
 const [STAYS, MOVES, OTHER] = [[0, 249], [250, 499], [500, 999]] as const
 const REPLAYED_WITHIN_MS = 20_000
 
-export async function runSplit (ending: Ending, { keysPerSecond, secondsAround, gatewaysPerCell, kill }: SplitOptions): Promise<SplitResult> {
+export async function runSplit (
+  ending: Ending,
+  { keysPerSecond, secondsAround, gatewaysPerCell, kill }: SplitOptions
+): Promise<SplitResult> {
   const upstream = await startCounting(ending)
   const world = new World(ending, { by: 'key', upstream: upstream.url, gatewaysPerCell })
   await world.start()

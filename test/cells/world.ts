@@ -63,7 +63,7 @@ export class World {
     const plan = Object.fromEntries(this.cells.map(({ name, gateways }, at) => [name, { slots: at === 0 ? '0-499' : '500-999', gateways }]))
     for (const name of PROXIES) {
       const proxy = await startRouter(name, await this.#route(name, plan), this.#cellsFor(name, plan))
-      this.#ending.after(proxy.stop)
+      this.#ending.after(async () => proxy.stop())
       this.proxies.push(proxy)
     }
   }
@@ -83,13 +83,13 @@ export class World {
 
   async redis (): Promise<RedisServer> {
     const redis = await startRedis()
-    this.#ending.after(redis.stop)
+    this.#ending.after(async () => redis.stop())
     return redis
   }
 
   async #cell (name: string): Promise<WholeCell> {
     const [pair, redis] = await Promise.all([startPair({ synchronous: true }), this.redis()])
-    this.#ending.after(pair.stop)
+    this.#ending.after(async () => pair.stop())
     const database = await pair.createDatabase(`cell_${name}`)
     return { name, pair, database, redis, gateways: await this.gatewaysOf(database, redis) }
   }
