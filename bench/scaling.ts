@@ -10,8 +10,11 @@ import type { Cell } from './growth/sizes.ts'
 import type { BenchResult } from './report.ts'
 import type { Case } from './results.ts'
 
-/** The kept results that everything here is computed from. A newer run is taken up by its name here and `--write`. */
-export const RESULTS = 'bench/results/2026-11-21.json'
+/**
+ * The kept results that everything here is computed from. A newer run is taken up by its name here and `--write`. Sizes and the log of
+ * the database are of the last growth run that swept.
+ */
+export const RESULTS = 'bench/results/2026-11-26.json'
 export const GROWTH = 'bench/results/2026-11-21-growth.json'
 export const MEASUREMENTS = 'docs/internals/scaling-measurements.md'
 export const PAGES = ['docs/guides/scale.md', MEASUREMENTS] as const
@@ -56,7 +59,14 @@ export const ASSUMED = {
     commitsPerSecond: 10_000,
     checkpointSeconds: 900,
     connections: 1_000
-  }
+  },
+  /** Memory of a process is 290 MiB in the results, and up to 64 MiB of bodies and 32 MiB of answers. The rest is for bursts. */
+  pod: { vCpus: 1, gib: 1 },
+  redisPod: { vCpus: 1, gib: 4 },
+  /** The least that a primary and its standby are worth starting with. */
+  primaryMin: { vCpus: 2, gib: 8 },
+  /** Of one month, in one currency. Nobody's price list: put your own here. */
+  price: { vCpu: 25, gib: 3, tb: 100 }
 } as const
 
 /** Per first request, unless it says otherwise. */
@@ -291,6 +301,33 @@ export function planTable (costs: Costs): string {
   )
 }
 
+export interface Bill { readonly pods: number, readonly vCpus: number, readonly gib: number, readonly tb: number, readonly price: number }
+
+/** What is rented for a rate, with a standby for each primary. Sizes are those that the load needs, not the largest that is assumed. */
+export function billOf (costs: Costs, rate: number, retentionSeconds: number): Bill {
+  const { primary, pod, redisPod, primaryMin, price } = ASSUMED
+  const [pods, redis, primaries] = [processesFor(costs, rate), redisFor(costs, rate), primariesFor(costs, rate, retentionSeconds)]
+  const load = primaryLoad(costs, rate / primaries, retentionSeconds)
+  const cores = Math.max(primaryMin.vCpus, Math.ceil(load.used.CPU * primary.cores))
+  // Half of the memory is for the primary key.
+  const memory = Math.max(primaryMin.gib, Math.ceil(2 * load.keyIndexBytes / 2 ** 30))
+  const vCpus = pods * pod.vCpus + redis * redisPod.vCpus + 2 * primaries * cores
+  const gib = pods * pod.gib + redis * redisPod.gib + 2 * primaries * memory
+  const tb = 2 * primaries * load.diskBytes / 1e12
+  return { pods, vCpus, gib, tb, price: vCpus * price.vCpu + gib * price.gib + tb * price.tb }
+}
+
+export function billTable (costs: Costs): string {
+  const rows = RETENTIONS.flatMap(({ name, seconds }) => RATES.map((rate) => {
+    const { pods, vCpus, gib, tb, price } = billOf(costs, rate, seconds)
+    return [whole(rate), name, whole(pods), whole(vCpus), whole(gib), short(tb), whole(price), short(price / (rate * 30 * DAY / 1e6))]
+  }))
+  return table(
+    ['first requests/s', 'kept', 'gateway pods', 'vCPU in all', 'GiB in all', 'TB in all', 'a month', 'a million requests'],
+    rows
+  )
+}
+
 export function endTable (costs: Costs): string {
   const rows = RETENTIONS.map(({ name, seconds }) => {
     const rate = endOfOnePrimary(costs, seconds)
@@ -337,7 +374,8 @@ export function scalingTables (): Readonly<Record<string, string>> {
     gateways: gatewaysTable(costs),
     end: endTable(costs),
     primaries: primariesTable(costs),
-    split: splitTable(costs)
+    split: splitTable(costs),
+    bill: billTable(costs)
   }
 }
 

@@ -40,7 +40,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   core: [
     'json', 'record', 'policy', 'limits', 'headers', 'key', 'fingerprint', 'forward', 'scope', 'probe', 'protocol', 'inbox', 'drop',
-    'operator'
+    'operator', 'cells'
   ],
   gateway: [
     'shared', 'limits', 'scope', 'body', 'key', 'issued-keys', 'fingerprint', 'authorise', 'execution', 'claim', 'forward', 'settle',

@@ -21,10 +21,18 @@ const COMMANDS: Readonly<Record<string, { summary: string, load: () => Promise<C
     summary: 'after restoring a backup: mark outcomes that it does not know',
     load: async () => (await import('./epoch.ts')).epoch
   },
+  installation: {
+    summary: 'after splitting a cell: give a half an id of its own',
+    load: async () => (await import('./installation.ts')).installation
+  },
   ids: { summary: 'show or upgrade the scheme of record ids', load: async () => (await import('./ids.ts')).ids },
   clock: {
     summary: 'show whether the clock of the store is trusted, or confirm it',
     load: async () => (await import('./clock.ts')).clock
+  },
+  'cell-of': {
+    summary: 'print the cell of a key or tenant, or the configuration of the proxy',
+    load: async () => (await import('./cell-of.ts')).cellOfCommand
   },
   token: { summary: 'make a token for an operator', load: async () => (await import('./token.ts')).token },
   healthcheck: { summary: 'check whether a running gateway is ready', load: async () => (await import('./healthcheck.ts')).healthcheck },

@@ -7,13 +7,13 @@ import { say } from './world.ts'
 const ROOT = new URL('../../', import.meta.url)
 const page = readFileSync(new URL('docs/reference/cli.md', ROOT), 'utf8')
 const help = (await say(['--help'])).out
-const commands = Array.from((help.split('commands:\n')[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}([a-z]+)/gm), ([, name = '']) => name)
+const commands = Array.from((help.split('commands:\n')[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}([a-z-]+)/gm), ([, name = '']) => name)
 
 test('the page has a section for every command, and a row in its first table', () => {
   assert.ok(commands.length > 10)
-  const sections = Array.from(page.matchAll(/^## ([a-z]+)$/gm), ([, name]) => name)
+  const sections = Array.from(page.matchAll(/^## ([a-z-]+)$/gm), ([, name]) => name)
   assert.deepEqual(sections, commands)
-  assert.deepEqual(Array.from(page.matchAll(/^\| \[`([a-z]+)`\]\(#/gm), ([, name]) => name), commands)
+  assert.deepEqual(Array.from(page.matchAll(/^\| \[`([a-z-]+)`\]\(#/gm), ([, name]) => name), commands)
 })
 
 for (const name of commands) {

@@ -19,7 +19,7 @@ export const beginGeneration = (schema: string): string => `update ${schema}.ins
  * A living gateway gives a sign of life every few seconds, at the longest lease too. Without one for this long, no gateway
  * serves from here.
  */
-const LIVES_WITHIN = '1 minute'
+export const LIVES_WITHIN = '1 minute'
 
 /** [system identifier, database, schema]. A part that this user may not read is null. */
 type DatabaseLocation = readonly [string | null, string, string]
