@@ -20,6 +20,8 @@ export function printed (result: ChaosResult): string {
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
     ...absences(result).map((line) => `  without     ${line}`),
+    ...result.outages.map(({ kind, faultMs, withoutMs }) => `  outage      ${kind}: ${withoutMs} ms without service, whole again after ${faultMs} ms`),
+    ...promises([result]).map((line) => `  promise     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
     `  answers     ${listed(answers)}`,
     `  told        ${listed(told)}`,
@@ -65,7 +67,7 @@ ${results.map((result) => `| ${result.seed} | ${total(result.faults)} | ${result
 
 Sendings of a process that had just been woken from a pause, whose order is not judged (protocol §10): ${sum(({ excused }) => excused)}.
 ${results.slice(0, 1).flatMap(absences).map((line) => `\nNot injected: ${line}.\n`).join('')}
-## Faults
+${outages(results)}## Faults
 
 | kind | injected |
 |---|---|
@@ -112,6 +114,33 @@ export function printedViolations (seed: number, violations: readonly Violation[
 /** For a report. */
 export function chapterOf (seed: number, { invariant, detail, history }: Violation): string {
   return `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`
+}
+
+/** For each kind of fault that only this topology has. */
+function outages (results: readonly ChaosResult[]): string {
+  const byKind = Map.groupBy(results.flatMap((result) => result.outages), ({ kind }) => kind)
+  if (byKind.size === 0) return ''
+  const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`
+  const rows = Array.from(byKind, ([kind, some]) => {
+    const without = some.map(({ withoutMs }) => withoutMs).toSorted((a, b) => a - b)
+    const median = without[Math.floor((without.length - 1) / 2)] ?? 0
+    return `| ${kind} | ${some.length} | ${seconds(without[0] ?? 0)} | ${seconds(median)} | ${seconds(without.at(-1) ?? 0)} |`
+  })
+  return `## Time without service
+
+The longest time in which no request was executed and stored, at any gateway, while the fault lasted and until the stores were whole again.
+
+| fault | times | shortest | median | longest |
+|---|---|---|---|---|
+${rows.toSorted().join('\n')}
+
+${promises(results).map((line) => `${line}.\n`).join('')}
+`
+}
+
+function promises (results: readonly ChaosResult[]): string[] {
+  const judged = results.reduce((total, result) => total + result.promisesJudged, 0)
+  return judged === 0 ? [] : [`What gateways said of the promise was compared ${judged} times with the settings of their database`]
 }
 
 /** What was not injected, by reason. */

@@ -21,8 +21,6 @@ export type NodeName = typeof NODES[number]
 export type LinkKind = 'postgres' | 'rest' | 'front' | 'check' | 'etcd'
 
 export interface PatroniClusterOptions {
-  /** Over deploy/ha/patroni.yml, by Patroni's REST API. */
-  readonly settings?: Readonly<Record<string, unknown>>
   /** Resolves to the port of a link to the target. Absent: no links. */
   readonly link?: (node: NodeName, kind: LinkKind, target: number) => Promise<number>
 }
@@ -60,7 +58,10 @@ export class PatroniCluster {
   /** Of the database `onceway`, by its owner, through HAProxy. */
   get url (): string { return this.#urlAt(this.haproxy?.port) }
 
-  /** The same through PgBouncer, as gateways use it. */
+  /** A superuser's, through HAProxy. */
+  get frontUrl (): string { return `postgres://postgres:${this.password}@${HOST}:${this.haproxy?.port ?? 0}/postgres` }
+
+  /** As {@link url}, through PgBouncer, as gateways use it. */
   get pooledUrl (): string { return this.#urlAt(this.pgbouncer?.port) }
 
   async start (): Promise<void> {
@@ -73,7 +74,6 @@ export class PatroniCluster {
       await this.#until(async () => await this.leader() !== null, `a leader of ${node.name}`)
     }
     await this.#startHaproxy(ports)
-    await this.configure(this.#options.settings ?? {})
     await this.settled()
     const leader = await this.leader()
     if (leader === null) throw new Error('the cluster has lost its leader while starting')
@@ -93,9 +93,8 @@ export class PatroniCluster {
     return this.nodes.filter((node) => node !== leader)
   }
 
-  /** Of the dynamic configuration, and waits until the leader has taken it. */
+  /** Of the dynamic configuration, which each node takes in its next round. */
   async configure (settings: Readonly<Record<string, unknown>>): Promise<void> {
-    if (Object.keys(settings).length === 0) return
     const leader = await this.leader()
     const answer = await leader?.ask('PATCH', '/config', settings)
     if (answer?.status !== 200) throw new Error(`Patroni did not take ${JSON.stringify(settings)}: ${answer?.text}`)
@@ -110,9 +109,7 @@ export class PatroniCluster {
         (select count(*)::int from pg_stat_replication where sync_state = 'sync' and state = 'streaming') as synchronous,
         current_setting('synchronous_standby_names') as names, inet_server_port() as port`)
       if (row?.['synchronous'] !== NODES.length - 1 || row['names'] === '*') return false
-      const front = new URL(leader.url)
-      front.port = String(this.haproxy?.port)
-      const [through] = await query(front.href, 'select inet_server_port() as port')
+      const [through] = await query(this.frontUrl, 'select inet_server_port() as port')
       return through?.['port'] === row['port']
     }, 'the cluster to settle')
   }
