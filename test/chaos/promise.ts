@@ -74,7 +74,7 @@ export class PromiseWatch {
     await this.#looking
   }
 
-  judged (injected: readonly Injected[]): { judged: number, untrue: string[] } {
+  judged (injected: readonly Injected[]): Judged {
     return judgePromises(this.#looks, (gateway, fromMs, untilMs) => injected.some((fault) =>
       fault.gateway === gateway && OF_A_GATEWAY.test(fault.kind) && fault.fromMs < untilMs && (fault.untilMs ?? Infinity) > fromMs))
   }
@@ -103,13 +103,17 @@ async function saidAt (adminUrl: string | null): Promise<string[] | null> {
   } catch { return null }
 }
 
+/** `judged`: how often, by what was true. */
+export interface Judged { readonly judged: Readonly<Record<'strict' | 'weakened', number>>, readonly untrue: readonly string[] }
+
 /** `excused`: a fault of this gateway's own was there. Each untruth is told once, however long it lasts. */
 export function judgePromises (
   looks: readonly Look[],
   excused: (gateway: number, fromMs: number, untilMs: number) => boolean
-): { judged: number, untrue: string[] } {
+): Judged {
+  const judged = { strict: 0, weakened: 0 }
   const [untrue, lying, since] = [[] as string[], new Set<number>(), new Map<number, number>()]
-  let [judged, last] = [0, null as Truth | null]
+  let last: Truth | null = null
   for (const { atMs, truth, said } of looks) {
     if (truth !== last) since.clear()
     last = truth
@@ -117,8 +121,8 @@ export function judgePromises (
       if (words === null || truth === null || truth === 'either') since.delete(gateway)
       else if (!since.has(gateway)) since.set(gateway, atMs)
       const fromMs = since.get(gateway)
-      if (fromMs === undefined || atMs - fromMs < NOTICED_WITHIN_MS || excused(gateway, atMs - NOTICED_WITHIN_MS, atMs)) continue
-      judged++
+      if (truth === null || truth === 'either' || fromMs === undefined || atMs - fromMs < NOTICED_WITHIN_MS || excused(gateway, atMs - NOTICED_WITHIN_MS, atMs)) continue
+      judged[truth]++
       const isTrue = words?.every((word) => word === truth) === true
       if (!isTrue && !lying.has(gateway)) untrue.push(`gateway-${gateway} says ${words?.join(' and ')} at ${new Date(atMs).toISOString()}, and since ${atMs - fromMs} ms it is ${truth}`)
       if (isTrue) lying.delete(gateway)

@@ -139,8 +139,11 @@ ${promises(results).map((line) => `${line}.\n`).join('')}
 }
 
 function promises (results: readonly ChaosResult[]): string[] {
-  const judged = results.reduce((total, result) => total + result.promisesJudged, 0)
-  return judged === 0 ? [] : [`What gateways said of the promise was compared ${judged} times with the settings of their database`]
+  const judged = (truth: string): number => results.reduce((sum, { promisesJudged }) => sum + (promisesJudged[truth] ?? 0), 0)
+  const [strict, weakened] = [judged('strict'), judged('weakened')]
+  return strict + weakened === 0
+    ? []
+    : [`What gateways said of the promise was compared with the settings of their database: ${strict} times it was strict, and ${weakened} times weakened`]
 }
 
 /** What was not injected, by reason. */

@@ -76,7 +76,7 @@ export interface ChaosResult {
   /** Of the faults that only this topology has: how long no request was executed and stored. */
   readonly outages: readonly Outage[]
   /** How often a gateway's promise was compared with the settings of its database. */
-  readonly promisesJudged: number
+  readonly promisesJudged: Counts
   readonly violations: readonly ShownViolation[]
   /** By the kind of answer: stored, replayed, in-flight … */
   readonly told: Counts
@@ -153,9 +153,11 @@ class Run {
     this.#world = world
     this.#random = new Random(options.seed)
     const differs = options.differ === true
+    const { habits: calmer = {} }: Topology = TOPOLOGIES[options.topology ?? 'plain']
     const habits = {
       ...HABITS,
       ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) },
+      ...calmer,
       ...options.emphasis?.habits
     }
     this.#customers = new Customers(world.doors, this.#ledger, identities, this.#random.fork('customers'), habits)

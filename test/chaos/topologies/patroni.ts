@@ -14,11 +14,14 @@ import type { Topology } from './topology.ts'
 const NO_DISK = 'the servers of this topology share a disk'
 const BY_PATRONI = 'in this topology Patroni ends and starts Postgres'
 const HIDES = 'the time without service would not be that of the database'
+/** Eighteen processes share one machine, and requests that fail come again. The time without service is to be that of the servers. */
+const CALM = { keysPerSecond: 15, storiesMax: 60, twinShare: 0.1 }
 /** A switchover answers when it is done. */
 const SWITCHOVER_MS_MAX = 60_000
 
 export const PATRONI: Topology = {
   what: 'three Postgres under Patroni with three etcd, behind HAProxy and PgBouncer (deploy/ha), and one Redis',
+  habits: CALM,
   own: [
     'patroni-leader-kill', 'patroni-postgres-kill', 'patroni-daemon-kill', 'patroni-leader-freeze', 'patroni-cut-etcd',
     'patroni-cut-standbys', 'patroni-cut-all', 'patroni-switchover', 'patroni-etcd-quorum', 'patroni-haproxy-restart',

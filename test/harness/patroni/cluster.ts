@@ -12,7 +12,7 @@ import { freePort } from '../ports.ts'
 import { query } from '../postgres.ts'
 import { fillIn, giveTo } from './files.ts'
 import { PatroniNode } from './node.ts'
-import { HaServer } from './server.ts'
+import { HaServer, programOf } from './server.ts'
 
 export const NODES = ['a', 'b', 'c'] as const
 export type NodeName = typeof NODES[number]
@@ -135,7 +135,7 @@ export class PatroniCluster {
         to,
         user: this.#user
       })
-      this.etcd.push(this.#server({ name: `etcd-${name}`, tool: 'etcd', args: ['--config-file', to], port: client }))
+      this.etcd.push(this.#server({ name: `etcd-${name}`, file: programOf('etcd'), args: ['--config-file', to], port: client }))
     }
     await Promise.all(this.etcd.map(async (server) => server.start()))
     return members.map(({ client }) => client)
@@ -206,7 +206,7 @@ export class PatroniCluster {
       to,
       user: this.#user
     })
-    this.haproxy = await this.#server({ name: 'haproxy', tool: 'haproxy', args: ['-db', '-f', to], port }).start()
+    this.haproxy = await this.#server({ name: 'haproxy', file: programOf('haproxy'), args: ['-db', '-f', to], port }).start()
   }
 
   async #startPgbouncer (): Promise<void> {
@@ -215,7 +215,7 @@ export class PatroniCluster {
     giveTo(users, this.#user, 0o600)
     const values = { HAPROXY_HOST: HOST, HAPROXY_PORT: this.haproxy?.port ?? 0, HOST, PORT: port, USERS_FILE: users }
     fillIn({ name: 'pgbouncer.ini', values, to, user: this.#user })
-    this.pgbouncer = await this.#server({ name: 'pgbouncer', tool: 'pgbouncer', args: [to], port }).start()
+    this.pgbouncer = await this.#server({ name: 'pgbouncer', file: programOf('pgbouncer'), args: [to], port }).start()
   }
 
   #server (options: Omit<ConstructorParameters<typeof HaServer>[0], 'directory' | 'user'>): HaServer {

@@ -5,9 +5,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findTool } from '../binaries.ts'
 import { alive, descendants, launch } from '../process.ts'
 import type { Launched, User } from '../process.ts'
+import { programOf } from './server.ts'
 
 export interface PatroniNodeOptions {
   readonly name: string
@@ -28,15 +28,11 @@ const STOP_MS_MAX = 30_000
 
 export class PatroniNode {
   readonly #options: PatroniNodeOptions
-  readonly #patroni: string
   #running: Launched | null = null
   #frozen: number[] = []
 
   constructor (options: PatroniNodeOptions) {
     this.#options = options
-    const tool = findTool('patroni')
-    if (tool.kind !== 'binaries') throw new Error(tool.kind === 'none' ? tool.why : 'patroni as a program')
-    this.#patroni = join(tool.directory, 'patroni')
   }
 
   get name (): string { return this.#options.name }
@@ -51,7 +47,7 @@ export class PatroniNode {
     const { directory, file, env, user } = this.#options
     const own = Object.entries(process.env).filter(([name]) => !/^(PATRONI_|PG|ONCEWAY_|NODE_)/.test(name))
     this.#running = launch({
-      file: this.#patroni,
+      file: programOf('patroni'),
       args: [file],
       directory,
       log: this.log,

@@ -1,4 +1,4 @@
-/** One server of the cluster beside Postgres: a Debian program that listens on a port. It keeps its port and its directory. */
+/** One server beside Postgres: a program that listens on a port. It keeps its port and its directory. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -11,25 +11,22 @@ import type { Launched, User } from '../process.ts'
 export interface HaServerOptions {
   /** Of its log. */
   readonly name: string
-  readonly tool: Extract<Tool, 'etcd' | 'haproxy' | 'pgbouncer'> | 'redis-server'
+  readonly file: string
   readonly args: readonly string[]
   readonly directory: string
   readonly port: number
-  readonly user: User | undefined
+  readonly user?: User | undefined
+  readonly env?: NodeJS.ProcessEnv
 }
 
 const START_MS_MAX = 30_000
 
 export class HaServer {
   readonly #options: HaServerOptions
-  readonly #file: string
   #running: Launched | null = null
 
   constructor (options: HaServerOptions) {
     this.#options = options
-    const source = options.tool === 'redis-server' ? findServer('redis') : findTool(options.tool)
-    if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : `${options.tool} as a program`)
-    this.#file = join(source.directory, options.tool)
   }
 
   get port (): number { return this.#options.port }
@@ -38,8 +35,8 @@ export class HaServer {
 
   /** Resolves when it listens. */
   async start (): Promise<this> {
-    const { name, args, directory, port, user } = this.#options
-    const running = launch({ file: this.#file, args, directory, log: this.log, user, endSignal: 'SIGKILL' })
+    const { name, file, args, directory, port, user, env } = this.#options
+    const running = launch({ file, args, directory, log: this.log, user, env, endSignal: 'SIGKILL' })
     this.#running = running
     for (const until = performance.now() + START_MS_MAX; !await accepts(port); await sleep(20)) {
       if (!running.running()) throw new Error(`${name} ended while starting:\n${running.lastLog()}`)
@@ -48,12 +45,18 @@ export class HaServer {
     return this
   }
 
-  async kill (): Promise<void> { await this.#running?.killAll() }
+  get pid (): number | null { return this.#running?.pid ?? null }
 
-  async restart (): Promise<void> {
-    await this.kill()
-    await this.start()
-  }
+  async end (signal: NodeJS.Signals): Promise<void> { await this.#running?.end(signal) }
+
+  async kill (): Promise<void> { await this.#running?.killAll() }
+}
+
+/** Debian's. */
+export function programOf (tool: Tool | 'redis-server'): string {
+  const source = tool === 'redis-server' ? findServer('redis') : findTool(tool)
+  if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : `${tool} is needed as a program`)
+  return join(source.directory, tool)
 }
 
 async function accepts (port: number): Promise<boolean> {
