@@ -12,7 +12,9 @@ export interface Outage {
 }
 
 export function outagesOf (injected: readonly Injected[], events: readonly HistoryEvent[]): Outage[] {
-  const stored = events.flatMap((event) => event.kind === 'told' && event.told.kind === 'stored' ? [event.atMs] : []).toSorted((a, b) => a - b)
+  const stored = events
+    .flatMap((event) => event.kind === 'told' && event.told.kind === 'stored' ? [event.atMs] : [])
+    .toSorted((a, b) => a - b)
   return injected.map(({ kind, fromMs, untilMs }) => {
     const endMs = untilMs ?? fromMs
     const before = stored.findLast((atMs) => atMs <= fromMs) ?? fromMs

@@ -121,10 +121,13 @@ export function judgePromises (
       if (words === null || truth === null || truth === 'either') since.delete(gateway)
       else if (!since.has(gateway)) since.set(gateway, atMs)
       const fromMs = since.get(gateway)
-      if (truth === null || truth === 'either' || fromMs === undefined || atMs - fromMs < NOTICED_WITHIN_MS || excused(gateway, atMs - NOTICED_WITHIN_MS, atMs)) continue
+      if (truth === null || truth === 'either' || fromMs === undefined) continue
+      if (atMs - fromMs < NOTICED_WITHIN_MS || excused(gateway, atMs - NOTICED_WITHIN_MS, atMs)) continue
       judged[truth]++
       const isTrue = words?.every((word) => word === truth) === true
-      if (!isTrue && !lying.has(gateway)) untrue.push(`gateway-${gateway} says ${words?.join(' and ')} at ${new Date(atMs).toISOString()}, and since ${atMs - fromMs} ms it is ${truth}`)
+      if (!isTrue && !lying.has(gateway)) {
+        untrue.push(`gateway-${gateway} says ${words?.join(' and ')} at ${new Date(atMs).toISOString()}, and since ${atMs - fromMs} ms it is ${truth}`)
+      }
       if (isTrue) lying.delete(gateway)
       else lying.add(gateway)
     }

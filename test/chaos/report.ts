@@ -20,7 +20,8 @@ export function printed (result: ChaosResult): string {
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
     ...absences(result).map((line) => `  without     ${line}`),
-    ...result.outages.map(({ kind, faultMs, withoutMs }) => `  outage      ${kind}: ${withoutMs} ms without service, whole again after ${faultMs} ms`),
+    ...result.outages.map(({ kind, faultMs, withoutMs }) =>
+      `  outage      ${kind}: ${withoutMs} ms without service, whole again after ${faultMs} ms`),
     ...promises([result]).map((line) => `  promise     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
     `  answers     ${listed(answers)}`,

@@ -2,9 +2,10 @@
  * `npm run ha`: starts everything of deploy/ha on loopback from Debian's packages, prints where it is, and ends it at Ctrl-C.
  * docs/guides/deploy-for-high-availability.md explains it.
  */
-import { exampleLines } from '../../src/cli/toy.ts'
 import { startHa } from './world.ts'
 import type { HaWorld } from './world.ts'
+
+const PAY = `curl -i URL/v1/payments -H 'Authorization: Bearer me' -H 'Content-Type: application/json' -H 'Idempotency-Key: order-1' -d '{"amount": 100}'`
 
 console.log('starting etcd, Postgres under Patroni, HAProxy, PgBouncer, Redis with sentinels, and three gateways …')
 const world = await startHa()
@@ -28,7 +29,7 @@ function placesOf ({ cluster, gateways, sentinels, upstream }: HaWorld): string[
   const file = cluster.nodes[0]?.file ?? ''
   return [
     '',
-    ...gateways.map(({ url, adminUrl }, index) => `gateway ${index + 1}      ${url}  (admin and console: ${adminUrl}/console)`),
+    ...gateways.map(({ url, adminUrl }, index) => `gateway ${index + 1}      ${url}  (admin and console: ${adminUrl}/)`),
     ...cluster.nodes.map(({ name, restUrl, url }) => `postgres ${name}     ${url}  (Patroni: ${restUrl})`),
     `primary        ${cluster.url}  (through HAProxy)`,
     `pooled         ${cluster.pooledUrl}  (through PgBouncer and HAProxy)`,
@@ -40,7 +41,11 @@ function placesOf ({ cluster, gateways, sentinels, upstream }: HaWorld): string[
     '',
     `  patronictl -c ${file} list`,
     `  patronictl -c ${file} switchover --force`,
-    ...exampleLines(gateways[0]?.url ?? ''),
+    '',
+    'The same payment at two gateways is made once:',
+    '',
+    ...gateways.slice(0, 2).map(({ url }) => `  ${PAY.replace('URL', url)}`),
+    '',
     'Ctrl-C ends everything.'
   ]
 }

@@ -47,7 +47,12 @@ export async function startHa (): Promise<HaWorld> {
 }
 
 async function startRedisServers (directory: string, ends: Array<() => Promise<void>>): Promise<HaServer[]> {
-  const start = async (name: string, file: 'redis.conf' | 'sentinel.conf', more: Readonly<Record<string, string | number>>, args: readonly string[]) => {
+  const start = async (
+    name: string,
+    file: 'redis.conf' | 'sentinel.conf',
+    more: Readonly<Record<string, string | number>>,
+    args: readonly string[]
+  ): Promise<HaServer> => {
     const [port, to] = [await freePort(), join(directory, `${name}.conf`)]
     fillIn({ name: file, values: { HOST, PORT: port, DATA_DIRECTORY: directory, ...more }, to })
     const server = await new HaServer({ name, file: programOf('redis-server'), args: [to, ...args], directory, port }).start()
@@ -74,14 +79,18 @@ async function startGateways (
     writeFileSync(path, text)
     giveTo(path, undefined, 0o600)
   }
-  const gateways = []
+  const gateways: HaGateway[] = []
+  const running: HaServer[] = []
+  // Each drains for some seconds.
+  ends.push(async () => { await Promise.all(running.map(async (gateway) => gateway.end('SIGTERM'))) })
   for (let number = 1; number <= GATEWAYS; number++) {
     const [port, admin, name] = [await freePort(), await freePort(), `gateway-${number}`]
     const to = join(directory, `${name}.yaml`)
-    fillIn({ name: 'onceway.yaml', values: { HOST, PORT: port, ADMIN_PORT: admin, SECRET_FILE: secret, DATABASE_URL_FILE: url, ...more }, to })
+    const files = { SECRET_FILE: secret, DATABASE_URL_FILE: url }
+    fillIn({ name: 'onceway.yaml', values: { HOST, PORT: port, ADMIN_PORT: admin, ...files, ...more }, to })
     const args = ['--max-semi-space-size=32', MAIN, 'serve', '--config', to]
     const gateway = new HaServer({ name, file: process.execPath, args, directory, port, env: ownEnvironment() })
-    ends.push(async () => gateway.end('SIGTERM'))
+    running.push(gateway)
     await gateway.start()
     gateways.push({ url: `http://${HOST}:${port}`, adminUrl: `http://${HOST}:${admin}`, log: gateway.log })
   }

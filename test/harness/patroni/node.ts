@@ -86,7 +86,12 @@ export class PatroniNode {
     return this.ask('GET', path).then(({ status }) => status, () => 0)
   }
 
-  async ask (method: 'GET' | 'POST' | 'PATCH', path: string, body?: object, msMax = REST_MS_MAX): Promise<{ status: number, text: string }> {
+  async ask (
+    method: 'GET' | 'POST' | 'PATCH',
+    path: string,
+    body?: object,
+    msMax = REST_MS_MAX
+  ): Promise<{ status: number, text: string }> {
     const answer = await fetch(`${this.restUrl}${path}`, {
       method,
       signal: AbortSignal.timeout(msMax),
