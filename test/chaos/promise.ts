@@ -34,7 +34,7 @@ const READ = `select current_setting('synchronous_standby_names') as names,
   (select coalesce(json_agg(json_build_object('name', application_name, 'sync', sync_state)), '[]') from pg_stat_replication
     where application_name !~ '^pg_') as standbys,
   (select coalesce(json_agg(slot_name), '[]') from pg_replication_slots where slot_type = 'physical' and not temporary and not active) as waiting`
-const READ_MS_MAX = 1_000
+const READ_MS_MAX = 3_000
 
 /** null: no server says so in time. */
 export async function truthAt (url: string): Promise<Truth | null> {
@@ -50,7 +50,7 @@ export interface Look {
 }
 
 const LOOK_EVERY_MS = 500
-const LOOK_MS_MAX = 1_000
+const LOOK_MS_MAX = 3_000
 /** A gateway looks every five seconds, in rounds of one second. The rest is for the machine. */
 const NOTICED_WITHIN_MS = 10_000
 

@@ -7,6 +7,7 @@ import { ROUTES } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
+import type { Topology } from './topologies/topology.ts'
 
 /** One mistake breaks hundreds of records. The first ones suffice. */
 export const VIOLATIONS_SHOWN = 5
@@ -49,14 +50,15 @@ export function reported (results: readonly ChaosResult[], args: readonly string
   const sum = (of: (result: ChaosResult) => number): number => results.reduce((total, result) => total + of(result), 0)
   const rows = (of: (result: ChaosResult) => Counts): string => rowsOf(results.map(of))
   const differs = args.includes('--differ')
+  const topology: Topology = TOPOLOGIES[results[0]?.topology ?? 'plain']
   return `# Chaos run
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
 **${sum(({ violations }) => violations.length)} violations** of I1–I11, ${differs ? 'of N5 (a key is executed or accepted), ' : ''}and of mode drop's two rules.
 
-${versions().map((line) => `* ${line}`).join('\n')}
+${[...versions(), ...topology.versions?.() ?? []].map((line) => `* ${line}`).join('\n')}
 
-Real gateway processes run behind the run's own TCP proxies. The stores are ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}. The upstream
+Real gateway processes run behind the run's own TCP proxies. The stores are ${topology.what}. The upstream
 writes down and syncs every execution before it answers. Clients retry. Every gateway has these routes:
 
 ${(differs ? DIFFERING_ROUTES : ROUTES).map((route) => `* ${routeText(route)}`).join('\n')}
@@ -130,6 +132,7 @@ function outages (results: readonly ChaosResult[]): string {
   return `## Time without service
 
 The longest time in which no request was executed and stored, at any gateway, while the fault lasted and until the stores were whole again.
+A pause that spans two faults counts for both.
 
 | fault | times | shortest | median | longest |
 |---|---|---|---|---|

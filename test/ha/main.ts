@@ -5,7 +5,8 @@
 import { startHa } from './world.ts'
 import type { HaWorld } from './world.ts'
 
-const PAY = `curl -i URL/v1/payments -H 'Authorization: Bearer me' -H 'Content-Type: application/json' -H 'Idempotency-Key: order-1' -d '{"amount": 100}'`
+const HEADERS = ['Authorization: Bearer me', 'Content-Type: application/json', 'Idempotency-Key: order-1']
+const PAY = `curl -i URL/v1/payments ${HEADERS.map((header) => `-H '${header}'`).join(' ')} -d '{"amount": 100}'`
 
 console.log('starting etcd, Postgres under Patroni, HAProxy, PgBouncer, Redis with sentinels, and three gateways …')
 const world = await startHa()

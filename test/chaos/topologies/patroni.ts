@@ -4,6 +4,7 @@ import type { NodeName, PatroniCluster, PatroniClusterOptions } from '../../harn
 import type { PatroniNode } from '../../harness/patroni/node.ts'
 import type { PostgresServer } from '../../harness/postgres.ts'
 import { startRedis } from '../../harness/redis.ts'
+import { versionOfTool } from '../../harness/versions.ts'
 import type { FaultKind } from '../faults.ts'
 import { truthAt } from '../promise.ts'
 import { pause } from '../stores.ts'
@@ -22,6 +23,10 @@ const SWITCHOVER_MS_MAX = 60_000
 export const PATRONI: Topology = {
   what: 'three Postgres under Patroni with three etcd, behind HAProxy and PgBouncer (deploy/ha), and one Redis',
   habits: CALM,
+  versions: () => [
+    versionOfTool('patroni', '--version'), versionOfTool('etcd', '--version'),
+    versionOfTool('haproxy', '-v').split(' 20')[0] ?? '', versionOfTool('pgbouncer', '--version')
+  ],
   own: [
     'patroni-leader-kill', 'patroni-postgres-kill', 'patroni-daemon-kill', 'patroni-leader-freeze', 'patroni-cut-etcd',
     'patroni-cut-standbys', 'patroni-cut-all', 'patroni-switchover', 'patroni-etcd-quorum', 'patroni-haproxy-restart',

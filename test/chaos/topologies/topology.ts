@@ -8,6 +8,8 @@ export interface Topology {
   /** For a report. */
   readonly what: string
   readonly start: (fillsDisk: boolean, network: ChaosNetwork['ask']) => Promise<ChaosStores>
+  /** Further programs, for a report. */
+  readonly versions?: () => readonly string[]
   /** Where the usual load is too much for one machine. */
   readonly habits?: Partial<Habits>
   /** Kinds of faults that only this topology has. `ChaosStores.own` does them. */
