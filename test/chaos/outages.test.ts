@@ -4,8 +4,10 @@ import type { HistoryEvent } from '../harness/history.ts'
 import type { Injected } from './injector.ts'
 import { outagesOf } from './outages.ts'
 
-const stored = (atMs: number): HistoryEvent => ({ kind: 'told', atMs, call: 'call', told: { kind: 'stored', print: null, execution: 1 } })
-const replayed = (atMs: number): HistoryEvent => ({ kind: 'told', atMs, call: 'call', told: { kind: 'replayed', print: null, execution: 1 } })
+const told = (kind: 'stored' | 'replayed', atMs: number): HistoryEvent =>
+  ({ kind: 'told', atMs, call: 'call', told: { kind, print: null, execution: 1 } })
+const stored = (atMs: number): HistoryEvent => told('stored', atMs)
+const replayed = (atMs: number): HistoryEvent => told('replayed', atMs)
 const fault = (fromMs: number, untilMs: number): Injected => ({ kind: 'patroni-switchover', gateway: 0, fromMs, untilMs })
 
 test('the time without service is the longest pause between stored answers that a fault has a part of', () => {

@@ -45,7 +45,8 @@ test('page and metric must say the same', () => {
 })
 
 test('nothing is judged while the truth moves, while nobody says it, or while the gateway itself is hit', () => {
-  const moving = looks(Array.from({ length: 40 }, (_, index) => index % 8 < 4 ? 'strict' as const : 'weakened' as const), () => ['strict', 'strict'])
+  const turns = Array.from({ length: 40 }, (_, index) => index % 8 < 4 ? 'strict' as const : 'weakened' as const)
+  const moving = looks(turns, () => ['strict', 'strict'])
   assert.deepEqual(judgePromises(moving, none), { judged: { strict: 0, weakened: 0 }, untrue: [] })
   const silent = looks(Array.from({ length: 40 }, () => 'weakened' as const), (index) => index % 8 === 0 ? null : ['strict', 'strict'])
   assert.deepEqual(judgePromises(silent, none).untrue, [])

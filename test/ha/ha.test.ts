@@ -19,7 +19,8 @@ describe('everything of deploy/ha', needs('postgres tools', 'own redis', 'patron
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => { output += chunk.toString() })
     await eventually(() => output.includes('Ctrl-C ends everything.') || child.exitCode !== null, 'it has started', START_MS_MAX)
-    const gateways = Array.from(output.matchAll(/^gateway \d +(http:\S+) .*console: (http:[^)]+)\/\)/gm), ([, url = '', admin = '']) => ({ url, admin }))
+    const printed = output.matchAll(/^gateway \d +(http:\S+) .*console: (http:[^)]+)\/\)/gm)
+    const gateways = Array.from(printed, ([, url = '', admin = '']) => ({ url, admin }))
     assert.equal(gateways.length, 3, output)
     const headers = { Authorization: 'Bearer me', 'Content-Type': 'application/json', 'Idempotency-Key': 'order-1' }
     const answers = []
