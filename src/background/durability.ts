@@ -1,6 +1,6 @@
 /**
- * Reads the durability of the stores once they are reached, and every minute after that, because a failover changes the
- * server. Each change is logged once. If the stores cannot be read, the last result stays.
+ * Reads the durability of the stores once they are reached, and every five seconds after that, because a failover changes the
+ * server, and a failover manager the settings. Each change is logged once. If the stores cannot be read, the last result stays.
  */
 import { ABOUT_WEAKNESS, reported } from '../core/protocol/durability.ts'
 import type { Remark, Durability, ReportedDurability } from '../core/protocol/durability.ts'
@@ -8,8 +8,8 @@ import type { Clock } from '../ports/clock.ts'
 import type { Log, Meter } from '../ports/telemetry.ts'
 import { Service } from './service.ts'
 
-/** A standby is attached or promoted a few times a year, so a minute is soon. */
-const EVERY_MS = 60_000
+/** Patroni stops waiting for standbys within seconds of their end. One statement that reads settings costs next to nothing. */
+const EVERY_MS = 5_000
 /** While the database has not been reached. The gateway tries as often. */
 const UNREACHED_EVERY_MS = 1_000
 

@@ -92,6 +92,22 @@ export const FAULTS = {
   // Commits hang while reads work, for longer than a lease. Then the standby has none of them.
   'postgres-standby-stall': shape('postgres', false, 3, 500, 8_000),
   'postgres-standby-stall-promote': shape('postgres', false, 2, 1_000, 9_000),
+  // Shorter and longer than Patroni's ttl of twenty seconds.
+  'patroni-leader-kill': shape('postgres', false, 1, 5_000, 30_000),
+  'patroni-postgres-kill': shape('postgres', false, 1, 5_000, 15_000),
+  // Postgres goes on as the primary, and nobody demotes it.
+  'patroni-daemon-kill': shape('postgres', false, 1, 25_000, 35_000),
+  'patroni-leader-freeze': shape('postgres', false, 1, 5_000, 40_000),
+  'patroni-cut-etcd': shape('postgres', false, 1, 10_000, 30_000),
+  'patroni-cut-standbys': shape('postgres', false, 1, 10_000, 30_000),
+  'patroni-cut-all': shape('postgres', false, 1, 20_000, 40_000),
+  'patroni-switchover': shape('postgres', false, 1, 0, 0),
+  'patroni-etcd-quorum': shape('postgres', false, 1, 10_000, 30_000),
+  'patroni-haproxy-restart': shape('postgres', false, 1, 0, 3_000),
+  'patroni-standby-kill': shape('postgres', false, 1, 5_000, 20_000),
+  // Both of them: commits wait, or go on without a standby.
+  'patroni-standbys-kill-strict': shape('postgres', false, 1, 10_000, 20_000),
+  'patroni-standbys-kill-loose': shape('postgres', false, 1, 15_000, 25_000),
   // Some are long enough for the sentinels to promote the replica, and some too short.
   'redis-failover-kill': shape('redis', false, 2, 200, 4_000),
   'redis-failover-pause': shape('redis', false, 2, 200, 4_000),

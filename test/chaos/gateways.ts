@@ -55,6 +55,8 @@ export class Seat {
   readonly incarnations: Incarnation[] = []
   /** Which configuration it had, and from when on. */
   readonly configured: Configured[] = []
+  /** Of its newest process. */
+  adminUrl: string | null = null
   readonly log: string
   readonly #options: SeatOptions
   readonly #waits = new CoreWaits()
@@ -171,8 +173,11 @@ export class Seat {
   async #port (from: number): Promise<number> {
     for (const until = performance.now() + START_MS_MAX; performance.now() < until; await pause(20)) {
       const said = readFileSync(this.log).subarray(from).toString()
-      const port = /listens on http:\/\/[^ ]*:(\d+)/.exec(said)?.[1]
-      if (port !== undefined) return Number(port)
+      const [, port, admin] = /listens on http:\/\/[^ ]*:(\d+) +\(admin: (http:[^)]+)\)/.exec(said) ?? []
+      if (port !== undefined) {
+        this.adminUrl = admin ?? null
+        return Number(port)
+      }
       if (this.incarnations.at(-1)?.untilMs !== null) throw new Error(`${this.name} ended while starting:\n${said}`)
     }
     throw new Error(`${this.name} did not start:\n${readFileSync(this.log).subarray(from).toString()}`)

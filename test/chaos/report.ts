@@ -7,6 +7,7 @@ import { ROUTES } from './routes.ts'
 import type { ChaosRoute } from './routes.ts'
 import type { ChaosResult } from './run.ts'
 import { TOPOLOGIES } from './topologies/topologies.ts'
+import type { Topology } from './topologies/topology.ts'
 
 /** One mistake breaks hundreds of records. The first ones suffice. */
 export const VIOLATIONS_SHOWN = 5
@@ -20,6 +21,9 @@ export function printed (result: ChaosResult): string {
     `seed ${seed}: ${seconds} s under faults, ${gateways} gateways${topology === 'plain' ? '' : `, topology ${topology}`}`,
     `  faults      ${total(result.faults)}: ${listed(result.faults)}`,
     ...absences(result).map((line) => `  without     ${line}`),
+    ...result.outages.map(({ kind, faultMs, withoutMs }) =>
+      `  outage      ${kind}: ${withoutMs} ms without service, whole again after ${faultMs} ms`),
+    ...promises([result]).map((line) => `  promise     ${line}`),
     `  keys        ${keys}, requests ${requests}, executions ${executions}`,
     `  answers     ${listed(answers)}`,
     `  told        ${listed(told)}`,
@@ -46,14 +50,15 @@ export function reported (results: readonly ChaosResult[], args: readonly string
   const sum = (of: (result: ChaosResult) => number): number => results.reduce((total, result) => total + of(result), 0)
   const rows = (of: (result: ChaosResult) => Counts): string => rowsOf(results.map(of))
   const differs = args.includes('--differ')
+  const topology: Topology = TOPOLOGIES[results[0]?.topology ?? 'plain']
   return `# Chaos run
 
 \`npm run chaos -- ${args.join(' ')}\`, ${new Date().toISOString().slice(0, 10)}: ${Math.round(sum(({ seconds }) => seconds) / 60)} minutes under faults over ${results.length} seeds,
 **${sum(({ violations }) => violations.length)} violations** of I1–I11, ${differs ? 'of N5 (a key is executed or accepted), ' : ''}and of mode drop's two rules.
 
-${versions().map((line) => `* ${line}`).join('\n')}
+${[...versions(), ...topology.versions?.() ?? []].map((line) => `* ${line}`).join('\n')}
 
-Real gateway processes run behind the run's own TCP proxies. The stores are ${TOPOLOGIES[results[0]?.topology ?? 'plain'].what}. The upstream
+Real gateway processes run behind the run's own TCP proxies. The stores are ${topology.what}. The upstream
 writes down and syncs every execution before it answers. Clients retry. Every gateway has these routes:
 
 ${(differs ? DIFFERING_ROUTES : ROUTES).map((route) => `* ${routeText(route)}`).join('\n')}
@@ -65,7 +70,7 @@ ${results.map((result) => `| ${result.seed} | ${total(result.faults)} | ${result
 
 Sendings of a process that had just been woken from a pause, whose order is not judged (protocol §10): ${sum(({ excused }) => excused)}.
 ${results.slice(0, 1).flatMap(absences).map((line) => `\nNot injected: ${line}.\n`).join('')}
-## Faults
+${outages(results)}## Faults
 
 | kind | injected |
 |---|---|
@@ -112,6 +117,37 @@ export function printedViolations (seed: number, violations: readonly Violation[
 /** For a report. */
 export function chapterOf (seed: number, { invariant, detail, history }: Violation): string {
   return `\n## ${invariant}, seed ${seed}\n\n${detail}\n\n\`\`\`\n${history.join('\n')}\n\`\`\`\n`
+}
+
+/** For each kind of fault that only this topology has. */
+function outages (results: readonly ChaosResult[]): string {
+  const byKind = Map.groupBy(results.flatMap((result) => result.outages), ({ kind }) => kind)
+  if (byKind.size === 0) return ''
+  const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`
+  const rows = Array.from(byKind, ([kind, some]) => {
+    const without = some.map(({ withoutMs }) => withoutMs).toSorted((a, b) => a - b)
+    const median = without[Math.floor((without.length - 1) / 2)] ?? 0
+    return `| ${kind} | ${some.length} | ${seconds(without[0] ?? 0)} | ${seconds(median)} | ${seconds(without.at(-1) ?? 0)} |`
+  })
+  return `## Time without service
+
+The longest time in which no request was executed and stored, at any gateway, while the fault lasted and until the stores were whole again.
+A pause that spans two faults counts for both.
+
+| fault | times | shortest | median | longest |
+|---|---|---|---|---|
+${rows.toSorted().join('\n')}
+
+${promises(results).map((line) => `${line}.\n`).join('')}
+`
+}
+
+function promises (results: readonly ChaosResult[]): string[] {
+  const judged = (truth: string): number => results.reduce((sum, { promisesJudged }) => sum + (promisesJudged[truth] ?? 0), 0)
+  const [strict, weakened] = [judged('strict'), judged('weakened')]
+  return strict + weakened === 0
+    ? []
+    : [`What gateways said of the promise was compared with the settings of their database: ${strict} times it was strict, and ${weakened} times weakened`]
 }
 
 /** What was not injected, by reason. */

@@ -19,14 +19,19 @@ import type { Evidence, Found } from './judge.ts'
 import { Ledger } from './ledger.ts'
 import type { Wish } from './ledger.ts'
 import { deleteSome, upgradeIds } from './operator.ts'
+import { outagesOf } from './outages.ts'
+import type { Outage } from './outages.ts'
 import { planOf } from './plan.ts'
 import type { PlannedFault } from './plan.ts'
+import { PromiseWatch } from './promise.ts'
 import { becomeQuiet } from './quiet.ts'
 import type { Quiet } from './quiet.ts'
 import { Random } from './random.ts'
 import { configOf, configWith, upstreamsOf } from './routes.ts'
 import type { Stamp } from './stamps.ts'
 import { faultLine, loggedAbout, toldFrom } from './story.ts'
+import { TOPOLOGIES } from './topologies/topologies.ts'
+import type { Topology } from './topologies/topology.ts'
 import type { TopologyName } from './topologies/topologies.ts'
 import { inWorld } from './world.ts'
 import type { Mode, World } from './world.ts'
@@ -68,6 +73,10 @@ export interface ChaosResult {
   readonly requests: number
   readonly answers: Counts
   readonly worstAnswerMs: number
+  /** Of the faults that only this topology has: how long no request was executed and stored. */
+  readonly outages: readonly Outage[]
+  /** How often a gateway's promise was compared with the settings of its database. */
+  readonly promisesJudged: Counts
   readonly violations: readonly ShownViolation[]
   /** By the kind of answer: stored, replayed, in-flight … */
   readonly told: Counts
@@ -135,6 +144,7 @@ class Run {
   readonly #ledger = new Ledger()
   readonly #customers: Customers
   readonly #injector: Injector
+  readonly #promises: PromiseWatch
   readonly #random: Random
 
   constructor (options: ChaosOptions, identities: Identities, world: World) {
@@ -143,12 +153,15 @@ class Run {
     this.#world = world
     this.#random = new Random(options.seed)
     const differs = options.differ === true
+    const { habits: calmer = {} }: Topology = TOPOLOGIES[options.topology ?? 'plain']
     const habits = {
       ...HABITS,
       ...differs && { routes: Object.fromEntries(DIFFERING_ROUTES.map(({ name, weight }) => [name, weight])) },
+      ...calmer,
       ...options.emphasis?.habits
     }
     this.#customers = new Customers(world.doors, this.#ledger, identities, this.#random.fork('customers'), habits)
+    this.#promises = new PromiseWatch(world)
     this.#injector = new Injector({
       ...world,
       ...differs && { differ: { variantOf, deletes: async () => this.#deletes(), upgradesIds: async () => upgradeIds(world.operatorFile) } }
@@ -167,11 +180,13 @@ class Run {
         ...cards === undefined ? {} : { cards },
         ...lengths === undefined ? {} : { lengths }
       })
+    this.#promises.start()
     const coming = this.#customers.come()
     const startedAt = performance.now()
     await this.#injector.run(plan)
     // The last fault may end before the time does.
     await new Promise<void>((resolve) => { setTimeout(resolve, Math.max(0, seconds * 1000 - (performance.now() - startedAt))) })
+    await this.#promises.stop()
     await this.#world.witness.hurry()
     await Promise.all([coming, this.#customers.closeUp()])
     const quiet = await this.#quiet(true)
@@ -267,6 +282,8 @@ class Run {
   async #result (evidence: Evidence): Promise<ChaosResult> {
     const { seed, seconds, gateways, topology = 'plain' } = this.#options
     const { found, excused, executions, doubled, historyOf } = judge(evidence)
+    const { own }: Topology = TOPOLOGIES[topology]
+    const { judged, untrue } = this.#promises.judged(this.#injector.injected)
     const shown = found.map((each): ShownViolation => ({ ...each, seed, history: this.#story(each.record, historyOf(each.record)) }))
     return {
       seed,
@@ -278,7 +295,9 @@ class Run {
       requests: this.#ledger.requests,
       answers: sorted(this.#ledger.answers),
       worstAnswerMs: this.#ledger.worstAnswerMs,
-      violations: [...shown, ...this.#troubles()],
+      outages: outagesOf(this.#injector.injected.filter(({ kind }) => own.includes(kind)), evidence.events),
+      promisesJudged: judged,
+      violations: [...shown, ...this.#troubles(untrue)],
       told: sorted(this.#ledger.kinds),
       probed: counted(evidence.audit.filter(({ by }) => by === 'probe').map(({ state }) => state)),
       executions,
@@ -290,13 +309,13 @@ class Run {
   }
 
   /** Errors beside the invariants: a process that ended by itself, an answer that no rule allows. */
-  #troubles (): ShownViolation[] {
+  #troubles (untrue: readonly string[]): ShownViolation[] {
     const refused = this.#world.seats.flatMap(({ name, log }) => readFileSync(log, 'utf8')
       .split('\n')
       .filter((line) => line.includes('configuration not reloaded'))
       .slice(0, 1)
       .map((line) => `${name} did not take a configuration: ${line}`))
-    const troubles = [...refused, ...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
+    const troubles = [...untrue, ...refused, ...this.#world.trouble, ...this.#injector.trouble, ...this.#ledger.strange]
     return troubles.map((detail) => ({ invariant: 'run', record: '', detail, seed: this.#options.seed, history: [] }))
   }
 

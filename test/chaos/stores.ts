@@ -10,6 +10,7 @@ import { mountDisk } from './disk.ts'
 import type { Disk } from './disk.ts'
 import type { FaultKind } from './faults.ts'
 import type { PlannedFault } from './plan.ts'
+import type { Truth } from './promise.ts'
 
 export interface ChaosStores {
   readonly postgres: PostgresServer
@@ -26,6 +27,8 @@ export interface ChaosStores {
   readonly prepared: boolean
   /** Brings, lets stand and takes away what only this topology has. */
   readonly own: Readonly<Partial<Record<FaultKind, (fault: PlannedFault) => Promise<void>>>>
+  /** What the gateways have to say of the promise now. Absent: it is not judged. */
+  readonly truth?: () => Promise<Truth | null>
   readonly stop: () => Promise<void>
 }
 

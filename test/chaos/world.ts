@@ -88,7 +88,7 @@ async function startWorld (options: WorldOptions): Promise<World> {
   ]
   const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
-  const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk)
+  const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk, network.ask)
   const upstreamPort = await witness.ask.listen()
   const ends: Array<() => Promise<void>> = [async () => { await stores.stop() }, witness.end, network.end]
   const trouble: string[] = []

@@ -24,6 +24,8 @@ const TOOLS = {
   gcc: ['gcc', 'libc6-dev'],
   tcc: ['tcc', 'libc6-dev'],
   pgbouncer: ['pgbouncer'],
+  patroni: ['patroni'],
+  etcd: ['etcd-server'],
   openssl: ['openssl'],
   promtool: ['prometheus'],
   'nats-server': ['nats-server'],

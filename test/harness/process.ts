@@ -19,7 +19,7 @@ export interface LaunchOptions {
   /** The whole environment. Absent: this process's own. */
   readonly env?: NodeJS.ProcessEnv | undefined
   /** The signal by which the server and all its children end at once and clean up after themselves. */
-  readonly endSignal: 'SIGQUIT' | 'SIGKILL'
+  readonly endSignal: 'SIGQUIT' | 'SIGKILL' | 'SIGTERM'
 }
 
 export interface Launched {

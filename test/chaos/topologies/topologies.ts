@@ -3,6 +3,7 @@ import { FAULT_KINDS } from '../faults.ts'
 import type { FaultKind } from '../faults.ts'
 import { startStores } from '../stores.ts'
 import { CLUSTER } from './cluster.ts'
+import { PATRONI } from './patroni.ts'
 import { PGBOUNCER } from './pgbouncer.ts'
 import { REPLICA } from './replica.ts'
 import { SENTINEL } from './sentinel.ts'
@@ -21,7 +22,8 @@ export const TOPOLOGIES = {
   sentinel: SENTINEL,
   cluster: CLUSTER,
   pgbouncer: PGBOUNCER,
-  replica: REPLICA
+  replica: REPLICA,
+  patroni: PATRONI
 } as const satisfies Readonly<Record<string, Topology>>
 
 export type TopologyName = keyof typeof TOPOLOGIES

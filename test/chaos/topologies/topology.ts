@@ -1,11 +1,17 @@
 /** The types of a topology: stores other than one server of each. topologies.ts has the names. */
+import type { Habits } from '../customers.ts'
 import type { FaultKind } from '../faults.ts'
 import type { ChaosStores } from '../stores.ts'
+import type { ChaosNetwork } from '../world.ts'
 
 export interface Topology {
   /** For a report. */
   readonly what: string
-  readonly start: (fillsDisk: boolean) => Promise<ChaosStores>
+  readonly start: (fillsDisk: boolean, network: ChaosNetwork['ask']) => Promise<ChaosStores>
+  /** Further programs, for a report. */
+  readonly versions?: () => readonly string[]
+  /** Where the usual load is too much for one machine. */
+  readonly habits?: Partial<Habits>
   /** Kinds of faults that only this topology has. `ChaosStores.own` does them. */
   readonly own: readonly FaultKind[]
   /** Kinds of faults that this topology cannot have, and why. */
