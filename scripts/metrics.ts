@@ -122,7 +122,8 @@ const SUBJECTS: readonly Subject[] = [
         label: 'method',
         of: ['onceway_http_requests_total'],
         head: ['meaning'],
-        rows: HTTP_METHODS.map((method) => [`\`${method}\``, method === 'OTHER' ? 'Any other method, and a head that cannot be read.' : `\`${method}\``])
+        rows: HTTP_METHODS.map((method) =>
+          [`\`${method}\``, method === 'OTHER' ? 'Any other method, and a head that cannot be read.' : `\`${method}\``])
       },
       {
         label: 'status',
@@ -130,7 +131,9 @@ const SUBJECTS: readonly Subject[] = [
         head: ['meaning'],
         rows: HTTP_STATUSES.map((status) => [`\`${status}\``, status === 'none'
           ? ON_STATUS_NONE
-          : status === '1xx' ? 'A switch to a tunnel (101).' : `The answer had a status from ${status.replace('xx', '00')} to ${status.replace('xx', '99')}.`])
+          : status === '1xx'
+            ? 'A switch to a tunnel (101).'
+            : `The answer had a status from ${status.replace('xx', '00')} to ${status.replace('xx', '99')}.`])
       }
     ]
   },

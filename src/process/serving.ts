@@ -373,7 +373,8 @@ function countedRoutes ({ routes }: Config): CountedRoute[] {
         delivers: idempotency.inbox !== null,
         drops: idempotency.drop !== null,
         presets: idempotency.key.sources.flatMap((source) => source.kind === 'preset' ? [source.preset.name] : []),
-        probes: idempotency.probe !== null, verifies: idempotency.verify !== null
+        probes: idempotency.probe !== null,
+        verifies: idempotency.verify !== null
       }])
 }
 

@@ -247,7 +247,8 @@ export class Stores {
     const { redis, postgres } = this.#config.stores
     if (redis === null || postgres === null) return null
     const { log, meter } = this.#options
-    this.#redis = new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer: ({ evicts }) => { this.#redisEvicts = evicts } })
+    const onServer = ({ evicts }: { readonly evicts: boolean }): void => { this.#redisEvicts = evicts }
+    this.#redis = new RedisLocks({ ...redis, installation, mirrored: true, log, meter, onServer })
     return this.#redis
   }
 }

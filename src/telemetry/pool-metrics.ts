@@ -55,7 +55,11 @@ function upstreamGauges (registry: Registry) {
       of: ({ max }: PoolUse) => max
     },
     {
-      gauge: labelledGauge('onceway_upstream_connections', 'Open connections to an upstream, including idle ones and without tunnels.', labels),
+      gauge: labelledGauge(
+        'onceway_upstream_connections',
+        'Open connections to an upstream, including idle ones and without tunnels.',
+        labels
+      ),
       of: ({ connections }: PoolUse) => connections
     }
   ]

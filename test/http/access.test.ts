@@ -80,12 +80,17 @@ test('a tunnel has a line at its end, with its bytes; what fails has one too, an
 
 const CANARY = /cnry[a-z]+/g
 /** Where a word may be, and in which field. */
-const CHOSEN: Readonly<Partial<Record<AccessField, readonly string[]>>> = { path: ['cnrypath'], userAgent: ['cnryagent'], requestId: ['cnryid'] }
+const CHOSEN: Readonly<Partial<Record<AccessField, readonly string[]>>> = {
+  path: ['cnrypath'],
+  userAgent: ['cnryagent'],
+  requestId: ['cnryid']
+}
 
 /** A secret in every place that a client can write to. */
 const FIELDS = [
   'Host: gateway.example', 'Authorization: Bearer cnrytoken', 'Proxy-Authorization: Basic cnryproxy', 'Cookie: session=cnrycookie',
-  'X-Api-Key: cnryapikey', 'User-Agent: cnryagent/1', 'Referer: http://cnryuser:cnrypassword@site.example/?cnryreferer', 'X-Request-Id: cnryid',
+  'X-Api-Key: cnryapikey', 'User-Agent: cnryagent/1', 'Referer: http://cnryuser:cnrypassword@site.example/?cnryreferer',
+  'X-Request-Id: cnryid',
   'X-Forwarded-For: cnryforwarded', 'Traceparent: 00-cnrytrace', 'Origin: https://cnryorigin.example'
 ]
 
@@ -112,9 +117,12 @@ async function sendAll (traffic: Traffic): Promise<string[]> {
     raw('POST /things/cnrypath', [key, 'Transfer-Encoding: cnrycoding']),
     raw('GET /open/cnrypath', ['Expect: cnryexpect'])
   ]) answers.push(await callRaw(traffic.url, text))
-  await talk(`${traffic.url}/sockets?cnryquery`, 'cnrymessage', { Authorization: 'cnrytoken', Cookie: 'cnrycookie', 'User-Agent': 'cnryagent' })
+  const fields = { Authorization: 'cnrytoken', Cookie: 'cnrycookie', 'User-Agent': 'cnryagent' }
+  await talk(`${traffic.url}/sockets?cnryquery`, 'cnrymessage', fields)
   await traffic.witness.close()
-  for (const line of ['POST /open/cnrypath?cnryquery', 'POST /things/cnrypath?cnryfailed']) answers.push(await callRaw(traffic.url, raw(line, [key])))
+  for (const line of ['POST /open/cnrypath?cnryquery', 'POST /things/cnrypath?cnryfailed']) {
+    answers.push(await callRaw(traffic.url, raw(line, [key])))
+  }
   return answers
 }
 

@@ -73,7 +73,9 @@ export async function startTraffic (
       ([, route, method, status, count]) => [`${route} ${method} ${status}`, Number(count)]
     )),
     log,
-    lines: (event) => log().trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>).filter((line) => line.event === event)
+    lines: (event) => log().trim().split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter((line) => line.event === event)
   }
 }
 

@@ -25,7 +25,8 @@ function start (meter: Meter): void {
 
 /** The closed sets of the page: the values of a label, for some metrics. */
 function closedSets (): Array<{ readonly metric: string, readonly label: string, readonly values: readonly string[] }> {
-  return Array.from(page.matchAll(/^Values of `(\w+)` in (.+):\n\n\|.*\n\|.*\n((?:\|.*\n)+)/gm), ([, label = '', metrics = '', rows = '']) => {
+  const tables = page.matchAll(/^Values of `(\w+)` in (.+):\n\n\|.*\n\|.*\n((?:\|.*\n)+)/gm)
+  return Array.from(tables, ([, label = '', metrics = '', rows = '']) => {
     const values = Array.from(rows.matchAll(/^\| `([^`]+)`/gm), ([, value = '']) => value)
     return Array.from(metrics.matchAll(/`(\w+)`/g), ([, metric = '']) => ({ metric, label, values }))
   }).flat()
@@ -55,8 +56,9 @@ test('each counter is there at 0, for each value of its closed sets, in a gatewa
   for (const meter of [gateway, worker]) start(meter)
   const { ours } = await createPrimaryMetrics().snapshot()
   for (const [where, series] of [['gateway', await gateway.series()], ['worker', [...ours, ...(await worker.snapshot()).ours]]] as const) {
-    const there = new Map(counters(series).map(({ name, values }) => [name, values]))
-    for (const { name } of declaredMetrics().filter(({ name, type }) => type === 'counter' && (where === 'worker' || !OF_PRIMARY.includes(name)))) {
+    const there = new Map(declared(series).map(({ name, values }) => [name, values]))
+    const declared = declaredMetrics().filter(({ name, type }) => type === 'counter' && (where === 'worker' || !OF_PRIMARY.includes(name)))
+    for (const { name } of declared) {
       const values = there.get(name) ?? []
       assert.ok(values.length > 0, `${where}: ${name} has no series`)
       assert.deepEqual(values.filter(({ value }) => value !== 0), [], name)

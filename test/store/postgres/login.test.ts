@@ -36,8 +36,16 @@ describe('a login in a file', needs('own postgres'), () => {
     const note = (fields: object): void => { said.push(fields) }
     const log: Log = { debug () {}, info: note, warn: note, error: note }
     const connections = new Connections({
-      purpose: PURPOSE, pool: {}, login: new Login({ url: urlWith(FIRST), urlFile, log }), schema: '"onceway"', prepared: true,
-      connectionsMax: 20, timeoutMs: 20_000, lockTimeoutMs: 1_000, log, meter: { store () {} }
+      purpose: PURPOSE,
+      pool: {},
+      login: new Login({ url: urlWith(FIRST), urlFile, log }),
+      schema: '"onceway"',
+      prepared: true,
+      connectionsMax: 20,
+      timeoutMs: 20_000,
+      lockTimeoutMs: 1_000,
+      log,
+      meter: { store () {} }
     })
     const opened: Connection[] = []
     t.after(async () => {
