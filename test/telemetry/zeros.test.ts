@@ -56,7 +56,7 @@ test('each counter is there at 0, for each value of its closed sets, in a gatewa
   for (const meter of [gateway, worker]) start(meter)
   const { ours } = await createPrimaryMetrics().snapshot()
   for (const [where, series] of [['gateway', await gateway.series()], ['worker', [...ours, ...(await worker.snapshot()).ours]]] as const) {
-    const there = new Map(declared(series).map(({ name, values }) => [name, values]))
+    const there = new Map(counters(series).map(({ name, values }) => [name, values]))
     const declared = declaredMetrics().filter(({ name, type }) => type === 'counter' && (where === 'worker' || !OF_PRIMARY.includes(name)))
     for (const { name } of declared) {
       const values = there.get(name) ?? []
