@@ -20,7 +20,7 @@ test('a gateway that does not answer is said to, with the reason', async (t) => 
   server.closeAllConnections()
   await new Promise((resolve) => { server.close(resolve) })
   assert.match((await list(url)).err, /no answer from the gateway at \S+ \(ECONNREFUSED\)\.$/)
-  assert.match((await list('http://127.0.0.1:1')).err, /no answer from the gateway at \S+ \(bad port\)\.$/)
+  assert.match((await list('http://127.0.0.1:1')).err, /no answer from the gateway at \S+ \(ECONNREFUSED\)\.$/)
 })
 
 test('the address of the API is taken for that of its port, and a mistake is the same at a gateway and at a store', async (t) => {

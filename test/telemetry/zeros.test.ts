@@ -21,6 +21,7 @@ function start (meter: Meter): void {
     { name: 'hooks', delivers: true, verifies: true }
   ])
   for (const store of Object.keys(OPERATIONS)) meter.reaches(store, () => true)
+  for (const listener of ['listen', 'admin'] as const) meter.certificate(listener, 0)
 }
 
 /** The closed sets of the page: the values of a label, for some metrics. */

@@ -33,11 +33,11 @@ const FIND_AGAIN_MS = 250
 
 /** Throws StartError (exit 2) if the URL cannot be read, never because the server is away. */
 export function connectUrl (url: string, options: ClientOptions): Redis {
-  return new Redis(checkedUrl(url), optionsOf(options))
+  return new Redis(checkedUrl(url), { ...optionsOf(options), Connector: GivenConnector })
 }
 
 export function connectTo (address: Address, options: ClientOptions): Redis {
-  return new Redis({ ...address, ...optionsOf(options) })
+  return new Redis({ ...address, ...optionsOf(options), Connector: GivenConnector })
 }
 
 /** Connects to the server that `find` names, anew at every connection. */
@@ -82,6 +82,39 @@ function tlsOf ({ tls }: Credentials): ConnectionOptions | undefined {
   return Object.fromEntries(Object.entries(tls satisfies TlsMaterial).filter(([, value]) => value !== null))
 }
 
+/**
+ * ioredis listens for one error of a stream. TLS can report two of them, that of a certificate and that of the bytes behind it, and the
+ * second one would end the process.
+ */
+function withErrors (connector: AbstractConnector, stream: Socket): Socket {
+  stream.once('error', (error) => { connector.firstError = error })
+  stream.on('error', () => {})
+  return stream
+}
+
+/** Connects to what the options say, as ioredis has read them from a URL. */
+class GivenConnector extends AbstractConnector {
+  readonly #options: RedisOptions
+
+  constructor (options: unknown) {
+    super(GOODBYE_MS_MAX)
+    this.#options = options as RedisOptions
+  }
+
+  async connect (): Promise<Socket> {
+    this.connecting = true
+    // ioredis may be told to disconnect in the same turn.
+    await Promise.resolve()
+    if (!this.connecting) throw new Error('closed meanwhile')
+    const { path, host = 'localhost', port = REDIS_PORT, family, tls } = this.#options
+    const at = path === undefined || path === null ? { host, port, ...family !== undefined && { family } } : { path }
+    this.stream = withErrors(this, tls === undefined ? connectPlain(at) : connectTls({ ...at, ...tls }))
+    return this.stream as Socket
+  }
+}
+
+const REDIS_PORT = 6379
+
 /** Looks until it finds an address, because ioredis gives up for ever on a client whose connector fails. */
 function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullable<RedisOptions['Connector']> {
   return class extends AbstractConnector {
@@ -93,8 +126,7 @@ function connectorTo (find: Find, tls: ConnectionOptions | undefined): NonNullab
         const address = await find().catch((error: Error) => error)
         if (!this.connecting) throw new Error('closed meanwhile')
         if (!(address instanceof Error)) {
-          const stream = tls === undefined ? connectPlain({ ...address }) : connectTls({ ...address, ...tls })
-          stream.once('error', (error) => { this.firstError = error })
+          const stream = withErrors(this, tls === undefined ? connectPlain({ ...address }) : connectTls({ ...address, ...tls }))
           this.stream = stream
           return stream
         }
