@@ -34,7 +34,7 @@ How long each step took, in seconds:
 |---|${names.map(() => '---').join('|')}|
 ${first?.result.steps.map(([name], at) => rows(name, ({ steps }) => seconds(steps[at]?.[1] ?? 0))).join('\n') ?? ''}
 
-A key is of unknown outcome if it was in flight in the gateway that was killed. Its record came along to both halves, and no retry was executed.
+A key is of unknown outcome if it was in flight in the gateway that was killed. Its record is in both halves then, and its retries are not executed.
 `
 }
 
