@@ -177,7 +177,7 @@ function isForwarded (name: string): boolean {
 
 /** Someone is named by what is believed, and by its name. */
 export function isNamed ({ trusted }: World, { lines, certificate }: Pick<Ask, 'lines' | 'certificate'>): boolean {
-  return certificate !== null ||
+  return (certificate !== null && !trusted) ||
     lines.some((line) =>
       isStable(line) && line.name === line.carrier?.name && bare(line.value.text) !== '' && (trusted || !isForwarded(line.name)))
 }
@@ -249,7 +249,8 @@ export function drawAsk (drawing: Drawing, place: Place, key: string, certificat
   const { random, world, deck } = drawing
   const host = random.pick(place.hosts ?? HOSTS)
   let lines = drawLines(drawing, place)
-  const certificate = certificates && random.chance(0.1) ? certificateOf(random) : null
+  // That of a connection from a trusted proxy is the proxy's, and names no caller.
+  const certificate = certificates && !world.trusted && random.chance(0.1) ? certificateOf(random) : null
   if (!isServed(world, { place, lines, certificate, unknown: [] })) {
     const nobody = place.telling.carriers === 'public' && random.chance(0.5)
     const named = (): Line => drawLine(drawing, place, deck.take(({ name, class: cls, what }) =>

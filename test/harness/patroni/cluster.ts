@@ -100,7 +100,7 @@ export class PatroniCluster {
     if (answer?.status !== 200) throw new Error(`Patroni did not take ${JSON.stringify(settings)}: ${answer?.text}`)
   }
 
-  /** Every standby follows, commits wait for each of them, and the address leads to the leader. */
+  /** Every standby follows, commits wait for each of them, Patroni may promote each of them, and the address leads to the leader. */
   async settled (): Promise<void> {
     await this.#until(async () => {
       const leader = await this.leader()
@@ -109,6 +109,9 @@ export class PatroniCluster {
         (select count(*)::int from pg_stat_replication where sync_state = 'sync' and state = 'streaming') as synchronous,
         current_setting('synchronous_standby_names') as names, inet_server_port() as port`)
       if (row?.['synchronous'] !== NODES.length - 1 || row['names'] === '*') return false
+      // Patroni writes later which of them it may promote. Until then it refuses a switchover.
+      const known = await Promise.all(this.nodes.filter((node) => node !== leader).map((node) => node.check('/sync')))
+      if (known.some((status) => status !== 200)) return false
       const [through] = await query(this.frontUrl, 'select inet_server_port() as port')
       return through?.['port'] === row['port']
     }, 'the cluster to settle')
