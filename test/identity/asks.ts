@@ -250,7 +250,8 @@ export function drawAsk (drawing: Drawing, place: Place, key: string, certificat
   const host = random.pick(place.hosts ?? HOSTS)
   let lines = drawLines(drawing, place)
   // That of a connection from a trusted proxy is the proxy's, and names no caller.
-  const certificate = certificates && !world.trusted && random.chance(0.1) ? certificateOf(random) : null
+  const shown = certificates && random.chance(0.1) ? certificateOf(random) : null
+  const certificate = world.trusted ? null : shown
   if (!isServed(world, { place, lines, certificate, unknown: [] })) {
     const nobody = place.telling.carriers === 'public' && random.chance(0.5)
     const named = (): Line => drawLine(drawing, place, deck.take(({ name, class: cls, what }) =>

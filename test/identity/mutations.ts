@@ -128,10 +128,6 @@ export const SAME: readonly Mutation[] = named({
   'other spelling': (_, ask) => ({ ...ask, spelled: true }),
   'credentials written otherwise, signatures and tokens made anew': anewEach((line) => isCounted(line) || line.part === true),
   'rotating carriers changed': where(counts, anewEach(isRotating)),
-  'another trusted proxy, with a certificate of its own': where(
-    (_, { world }) => world.trusted,
-    ({ random }, ask) => ({ ...ask, certificate: certificateOf(random) })
-  ),
   'a rotating carrier more': where(mayCarryMore, (drawing, ask) => {
     const carrier = fresh(drawing, ask, ({ class: cls }) => cls === 'rotating')
     return { ...ask, lines: [...ask.lines, drawLine(drawing, ask.place, carrier)] }
