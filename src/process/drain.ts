@@ -11,12 +11,14 @@ const CUT_OFF_MS = 5_000
 /** Time for the last answers to reach their clients. */
 const ANSWERS_MS = 500
 const CLOSE_MS = 3_000
+/** Time for the first request of each connection that was accepted just before the listener closed. */
+const LAST_HEADS_MS = 500
 /** Time for a head that is on its way. A streamed answer that began before the drain leaves its connection open. */
 const END_IDLE_EVERY_MS = 1_000
 
 /**
  * The process reports "not ready" and answers with `Connection: close` at once. It still serves for `drain.delay`.
- * Then it refuses new requests and waits for those in flight.
+ * Then it accepts no more connections, refuses new requests on those that it has, and waits for those in flight.
  */
 export async function drain (
   config: Config,
@@ -37,8 +39,10 @@ export async function drain (
     'draining'
   )
   await pause(SYSTEM_CLOCK, config.drain.delayMs)
-  gateway.drain.advance('refusing')
+  // The listener closes before anything is refused: who connects now meets the next gateway, where a service manager keeps the socket.
   const closed = new Promise<void>((resolve) => { server.server.close(() => { resolve() }) })
+  await Promise.race([closed, pause(SYSTEM_CLOCK, LAST_HEADS_MS)])
+  gateway.drain.advance('refusing')
   const idling = setInterval(endIdle, END_IDLE_EVERY_MS).unref()
   const endsAt = performance.now() + config.drain.timeoutMs
   const finished = await gateway.idle(config.drain.timeoutMs)
@@ -61,7 +65,7 @@ export async function drain (
 
 /** Time from the signal until the data directory is free. It is longer only if a store hangs while it closes. */
 export function longestDrainMs ({ drain: { delayMs, timeoutMs } }: Pick<Config, 'drain'>): number {
-  return delayMs + timeoutMs + CUT_OFF_MS + ANSWERS_MS + CLOSE_MS
+  return delayMs + LAST_HEADS_MS + timeoutMs + CUT_OFF_MS + ANSWERS_MS + CLOSE_MS
 }
 
 /** A store that hangs must not delay the end. Its last statements are in doubt either way. */
