@@ -34,7 +34,7 @@ export interface ChildOptions {
   readonly args: readonly string[]
   readonly directory: string
   readonly env?: Readonly<Record<string, string>>
-  /** Where it will listen; else its log says `listens on http://…`. */
+  /** Where it will listen; else its log says `listens on http…://…`. */
   readonly url?: string
   /** By which it and its children end, should this run end without stopping them. */
   readonly endSignal?: 'SIGQUIT' | 'SIGKILL'
@@ -92,7 +92,7 @@ export async function startNode (
 }
 
 async function eventuallyListens (launched: Launched, url: string | null, log: string, name: string): Promise<string> {
-  const said = (): string | null => /listens on (http:\S+)/.exec(readFileSync(log, 'utf8'))?.[1] ?? null
+  const said = (): string | null => /listens on (https?:\S+)/.exec(readFileSync(log, 'utf8'))?.[1] ?? null
   const listens = async (): Promise<boolean> => url === null ? said() !== null : accepts(url)
   await eventually(
     async () => !launched.running() || await listens(),

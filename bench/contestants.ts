@@ -10,7 +10,9 @@ import { builtMain } from './built.ts'
 import { startNode } from './child.ts'
 import type { Child, Wish } from './child.ts'
 import { GROUP_HEADER, PATH } from './exchange.ts'
-import { BASELINE, FLOOR_DURABLE, FLOOR_DURABLE_INBOX, FLOOR_EMBEDDED, FLOOR_REPLY, NODE_IDEMPOTENCY, OUTBOX } from './names.ts'
+import { BASELINE, FLOOR_DURABLE, FLOOR_DURABLE_INBOX, FLOOR_EMBEDDED, FLOOR_REPLY, NODE_IDEMPOTENCY, ONCEWAY, OUTBOX } from './names.ts'
+import { makeAuthority } from '../test/harness/certificates.ts'
+import type { Signed } from '../test/harness/certificates.ts'
 import { startCache, startProxy } from './nginx.ts'
 
 /**
@@ -176,7 +178,7 @@ export const CONTESTANTS: readonly Contestant[] = [
   },
   onceway({ name: 'onceway-embedded', what: 'SQLite', works: ['first', 'replay'] }),
   onceway({ name: 'onceway-postgres', what: 'Postgres only', works: ['first', 'replay'], postgres: true }),
-  onceway({ name: 'onceway', what: 'Redis and Postgres', works: ['first', 'replay'], postgres: true, redis: true }),
+  onceway({ name: ONCEWAY, what: 'Redis and Postgres', works: ['first', 'replay'], postgres: true, redis: true }),
   ...'workers' in ConfigSchema.properties ? WITH_WORKERS : [],
   onceway({
     name: 'onceway-no-lru',
@@ -192,6 +194,24 @@ export const CONTESTANTS: readonly Contestant[] = [
     works: ['replay'],
     postgres: true,
     recentBytes: '0B'
+  }),
+  onceway({
+    name: 'onceway-traced',
+    what: 'Redis and Postgres, 1 % of traces',
+    works: ['first'],
+    over: ONCEWAY,
+    postgres: true,
+    redis: true,
+    traced: true
+  }),
+  onceway({
+    name: 'onceway-tls',
+    what: 'Redis and Postgres, behind TLS',
+    works: ['first', 'replay'],
+    over: ONCEWAY,
+    postgres: true,
+    redis: true,
+    tls: true
   }),
   {
     name: 'floor-inbox',
@@ -323,6 +343,9 @@ interface Onceway {
   readonly recentBytes?: string
   readonly workers?: number
   readonly ordered?: boolean
+  /** A hundredth of its requests is traced, and sent to a collector that takes everything. */
+  readonly traced?: boolean
+  readonly tls?: boolean
 }
 
 /** As its users run it: by the command line, from a file that says where and what, everything else by default, logs too. */
@@ -351,7 +374,16 @@ function onceway (settings: Onceway): Contestant {
       mkdirSync(home)
       const file = join(home, 'onceway.yaml')
       const [databaseUrl, cacheUrl] = [postgres ? await createDatabase(name, slow) : null, redis ? redisUrl() : null]
-      const write = (policy: string): void => { writeFileSync(file, configuration(settings, upstreamUrl, databaseUrl, cacheUrl, policy)) }
+      const collector = settings.traced === true ? await startNode(`${name}-collector`, directory, [contestantFile('collector.ts')], {}) : null
+      const authority = settings.tls === true ? makeAuthority() : null
+      const where = {
+        upstreamUrl,
+        databaseUrl,
+        redisUrl: cacheUrl,
+        collectorUrl: collector?.url ?? null,
+        tls: authority?.sign('gateway', ['127.0.0.1']) ?? null
+      }
+      const write = (policy: string): void => { writeFileSync(file, configuration(settings, where, policy)) }
       const policyOf = (wish: Wish): string => works.includes('accept') ? inboxPolicy(settings, concurrency, wish) : 'profile: api'
       write(policyOf('free'))
       const args = ['serve', '--config', file, '--data-dir', join(home, 'store')]
@@ -363,6 +395,11 @@ function onceway (settings: Onceway): Contestant {
         async deliveries (wish) {
           write(policyOf(wish))
           await child.signal('SIGHUP', 'configuration reloaded')
+        },
+        async stop () {
+          await child.stop()
+          await collector?.stop()
+          authority?.remove()
         }
       }
     }
@@ -379,11 +416,19 @@ function inboxPolicy ({ ordered = false }: Onceway, concurrency: number, wish: W
   return `profile: api, mode: inbox, inbox: { ${inbox.join(', ')} }`
 }
 
+const TRACED_RATIO = 0.01
+
+interface Where {
+  readonly upstreamUrl: string
+  readonly databaseUrl: string | null
+  readonly redisUrl: string | null
+  readonly collectorUrl: string | null
+  readonly tls: Signed | null
+}
+
 function configuration (
   { name, recentBytes, workers }: Onceway,
-  upstreamUrl: string,
-  databaseUrl: string | null,
-  redisUrl: string | null,
+  { upstreamUrl, databaseUrl, redisUrl, collectorUrl, tls }: Where,
   policy: string
 ): string {
   const stores = [
@@ -392,10 +437,11 @@ function configuration (
   ]
   return [
     'version: 1',
-    'listen: { host: 127.0.0.1, port: 0 }',
+    `listen: { host: 127.0.0.1, port: 0${tls === null ? '' : `, tls: { certFile: "${tls.cert}", keyFile: "${tls.key}" }`} }`,
     'admin: { host: 127.0.0.1, port: 0 }',
     ...workers === undefined ? [] : [`workers: ${workers}`],
     ...recentBytes === undefined ? [] : [`limits: { recentBytes: ${recentBytes} }`],
+    ...collectorUrl === null ? [] : [`telemetry: { otlp: { url: "${collectorUrl}", sampleRatio: ${TRACED_RATIO} } }`],
     ...stores.length === 0 ? [] : ['stores:', ...stores],
     `upstreams: { charges: { url: "${upstreamUrl}" } }`,
     `routes: [{ name: charges, match: { path: ${PATH}, methods: [POST] }, upstream: charges, idempotency: { ${policy} } }]`,
@@ -408,7 +454,7 @@ function contestantFile (name: string): string {
 }
 
 const BRIEF = new Set([
-  BASELINE, FLOOR_REPLY, FLOOR_DURABLE, FLOOR_EMBEDDED, NODE_IDEMPOTENCY, 'onceway-embedded', 'onceway-postgres', 'onceway'
+  BASELINE, FLOOR_REPLY, FLOOR_DURABLE, FLOOR_EMBEDDED, NODE_IDEMPOTENCY, 'onceway-embedded', 'onceway-postgres', ONCEWAY
 ])
 
 /** Enough to say how fast it is here, and whether a change made it slower. */

@@ -9,3 +9,5 @@ export const FLOOR_EMBEDDED = 'floor-embedded'
 export const FLOOR_DURABLE_INBOX = 'floor-durable-inbox'
 /** What one would take from npm. It has Redis to write to, and no disk. */
 export const NODE_IDEMPOTENCY = 'node-idempotency'
+/** With all that it is recommended with. */
+export const ONCEWAY = 'onceway'

@@ -20,7 +20,8 @@ export async function settlePool (options: PoolOptions): Promise<string[]> {
 }
 
 async function askAll ({ url, series, keys, connections }: PoolOptions): Promise<string[]> {
-  const client = new Pool(url, { connections, pipelining: 1 })
+  // The authority of a contestant behind TLS is the run's own.
+  const client = new Pool(url, { connections, pipelining: 1, connect: { rejectUnauthorized: false } })
   const wrong: string[] = []
   let number = 0
   const ask = async (): Promise<void> => {

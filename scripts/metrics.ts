@@ -318,7 +318,8 @@ const SUBJECTS: readonly Subject[] = [
         'fsync-off': '`fsync` is off.',
         'full-page-writes-off': '`full_page_writes` is off.',
         'synchronous-commit-off': '`synchronous_commit` is off.',
-        'asynchronous-standby': 'Commits do not wait for a standby that could be promoted.'
+        'asynchronous-standby': 'Commits do not wait for a standby that could be promoted.',
+        'asynchronous-failover': 'Patroni may promote a standby that lacks commits.'
       })
     ]
   },

@@ -24,8 +24,8 @@ export const LONG: readonly Group[] = [
     why: 'several gateways, their stores and a load, judged by time: one after another',
     alone: true,
     patterns: [
-      'upgrade/upgrade', 'chaos/run', 'doors/doors', 'cells/split', 'e2e/connections', 'chaos/broken', 'chaos/topologies/redis',
-      'clients/matrix/matrix'
+      'upgrade/upgrade', 'chaos/run', 'doors/doors', 'cells/split', 'e2e/connections', 'chaos/broken', 'chaos/topologies/{redis,patroni}',
+      'ha/ha', 'clients/matrix/matrix'
     ]
   },
   {

@@ -145,6 +145,8 @@ export interface PostgresConfig {
   /** Use named prepared statements. false behind PgBouncer before 1.21 in transaction mode. */
   readonly prepared: boolean
   readonly migrate: 'auto' | 'check'
+  /** URLs of members. Empty: nobody is asked about failovers. */
+  readonly patroni: readonly string[]
   readonly claimTimeoutMs: number
 }
 

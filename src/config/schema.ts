@@ -75,6 +75,11 @@ const Postgres = Type.Object({
     default: 'auto',
     description: 'auto: apply missing migrations at start. check: refuse to start if one is missing (then run `onceway migrate`).'
   }),
+  patroni: Type.Array(Type.String({ pattern: '^https?://[^/?#@\\s]+/?$' }), {
+    maxItems: 16,
+    default: [],
+    description: 'REST addresses of Patroni\'s members, such as http://10.0.0.1:8008. The gateway reads there whether a failover keeps every acknowledged commit. See docs/guides/deploy-for-high-availability.md.'
+  }),
   claimTimeout: duration('2s', 'Timeout of a claim. After it the caller gets 503, and nothing is sent.')
 }, { ...shape, description: 'The durable store. Absent: embedded SQLite under `dataDir`, for one process only.' })
 

@@ -6,7 +6,7 @@
 import type { AddressConfig, Config, RedisConfig } from '../config/config.ts'
 import { Outage, retryInMs } from '../core/limits/outage.ts'
 import { newestSchemeName } from '../core/record/schemes.ts'
-import { STRICT } from '../core/protocol/durability.ts'
+import { remarksOnFailover, STRICT, withFailover } from '../core/protocol/durability.ts'
 import type { Remark, Durability } from '../core/protocol/durability.ts'
 import { causeOf, EarlierTime, LacksRights, LoginRefused, StartError, StoreUnavailable } from '../ports/errors.ts'
 import type { InboxStore, InboxSubscriptions, Recovered } from '../ports/inbox.ts'
@@ -21,6 +21,7 @@ import type { Lazy } from '../store/shared/lazy.ts'
 import { NO_REGISTRY } from '../store/shared/no-registry.ts'
 import { RouteMarks } from '../store/route-marks.ts'
 import type { DatabaseMarks } from '../store/shared/mark-stores.ts'
+import { PatroniReader } from '../store/postgres/patroni.ts'
 import { connectPostgres } from '../store/postgres/open.ts'
 import type { PostgresConnection, PostgresRecordStore } from '../store/postgres/open.ts'
 import { RedisLocks } from '../store/redis/locks.ts'
@@ -68,6 +69,8 @@ export class Stores {
   #ownSecret: Buffer | null = null
   #embedded: SqliteStore | null = null
   #postgres: PostgresRecordStore | null = null
+  /** null: nobody is asked about failovers. */
+  readonly #patroni: PatroniReader | null
   readonly #records: Lazy<RecordStore>
   readonly #inbox: Lazy<InboxStore>
   readonly #counts: Lazy<RecordCounts>
@@ -131,6 +134,7 @@ export class Stores {
     // Only one process uses the embedded store.
     this.registry = postgres === null ? NO_REGISTRY : this.#registry.port
     this.wantsRedis = postgres !== null && redis !== null
+    this.#patroni = postgres === null || postgres.patroni.length === 0 ? null : new PatroniReader(postgres.patroni)
     this.marks = new RouteMarks(() => performance.now(), this.wantsRedis)
     this.where = whereOf(config)
     // Redis counts as unusable until it has been checked.
@@ -160,11 +164,14 @@ export class Stores {
     // The embedded store sets `synchronous` itself (store/sqlite/database.ts). Nothing else can change it.
     if (this.#config.stores.postgres === null) return STRICT
     if (this.#postgres === null) throw new StoreUnavailable('postgres', 'standing', false)
-    return this.#postgres.durability()
+    const [durability, failover] = await Promise.all([this.#postgres.durability(), this.#patroni?.read() ?? null])
+    return withFailover(durability, failover)
   }
 
   /** Eviction loses locks and copies, as a restart does. Each costs a round trip, and the row still decides (P2). */
-  remarks (): Remark[] { return this.#redisEvicts ? ['redis-evicts'] : [] }
+  remarks (): Remark[] {
+    return [...this.#redisEvicts ? ['redis-evicts'] as const : [], ...this.#patroni === null ? [] : remarksOnFailover(this.#patroni.last)]
+  }
 
   /** Connections to the database. The embedded store has none. */
   databaseUse (): readonly StoreUse[] { return this.#postgres?.connectionUse() ?? [] }

@@ -129,6 +129,26 @@ export const IDENTITY_BREAKS: readonly Break[] = [
     patches: [{ file: CALLER, find: "if (signing === 'refused') return", replace: 'if (signing === undefined) return' }]
   },
   {
+    name: 'certificates-uncounted',
+    does: 'counts the certificate of a connection only where nothing else names the caller',
+    breaks: ['caller'],
+    patches: [{
+      file: CALLER,
+      find: 'const naming = certificate === null\n',
+      replace: 'const naming = certificate === null || read.naming.length > 0\n'
+    }]
+  },
+  {
+    name: 'certificates-all-alike',
+    does: 'takes all who show a certificate for one caller',
+    breaks: ['caller'],
+    patches: [{
+      file: CALLER,
+      find: '{ name: OWN_CERTIFICATE, value: certificate,',
+      replace: '{ name: OWN_CERTIFICATE, value: OWN_CERTIFICATE,'
+    }]
+  },
+  {
     name: 'connections-are-callers',
     does: 'takes all who come by one connection with the same names for one',
     breaks: ['caller'],

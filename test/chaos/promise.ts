@@ -38,8 +38,7 @@ const READ_MS_MAX = 3_000
 
 /** null: no server says so in time. */
 export async function truthAt (url: string): Promise<Truth | null> {
-  const reading = query(url, READ).then(([row]) => row === undefined ? null : truthOf(row as unknown as Standing, STANDBYS), () => null)
-  return Promise.race([reading, pause(READ_MS_MAX).then(() => null)])
+  return query(url, READ, READ_MS_MAX).then(([row]) => row === undefined ? null : truthOf(row as unknown as Standing, STANDBYS), () => null)
 }
 
 export interface Look {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { copyFileSync, mkdirSync, renameSync, symlinkSync } from 'node:fs'
 import { Agent } from 'node:https'
+import { connect as connectPlain } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
 import { connect } from 'node:tls'
@@ -114,6 +115,15 @@ routes:
     await Promise.all(load)
     assert.deepEqual([failures, ended], [[], []])
     assert.ok(number > 100, `${number} requests`)
+  })
+
+  test('a client that connects and says nothing is sent away, and counted', async (t) => {
+    const world = await start(t)
+    const silent = connectPlain(Number(new URL(world.gateway.url).port), '127.0.0.1').resume()
+    t.after(() => { silent.destroy() })
+    await once(silent, 'close')
+    const failed = 'onceway_tls_handshake_failures_total{listener="listen",reason="timeout"}'
+    await eventually(async () => await metric(world, failed) === 1, 'it is counted', WITHIN_MS)
   })
 
   test('SIGHUP reads the files again, and takes another file and another version', async (t) => {

@@ -187,6 +187,41 @@ describe('traces of a gateway', () => {
     assert.equal(collector.spans.some(({ traceId }) => traceId === placeOf(quiet).traceId), false)
   })
 
+  test('no span has a word of a client, a consumer or an upstream: no key, path, query, credential, cookie, header or body', async (t) => {
+    t.after(() => { witness.answer = CREATED })
+    witness.answer = (seen, response, socket) => {
+      if (seen.method === 'POST' && seen.target.startsWith('/asked')) socket.destroy()
+      else response.writeHead(201, { 'X-Said': 'cnry-answer', 'Set-Cookie': 'cnry-set=cnry-cookie' }).end('{"id":"cnry-answer"}')
+    }
+    const send = async (path: string, key: string, body: string): Promise<string> => {
+      const traceparent = fresh()
+      await call(gateway.url, `${path}?cnry-query=cnry-value`, {
+        headers: {
+          traceparent,
+          'Idempotency-Key': key,
+          Authorization: 'Bearer cnry-credential',
+          Cookie: 'session=cnry-session',
+          Baggage: 'user=cnry-baggage',
+          'User-Agent': 'cnry-agent',
+          'X-Other': 'cnry-header'
+        },
+        body
+      })
+      return placeOf(traceparent).traceId
+    }
+    const sent: string[] = []
+    for (const path of ['/cnry-path', '/hooks', '/asked']) {
+      // A first request, its retry, and one that is refused for its body.
+      for (const body of ['cnry-body', 'cnry-body', 'cnry-other']) sent.push(await send(path, `cnry-key-${path.slice(1)}`, body))
+    }
+    sent.push(await send('/cnry-path', 'cnry key that is none, "', 'cnry-body'))
+    const hasSpan = (traceId: string): boolean => collector.spans.some((span) => span.traceId === traceId)
+    await eventually(() => sent.slice(0, 9).every(hasSpan), 'a span of each', LONGEST_MS)
+    await eventually(() => ['deliver hooks', 'probe asked'].every((name) => collector.spans.some((span) =>
+      span.name === name && sent.includes(span.traceId))), 'a delivery and a probe', LONGEST_MS)
+    for (const { body } of collector.requests) assert.equal(body.toString('latin1').match(/cnry[\w-]*/)?.[0], undefined)
+  })
+
   test('a collector that refuses costs spans alone, which are counted, and the log says it once', async () => {
     const [refused, next] = [fresh(), fresh()]
     collector.status = 400

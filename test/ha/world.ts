@@ -86,7 +86,8 @@ async function startGateways (
   for (let number = 1; number <= GATEWAYS; number++) {
     const [port, admin, name] = [await freePort(), await freePort(), `gateway-${number}`]
     const to = join(directory, `${name}.yaml`)
-    const files = { SECRET_FILE: secret, DATABASE_URL_FILE: url }
+    const patroni = cluster.nodes.map(({ restUrl }) => `"${restUrl}"`).join(', ')
+    const files = { SECRET_FILE: secret, DATABASE_URL_FILE: url, PATRONI: patroni }
     fillIn({ name: 'onceway.yaml', values: { HOST, PORT: port, ADMIN_PORT: admin, ...files, ...more }, to })
     const args = ['--max-semi-space-size=32', MAIN, 'serve', '--config', to]
     const gateway = new HaServer({ name, file: process.execPath, args, directory, port, env: ownEnvironment() })

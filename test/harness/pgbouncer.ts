@@ -2,14 +2,12 @@
  * A real PgBouncer in transaction mode for one test file, in front of a Postgres of the harness. It is Debian's package (12: 1.18,
  * which has no prepared statements in this mode). It runs on a free port, in a temporary directory, never as root.
  */
-import { once } from 'node:events'
 import { chmodSync, chownSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findTool, unprivilegedUser } from './binaries.ts'
 import { makeDirectory } from './directory.ts'
-import { freePort } from './ports.ts'
+import { accepts, freePort } from './ports.ts'
 import { PASSWORD, USER } from './postgres-template.ts'
 import { launch } from './process.ts'
 
@@ -99,17 +97,5 @@ export async function startPgBouncer ({ target, settings = {} }: PgBouncerOption
       await running.killAll()
       directory.remove()
     }
-  }
-}
-
-async function accepts (port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }

@@ -1,6 +1,7 @@
 /** A free TCP port of 127.0.0.1. Another process may take it first, so the start of a server tries again. */
 import { randomInt } from 'node:crypto'
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
 
 /**
  * Below the ports from which Linux takes those of outgoing connections (ip_local_port_range, from 32768 on). A server that starts again on
@@ -29,4 +30,17 @@ async function isFree (port: number): Promise<boolean> {
   })
   if (listens) await new Promise((resolve) => server.close(resolve))
   return listens
+}
+
+/** Whether somebody listens there. */
+export async function accepts (port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
 }

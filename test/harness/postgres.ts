@@ -159,8 +159,13 @@ async function createDatabase (url: string, name: string): Promise<string> {
 }
 
 /** One statement on a connection of its own. */
-export async function query (url: string, text: string): Promise<Array<Record<string, unknown>>> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 })
+/** `withinMs`: each of connecting and the answer. Default: 20 s to connect, and no limit for the answer. */
+export async function query (url: string, text: string, withinMs?: number): Promise<Array<Record<string, unknown>>> {
+  const client = new Client({
+    connectionString: url,
+    connectionTimeoutMillis: withinMs ?? 20_000,
+    ...withinMs !== undefined && { query_timeout: withinMs }
+  })
   client.on('error', () => {})
   try {
     await client.connect()

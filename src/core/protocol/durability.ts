@@ -4,11 +4,14 @@
  */
 
 /** Why the guarantee is weaker. A closed set: each is a label of a metric. */
-export const WEAKNESSES = ['fsync-off', 'full-page-writes-off', 'synchronous-commit-off', 'asynchronous-standby'] as const
+export const WEAKNESSES = ['fsync-off', 'full-page-writes-off', 'synchronous-commit-off', 'asynchronous-standby', 'asynchronous-failover'] as const
 export type Weakness = typeof WEAKNESSES[number]
 
-/** Settings that cost speed but do not weaken the guarantee. */
-export type Remark = 'redis-evicts'
+/**
+ * What operators should know, and what does not weaken the guarantee now. redis-evicts costs speed. failover-not-strict: commits go on
+ * without a standby if none is there. failover-unknown: nobody says how a failover is made.
+ */
+export type Remark = 'redis-evicts' | 'failover-not-strict' | 'failover-unknown'
 
 /** `reasons` empty: strict. */
 export interface Durability { readonly reasons: readonly Weakness[] }
@@ -90,6 +93,19 @@ function asSlot (name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 }
 
+/** What a failover manager promotes. synchronous: only a standby that has every acknowledged commit. strict: commits wait for one to be there. */
+export interface Failover { readonly synchronous: boolean, readonly strict: boolean }
+
+/** null: it is not known. The settings of the server say what holds now, and the manager may change them at any time. */
+export function withFailover ({ reasons }: Durability, failover: Failover | null): Durability {
+  return { reasons: failover?.synchronous === false ? [...reasons, 'asynchronous-failover'] : reasons }
+}
+
+export function remarksOnFailover (failover: Failover | null): Remark[] {
+  if (failover === null) return ['failover-unknown']
+  return failover.synchronous && !failover.strict ? ['failover-not-strict'] : []
+}
+
 export function reported ({ reasons }: Durability, remarks: readonly Remark[]): ReportedDurability {
   return { promise: reasons.length === 0 ? 'strict' : 'weakened', reasons, remarks }
 }
@@ -106,5 +122,6 @@ export const ABOUT_WEAKNESS: Readonly<Record<Weakness, string>> = {
   'fsync-off': 'fsync is off: a crash of the database\'s machine may forget claims, and their requests would be sent again; set fsync = on',
   'full-page-writes-off': 'full_page_writes is off: a crash of the database\'s machine may damage records; set full_page_writes = on',
   'synchronous-commit-off': 'synchronous_commit is off: a crash of the database may forget claims, and their requests would be sent again; set it to on, for this role at least',
-  'asynchronous-standby': 'a standby follows that no commit waits for: if it is promoted, the last claims may be missing, and their requests would be sent again; name it in synchronous_standby_names, with synchronous_commit on and FIRST or ANY as many as there are; drop the slots of standbys that are no more'
+  'asynchronous-standby': 'a standby follows that no commit waits for: if it is promoted, the last claims may be missing, and their requests would be sent again; name it in synchronous_standby_names, with synchronous_commit on and FIRST or ANY as many as there are; drop the slots of standbys that are no more',
+  'asynchronous-failover': 'Patroni may promote a standby that lacks the last claims, and their requests would be sent again; set synchronous_mode: true by `patronictl edit-config`'
 }

@@ -3,11 +3,13 @@ import { test } from 'node:test'
 import {
   ABOUT_WEAKNESS,
   readStandbyNames,
+  remarksOnFailover,
   STRICT,
   durabilityOf,
   reported,
   weakestOf,
-  WEAKNESSES
+  WEAKNESSES,
+  withFailover
 } from '../../../src/core/protocol/durability.ts'
 import type { DurabilitySettings, Weakness } from '../../../src/core/protocol/durability.ts'
 
@@ -102,6 +104,18 @@ test('it is strict where each commit waits for each standby that could be promot
 
 test('what Redis does to speed is a remark and no reason', () => {
   assert.deepEqual(reported(STRICT, ['redis-evicts']), { promise: 'strict', reasons: [], remarks: ['redis-evicts'] })
+})
+
+test('a failover that may lose commits weakens, whoever follows now; what is unknown, or may come, is a remark', () => {
+  const loses = { synchronous: false, strict: true }
+  assert.deepEqual(withFailover({ reasons: ['fsync-off'] }, loses), { reasons: ['fsync-off', 'asynchronous-failover'] })
+  assert.deepEqual(remarksOnFailover(loses), [])
+  for (const failover of [null, { synchronous: true, strict: false }, { synchronous: true, strict: true }]) {
+    assert.deepEqual(withFailover(STRICT, failover), STRICT)
+  }
+  assert.deepEqual(remarksOnFailover({ synchronous: true, strict: false }), ['failover-not-strict'])
+  assert.deepEqual(remarksOnFailover({ synchronous: true, strict: true }), [])
+  assert.deepEqual(remarksOnFailover(null), ['failover-unknown'])
 })
 
 test('of several processes the weakest counts, each reason once', () => {

@@ -3,7 +3,7 @@
  * `npm run ha` shows it, and `chaos --topology patroni` breaks it.
  */
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findPostgresTools, unprivilegedUser } from '../binaries.ts'
@@ -27,6 +27,10 @@ export interface PatroniClusterOptions {
 
 /** A first standby takes seconds, on a busy machine many. */
 const SETTLED_MS_MAX = 180_000
+/** A connection to a server that has just lost its place may never answer. */
+const LOOK_MS_MAX = 5_000
+/** Of each node, in the message of what was waited for in vain. */
+const LOG_LINES = 30
 const HOST = '127.0.0.1'
 
 export async function startPatroni (options: PatroniClusterOptions = {}): Promise<PatroniCluster> {
@@ -71,7 +75,7 @@ export class PatroniCluster {
     // The first one makes the cluster, and the others copy it.
     for (const node of this.nodes) {
       node.start()
-      await this.#until(async () => await this.leader() !== null, `a leader of ${node.name}`)
+      await this.#until(async () => await this.leader() !== null || 'none', `a leader of ${node.name}`)
     }
     await this.#startHaproxy(ports)
     await this.settled()
@@ -104,16 +108,16 @@ export class PatroniCluster {
   async settled (): Promise<void> {
     await this.#until(async () => {
       const leader = await this.leader()
-      if (leader === null) return false
+      if (leader === null) return 'no leader'
       const [row] = await query(leader.url, `select
         (select count(*)::int from pg_stat_replication where sync_state = 'sync' and state = 'streaming') as synchronous,
-        current_setting('synchronous_standby_names') as names, inet_server_port() as port`)
-      if (row?.['synchronous'] !== NODES.length - 1 || row['names'] === '*') return false
+        current_setting('synchronous_standby_names') as names, inet_server_port() as port`, LOOK_MS_MAX)
+      if (row?.['synchronous'] !== NODES.length - 1 || row['names'] === '*') return `the leader ${leader.name} sees ${JSON.stringify(row)}`
       // Patroni writes later which of them it may promote. Until then it refuses a switchover.
       const known = await Promise.all(this.nodes.filter((node) => node !== leader).map((node) => node.check('/sync')))
-      if (known.some((status) => status !== 200)) return false
-      const [through] = await query(this.frontUrl, 'select inet_server_port() as port')
-      return through?.['port'] === row['port']
+      if (known.some((status) => status !== 200)) return `/sync of the standbys of ${leader.name}: ${known.join(', ')}`
+      const [through] = await query(this.frontUrl, 'select inet_server_port() as port', LOOK_MS_MAX)
+      return through?.['port'] === row['port'] || `HAProxy leads to ${String(through?.['port'])}`
     }, 'the cluster to settle')
   }
 
@@ -227,11 +231,18 @@ export class PatroniCluster {
 
   #urlAt (port: number | undefined): string { return `postgres://onceway:${this.password}@${HOST}:${port ?? 0}/onceway` }
 
-  async #until (holds: () => Promise<boolean>, what: string): Promise<void> {
+  /** `look`: true, or what is not so yet. */
+  async #until (look: () => Promise<true | string>, what: string): Promise<void> {
     const endsAt = performance.now() + SETTLED_MS_MAX
-    while (!await holds().catch(() => false)) {
-      if (performance.now() > endsAt) throw new Error(`waited in vain for ${what}`)
+    for (;;) {
+      const seen = await look().catch(String)
+      if (seen === true) return
+      if (performance.now() > endsAt) throw new Error(`waited in vain for ${what}: ${seen}\n${this.#lastLogs()}`)
       await sleep(200)
     }
+  }
+
+  #lastLogs (): string {
+    return this.nodes.map(({ name, log }) => `${name}:\n${readFileSync(log, 'utf8').split('\n').slice(-LOG_LINES).join('\n')}`).join('\n')
   }
 }

@@ -1,10 +1,9 @@
 /** One server beside Postgres: a program that listens on a port. It keeps its port and its directory. */
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findServer, findTool } from '../binaries.ts'
 import type { Tool } from '../binaries.ts'
+import { accepts } from '../ports.ts'
 import { launch } from '../process.ts'
 import type { Launched, User } from '../process.ts'
 
@@ -57,16 +56,4 @@ export function programOf (tool: Tool | 'redis-server'): string {
   const source = tool === 'redis-server' ? findServer('redis') : findTool(tool)
   if (source.kind !== 'binaries') throw new Error(source.kind === 'none' ? source.why : `${tool} is needed as a program`)
   return join(source.directory, tool)
-}
-
-async function accepts (port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
 }

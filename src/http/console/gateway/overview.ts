@@ -46,6 +46,9 @@ const REASONS: Readonly<Record<string, string>> = {
   'full-page-writes-off': 'full_page_writes is off: a crash can leave torn pages.',
   'synchronous-commit-off': 'synchronous_commit is off: a crash loses the last acknowledged commits.',
   'asynchronous-standby': 'A standby may be promoted that not every commit waits for.',
+  'asynchronous-failover': 'Patroni may promote a standby that lacks acknowledged commits.',
+  'failover-not-strict': 'With no standby there, Patroni lets commits go on at the primary alone.',
+  'failover-unknown': 'No member of Patroni has said yet how a failover is made.',
   'redis-evicts': 'Redis evicts keys. That costs a round trip each time, and no safety.'
 }
 
