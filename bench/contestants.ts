@@ -374,7 +374,9 @@ function onceway (settings: Onceway): Contestant {
       mkdirSync(home)
       const file = join(home, 'onceway.yaml')
       const [databaseUrl, cacheUrl] = [postgres ? await createDatabase(name, slow) : null, redis ? redisUrl() : null]
-      const collector = settings.traced === true ? await startNode(`${name}-collector`, directory, [contestantFile('collector.ts')], {}) : null
+      const collector = settings.traced === true
+        ? await startNode(`${name}-collector`, directory, [contestantFile('collector.ts')], {})
+        : null
       const authority = settings.tls === true ? makeAuthority() : null
       const where = {
         upstreamUrl,

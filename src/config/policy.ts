@@ -101,7 +101,8 @@ function underlay (tree: Record<string, unknown>, defaults: object): void {
 function postgresOf ({ stores: { postgres } }: ConfigFile, base: string, urlFile: string | null): PostgresConfig | null {
   if (postgres?.url === undefined) return null
   const { url, schema, tls, prepared, migrate, patroni, claimTimeout } = postgres
-  return { url, urlFile, schema, tls: tls === undefined ? null : tlsOf(tls, base), prepared, migrate, patroni, claimTimeoutMs: ms(claimTimeout) }
+  const files = tls === undefined ? null : tlsOf(tls, base)
+  return { url, urlFile, schema, tls: files, prepared, migrate, patroni, claimTimeoutMs: ms(claimTimeout) }
 }
 
 function tlsOf ({ caFile, certFile, keyFile }: { caFile?: string, certFile?: string, keyFile?: string }, base: string): PostgresTlsConfig {

@@ -4,7 +4,9 @@
  */
 
 /** Why the guarantee is weaker. A closed set: each is a label of a metric. */
-export const WEAKNESSES = ['fsync-off', 'full-page-writes-off', 'synchronous-commit-off', 'asynchronous-standby', 'asynchronous-failover'] as const
+export const WEAKNESSES = [
+  'fsync-off', 'full-page-writes-off', 'synchronous-commit-off', 'asynchronous-standby', 'asynchronous-failover'
+] as const
 export type Weakness = typeof WEAKNESSES[number]
 
 /**
@@ -93,7 +95,7 @@ function asSlot (name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 }
 
-/** What a failover manager promotes. synchronous: only a standby that has every acknowledged commit. strict: commits wait for one to be there. */
+/** A failover manager. synchronous: it promotes only a standby that has every acknowledged commit. strict: commits wait for one to be there. */
 export interface Failover { readonly synchronous: boolean, readonly strict: boolean }
 
 /** null: it is not known. The settings of the server say what holds now, and the manager may change them at any time. */

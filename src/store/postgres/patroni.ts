@@ -27,7 +27,10 @@ export class PatroniReader {
   async read (): Promise<Failover | null> {
     for (let asked = 0; asked < this.#members.length; asked++) {
       const found = await readFrom(this.#members[this.#next] ?? '').catch(() => null)
-      if (found !== null) return this.#last = found
+      if (found !== null) {
+        this.#last = found
+        break
+      }
       this.#next = (this.#next + 1) % this.#members.length
     }
     return this.#last
