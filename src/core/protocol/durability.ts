@@ -95,7 +95,7 @@ function asSlot (name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 }
 
-/** A failover manager. synchronous: it promotes only a standby that has every acknowledged commit. strict: commits wait for one to be there. */
+/** A failover manager. synchronous: it promotes only a standby with every acknowledged commit. strict: commits wait for one to be there. */
 export interface Failover { readonly synchronous: boolean, readonly strict: boolean }
 
 /** null: it is not known. The settings of the server say what holds now, and the manager may change them at any time. */
