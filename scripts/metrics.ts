@@ -46,7 +46,6 @@ interface Subject {
 const DASHBOARD = 'Nothing, for dashboards.'
 const LIMITS = ['full', 'caller', 'peer'] as const satisfies ReadonlyArray<(typeof SHED)[keyof typeof SHED][number]>
 const alert = (name: string): string => `[${name}](../guides/alerts.md#${name.toLowerCase()})`
-const inboxAlert = (name: string): string => `[${name}](../guides/alerts.md#inbox)`
 
 /** Of a closed set, in its order; a value without a meaning is an error of types, and so is one too many. */
 function meanings <Value extends string> (
@@ -140,7 +139,7 @@ const SUBJECTS: readonly Subject[] = [
   {
     title: 'Requests',
     actions: {
-      onceway_requests_total: 'See `outcome` below.',
+      onceway_requests_total: `See \`outcome\` below. ${alert('OncewayDuplicateRate')} for the share of duplicates.`,
       onceway_request_duration_seconds:
         'Compare it with `onceway_upstream_duration_seconds`. If only this one grows, look at the store and at waiting duplicates.',
       onceway_upstream_duration_seconds:
@@ -258,10 +257,10 @@ const SUBJECTS: readonly Subject[] = [
     actions: {
       onceway_leases_lost_total: alert('OncewayLeasesLost'),
       onceway_settles_fenced_total: alert('OncewayLeasesLost'),
-      onceway_settles_retried_total: 'Look at `onceway_store_errors_total` and the log. Results of deliveries and marks count too.',
+      onceway_settles_retried_total: `${alert('OncewaySettleRetries')}. Results of deliveries and marks count too.`,
       onceway_answers_unsettled_total:
         `${alert('OncewayAnswersUnsettled')}. In mode drop: an event was answered before its mark was written.`,
-      onceway_unsettled_bytes: `${alert('OncewayAnswersUnsettled')}. Do not restart gateways until it is 0.`,
+      onceway_unsettled_bytes: `${alert('OncewayUnsettledBytes')}. Do not restart gateways until it is 0. An answer without a body adds nothing.`,
       onceway_records_lapsed_total: 'Look for gateways that died or lost the store. Each claim is an unknown outcome (`stage="lease"`).',
       onceway_records_swept_total: `${alert('OncewayUnknownForgotten')} for \`state="indeterminate"\`. Else nothing, for dashboards.`
     },
@@ -282,16 +281,16 @@ const SUBJECTS: readonly Subject[] = [
       onceway_store_errors_total: alert('OncewayStoreErrors'),
       onceway_store_duration_seconds: 'Look at the store: commits, locks, disk, network. Every execution waits for two commits.',
       onceway_claim_duration_seconds:
-        'If it grows and `onceway_store_duration_seconds` does not, claims wait: look at `onceway_store_queue` and at the event loop.',
+        `${alert('OncewaySlowClaims')}. If \`onceway_store_duration_seconds\` does not grow, claims wait: look at \`onceway_store_queue\` and at the event loop.`,
       onceway_store_contact_age_seconds:
-        'Look at the database and the network. A gateway without contact takes no lease over, and loses its own after the time of `lease`.',
+        `${alert('OncewayNoContact')}. A gateway without contact takes no lease over, and loses its own after the time of \`lease\`.`,
       onceway_store_connections: 'If all of a purpose are `used` for long, the database is slow.',
       onceway_store_queue: 'If it is not 0 for long, look at `onceway_store_duration_seconds` of the operations with the same purpose.',
       onceway_redis_breaker_open: 'Look at Redis. Records are as safe, and slower. If a [copy of the database](../guides/deploy-with-redis.md#copies-of-a-database) uses the same Redis, separate them.',
       onceway_promise: alert('OncewayPromiseWeakened'),
       onceway_promise_weakened: '[Which promise holds](../guides/deploy-with-postgres.md#which-promise-holds) has the fix for each reason.',
       onceway_clock_ahead_seconds: alert('OncewayClockAhead'),
-      onceway_clock_steps_total: alert('OncewayClockAhead')
+      onceway_clock_steps_total: alert('OncewayClockSteps')
     },
     note: 'The label `store` is `postgres`, `sqlite` (the embedded store) or `redis`.',
     values: [
@@ -327,10 +326,10 @@ const SUBJECTS: readonly Subject[] = [
     title: 'Inbox',
     actions: {
       onceway_inbox_messages:
-        `${inboxAlert('OncewayInboxDead')}, ${inboxAlert('OncewayInboxHeld')}. If \`waiting\` grows, look at the consumer.`,
-      onceway_inbox_bytes: inboxAlert('OncewayInboxFull'),
-      onceway_inbox_oldest_seconds: inboxAlert('OncewayInboxOld'),
-      onceway_inbox_deliveries_total: inboxAlert('OncewayInboxFailing'),
+        `${alert('OncewayInboxDead')}, ${alert('OncewayInboxHeld')}. If \`waiting\` grows, look at the consumer.`,
+      onceway_inbox_bytes: alert('OncewayInboxFull'),
+      onceway_inbox_oldest_seconds: alert('OncewayInboxOld'),
+      onceway_inbox_deliveries_total: alert('OncewayInboxFailing'),
       onceway_inbox_delivery_duration_seconds: 'Look at the consumer.',
       onceway_inbox_attempts: 'If it grows, look at the consumer\'s answers in the log. Compare it with `inbox.maxAttempts`.',
       onceway_inbox_kept_messages: 'Compare it with `inbox.maxKept`.',
@@ -371,13 +370,13 @@ const SUBJECTS: readonly Subject[] = [
       onceway_config_loaded_timestamp_seconds:
         `${DASHBOARD} \`time() - onceway_config_loaded_timestamp_seconds\` is the age of the configuration.`,
       onceway_tls_handshake_failures_total: 'Look at the reason: [handshakes that fail](../guides/tls.md#handshakes-that-fail).',
-      onceway_tls_certificate_expiration_timestamp_seconds: 'Alert some days before: [rotation](../guides/tls.md#rotation).',
-      onceway_tls_certificate_reads_total: 'For `result="refused"` read `certificate-refused` in the log, and write the files anew.',
-      onceway_policy_differences: 'Finish the roll-out. A difference in `route`, `key`, `scope`, `host` or `marks` is [not safe](../guides/reload.md#while-gateways-differ), nor is `mode` from or to `drop`.',
+      onceway_tls_certificate_expiration_timestamp_seconds: alert('OncewayCertificateExpires'),
+      onceway_tls_certificate_reads_total: `${alert('OncewayCertificateRefused')} for \`result="refused"\`.`,
+      onceway_policy_differences: `${alert('OncewayGatewaysDiffer')}. A difference in \`route\`, \`key\`, \`scope\`, \`host\` or \`marks\` is [not safe](../guides/reload.md#while-gateways-differ), nor is \`mode\` from or to \`drop\`.`,
       onceway_build_info: DASHBOARD,
       onceway_spans_total: 'If `failed` or `dropped` grows, look at the collector. Requests are not affected.',
       onceway_heap_limit_bytes:
-        'Compare it with `nodejs_heap_size_used_bytes`. Near the limit look at `onceway_buffered_bytes` and at the bounds of [memory](../guides/alerts.md#limits-and-overload).',
+        `Compare it with \`nodejs_heap_size_used_bytes\`: ${alert('OncewayHeapNearLimit')}. The bounds of memory are under [limits](../guides/alerts.md#limits-and-overload).`,
       onceway_workers: 'Look at the log if a worker is not `ready` for long.',
       onceway_workers_ended_total:
         'Look at the log, and at the memory of the machine. What a worker had sent becomes unknown when its lease ends.'

@@ -7,7 +7,6 @@ import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
-import { createMetrics } from '../src/telemetry/metrics.ts'
 import { call } from './harness/call.ts'
 import { makeDirectory } from './harness/directory.ts'
 import { eventually } from './harness/eventually.ts'
@@ -347,56 +346,4 @@ test('the configuration that deploy/compose.yaml mounts is one that serve takes'
     join(ROOT, 'deploy/onceway.yaml')
   ])
   assert.match(stdout, /is right/)
-})
-
-test('every alert of docs/guides/alerts.md asks for a series that a gateway with an inbox has', async () => {
-  const metrics = createMetrics({ processMetrics: false })
-  metrics.inbox([{ route: 'hooks', waiting: 1, delivering: 1, held: 1, dead: 1, bytes: 1, oldestMs: 1 }])
-  for (const result of ['delivered', 'again'] as const) metrics.delivery('hooks', result, 1)
-  const series = (await metrics.expose()).text.split('\n').filter((line) => !line.startsWith('#'))
-  const block = Array.from(read('docs/guides/alerts.md').matchAll(/```yaml\n([\s\S]*?)```/g), ([, text]) => text as string)
-    .find((text) => text.includes('alert:')) ?? ''
-  const { groups } = parse(block) as {
-    readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly alert: string, readonly expr: string }> }>
-  }
-  const selectors = groups
-    .flatMap(({ rules }) => rules)
-    .flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({
-      name,
-      labels: labels.split(',')
-    })))
-  assert.ok(selectors.length >= 5)
-  assert.deepEqual(
-    selectors.filter(({ name, labels }) =>
-      !series.some((line) => line.startsWith(`${name}{`) && labels.every((label) => line.includes(label)))),
-    []
-  )
-})
-
-test('every alert of deploy/prometheus/alerts.yml stands in docs/guides/alerts.md with its severity, and has a section there', () => {
-  const page = read('docs/guides/alerts.md')
-  const { groups } = parse(read('deploy/prometheus/alerts.yml')) as {
-    readonly groups: ReadonlyArray<{
-      readonly rules: ReadonlyArray<{ readonly alert: string, readonly labels: { readonly severity: string } }>
-    }>
-  }
-  const rules = groups.flatMap(({ rules }) => rules)
-  assert.ok(rules.length > 10)
-  const listed = Array.from(page.matchAll(/^\| \[(Onceway\w+)\]\(#(\w+)\) \| (\w+) \|/gm), ([, alert, anchor, severity]) => ({
-    alert,
-    anchor,
-    severity
-  }))
-  assert.deepEqual(sorted(listed), sorted(rules.map(({ alert, labels: { severity } }) => ({
-    alert,
-    anchor: alert.toLowerCase(),
-    severity
-  }))))
-  assert.deepEqual(
-    Array.from(page.matchAll(/^### (Onceway\w+)$/gm), ([, alert]) => alert ?? '').sort(),
-    rules.map(({ alert }) => alert).sort()
-  )
-  function sorted<Row extends { readonly alert?: string | undefined }> (rows: readonly Row[]): Row[] {
-    return rows.toSorted((a, b) => (a.alert ?? '').localeCompare(b.alert ?? ''))
-  }
 })

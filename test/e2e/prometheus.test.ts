@@ -1,12 +1,8 @@
 /** What Prometheus makes of a real gateway: its own linter over /metrics, and the rules of deploy/ over what is there from the start. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import { parse } from 'yaml'
-import { findTool } from '../harness/binaries.ts'
 import { call, callRaw } from '../harness/call.ts'
 import { eventually } from '../harness/eventually.ts'
 import { needs } from '../harness/needs.ts'
@@ -15,6 +11,7 @@ import type { ProcessGateway } from '../harness/process-gateway.ts'
 import { startWitness } from '../harness/witness.ts'
 import type { Witness } from '../harness/witness.ts'
 import { directory } from '../cli/world.ts'
+import { ALERTS, promtool, RECORDS, RULES, selectorsOf } from '../telemetry/rules.ts'
 import { metricsOf, totalOf } from './metrics.ts'
 import { startServers } from './world.ts'
 import type { Servers } from './world.ts'
@@ -26,7 +23,10 @@ const LONGEST_MS = 60_000
  * is counted rightly.
  */
 const OF_REQUESTS = /operation="(claim_insert|claim_look|insert|look|settle|lock|write)"/
-const RULES = fileURLToPath(new URL('../../deploy/prometheus/alerts.yml', import.meta.url))
+/** A listener without TLS has none of these. */
+const OF_TLS = /^onceway_tls_/
+/** Read with the first comparison of gateways, a moment after the start. */
+const COMPARED = 'onceway_policy_differences'
 
 /** A route in every mode, and one that passes through. `more`: stores and workers. */
 const fileOf = (upstream: string, more: string): string => `
@@ -53,14 +53,6 @@ routes:
     upstream: api
 `
 
-/** What the tool says, and its exit code. */
-function promtool (args: readonly string[], input = ''): { readonly code: number | null, readonly said: string } {
-  const tool = findTool('promtool')
-  assert.ok(tool.kind === 'binaries')
-  const { status, stdout, stderr } = spawnSync(join(tool.directory, 'promtool'), args, { input, encoding: 'utf8' })
-  return { code: status, said: `${stdout}${stderr}` }
-}
-
 async function lint (gateway: ProcessGateway): Promise<void> {
   const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
   assert.match(text, /^onceway_build_info/m)
@@ -82,32 +74,24 @@ async function traffic (gateway: ProcessGateway, witness: Witness): Promise<void
   await eventually(() => witness.seen.some(({ target }) => target === '/hooks'), 'the message is delivered', LONGEST_MS)
 }
 
-/** Selectors of series in the rules' expressions, with their labels as they are written. */
-function selectors (): Array<{ readonly name: string, readonly labels: readonly string[] }> {
-  const { groups } = parse(readFileSync(RULES, 'utf8')) as {
-    readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<{ readonly expr: string }> }>
-  }
-  return groups
-    .flatMap(({ rules }) => rules)
-    .flatMap(({ expr }) => Array.from(expr.matchAll(/(onceway_\w+)(?:\{([^}]*)\})?/g), ([, name = '', labels = '']) => ({
-      name,
-      labels: labels === '' ? [] : labels.split(/, */)
-    })))
-}
-
 /** Those of counters are 0. */
 async function series (gateway: ProcessGateway): Promise<void> {
-  const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
-  const lines = text.split('\n').filter((line) => !line.startsWith('#'))
-  const asked = selectors()
-  assert.ok(asked.length > 10)
-  for (const { name, labels } of asked) {
-    const those = lines.filter((line) => new RegExp(`^${name}[{ ]`).test(line) && labels.every((label) => line.includes(label)))
-    assert.ok(those.length > 0, `${name}{${labels.join()}} is not there`)
+  const asked = [...ALERTS, ...RECORDS].flatMap(({ expr }) => selectorsOf(expr)).filter(({ name }) => name !== 'up' && !OF_TLS.test(name))
+  assert.ok(asked.length > 30)
+  await eventually(async () => (await linesOf(gateway)).some((line) => line.startsWith(COMPARED)), `${COMPARED} is there`, LONGEST_MS)
+  const lines = await linesOf(gateway)
+  for (const { text, name, matches } of asked) {
+    const those = lines.filter((line) => matches(line.replace(/ \S+$/, '')))
+    assert.ok(those.length > 0, `${text} is not there`)
     const untouched = name === 'onceway_store_errors_total' ? those.filter((line) => OF_REQUESTS.test(line)) : those
     assert.ok(untouched.length > 0, `${name} has nothing of requests`)
-    if (name.endsWith('_total')) assert.deepEqual(untouched.filter((line) => !line.endsWith(' 0')), [], 'each is 0')
+    if (/_total$|_bucket$/.test(name)) assert.deepEqual(untouched.filter((line) => !line.endsWith(' 0')), [], 'each is 0')
   }
+}
+
+async function linesOf (gateway: ProcessGateway): Promise<string[]> {
+  const { text } = await call(gateway.adminUrl, '/metrics', { method: 'GET' })
+  return text.split('\n').filter((line) => !line.startsWith('#'))
 }
 
 /** Of traffic that no guard sees, of pools, and of what an alert reads of the process: in one process and in workers. */
