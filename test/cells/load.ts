@@ -11,6 +11,9 @@ const FAST_MS = 5
 /** One execution in ten, so that some are in flight whenever a gateway ends. */
 const SLOW_MS = 400
 const SLOW_EVERY = 10
+/** One key in fifteen: the upstream executes it, and its answer is lost. */
+const LOST_EVERY = 15
+const LOST = 'lost-'
 const PAUSE_MS = 100
 const PAUSE_MS_MAX = 2_000
 /** A client gives up, and comes back at the end. */
@@ -30,6 +33,7 @@ export async function startCounting (ending: Ending): Promise<Counting> {
     executions.set(key, (executions.get(key) ?? 0) + 1)
     const number = ++count
     request.resume()
+    if (key.startsWith(LOST)) return request.socket.destroy()
     setTimeout(() => { response.writeHead(201, { 'Content-Type': 'application/json' }).end(JSON.stringify({ number, key })) },
       number % SLOW_EVERY === 0 ? SLOW_MS : FAST_MS)
   })
@@ -87,7 +91,7 @@ export class Clients {
 
   async #come (): Promise<void> {
     for (let number = 0; this.#open; number++) {
-      const key = `order-${number}`
+      const key = `${number % LOST_EVERY === 1 ? LOST : 'order-'}${number}`
       this.#keys.push(key)
       // Two clients have every third key at once.
       this.#begin(this.#persist(key))
@@ -146,7 +150,9 @@ export function judge ({ keys, told }: Clients, executions: Counting['executions
     if (bodies.size > 1) violations.push(`${key} has ${bodies.size} answers: ${Array.from(bodies).join(' ')}`)
     if (bodies.size === 0 && !unknown.has(key)) violations.push(`${key} has no answer, the last is ${answers.at(-1)?.status}`)
     if (bodies.size > 0 && executed === 0) violations.push(`${key} has an answer and was not executed`)
-    if (unknown.has(key) && !mayBeUnknown) violations.push(`${key} is unknown, and no gateway was killed`)
+    if (key.startsWith(LOST)) {
+      if (bodies.size > 0) violations.push(`${key} has an answer, which was lost`)
+    } else if (unknown.has(key) && !mayBeUnknown) violations.push(`${key} is unknown, and no gateway was killed`)
   }
   return {
     keys: keys.length,

@@ -34,7 +34,7 @@ How long each step took, in seconds:
 |---|${names.map(() => '---').join('|')}|
 ${first?.result.steps.map(([name], at) => rows(name, ({ steps }) => seconds(steps[at]?.[1] ?? 0))).join('\n') ?? ''}
 
-A key is of unknown outcome if it was in flight in the gateway that was killed. Its record is in both halves then, and its retries are not executed.
+A key is of unknown outcome if its answer was lost, as that of one key in fifteen, or if it was in flight in the gateway that was killed. Its record is in both halves after the split, and its retries are not executed.
 `
 }
 

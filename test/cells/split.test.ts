@@ -9,6 +9,6 @@ describe('a cell that is split under load', needs('nginx', 'haproxy', 'postgres 
     const result = await runSplit(t, { keysPerSecond: 15, secondsAround: 2, gatewaysPerCell: 1, kill: true })
     assert.deepEqual(result.violations, [])
     assert.equal(new Set(result.ids).size, 2)
-    assert.ok(result.keys > 30 && result.replays > result.keys, JSON.stringify(result))
+    assert.ok(result.keys > 30 && result.replays > result.keys && result.unknown > 1, JSON.stringify(result))
   })
 })
