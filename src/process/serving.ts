@@ -27,6 +27,7 @@ import { Gateway } from '../gateway/gateway.ts'
 import { collectMemory } from './collect.ts'
 import { drain, withinCloseTime } from './drain.ts'
 import type { BelievedClock } from './operator-stores.ts'
+import { countFromNow, measure } from './measures.ts'
 import { MODES } from './modes.ts'
 import { inboxRoutes, probedRoutes } from '../gateway/shared/deps.ts'
 import type { Deps } from '../gateway/shared/deps.ts'
@@ -37,7 +38,7 @@ import { createServer } from '../http/server.ts'
 import type { GuardedListener } from '../http/server.ts'
 import { JoseVerifier } from '../identity/jwt.ts'
 import type { Marks } from '../ports/marks.ts'
-import type { CountedRoute, Meter } from '../ports/telemetry.ts'
+import type { Meter } from '../ports/telemetry.ts'
 import { compileRoutes } from '../routing/match.ts'
 import { Stores } from './stores.ts'
 import type { Logs } from '../telemetry/log.ts'
@@ -123,7 +124,7 @@ export async function openGateway (config: Config, options: ServingOptions): Pro
   const gateway = await makeGateway(start, drivers)
   const parts = { ...drivers, gateway }
   const listener = listenerOf(start, parts)
-  measure(start, parts, listener)
+  measure(options.meter, parts, listener)
   const background = backgroundOf(start, parts, listener)
   background.heartbeat.start()
   // Before the listener opens. A client may send as soon as this process reports ready.
@@ -220,25 +221,6 @@ function listenerOf ({ logs, meter }: Start, { live, passing, certificates, gate
     get problemBaseUri () { return live.config.problemBaseUri },
     get limits () { return live.config.limits }
   }, certificates ?? undefined)
-}
-
-/** Gauges that are read from the parts when the metrics are asked for. */
-function measure ({ meter }: Start, { stores, upstream, passing, gateway }: Parts, listener: GuardedListener): void {
-  meter.holds('connections', listener.connections)
-  meter.holds('tunnels', listener.tunnels)
-  meter.holds('passing', () => passing.size)
-  meter.holds('bufferedBytes', () => gateway.limits.buffered.held)
-  meter.pools('guarded', () => upstream.uses)
-  meter.pools('passed', () => passing.uses)
-  const { name } = stores.records
-  meter.reaches(
-    name,
-    () => stores.opened && stores.blocked === null && gateway.lapseGuard.hasContact(),
-    () => gateway.lapseGuard.silentMs
-  )
-  meter.storeConnections(name, () => stores.databaseUse())
-  meter.storeConnections('redis', () => stores.redisUse())
-  if (stores.wantsRedis) meter.reaches('redis', () => stores.locks.available())
 }
 
 function backgroundOf (
@@ -357,25 +339,6 @@ function settingsOf (
     probed: probedRoutes(config.routes),
     inboxes: inboxRoutes(config.routes)
   }
-}
-
-/** Counters of these routes begin at 0. */
-function countFromNow (meter: Meter, config: Config): void {
-  meter.serves(config.routes.map(({ name, match: { methods } }) => ({ name, methods })))
-  meter.guarded(countedRoutes(config))
-}
-
-function countedRoutes ({ routes }: Config): CountedRoute[] {
-  return routes.flatMap(({ name, idempotency }) => idempotency === null
-    ? []
-    : [{
-        name,
-        delivers: idempotency.inbox !== null,
-        drops: idempotency.drop !== null,
-        presets: idempotency.key.sources.flatMap((source) => source.kind === 'preset' ? [source.preset.name] : []),
-        probes: idempotency.probe !== null,
-        verifies: idempotency.verify !== null
-      }])
 }
 
 /** The time limit of a claim if the configuration of no database sets one (P6). */
