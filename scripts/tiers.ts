@@ -25,7 +25,7 @@ export const LONG: readonly Group[] = [
     alone: true,
     patterns: [
       'upgrade/upgrade', 'chaos/run', 'doors/doors', 'cells/split', 'e2e/connections', 'chaos/broken', 'chaos/topologies/redis',
-      'clients/matrix/matrix'
+      'clients/matrix/matrix', 'observe/prometheus'
     ]
   },
   {
