@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { withFaultTable } from '../test/broken/rows.ts'
 import { withCarriers } from './carriers.ts'
+import { dashboardTexts } from './dashboards.ts'
 import { problemDocs } from './problem-docs.ts'
 import { withMatrix } from './clients.ts'
 import { logEventsPage } from './log-events.ts'
@@ -18,7 +19,7 @@ import { referenceText, schemaText } from '../src/config/reference.ts'
 const root = new URL('../', import.meta.url)
 const read = (name: string) => readFileSync(new URL(name, root), 'utf8')
 
-mkdirSync(new URL('schema/', root), { recursive: true })
+for (const folder of ['schema/', 'deploy/grafana/']) mkdirSync(new URL(folder, root), { recursive: true })
 writeFileSync(new URL('schema/onceway.schema.json', root), schemaText())
 writeFileSync(new URL('schema/openapi.json', root), await openapiText())
 writeFileSync(
@@ -34,3 +35,4 @@ writeFileSync(new URL('docs/reference/log-events.md', root), logEventsPage())
 writeFileSync(new URL('docs/reference/rules.md', root), rulesPage())
 writeFileSync(new URL('src/core/protocol/problem-docs.ts', root), problemDocs(read('docs/reference/http.md')))
 for (const page of ['docs/guides/clients.md', 'docs/reference/clients.md']) writeFileSync(new URL(page, root), withMatrix(read(page)))
+for (const [name, text] of dashboardTexts()) writeFileSync(new URL(`deploy/grafana/${name}`, root), text)

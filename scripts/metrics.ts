@@ -456,7 +456,7 @@ sum by (route) (rate(onceway_http_requests_total{status="5xx"}[5m])) / sum by (r
 histogram_quantile(0.99, sum by (route, le) (rate(onceway_request_duration_seconds_bucket[5m])))
 \`\`\`
 
-The rules to alert by, and what to do for each, are in [alerts](../guides/alerts.md).
+The rules to alert by, and what to do for each, are in [alerts](../guides/alerts.md). Panels for Grafana are in [dashboards](../guides/dashboards.md).
 
 - **Labels** come from the configuration or from closed sets. No label has a key, a caller, a path of a client or a message.
 - **Counters of alerts** begin at 0 for each guarded route, configured store, limit and result, so the first increase is visible.

@@ -25,7 +25,7 @@ export const LONG: readonly Group[] = [
     alone: true,
     patterns: [
       'upgrade/upgrade', 'chaos/run', 'doors/doors', 'cells/split', 'e2e/connections', 'chaos/broken', 'chaos/topologies/{redis,patroni}',
-      'ha/ha', 'clients/matrix/matrix'
+      'ha/ha', 'clients/matrix/matrix', 'observe/prometheus'
     ]
   },
   {

@@ -1,7 +1,6 @@
 /** A gateway process with a configuration file that a test rewrites, and SIGHUP. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { call } from '../harness/call.ts'
 import { makeDirectory } from '../harness/directory.ts'
 import { eventually } from '../harness/eventually.ts'
@@ -10,6 +9,9 @@ import type { LogLine, ProcessGateway } from '../harness/process-gateway.ts'
 
 const TAKEN = 'configuration reloaded'
 const REFUSED = 'configuration not reloaded: the one that runs stays'
+/** A test, or another owner that ends. */
+interface Ending { after: (end: () => Promise<void> | void) => void }
+
 /** A reload is some milliseconds of work; a busy machine may give them late. */
 const RELOADED_WITHIN_MS = 20_000
 
@@ -22,7 +24,7 @@ export interface Reloadable extends ProcessGateway {
 }
 
 export async function startReloadable (
-  t: TestContext,
+  t: Ending,
   config: string,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {}

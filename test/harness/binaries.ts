@@ -28,6 +28,7 @@ const TOOLS = {
   etcd: ['etcd-server'],
   openssl: ['openssl'],
   promtool: ['prometheus'],
+  prometheus: ['prometheus'],
   'nats-server': ['nats-server'],
   'rabbitmq-server': ['rabbitmq-server'],
   epmd: ['erlang-base'],
