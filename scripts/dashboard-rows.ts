@@ -53,7 +53,7 @@ const PROMISE: Panel = {
 }
 const STORES_UP: Panel = {
   title: 'Stores',
-  about: 'Down if one gateway cannot use the store. /readyz of the gateway has the reason.',
+  about: 'Down if one gateway cannot use the store. Its log has the reason.',
   kind: 'stat',
   unit: 'short',
   alert: 'OncewayStoreDown',

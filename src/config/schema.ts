@@ -249,7 +249,7 @@ export const ConfigSchema = Type.Object({
     bufferedBytes: size('256MiB', 'Maximum of bytes of bodies in memory. More get 503 `overloaded`. A stored answer is not sent without room for all of it: a retry gets it.'),
     unsettledBytes: size(
       '64MiB',
-      'Maximum of bytes of answers that wait for a store that is down. At the limit, guarded requests get 503 `overloaded`.'
+      'Maximum of bytes of answers that wait for a store that is down. Each counts its body and 1 KiB. At the limit, guarded requests get 503 `overloaded`.'
     ),
     recentBytes: size(
       '32MiB',

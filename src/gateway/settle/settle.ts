@@ -129,13 +129,16 @@ async function endStream (execution: Execution, body: AnswerBody): Promise<void>
 
 // ---------------------------------------------------------------- those who wait
 
+/** Fields, and what a process keeps to go on settling. Without it, answers without a body would have no bound. */
+const BESIDE_BODY_BYTES = 1024
+
 /** E6: gives the real answer now, marked. An unsettled copy in Redis lets another process settle it if this one dies. */
 async function giveUnsettled (context: SettleContext, execution: Execution, plan: Plan): Promise<void> {
   const { locks, log, meter } = context.deps
   const { keyed } = execution
   execution.unsettled = true
   meter.answeredUnsettled(keyed.route.name)
-  execution.unsettledBytes = plan.settlement.body?.length ?? 0
+  execution.unsettledBytes = (plan.settlement.body?.length ?? 0) + BESIDE_BODY_BYTES
   context.limits.holdUnsettled(execution.unsettledBytes)
   log.error(
     { event: 'settle-pending', record: keyed.name, route: keyed.route.name, outcome: plan.settlement.outcome },

@@ -122,28 +122,31 @@ test('a settle whose reply was lost is found done by the next try', async (t) =>
   assert.equal((await world.ask('k')).headers['idempotent-replayed'], 'true')
 })
 
-test('answers that wait to be settled stop new requests at their bound, before any claim', async (t) => {
-  const world = await start(t, 5)
-  world.records.faults.set('settle', DOWN)
-  const call = world.ask('k')
-  await untilTried(world)
-  await call
-  let answered = false
-  const refusing = world.ask('another').finally(() => { answered = true })
-  // A claimed request waits for its settle, and the settle waits for the store.
-  await eventually(() => answered || world.records.calls('insert') > 1, 'refused, or claimed')
-  assert.equal(world.records.calls('insert'), 1)
-  const refused = await refusing
-  assert.equal(refused.status, 503)
-  assert.equal(refused.json.code, 'overloaded')
-  assert.ok(Number(refused.headers['retry-after']) >= 1)
-  await mend(world)
-  assert.equal((await world.ask('another')).status, 201)
-  assert.deepEqual(said(world, 'guarded requests are'), [
-    'error answers that wait for the store fill their bound; new guarded requests are refused until it takes them',
-    'info the store takes answers again; guarded requests are served'
-  ])
-})
+for (const [what, body] of [['with a body', 'a body'], ['and without', '']] as const) {
+  test(`answers that wait to be settled stop new requests at their bound, before any claim, ${what}`, async (t) => {
+    const world = await start(t, 5)
+    world.witness.answer = (_seen, response) => { response.writeHead(201).end(body) }
+    world.records.faults.set('settle', DOWN)
+    const call = world.ask('k')
+    await untilTried(world)
+    await call
+    let answered = false
+    const refusing = world.ask('another').finally(() => { answered = true })
+    // A claimed request waits for its settle, and the settle waits for the store.
+    await eventually(() => answered || world.records.calls('insert') > 1, 'refused, or claimed')
+    assert.equal(world.records.calls('insert'), 1)
+    const refused = await refusing
+    assert.equal(refused.status, 503)
+    assert.equal(refused.json.code, 'overloaded')
+    assert.ok(Number(refused.headers['retry-after']) >= 1)
+    await mend(world)
+    assert.equal((await world.ask('another')).status, 201)
+    assert.deepEqual(said(world, 'guarded requests are'), [
+      'error answers that wait for the store fill their bound; new guarded requests are refused until it takes them',
+      'info the store takes answers again; guarded requests are served'
+    ])
+  })
+}
 
 test('another process gives an unsettled answer marked while the arbiter is down, and settles it before it replays', async (t) => {
   const world = await start(t)
