@@ -24,8 +24,8 @@ export const LONG: readonly Group[] = [
     why: 'several gateways, their stores and a load, judged by time: one after another',
     alone: true,
     patterns: [
-      'upgrade/upgrade', 'chaos/run', 'doors/doors', 'cells/split', 'e2e/connections', 'chaos/broken', 'chaos/topologies/{redis,patroni}',
-      'ha/ha', 'clients/matrix/matrix', 'observe/prometheus'
+      'upgrade/upgrade', 'chaos/run', 'doors/doors', 'e2e/connections', 'chaos/broken', 'chaos/topologies/redis',
+      'clients/matrix/matrix', 'observe/prometheus'
     ]
   },
   {
@@ -33,8 +33,10 @@ export const LONG: readonly Group[] = [
     patterns: ['identity/{pairs,broken}', 'broken/{rows,types}', 'model/model', 'crash/{acceptances,broken,sqlite}', 'simulation/broken']
   },
   {
+    // Clusters wait for most of their time: for a lease of a leader, a copy of a standby, a drain.
     why: 'whole processes under faults, upgrades and load',
     patterns: [
+      'chaos/topologies/patroni', 'ha/ha', 'cells/split',
       'e2e/operators-at-scale', 'e2e/{tls,clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
       'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus,rotated-login}',
