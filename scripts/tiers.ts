@@ -39,7 +39,7 @@ export const LONG: readonly Group[] = [
       'chaos/topologies/patroni', 'ha/ha', 'cells/split',
       'e2e/operators-at-scale', 'e2e/{tls,clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
-      'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus,rotated-login}',
+      'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus,rotated-login,load-balancer}',
       'e2e/{bench-smoke,bench-growth,cardinality}'
     ]
   },

@@ -47,6 +47,8 @@ export interface ServerOptions {
 
 /** One lost packet is no outage. Five timeouts in a row are. */
 const FAILURES_MAX = 5
+/** What the log says of a server that closed its connections without an error. */
+const ENDED = 'the connections were closed'
 const PROBE_EVERY_MS = 500
 const PROBE_LIVES_MS = 1_000
 /** Locks renewed at once. Redis serves no other client meanwhile, here for a fraction of a millisecond. */
@@ -298,7 +300,7 @@ export class Server {
     } else if (!this.#closed) {
       this.#outage.isNews(this.#lastError ?? '', performance.now())
       log.warn(
-        { event: 'redis-lost', ...this.#logFields, ...this.#lastError !== undefined && { error: this.#lastError } },
+        { event: 'redis-lost', ...this.#logFields, error: this.#lastError ?? ENDED },
         'no Redis: going on with the database alone'
       )
     }
