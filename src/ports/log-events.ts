@@ -43,7 +43,7 @@ export const LOG_EVENTS = {
   },
   'certificate-refused': {
     means: 'The files of a listener\'s certificate have changed, and cannot be used. The earlier certificate stays until it expires.',
-    do: 'Read `reason`, and write the files anew: [rotation](../guides/tls.md#rotation).'
+    do: 'Read `reason`, and follow [OncewayCertificateRefused](../guides/alerts.md#oncewaycertificaterefused).'
   },
   'claim-failed': {
     means: 'The store did not take a claim, so nothing was sent. The client gets 503. If `nothingKnows` is true and the route says `onStoreDown: forward`, the request is sent without protection.',
@@ -415,7 +415,7 @@ export const LOG_EVENTS = {
   },
   'settle-retried': {
     means: 'The store did not take an outcome. The gateway tries again.',
-    do: 'Read `error`, and look at the store.'
+    do: 'Read `error`, and follow [OncewaySettleRetries](../guides/alerts.md#oncewaysettleretries).'
   },
   'settled-late': {
     means: 'An answer that was given unsettled is stored now. Retries get it.',

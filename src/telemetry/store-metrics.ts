@@ -34,7 +34,7 @@ export function storeMeter (registry: Registry, reads: Array<() => void>): Pick<
   )
   const silence = labelledGauge(
     'onceway_store_contact_age_seconds',
-    'Seconds since the database acknowledged a write. Heartbeats write each second.',
+    'Seconds since the database acknowledged a write. Heartbeats write every 2.5 seconds, or more often if leases are short.',
     ['store'],
     'max'
   )

@@ -24,7 +24,7 @@ const guide = read('docs/guides/alerts.md')
 interface Case {
   readonly name: string
   readonly input_series: ReadonlyArray<{ readonly series: string }>
-  readonly alert_rule_test: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: ReadonlyArray<{ readonly exp_labels: object }> }>
+  readonly alert_rule_test: ReadonlyArray<{ readonly alertname: string, readonly exp_alerts: readonly unknown[] }>
 }
 
 interface Cases { readonly evaluation_interval: string, readonly tests: readonly Case[] }

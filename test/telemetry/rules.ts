@@ -34,15 +34,13 @@ export interface Selector {
   readonly matches: (series: string) => boolean
 }
 
+const SERIES = /(?<![\w:])((?:onceway|nodejs|process)_\w+|up)(?:\{([^}]*)\})?(?![\w:])/g
+
 /** Also those of the recorded queries that the expression reads. */
 export function selectorsOf (expr: string): Selector[] {
   const read = RECORDS.filter(({ record }) => expr.includes(record)).map((rule) => rule.expr)
-  return [expr, ...read].flatMap((text) =>
-    Array.from(text.matchAll(/(?<![\w:])((?:onceway|nodejs|process)_\w+|up)(?:\{([^}]*)\})?(?![\w:])/g), ([all, name = '', matchers = '']) => ({
-      text: all,
-      name,
-      matches: matching(name, matchers)
-    })))
+  return [expr, ...read].flatMap((text) => Array.from(text.matchAll(SERIES), ([all, name = '', matchers = '']) =>
+    ({ text: all, name, matches: matching(name, matchers) })))
 }
 
 function matching (name: string, matchers: string): Selector['matches'] {
