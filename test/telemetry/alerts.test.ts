@@ -10,8 +10,9 @@ import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
 import { SECTIONS } from '../../src/http/console/sections.ts'
+import { openSqlite } from '../../src/store/sqlite/store.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
-import { directory } from '../cli/world.ts'
+import { directory, fileIn, say } from '../cli/world.ts'
 import { needs } from '../harness/needs.ts'
 import { ALERTS, promtool, RECORDS, RULES, selectorsOf } from './rules.ts'
 import type { AlertRule, RecordRule } from './rules.ts'
@@ -19,6 +20,7 @@ import type { AlertRule, RecordRule } from './rules.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CASES = join(dirname(RULES), 'alerts.test.yml')
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+const WRONG_USAGE = 2
 const guide = read('docs/guides/alerts.md')
 
 interface Case {
@@ -94,6 +96,25 @@ test('a runbook has commands, what clients see, a page of the console that exist
     const paths = Array.from(line.matchAll(/`(\/[\w/]+)/g), ([, path = '']) => path)
     assert.ok(paths.length > 0, `${alert} names no page`)
     assert.deepEqual(paths.filter((path) => !pages.has(path)), [], alert)
+  }
+})
+
+test('the command line knows each command of a runbook, with its options', async (t) => {
+  const dataDir = directory(t)
+  await (await openSqlite({ dataDir, exclusive: true })).close()
+  const file = fileIn(t, 'onceway.yaml', `
+version: 1
+dataDir: ${dataDir}
+upstreams: { api: { url: "http://127.0.0.1:9" } }
+routes: [{ name: hooks, match: { path: /hooks, methods: [POST] }, upstream: api, idempotency: { mode: inbox, profile: relay, scope: public } }]
+`)
+  const commands = Array.from(guide.matchAll(/(?<=^|`|; )onceway (\w[^`|#\n]*onceway\.yaml[^`|#\n]*)/gm), ([, words = '']) => words.trim())
+  assert.ok(commands.length > 30)
+  for (const command of new Set(commands)) {
+    const asked = command.replace('onceway.yaml', file).replace('ROUTE', 'hooks').replace(/\bID\b/, 'A'.repeat(43))
+    const words = Array.from(asked.matchAll(/'([^']*)'|(\S+)/g), ([, quoted, word]) => quoted ?? word ?? '')
+    const { exitCode, err } = await say([...words, ...words.includes('--why') ? ['--who', 'ada'] : []])
+    assert.notEqual(exitCode, WRONG_USAGE, `${command}: ${err}`)
   }
 })
 
