@@ -12,6 +12,11 @@ const COLUMNS = 24
 const HEIGHTS = { stat: 4, lines: 8 } as const
 const TAG = 'onceway'
 const DATASOURCE = { type: 'prometheus', uid: '$datasource' }
+/** Grafana reads these of each link and of each variable without a look whether they are there. */
+const NO_LINK = {
+  icon: 'external link', tags: [], tooltip: '', url: '', asDropdown: false, includeVars: false, keepTime: false, targetBlank: false
+}
+const NO_VARIABLE = { current: {}, options: [], regex: '', hide: 0, skipUrlSync: false }
 const [FINE, BAD] = ['green', 'red']
 
 export interface Dashboard {
@@ -58,10 +63,11 @@ function dashboardOf (board: Board, thresholds: Thresholds): Dashboard {
     refresh: '30s',
     time: { from: 'now-3h', to: 'now' },
     timezone: 'browser',
+    annotations: { list: [] },
     links: [
-      { type: 'dashboards', title: 'onceway', tags: [TAG], asDropdown: true, includeVars: true, keepTime: true },
-      { type: 'link', title: 'Console', url: '$console', targetBlank: true },
-      { type: 'link', title: 'Alerts', url: '$runbooks', targetBlank: true }
+      { ...NO_LINK, type: 'dashboards', title: 'onceway', tags: [TAG], asDropdown: true, includeVars: true, keepTime: true },
+      { ...NO_LINK, type: 'link', title: 'Console', url: '$console', targetBlank: true },
+      { ...NO_LINK, type: 'link', title: 'Alerts', url: '$runbooks', targetBlank: true }
     ],
     templating: { list: variablesOf(board) },
     panels: panelsOf(board.rows, thresholds)
@@ -70,7 +76,7 @@ function dashboardOf (board: Board, thresholds: Thresholds): Dashboard {
 
 function variablesOf ({ variables }: Board): Array<Record<string, unknown>> {
   return [
-    { name: 'datasource', label: 'Prometheus', type: 'datasource', query: 'prometheus' },
+    { ...NO_VARIABLE, name: 'datasource', label: 'Prometheus', type: 'datasource', query: 'prometheus', refresh: 1 },
     ofLabel('job', 'label_values(onceway_build_info, job)', true),
     ofLabel('instance', 'label_values(onceway_build_info{job=~"$job"}, instance)', true),
     ...variables.map(({ name, of, many }) => ofLabel(name, `label_values(${of}{job=~"$job"}, ${name})`, many)),
@@ -79,10 +85,14 @@ function variablesOf ({ variables }: Board): Array<Record<string, unknown>> {
   ]
 }
 
-/** `many`: several values at once, or all of them, which is the default. */
+/**
+ * `many`: several values at once, or all of them, which is the default. All are those that the query finds, and not `.*`: `up` has the jobs
+ * of others too.
+ */
 function ofLabel (name: string, query: string, many: boolean): Record<string, unknown> {
-  const all = { includeAll: true, allValue: '.*', multi: true, current: { text: ['All'], value: ['$__all'] } }
+  const all = { includeAll: true, multi: true, current: { text: ['All'], value: ['$__all'] } }
   return {
+    ...NO_VARIABLE,
     name,
     type: 'query',
     datasource: DATASOURCE,
@@ -96,7 +106,7 @@ function ofLabel (name: string, query: string, many: boolean): Record<string, un
 }
 
 function textBox (name: string, label: string, value: string): Record<string, unknown> {
-  return { name, label, type: 'textbox', query: value, current: { text: value, value } }
+  return { ...NO_VARIABLE, name, label, type: 'textbox', query: value, current: { text: value, value } }
 }
 
 /** Rows from the top, each with its title. Panels have the same width within a row. */

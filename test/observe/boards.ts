@@ -58,9 +58,13 @@ export function labelQuery ({ query }: Variable): { readonly selector: string, r
   return { selector, label }
 }
 
-/** As Grafana sends it. A variable without a value has all. */
-export function withVariables (expr: string, values: Readonly<Record<string, string>>): string {
+/** As Grafana sends it: several values are alternatives. The text of PromQL takes one backslash of two. */
+export function withVariables (expr: string, values: ReadonlyMap<string, readonly string[]>): string {
   return expr
     .replaceAll('$__rate_interval', '5s')
-    .replace(/\$(\w+)/g, (_all, name: string) => values[name] ?? '.*')
+    .replace(/\$(\w+)/g, (_all, name: string) => {
+      const chosen = values.get(name)?.map((value) => value.replace(/[.*+?^${}()|[\]\\]/g, '\\\\$&')) ?? []
+      if (chosen.length === 0) throw new Error(`no value of $${name}`)
+      return `(${chosen.join('|')})`
+    })
 }

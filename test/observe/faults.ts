@@ -1,4 +1,5 @@
 /** What makes each alert of deploy/prometheus fire: a fault, and not a number that was made up. */
+import { randomUUID } from 'node:crypto'
 import { writeFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -38,6 +39,8 @@ const SMALL_HEAP = 128
 const LOCKED_MS = 800
 const UNLOCKED_MS = 200
 const STEP_MS = 60_000
+const REFUSED = 503
+const AGAIN_AFTER_MS = 200
 /** Some hundred retries a second: most of the requests of the route, and no load. */
 const REPEATED_AFTER_MS = 10
 
@@ -58,13 +61,19 @@ function again (what: () => Promise<unknown>): Undo {
   }
 }
 
-/** Requests that the upstream has, and does not answer yet. */
-async function held ({ ask, one, witness }: World, path: string, count: number): Promise<Promise<unknown>> {
+/**
+ * Requests that the upstream has, and does not answer yet. A store that an earlier fault took away may be back for a moment only: what is
+ * refused comes again, by another key, because the claim of the first one may be in doubt.
+ */
+async function held ({ ask, one, witness }: World, path: string, count: number): Promise<{ readonly answered: () => Promise<unknown> }> {
   const name = `slow-${count}-${witness.seen.length}`
-  const asking = Promise.allSettled(Array.from({ length: count }, async (_, at) => ask(one, path, { key: `${name}-${at}`, body: name })))
+  const send = async (): Promise<void> => {
+    while ((await ask(one, path, { key: randomUUID(), body: name })).status === REFUSED) await sleep(AGAIN_AFTER_MS)
+  }
+  const asking = Promise.allSettled(Array.from({ length: count }, send))
   const reached = (): number => witness.seen.filter(({ body }) => body.toString() === name).length
   await eventually(() => reached() === count, 'the upstream has them', SEEN_WITHIN_MS)
-  return asking
+  return { answered: async () => asking }
 }
 
 const OF_CLIENTS: readonly Fault[] = [
@@ -253,12 +262,12 @@ const OF_STORES: ReadonlyArray<readonly Fault[]> = [
       ['OncewayUnsettledBytes', ({ one }) => ({ instance: targetOf(one) })]
     ],
     provoke: async (world) => {
-      const asking = await held(world, '/charges', 4)
+      const { answered } = await held(world, '/charges', 4)
       world.servers.postgres.pause()
       world.open()
       return async () => {
         world.servers.postgres.resume()
-        await asking
+        await answered()
       }
     }
   }]
@@ -271,7 +280,7 @@ const OF_PROCESSES: ReadonlyArray<readonly Fault[]> = [
       alerts: [['OncewayLeasesLost', route('charges')]],
       provoke: async (world) => {
         const { one, two, open } = world
-        const asking = await held(world, '/charges', 1)
+        const { answered } = await held(world, '/charges', 1)
         one.signal('SIGSTOP')
         const lapsed = async (): Promise<number> => totalOf(await metricsOf(two.adminUrl), 'onceway_records_lapsed_total')
         const before = await lapsed()
@@ -284,7 +293,7 @@ const OF_PROCESSES: ReadonlyArray<readonly Fault[]> = [
         const lost = async (): Promise<number> => totalOf(await metricsOf(one.adminUrl), 'onceway_leases_lost_total')
         await eventually(async () => await lost() > 0, 'it has lost its lease', SEEN_WITHIN_MS)
         open()
-        return async () => asking
+        return answered
       }
     },
     {

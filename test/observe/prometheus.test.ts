@@ -65,14 +65,16 @@ describe('two gateways that Prometheus reads', needs('own postgres', 'own redis'
   }
 
   test('every variable and every query of the dashboards has data', async () => {
+    const { prometheus } = world
+    const inboxes = await prometheus.labelValues('route', 'onceway_inbox_bytes')
     const empty: string[] = []
     for (const board of boards()) {
-      const found = await valuesOf(world.prometheus, board)
-      empty.push(...board.variables.filter(({ name }) => found.get(name)?.length === 0).map(({ query }) => `${board.name}: ${query}`))
-      for (const { panel, expr } of board.queries) {
-        for (const values of chosen(board, found)) {
-          const series = await world.prometheus.range(withVariables(expr, values))
-          if (series.every((each) => each.values.length === 0)) empty.push(`${board.name}: ${panel} ${JSON.stringify(values)}: ${expr}`)
+      const all = await valuesOf(prometheus, board)
+      for (const values of choices(board, all, inboxes)) {
+        for (const { panel, expr } of board.queries) {
+          const asked = withVariables(expr, values)
+          const series = await prometheus.range(asked)
+          if (series.every((each) => each.values.length === 0)) empty.push(`${board.name}: ${panel}: ${asked}`)
         }
       }
     }
@@ -80,18 +82,26 @@ describe('two gateways that Prometheus reads', needs('own postgres', 'own redis'
   })
 })
 
-/** By variable. Routes with an inbox execute nothing, and have a dashboard of their own. */
-async function valuesOf (prometheus: Prometheus, { variables }: BoardFile): Promise<ReadonlyMap<string, readonly string[]>> {
-  const inboxes = await prometheus.labelValues('route', 'onceway_inbox_bytes')
-  return new Map(await Promise.all(variables.map(async (variable) => {
+/** By variable, in their order: the query of one may name those before it. */
+async function valuesOf (prometheus: Prometheus, { name, variables }: BoardFile): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>()
+  for (const variable of variables) {
     const { label, selector } = labelQuery(variable)
-    const values = await prometheus.labelValues(label, withVariables(selector, {}))
-    return [variable.name, variable.many ? values : values.filter((value) => !inboxes.includes(value))] as const
-  })))
+    const values = await prometheus.labelValues(label, withVariables(selector, found))
+    assert.ok(values.length > 0, `${name}: ${variable.query}`)
+    found.set(variable.name, values)
+  }
+  return found
 }
 
-/** All of what may be chosen together, and one after another what may not. */
-function chosen ({ variables }: BoardFile, found: ReadonlyMap<string, readonly string[]>): Array<Readonly<Record<string, string>>> {
+/** What may be chosen together, and what may not, one after another. A route with an inbox executes nothing: it has its own dashboard. */
+function choices (
+  { variables }: BoardFile,
+  all: ReadonlyMap<string, readonly string[]>,
+  inboxes: readonly string[]
+): Array<ReadonlyMap<string, readonly string[]>> {
   const single = variables.find(({ many }) => !many)
-  return single === undefined ? [{}] : (found.get(single.name) ?? []).map((value) => ({ [single.name]: value }))
+  if (single === undefined) return [all]
+  const values = (all.get(single.name) ?? []).filter((value) => !inboxes.includes(value))
+  return values.map((value) => new Map([...all, [single.name, [value]]]))
 }

@@ -113,9 +113,13 @@ async function startUpstream (t: Ending): Promise<Pick<World, 'witness' | 'open'
 
 interface FileOptions { readonly postgres: string, readonly redis: string, readonly upstream: string, readonly listen: string }
 
-/** A route in each mode. A stall of a busy machine sheds nothing. `late`: an inbox whose consumer takes nothing for long. `brief`: unknown outcomes are forgotten soon. */
+/**
+ * A route in each mode. A stall of a busy machine sheds nothing. `late`: an inbox whose consumer takes nothing for long. `brief`: unknown
+ * outcomes are forgotten soon.
+ */
 function fileOf ({ postgres, redis, upstream, listen }: FileOptions): string {
   const relayed = 'profile: relay, scope: public, lease: 5s, key: { from: ["header:Idempotency-Key"] }'
+  const soon = 'backoff: { first: 100ms, longest: 200ms }'
   return `
 version: 1
 listen: { host: 127.0.0.1, port: 0${listen} }
@@ -146,11 +150,12 @@ routes:
   - name: orders
     match: { path: /orders, methods: [POST] }
     upstream: shop
-    idempotency: { mode: inbox, ${relayed}, unknown: hold, inbox: { maxAttempts: 2, keepDelivered: 1h, backoff: { first: 100ms, longest: 200ms } } }
+    idempotency:
+      { mode: inbox, ${relayed}, unknown: hold, inbox: { maxAttempts: 2, keepDelivered: 1h, ${soon} } }
   - name: late
     match: { path: /late, methods: [POST] }
     upstream: shop
-    idempotency: { mode: inbox, ${relayed}, inbox: { maxAttempts: 1000, backoff: { first: 100ms, longest: 200ms } } }
+    idempotency: { mode: inbox, ${relayed}, inbox: { maxAttempts: 1000, ${soon} } }
   - match: { path: "/*" }
     upstream: shop
 `
