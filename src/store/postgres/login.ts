@@ -124,12 +124,27 @@ function clientWith (login: Login): typeof Client {
     override connect (): Promise<this>
     override connect (callback: (error: Error) => void): void
     override connect (callback?: (error: Error) => void): Promise<this> | void {
-      const connected = super.connect().then(() => { login.accepted(this.#url) }, (error: Error) => {
-        if (isLoginRefused(error)) login.refused(this.#url, error)
+      // In the same turn as pg calls it: the pool listens for errors from then on, and one may be in the bytes behind.
+      if (callback !== undefined) {
+        super.connect((error) => {
+          this.#ended(error)
+          callback(error)
+        })
+        return
+      }
+      return super.connect().then(() => {
+        this.#ended(null)
+        return this
+      }, (error: Error) => {
+        this.#ended(error)
         throw error
       })
-      if (callback === undefined) return connected.then(() => this)
-      connected.then(() => { callback(undefined as unknown as Error) }, callback)
+    }
+
+    /** The types of pg say that there is always an error. */
+    #ended (error: Error | null | undefined): void {
+      if (isLoginRefused(error)) login.refused(this.#url, error)
+      else if (error === null || error === undefined) login.accepted(this.#url)
     }
   }
 }

@@ -1,6 +1,9 @@
 /** A password that is rotated under open connections: the file first, the database first, and files that are of no use. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -110,4 +113,40 @@ describe('a login in a file', needs('own postgres'), () => {
       `${urlFile} cannot be read (ENOENT)`
     ])
   })
+})
+
+/**
+ * pg_terminate_backend may come while a session begins. Its bytes are then behind those that say "ready", in one read. A gateway of chaos
+ * ended by it: nobody listened to the client yet.
+ */
+test('a session that is ended in the same breath as it begins is a failed statement, and no end of the process', async (t) => {
+  const message = (type: string, body: Buffer): Buffer => {
+    const head = Buffer.alloc(5)
+    head.write(type)
+    head.writeInt32BE(body.length + 4, 1)
+    return Buffer.concat([head, body])
+  }
+  const ended = message('E', Buffer.from('SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'))
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => { socket.end(Buffer.concat([message('R', Buffer.alloc(4)), message('Z', Buffer.from('I')), ended])) })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => { server.close() })
+  const log: Log = { debug () {}, info () {}, warn () {}, error () {} }
+  const connections = new Connections({
+    purpose: PURPOSE,
+    pool: {},
+    login: new Login({ url: `postgres://me:none@127.0.0.1:${(server.address() as AddressInfo).port}/postgres`, log }),
+    schema: '"onceway"',
+    prepared: false,
+    connectionsMax: 1,
+    timeoutMs: 20_000,
+    lockTimeoutMs: 1_000,
+    log,
+    meter: { store () {} }
+  })
+  t.after(() => connections.close())
+  await assert.rejects(connections.use('claim', async (session) => session.run({ name: 'one', writes: false, text: () => 'select 1' }, [])))
 })
