@@ -126,7 +126,7 @@ function clientWith (login: Login): typeof Client {
     override connect (callback?: (error: Error) => void): Promise<this> | void {
       // In the same turn as pg calls it: the pool listens for errors from then on, and one may be in the bytes behind.
       if (callback !== undefined) {
-        super.connect((error) => {
+        super.connect((error: Error) => {
           this.#ended(error)
           callback(error)
         })
