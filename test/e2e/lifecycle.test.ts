@@ -7,6 +7,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { call } from '../harness/call.ts'
 import { makeDirectory } from '../harness/directory.ts'
 import { needs } from '../harness/needs.ts'
@@ -15,6 +16,9 @@ import { bareEnv, MAIN, startProcess } from '../harness/process-gateway.ts'
 import { CREATED, startWitness } from '../harness/witness.ts'
 import type { Behaviour } from '../harness/witness.ts'
 import { configOf } from './world.ts'
+
+/** Twice the time in process/drain.ts, and a tenth of the drain's. */
+const LAST_HEADS_ARE_OVER_MS = 1_000
 
 const FILE = (upstream: string, drain: string, more = ''): string => `
 version: 1
@@ -72,6 +76,8 @@ describe('the life of a process', () => {
     assert.equal(duplicate.status, 409, 'still serving while the word spreads')
     assert.equal(duplicate.headers['connection'], 'close')
     await refused(gateway.url)
+    // Connections that were accepted have half a second for their first request. The drain goes on after that.
+    await sleep(LAST_HEADS_ARE_OVER_MS)
     release.resolve()
     assert.equal((await running).status, 201)
     assert.equal(await gateway.exited, 0)
