@@ -3,7 +3,7 @@
  * the upstream must know is made before: the span of a sending. Names of spans have no part of a client's.
  */
 import { isSpanContextValid, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, TraceFlags } from '@opentelemetry/api'
-import type { Context, Span, SpanContext, TextMapGetter, TextMapPropagator, TextMapSetter, Tracer } from '@opentelemetry/api'
+import type { Context, Span, SpanContext, SpanOptions, TextMapGetter, TextMapPropagator, Tracer } from '@opentelemetry/api'
 import type { RequestTrace, SentAbout, SentTrace, TracedAnswer, Tracing } from '../ports/tracing.ts'
 
 type Fields = RequestTrace['context']
@@ -48,7 +48,7 @@ export class Spans implements Tracing {
         'onceway.attempt': attempt
       }
     }, from)
-    return new SentSpan(span, fieldsOf(this.#propagator, span))
+    return new SentSpan(span)
   }
 }
 
@@ -59,7 +59,7 @@ class RequestSpans implements RequestTrace {
   readonly #tracer: Tracer
   readonly #propagator: TextMapPropagator
   readonly #span: Span
-  readonly #inside: Context
+  #inside: Context | null = null
   #sending: Span | null = null
   /** Spans of requests that executed, in the order in which they were found. The same one is found again by each look. */
   readonly #linked: string[] = []
@@ -72,24 +72,23 @@ class RequestSpans implements RequestTrace {
     this.#tracer = tracer
     this.#propagator = propagator
     this.#span = span
-    this.#inside = trace.setSpan(ROOT_CONTEXT, span)
   }
 
-  get context (): Fields { return fieldsOf(this.#propagator, this.#span) }
+  get context (): Fields { return fieldsOf(this.#span.spanContext()) }
 
   step (name: string, ms: number): void {
     if (this.kept === null) return
     const endedAtMs = performance.timeOrigin + performance.now()
-    this.#tracer.startSpan(name, { startTime: endedAtMs - ms }, this.#inside).end(endedAtMs)
+    this.#begin(name, { startTime: endedAtMs - ms }).end(endedAtMs)
   }
 
   forward (upstream: string, attempt: number | null): Fields {
     if (this.kept === null) return this.context
-    this.#sending = this.#tracer.startSpan('forward', {
+    this.#sending = this.#begin('forward', {
       kind: SpanKind.CLIENT,
       attributes: { 'onceway.upstream': upstream, ...attempt !== null && { 'onceway.attempt': attempt } }
-    }, this.#inside)
-    return fieldsOf(this.#propagator, this.#sending)
+    })
+    return fieldsOf(this.#sending.spanContext())
   }
 
   forwarded (result: SendingResult): void {
@@ -117,6 +116,12 @@ class RequestSpans implements RequestTrace {
     end(this.#span, 'onceway.outcome', outcome, status)
     this.#span.end()
   }
+
+  /** Below the span of this request. */
+  #begin (name: string, options: SpanOptions): Span {
+    this.#inside ??= trace.setSpan(ROOT_CONTEXT, this.#span)
+    return this.#tracer.startSpan(name, options, this.#inside)
+  }
 }
 
 class SentSpan implements SentTrace {
@@ -125,11 +130,11 @@ class SentSpan implements SentTrace {
   readonly context: Fields
   readonly #span: Span
 
-  constructor (span: Span, context: Fields) {
-    const { traceId, spanId } = span.spanContext()
-    this.traceId = traceId
-    this.spanId = spanId
-    this.context = context
+  constructor (span: Span) {
+    const at = span.spanContext()
+    this.traceId = at.traceId
+    this.spanId = at.spanId
+    this.context = fieldsOf(at)
     this.#span = span
   }
 
@@ -152,20 +157,23 @@ function traceparentOf ({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-0${traceFlags & TraceFlags.SAMPLED}`
 }
 
-function fieldsOf (propagator: TextMapPropagator, span: Span): Fields {
-  const fields: string[] = []
-  propagator.inject(trace.setSpan(ROOT_CONTEXT, span), fields, FIELDS_SETTER)
-  return fields
+/** Every request has them, traced or not. The propagator would copy a context for each. */
+function fieldsOf (at: SpanContext): Fields {
+  const state = at.traceState?.serialize() ?? ''
+  return state === '' ? ['traceparent', traceparentOf(at)] : ['traceparent', traceparentOf(at), 'tracestate', state]
 }
-
-const FIELDS_SETTER: TextMapSetter<string[]> = { set: (fields, name, value) => { fields.push(name, value) } }
 
 /** Several lines of traceparent are no trace context (3.2.1). Those of tracestate are one list (3.3.1.1). */
 const FIELDS: TextMapGetter<Fields> = {
   keys: (fields) => fields.filter((_, at) => at % 2 === 0),
-  get: (fields, wanted) => {
-    const values = fields.filter((_, at) => at % 2 === 1 && isNamed(fields[at - 1], wanted))
-    return values.length > 1 && wanted !== 'tracestate' ? undefined : values.length === 0 ? undefined : values.join(',')
+  get (fields, wanted) {
+    let found: string | undefined
+    for (let at = 0; at < fields.length; at += 2) {
+      if (!isNamed(fields[at], wanted)) continue
+      if (found !== undefined && wanted !== 'tracestate') return undefined
+      found = found === undefined ? fields[at + 1] : `${found},${fields[at + 1]}`
+    }
+    return found
   }
 }
 
