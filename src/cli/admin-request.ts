@@ -4,6 +4,7 @@ import { request as httpRequest } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { text } from 'node:stream/consumers'
+import { areAuthorities } from '../config/certificates.ts'
 import { StartError } from '../ports/errors.ts'
 import { textOption } from './command.ts'
 import type { Options } from './command.ts'
@@ -26,6 +27,8 @@ export interface ClientTls {
 export function clientTls (options: Options): ClientTls {
   const [ca, cert, key] = (['ca-file', 'cert-file', 'key-file'] as const).map((name) => textOfFile(textOption(options, name)))
   if ((cert === undefined) !== (key === undefined)) throw new StartError('--cert-file and --key-file go together.', 2)
+  // Node would trust nobody then, and name another reason.
+  if (ca !== undefined && !areAuthorities(ca)) throw new StartError(`${textOption(options, 'ca-file')} is no certificate in PEM.`, 2)
   return { ...ca !== undefined && { ca }, ...cert !== undefined && { cert }, ...key !== undefined && { key } }
 }
 

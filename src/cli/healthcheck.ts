@@ -2,6 +2,7 @@
 import { StartError } from '../ports/errors.ts'
 import { hostInUrl, reachable } from '../http/listen.ts'
 import { adminRequest, clientTls, TLS_HELP, TLS_OPTIONS } from './admin-request.ts'
+import type { ClientTls } from './admin-request.ts'
 import { CONFIG_OPTIONS, configFor, readOptions, textOption } from './command.ts'
 import type { Command, Options, Terminal } from './command.ts'
 
@@ -40,14 +41,24 @@ async function checkHealth (args: readonly string[], { env, out, err }: Terminal
     else err(text.trim())
     return ok ? 0 : 1
   } catch (error) {
-    err(`onceway: no answer from ${url.href} (${(error as NodeJS.ErrnoException).code ?? (error as Error).name}).`)
+    const { code = (error as Error).name } = error as NodeJS.ErrnoException
+    err(`onceway: no answer from ${url.href} (${code}).${hint(url, code, tls)}`)
     return 1
   }
 }
 
+/** A listener of TLS that a client does not suit closes the connection, and says no more than that. */
+function hint ({ protocol }: URL, code: string, { cert }: ClientTls): string {
+  if (code !== 'ECONNRESET' && !code.startsWith('ERR_SSL_')) return ''
+  if (protocol === 'http:') return ' If the admin port has TLS, write https://.'
+  return cert === undefined ? ' If it asks for client certificates, give --cert-file and --key-file.' : ''
+}
+
 function adminUrl (options: Options, env: Terminal['env']): string {
   const url = textOption(options, 'url')
-  if (url !== undefined && (!URL.canParse(url) || !/^https?:/.test(url))) throw new StartError('--url must be http://host:port.', 2)
+  if (url !== undefined && (!URL.canParse(url) || !/^https?:/.test(url))) {
+    throw new StartError('--url must be http://host:port or https://host:port.', 2)
+  }
   if (url !== undefined) return url
   const { host, port, tls } = configFor(options, env).admin
   return reachable(`${tls === null ? 'http' : 'https'}://${hostInUrl(host)}:${port}`)

@@ -16,8 +16,9 @@ Run this once in Postgres after a standby was promoted to be a cell of its own, 
 the cell have the same installation id until then, and must not share a Redis. This one gets a new id. Records stay valid:
 a retry gets its replay, and what was in flight becomes unknown after its lease.
 
-Refuses while gateways are connected, or if an inbox has open messages, because both halves would deliver them. Do not run it
-after a failover: there the promoted standby is the same cell. Without --yes the command only shows what it would do.
+Refuses while gateways are connected, up to a minute after the last one has ended, and if an inbox has open messages, because
+both halves would deliver them. Do not run it after a failover: there the promoted standby is the same cell. Without --yes the
+command only shows what it would do.
 
   --yes            do it
   --config FILE    the gateway's file                   --data-dir DIR   of an embedded store, which cannot be split
@@ -40,7 +41,7 @@ function print (result: NewInstallation, dryRun: boolean, { out, err }: Terminal
   switch (result.kind) {
     case 'standby': return refuse('this server is a standby. Promote it first.', err)
     case 'served':
-      return refuse(`somebody serves from this database: ${result.by.join(', ')}. Stop every gateway of it, then run this again.`, err)
+      return refuse(`somebody serves from this database, or has within a minute: ${result.by.join(', ')}. Stop every gateway of it, wait a minute, then run this again.`, err)
     case 'open-messages':
       return refuse(`${counted(result.messages, 'open message')} would be delivered by both halves. Let the inboxes run empty before the standby is promoted.`, err)
     case 'drawn':

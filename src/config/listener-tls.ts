@@ -1,11 +1,12 @@
 /** TLS of a listener: its settings, and its files as they are now. `onceway check` and a running gateway judge them the same. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
-import { CERTIFICATE } from './certificates.ts'
+import { errorText } from '../ports/errors.ts'
+import { readRegularFile } from '../regular-file.ts'
+import { certificateTexts } from './certificates.ts'
 import type { ListenerTlsConfig } from './config.ts'
 import { mistake } from './read/problem.ts'
 import type { Mistake, Path } from './read/problem.ts'
@@ -53,6 +54,15 @@ export function checkListenerTls (path: Path, file: ListenerTlsFile | undefined,
   return read !== null && 'wrong' in read ? [mistake([...path, read.member], read.wrong)] : []
 }
 
+/** A gateway serves with such a certificate, because the clock may be wrong, and clients may not care. */
+export function listenerTlsWarnings (listener: 'listen' | 'admin', file: ListenerTlsFile | undefined, base: string): string[] {
+  const config = listenerTlsOf(file, base)
+  const read = config === null ? null : readListenerTls(config)
+  const why = read === null || 'wrong' in read ? null : outOfDate(read, Date.now())
+  if (config === null || why === null) return []
+  return [`${listener}.tls.certFile: ${config.certFile} ${why}; clients that verify it refuse to connect.`]
+}
+
 /** A scope that no request could have. */
 export function checkCertificateScope (path: Path, scope: string | readonly string[], tls: ListenerTlsFile | undefined): Mistake[] {
   return [scope].flat().includes('client-certificate') && tls?.clientCertificates === undefined
@@ -66,7 +76,9 @@ export interface ListenerTlsTexts {
   readonly key: string
   /** One certificate each. */
   readonly ca: readonly string[]
-  /** The first end among the certificates that clients get, in ms of Unix time. */
+  /** The certificates that clients get are all valid from then, in ms of Unix time. */
+  readonly validFromMs: number
+  /** The first end among them, in ms of Unix time. */
   readonly expiresAtMs: number
 }
 
@@ -78,63 +90,73 @@ export interface WrongTls {
 
 export function readListenerTls ({ certFile, keyFile, clientCaFile, minVersion }: ListenerTlsConfig): ListenerTlsTexts | WrongTls {
   let member: WrongTls['member'] = 'certFile'
-  let file = certFile
   try {
     const cert = readText(certFile)
-    const chain = certificatesIn(cert)
-    ;[member, file] = ['keyFile', keyFile]
+    const chain = certificatesIn(certFile, cert)
+    member = 'keyFile'
     const key = readText(keyFile)
-    const privateKey = keyIn(key)
-    if (chain[0]?.checkPrivateKey(privateKey) !== true) throw new Unusable(`is not the key of ${certFile}`)
-    ;[member, file] = ['clientCaFile', clientCaFile ?? '']
-    const authorities = clientCaFile === null ? [] : certificatesIn(readText(clientCaFile))
-    const ca = authorities.map(String)
-    ;[member, file] = ['certFile', certFile]
-    load({ cert, key, ca, minVersion })
-    return { cert, key, ca, expiresAtMs: Math.min(...chain.map(({ validToDate }) => validToDate.getTime())) }
+    if (chain[0]?.checkPrivateKey(keyIn(keyFile, key)) !== true) throw new Error(`${keyFile} is not the key of ${certFile}`)
+    member = 'clientCaFile'
+    const ca = clientCaFile === null ? [] : authoritiesIn(clientCaFile)
+    member = 'certFile'
+    load(certFile, { cert, key, ca, minVersion })
+    return {
+      cert,
+      key,
+      ca,
+      validFromMs: Math.max(...chain.map(({ validFromDate }) => validFromDate.getTime())),
+      expiresAtMs: Math.min(...chain.map(({ validToDate }) => validToDate.getTime()))
+    }
   } catch (error) {
-    if (error instanceof Unusable) return { member, wrong: `${file} ${error.message}` }
-    const { code } = error as NodeJS.ErrnoException
-    return { member, wrong: `${file} cannot be read (${code ?? 'unknown error'})` }
+    return { member, wrong: errorText(error) }
   }
 }
 
-/** Thrown in {@link readListenerTls} alone. */
-class Unusable extends Error {}
+/** What a client would say of the certificate. null: it is valid. */
+export function outOfDate ({ validFromMs, expiresAtMs }: ListenerTlsTexts, nowMs: number): string | null {
+  if (nowMs >= expiresAtMs) return `has expired on ${new Date(expiresAtMs).toISOString()}`
+  return nowMs < validFromMs ? `is not valid before ${new Date(validFromMs).toISOString()}` : null
+}
 
 /** A certificate with its chain, or the authorities of a company. A larger file is the wrong one. */
 const FILE_BYTES_MAX = 1024 * 1024
 
 function readText (file: string): string {
-  const bytes = readFileSync(file)
-  if (bytes.length > FILE_BYTES_MAX) throw new Unusable(`is too large (${bytes.length} bytes)`)
-  return bytes.toString('utf8')
+  return readRegularFile(file, FILE_BYTES_MAX)
 }
 
-function certificatesIn (pem: string): X509Certificate[] {
-  const found = pem.match(CERTIFICATE) ?? []
-  if (found.length === 0) throw new Unusable('is no certificate in PEM')
-  return found.map((each) => orUnusable('is no certificate in PEM', () => new X509Certificate(each)))
+function certificatesIn (file: string, pem: string): X509Certificate[] {
+  const found = certificateTexts(pem)
+  if (found === null) throw new Error(`${file} has a certificate that is cut off`)
+  if (found.length === 0) throw new Error(`${file} is no certificate in PEM`)
+  return found.map((each) => orWrong(`${file} is no certificate in PEM`, () => new X509Certificate(each)))
 }
 
-function keyIn (pem: string): ReturnType<typeof createPrivateKey> {
-  if (/ENCRYPTED/.test(pem)) throw new Unusable('has a passphrase; the gateway needs a key without one')
-  return orUnusable('is no private key in PEM', () => createPrivateKey(pem))
+/** A client's own certificate may stand for itself, if it has signed itself. Any other vouches for nobody, not even for itself. */
+function authoritiesIn (file: string): string[] {
+  const found = certificatesIn(file, readText(file))
+  if (!found.every((each) => each.ca || each.checkIssued(each))) throw new Error(`${file} has a certificate that is no authority`)
+  return found.map(String)
+}
+
+function keyIn (file: string, pem: string): ReturnType<typeof createPrivateKey> {
+  if (/ENCRYPTED/.test(pem)) throw new Error(`${file} has a passphrase; the gateway needs a key without one`)
+  return orWrong(`${file} is no private key in PEM`, () => createPrivateKey(pem))
 }
 
 /** TLS refuses some certificates that are whole, for example with a short key. */
-function load (options: Parameters<typeof createSecureContext>[0] & { readonly ca: string[] }): void {
+function load (file: string, options: Parameters<typeof createSecureContext>[0] & { readonly ca: string[] }): void {
   try {
     createSecureContext(options)
   } catch (error) {
-    throw new Unusable(`cannot be used for TLS (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`)
+    throw new Error(`${file} cannot be used for TLS (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`, { cause: error })
   }
 }
 
-function orUnusable<Value> (why: string, make: () => Value): Value {
+function orWrong<Value> (why: string, make: () => Value): Value {
   try {
     return make()
-  } catch {
-    throw new Unusable(why)
+  } catch (error) {
+    throw new Error(why, { cause: error })
   }
 }

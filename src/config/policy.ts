@@ -8,7 +8,7 @@ import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { corsOf } from './cors.ts'
 import { fingerprintOf } from './routes/fingerprint.ts'
 import { inboxOf } from './routes/inbox.ts'
-import { listenerTlsOf } from './listener-tls.ts'
+import { listenerTlsOf, listenerTlsWarnings } from './listener-tls.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
 import { dropOf } from './routes/drop.ts'
 import { probeOf } from './routes/probe.ts'
@@ -71,7 +71,12 @@ export function configOf (
     cors: corsOf(file.cors),
     upstreams,
     routes: file.routes.map((route) => routeOf(route, { upstreams, issuedKeys, base })),
-    warnings: [...adminAuthWarnings(file.admin.auth), ...verifyWarnings(file.routes)]
+    warnings: [
+      ...adminAuthWarnings(file.admin.auth),
+      ...listenerTlsWarnings('listen', file.listen.tls, base),
+      ...listenerTlsWarnings('admin', file.admin.tls, base),
+      ...verifyWarnings(file.routes)
+    ]
   }
 }
 

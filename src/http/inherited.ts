@@ -1,4 +1,5 @@
 /** Listening sockets that a service manager hands over (systemd's socket activation, sd_listen_fds(3)). */
+import { fstatSync, readFileSync } from 'node:fs'
 import { StartError } from '../ports/errors.ts'
 
 /** Descriptors. null: the process opens that port itself. */
@@ -33,4 +34,21 @@ export function inheritedSockets (env: Readonly<Record<string, string | undefine
     `The service manager hands over sockets named ${names.join(', ')} (FileDescriptorName=): name one guarded and the other admin.`,
     2
   )
+}
+
+/** Node says so only after it listens, and then Fastify throws where nobody catches it. false: nobody knows. */
+export function isUnixSocket (descriptor: number): boolean {
+  const inode = String(fstatSync(descriptor).ino)
+  return unixSockets().split('\n').some((line) => line.trim().split(/\s+/)[INODE] === inode)
+}
+
+/** Column of /proc/net/unix, proc_net_unix(5). */
+const INODE = 6
+
+function unixSockets (): string {
+  try {
+    return readFileSync('/proc/net/unix', 'utf8')
+  } catch {
+    return ''
+  }
 }

@@ -2,6 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { connectionEvent } from './connection/tls.ts'
+import { isUnixSocket } from './inherited.ts'
 import { StartError } from '../ports/errors.ts'
 
 /** The name of each listener in that sentence, and the settings that change its port. */
@@ -12,7 +13,7 @@ const LISTENERS = {
 
 /**
  * `what` selects the listener in the sentence. `inherited`: a descriptor that counts instead of host and port. Resolves with the bound
- * URL ({@link reachable}). @throws StartError (exit 1).
+ * URL ({@link reachable}). @throws StartError.
  */
 export async function listen (
   server: FastifyInstance,
@@ -21,6 +22,7 @@ export async function listen (
   inherited: number | null = null
 ): Promise<string> {
   const { name, settings } = LISTENERS[what]
+  if (inherited !== null) mustBeTcp(name, inherited)
   try {
     // Node takes a descriptor before it looks at a port. Fastify's types do not have it.
     await server.listen(inherited === null ? { host, port } : { host, port, fd: inherited } as object)
@@ -43,14 +45,22 @@ export async function listen (
       error
     )
   }
-  const bound = server.server.address() as AddressInfo | string
-  if (typeof bound === 'string') throw cannotInherit(name, inherited, 'it is no TCP socket')
-  const { address, port: boundPort } = bound
+  const { address, port: boundPort } = server.server.address() as AddressInfo
   return `${connectionEvent(server.server) === 'connection' ? 'http' : 'https'}://${hostInUrl(address)}:${boundPort}`
 }
 
-function cannotInherit (name: string, descriptor: number | null, why: string, cause?: unknown): StartError {
-  return new StartError(`${name} cannot use the socket that the service manager hands over (descriptor ${descriptor}): ${why}`, 1, cause)
+function mustBeTcp (name: string, descriptor: number): void {
+  let isUnix: boolean
+  try {
+    isUnix = isUnixSocket(descriptor)
+  } catch (error) {
+    throw cannotInherit(name, descriptor, (error as NodeJS.ErrnoException).code ?? String(error), error)
+  }
+  if (isUnix) throw cannotInherit(name, descriptor, 'it is a Unix socket. Give ListenStream= a port.')
+}
+
+function cannotInherit (name: string, descriptor: number, why: string, cause?: unknown): StartError {
+  return new StartError(`${name} cannot use the socket that the service manager hands over (descriptor ${descriptor}): ${why}`, 2, cause)
 }
 
 /** Turns an address to listen on into one to connect to on the same machine. */

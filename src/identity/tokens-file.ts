@@ -3,6 +3,7 @@
  * reload. A file that cannot be used leaves the entries that were read last.
  */
 import { timingSafeEqual } from 'node:crypto'
+import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { hashOf, parseTokens, TOKENS_FILE_BYTES_MAX } from '../config/operator-tokens.ts'
 import type { TokenEntry } from '../config/operator-tokens.ts'
@@ -74,9 +75,12 @@ export class TokensFile {
 
 /** null: it is the version that was read. The version is taken before the text, so a change meanwhile is found the next time. */
 async function readIfChanged (path: string, known: string | null): Promise<{ readonly version: string, readonly text: string } | null> {
-  const file = await open(path, 'r')
+  // The open of a pipe would wait for its writer.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await file.stat({ bigint: true })
+    const stat = await file.stat({ bigint: true })
+    if (!stat.isFile()) throw new Error('no regular file')
+    const { dev, ino, size, mtimeNs, ctimeNs } = stat
     const version = [dev, ino, size, mtimeNs, ctimeNs].join(' ')
     if (version === known) return null
     if (size > TOKENS_FILE_BYTES_MAX) throw new Error('too large')

@@ -38,7 +38,7 @@ export const LOG_EVENTS = {
     do: 'Look at the store.'
   },
   'certificate-loaded': {
-    means: 'The files of a listener\'s certificate have changed, and new connections get the new one. Open connections stay open.',
+    means: 'The files of a listener\'s certificate have changed, and new connections use them. Open connections stay open. The field `file` names the certificate, or the authorities of clients if only they changed.',
     do: 'Nothing.'
   },
   'certificate-refused': {

@@ -5,7 +5,7 @@
 import { unwatchFile, watchFile } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import type { ListenerTlsConfig } from '../config/config.ts'
-import { readListenerTls } from '../config/listener-tls.ts'
+import { outOfDate, readListenerTls } from '../config/listener-tls.ts'
 import type { ListenerTlsTexts } from '../config/listener-tls.ts'
 import type { ListenerTls } from '../http/connection/tls.ts'
 import { errorText, StartError } from '../ports/errors.ts'
@@ -80,14 +80,18 @@ export class ListenerCertificates implements ListenerTls {
     const listener = this.#listener
     try {
       const texts = soundTexts(this.#config)
-      const isNew = !isDeepStrictEqual(texts, this.#texts)
+      const before = this.#texts
+      const isNew = !isDeepStrictEqual(texts, before)
       if (!isNew && !always) return
+      if (isNew) this.#mustBeOfUse(texts)
       this.#take(texts)
       if (!isNew) return
+      const { certFile, clientCaFile } = this.#config
+      const file = texts.cert === before.cert && texts.key === before.key ? clientCaFile : certFile
       const expires = new Date(texts.expiresAtMs).toISOString()
       meter.certificate(listener, texts.expiresAtMs)
       meter.certificateRead(listener, 'ok')
-      log.info({ event: 'certificate-loaded', listener, file: this.#config.certFile, expires }, 'new connections get the new certificate')
+      log.info({ event: 'certificate-loaded', listener, file, expires }, 'new connections use the changed files')
     } catch (error) {
       meter.certificateRead(listener, 'refused')
       log.error(
@@ -95,6 +99,13 @@ export class ListenerCertificates implements ListenerTls {
         'a changed certificate cannot be used; the earlier one stays'
       )
     }
+  }
+
+  /** @throws StartError: clients would refuse the changed certificate, and take the earlier one. */
+  #mustBeOfUse (texts: ListenerTlsTexts): void {
+    const now = Date.now()
+    const why = outOfDate(texts, now)
+    if (why !== null && outOfDate(this.#texts, now) === null) throw new StartError(`${this.#config.certFile} ${why}`, 1)
   }
 
   #take (texts: ListenerTlsTexts): void {

@@ -1,5 +1,6 @@
 /** The files of a listener's certificate, as `onceway check` judges them. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -56,6 +57,29 @@ describe('listen.tls', needs('openssl'), () => {
       wrong(`${pair}, clientCertificates: required, clientCaFile: ${key}`),
       /^listen\.tls\.clientCaFile: \S+ is no certificate in PEM$/
     )
+    const asked = `${pair}, clientCertificates: required, clientCaFile`
+    assert.match(wrong(`${asked}: ${other.cert}`), /^listen\.tls\.clientCaFile: \S+other\.pem has a certificate that is no authority$/)
+    const world = new ConfigWorld(t)
+    const cutOff = `${world.directory}/ca.crt`
+    writeFileSync(cutOff, textOf(authority.ca) + textOf(authority.ca).slice(0, -100))
+    assert.match(wrong(`${asked}: ${cutOff}`), /^listen\.tls\.clientCaFile: \S+ca\.crt has a certificate that is cut off$/)
+    const pipe = `${world.directory}/pipe`
+    execFileSync('mkfifo', [pipe])
+    assert.match(wrong(`certFile: ${pipe}, keyFile: ${key}`), /^listen\.tls\.certFile: \S+pipe is no regular file$/)
+  })
+
+  test('a certificate that is out of date serves, with a warning; one that a client signed itself is its own authority', (t) => {
+    const expired = authority.sign('expired', ['127.0.0.1'], { days: '-1' })
+    const alone = makeAuthority('of itself')
+    t.after(() => { alone.remove() })
+    const { config } = new ConfigWorld(t).load(fileWith({
+      rest: `
+listen: { tls: { certFile: ${signed.cert}, keyFile: ${signed.key}, clientCertificates: optional, clientCaFile: ${alone.ca} } }
+admin: { tls: { certFile: ${expired.cert}, keyFile: ${expired.key} } }`
+    }))
+    const [warning, ...others] = config.warnings
+    assert.match(warning ?? '', /^admin\.tls\.certFile: \S+expired\.pem has expired on \S+Z; clients that verify it refuse to connect\.$/)
+    assert.deepEqual(others, [])
   })
 
   test('a scope by client certificate needs a listener that asks for one', (t) => {

@@ -153,6 +153,12 @@ routes:
     assert.equal((await say(['healthcheck', '--config', config])).exitCode, 0)
     assert.equal((await say(['healthcheck', '--url', gateway.adminUrl, '--ca-file', authority.ca])).exitCode, 0)
     assert.equal((await say(['healthcheck', '--url', gateway.adminUrl])).exitCode, 1)
+    const plain = await say(['healthcheck', '--url', gateway.adminUrl.replace('https', 'http')])
+    assert.equal(plain.exitCode, 1)
+    assert.match(plain.err, / \(ECONNRESET\)\. If the admin port has TLS, write https:\/\/\.$/)
+    const noAuthority = await say(['healthcheck', '--url', gateway.adminUrl, '--ca-file', token])
+    assert.equal(noAuthority.exitCode, 2)
+    assert.match(noAuthority.err, /^onceway: \S+token is no certificate in PEM\.$/m)
     assert.equal((await say(['records', 'list', '--ca-file', authority.ca])).exitCode, 2, 'it is for --admin-url')
     const signed = await ask(gateway.adminUrl, '/sign-in', {
       headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: gateway.adminUrl },
@@ -168,7 +174,9 @@ routes:
     await assert.rejects(ask(gateway.adminUrl, '/livez', { method: 'GET' }))
     const own = ['--cert-file', operator.cert, '--key-file', operator.key]
     assert.equal((await say(['healthcheck', '--url', gateway.adminUrl, '--ca-file', authority.ca, ...own])).exitCode, 0)
-    assert.equal((await say(['healthcheck', '--url', gateway.adminUrl, '--ca-file', authority.ca])).exitCode, 1)
+    const nameless = await say(['healthcheck', '--url', gateway.adminUrl, '--ca-file', authority.ca])
+    assert.equal(nameless.exitCode, 1)
+    assert.match(nameless.err, /\. If it asks for client certificates, give --cert-file and --key-file\.$/)
   })
 
   describe('with workers', needs('postgres'), () => {

@@ -4,6 +4,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
@@ -101,6 +102,25 @@ describe('sockets that are handed over', needs('systemd-analyze'), () => {
     await post(url, 'k')
     assert.equal((await ended)[0], 2)
     assert.match(said, /hands over the guarded port, and several workers cannot share it: set workers: 1/)
+  })
+
+  test('a Unix socket is refused with a sentence', async (t) => {
+    const directory = makeDirectory('activated')
+    t.after(() => { directory.remove() })
+    const path = join(directory.path, 'onceway.sock')
+    const main = [process.execPath, MAIN, 'serve', '--upstream', 'http://127.0.0.1:1', '--data-dir', join(directory.path, 'store')]
+    const child = spawn('systemd-socket-activate', ['-l', path, ...main], { stdio: ['ignore', 'ignore', 'pipe'] })
+    t.after(() => { child.kill('SIGKILL') })
+    const ended = once(child, 'exit')
+    let said = ''
+    child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString() })
+    await eventually(() => said.includes('Listening on'), () => said, STARTED_WITHIN_MS)
+    const client = connect(path)
+    client.on('error', () => {})
+    t.after(() => { client.destroy() })
+    assert.equal((await ended)[0], 2, said)
+    assert.match(said, /onceway: the guarded listener cannot use the socket .* it is a Unix socket\. Give ListenStream= a port\./)
+    assert.doesNotMatch(said, /^ +at /m)
   })
 })
 

@@ -180,11 +180,18 @@ class Trail {
 
 /**
  * Whether a field says what only a proxy in front can know. If this gateway reads client certificates itself, that includes every field
- * that names one.
+ * about one.
  */
 export function claimsOrigin (plain: string, { certificate }: Pick<Forwarded, 'certificate'>): boolean {
-  return isForwarded(plain) || (certificate !== undefined && carrierOf(plain)?.what === CLIENT_CERTIFICATE)
+  return isForwarded(plain) ||
+    (certificate !== undefined && (carrierOf(plain)?.what === CLIENT_CERTIFICATE || ABOUT_CERTIFICATE.test(plain)))
 }
+
+/**
+ * As the manuals of nginx, HAProxy, ingress-nginx, Google Cloud and AWS name them. Most are no carriers, because their value is the same
+ * for many callers: `ssl-client-verify: SUCCESS`.
+ */
+const ABOUT_CERTIFICATE = /^(?:x-)?(?:ssl-client|client-cert|client-verify|clientcert|amzn-mtls-clientcert)(?:-|$)/
 
 interface StaticFields { readonly plain: ReadonlySet<string>, readonly fields: ReadonlyArray<readonly [name: string, value: string]> }
 

@@ -3,11 +3,12 @@
  * gateways run: connections that exist stay as they are. While the database refuses what the file says, new connections use the login
  * that was accepted last. So the file may be written before the database knows the new password, and no connection fails meanwhile.
  */
+import { unwatchFile, watchFile } from 'node:fs'
 import { Client, DatabaseError } from 'pg'
 import type { ClientConfig } from 'pg'
 import { errorText } from '../../ports/errors.ts'
 import type { Log } from '../../ports/telemetry.ts'
-import { readSecretFile } from '../shared/secret-file.ts'
+import { readRegularFile } from '../../regular-file.ts'
 import { pinned } from './tls.ts'
 
 export interface LoginOptions {
@@ -21,6 +22,10 @@ export interface LoginOptions {
 const REFUSED_FOR_MS = 5_000
 /** The file's login, the one before, and the file's again if it was written meanwhile. */
 const TRIES_MAX = 3
+/** As in the configuration: a larger file is the wrong one. */
+const URL_BYTES_MAX = 64 * 1024
+/** No connection may be needed for an hour. Until then nobody would know that the file is of no use. */
+const LOOK_EVERY_MS = 1_000
 
 export class Login {
   /** A Client of pg that connects with the login of its moment. */
@@ -34,6 +39,9 @@ export class Login {
   /** The last one, for the log. */
   #used: string
   #logged = ''
+  /** Why the file as it is cannot be used. What the database says is about another text then. */
+  #wrong: string | null = null
+  #secondLook: NodeJS.Timeout | undefined
 
   constructor (options: LoginOptions) {
     this.#options = options
@@ -52,6 +60,23 @@ export class Login {
       }
     }
   }
+
+  /** Reads the file when it changes, too, and says at once if it cannot be used. {@link close} ends it. */
+  watch (): void {
+    const { urlFile } = this.#options
+    if (urlFile === undefined || urlFile === null) return
+    watchFile(urlFile, { interval: LOOK_EVERY_MS, persistent: false }, this.#changed)
+    // A change before the first look would not be seen.
+    this.#secondLook = setTimeout(this.#changed, LOOK_EVERY_MS).unref()
+  }
+
+  close (): void {
+    const { urlFile } = this.#options
+    clearTimeout(this.#secondLook)
+    if (urlFile !== undefined && urlFile !== null) unwatchFile(urlFile, this.#changed)
+  }
+
+  readonly #changed = (): void => { this.url() }
 
   /** For a new connection. */
   url (): string {
@@ -75,19 +100,25 @@ export class Login {
   refused (url: string, error: Error): void {
     if (url === this.#accepted) this.#accepted = null
     if (url === this.#current || this.#accepted === null) this.#refused = { url, atMs: performance.now() }
-    if (url === this.#current) this.#warn(`the database refuses it: ${error.message}`)
+    if (url === this.#current && this.#wrong === null) this.#warn(`the database refuses it: ${error.message}`)
   }
 
   /** If the file cannot be used, the login stays. */
   #read (file: string): void {
     try {
-      const url = pinned(readSecretFile(file))
+      const text = readRegularFile(file, URL_BYTES_MAX).replace(/\r?\n$/, '')
+      if (text === '') throw new Error(`${file} is empty`)
+      const url = pinned(text)
       if (placeOf(url) !== placeOf(this.#options.url)) {
         throw new Error('it names another server, database or parameter: only user and password can change in a running process')
       }
       this.#current = url
+      if (this.#wrong === null) return
+      this.#wrong = null
+      this.#logged = ''
     } catch (error) {
-      this.#warn(errorText(error))
+      this.#wrong = errorText(error)
+      this.#warn(this.#wrong)
     }
   }
 

@@ -118,6 +118,7 @@ export async function openPostgres (options: PostgresOptions): Promise<PostgresR
 /** Touches no network yet. Throws StartError (exit 2) for a URL that is none. */
 export function connectPostgres (options: PostgresOptions): PostgresConnection {
   const { address, transport } = parseAddress(options)
+  if (options.serves === true) transport.login.watch()
   // A silently lost connection would hold up the watch for as long as TCP does.
   const read = () => withClient(transport, address, (client) => missingOf(client, options.schema), { query_timeout: OPEN_MS_MAX })
   const rights = options.serves === true ? new RightsWatch({ read, address: textOf(address), log: options.log ?? SILENT }) : null
@@ -133,6 +134,7 @@ export function connectPostgres (options: PostgresOptions): PostgresConnection {
       return opened
     },
     async close () {
+      transport.login.close()
       rights?.close()
       const store = await opened?.catch(() => null)
       await store?.close()

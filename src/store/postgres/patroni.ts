@@ -4,15 +4,14 @@
  */
 import type { Failover } from '../../core/protocol/durability.ts'
 
-/** A member that is away or frozen must not hold up the others. */
+/** A member that is frozen never answers. What SQL says about durability waits for the members: twice this at most. */
 const MEMBER_MS_MAX = 1_000
 /** Of the configuration. One with every parameter of Postgres has less. */
 const BYTES_MAX = 256 * 1024
 
 export class PatroniReader {
-  readonly #members: readonly string[]
-  /** Asked first: the one that answered last. */
-  #next = 0
+  /** The one that answered last comes first. */
+  #members: readonly string[]
   #last: Failover | null = null
 
   /** URLs of members. All of a cluster have the same configuration. */
@@ -23,29 +22,30 @@ export class PatroniReader {
   /** What was read last. null: nothing yet. */
   get last (): Failover | null { return this.#last }
 
-  /** Asks one member after the other until one answers. If none does, the last answer stays. Never rejects. */
+  /** Asks one member, and all others at once if it does not answer. If none does, the last answer stays. Never rejects. */
   async read (): Promise<Failover | null> {
-    for (let asked = 0; asked < this.#members.length; asked++) {
-      const found = await readFrom(this.#members[this.#next] ?? '').catch(() => null)
-      if (found !== null) {
-        this.#last = found
-        break
-      }
-      this.#next = (this.#next + 1) % this.#members.length
-    }
-    return this.#last
+    return await this.#ask(this.#members.slice(0, 1)) ?? await this.#ask(this.#members.slice(1)) ?? this.#last
+  }
+
+  async #ask (members: readonly string[]): Promise<Failover | null> {
+    const found = await Promise.any(members.map(async (member) => [member, await readFrom(member)] as const)).catch(() => null)
+    if (found === null) return null
+    const [member, failover] = found
+    this.#members = [member, ...this.#members.filter((other) => other !== member)]
+    this.#last = failover
+    return failover
   }
 }
 
-/** null: its answer is no configuration. */
-async function readFrom (member: string): Promise<Failover | null> {
+/** Rejects if its answer is no configuration. */
+async function readFrom (member: string): Promise<Failover> {
   const response = await fetch(new URL('/config', member), { signal: AbortSignal.timeout(MEMBER_MS_MAX), redirect: 'error' })
   let text = ''
   for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
     text += Buffer.from(chunk).toString('latin1')
-    if (text.length > BYTES_MAX) return null
+    if (text.length > BYTES_MAX) throw new RangeError('the answer of Patroni is too large')
   }
-  if (response.status !== 200) return null
+  if (response.status !== 200) throw new Error(`Patroni answers ${response.status}`)
   const { synchronous_mode: mode, synchronous_mode_strict: strict } = JSON.parse(text) as Record<string, unknown>
   return { synchronous: isOn(mode), strict: isOn(strict) }
 }

@@ -1,7 +1,8 @@
 /** A listener that speaks TLS: requests, client certificates, and certificates that change. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:https'
 import { connect as connectPlain } from 'node:net'
 import { after, before, describe, test } from 'node:test'
@@ -171,13 +172,20 @@ describe('a listener that speaks TLS', needs('openssl'), () => {
 
   test('the upstream sees the certificate of the connection, and nothing that a client forged', async (t) => {
     const { post, witness } = await start(t, { clientCertificates: 'optional', scope: PUBLIC })
-    const forged = { 'X-Forwarded-Client-Cert': 'Hash=00;Subject="CN=admin"', 'X-SSL-Client-CN': 'admin', 'Client-Cert': ':AAAA:' }
+    const forged = {
+      'X-Forwarded-Client-Cert': 'Hash=00;Subject="CN=admin"',
+      'X-SSL-Client-CN': 'admin',
+      'Client-Cert': ':AAAA:',
+      'X-SSL-Client-Verify': 'SUCCESS',
+      ssl_client_verify: 'SUCCESS',
+      'X-Client-Cert-Chain-Verified': 'true'
+    }
     await post('1', authority.sign('alice', [], { names: 'URI:spiffe://test/alice' }), { headers: { 'Idempotency-Key': '1', ...forged } })
     await post('2', undefined, { headers: { 'Idempotency-Key': '2', ...forged } })
     const [named, unnamed] = witness.seen.map(({ headers }) => headers)
     assert.match(String(named?.['x-forwarded-client-cert']), /^Hash=[0-9a-f]{64};Subject="CN=alice";URI="spiffe:\/\/test\/alice"$/)
     assert.equal(unnamed?.['x-forwarded-client-cert'], undefined)
-    assert.ok(!JSON.stringify(witness.seen.map(({ headers }) => headers)).includes('admin'))
+    assert.doesNotMatch(JSON.stringify(witness.seen.map(({ headers }) => headers)), /admin|SUCCESS|verified/i)
     assert.deepEqual([named?.['client-cert'], unnamed?.['client-cert']], [undefined, undefined])
   })
 
@@ -251,6 +259,32 @@ describe('a listener that speaks TLS', needs('openssl'), () => {
     assert.equal(reused.headers['idempotency-status'], 'replayed')
     assert.equal(Object.values(agent.freeSockets).flat().length, 1)
     assert.ok(!JSON.stringify(log.lines).includes('PRIVATE KEY'))
+  })
+
+  test('files of no use change nothing: authorities that are cut off, an expired certificate, a pipe', async (t) => {
+    const { gateway, files, log, post } = await start(t, { scope: PUBLIC, clientCertificates: 'optional' })
+    const refused = async (reason: RegExp): Promise<void> => {
+      const isSaid = () => log.lines.some((line) => line.event === 'certificate-refused' && reason.test(String(line.reason)))
+      await eventually(isSaid, String(reason), ROTATED_WITHIN_MS)
+      assert.equal((await post('1', alice)).status, 201)
+    }
+    const alice = authority.sign('alice', [])
+    const [before, both] = [await serial(gateway), textOf(authority.ca) + textOf(stranger.ca)]
+    const caFile = files.clientCaFile ?? ''
+    writeFileSync(caFile, both.slice(0, -100))
+    await refused(/ca\.crt has a certificate that is cut off$/)
+    writeFileSync(caFile, both)
+    const taken = () => log.lines.filter(({ event }) => event === 'certificate-loaded')
+    await eventually(() => taken().length === 1, 'both authorities are taken', ROTATED_WITHIN_MS)
+    assert.equal(taken()[0]?.file, caFile)
+    const expired = authority.sign('gateway', ['127.0.0.1'], { file: 'expired', days: '-1' })
+    copyFileSync(expired.key, files.keyFile)
+    copyFileSync(expired.cert, files.certFile)
+    await refused(/tls\.crt has expired on \d{4}-/)
+    rmSync(files.certFile)
+    execFileSync('mkfifo', [files.certFile])
+    await refused(/tls\.crt is no regular file$/)
+    assert.equal(await serial(gateway), before)
   })
 
   /** Of the certificate that a new connection gets. */

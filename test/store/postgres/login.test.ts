@@ -1,5 +1,6 @@
 /** A password that is rotated under open connections: the file first, the database first, and files that are of no use. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -12,6 +13,7 @@ import type { Connection } from '../../../src/store/postgres/connection.ts'
 import { Login } from '../../../src/store/postgres/login.ts'
 import type { Log } from '../../../src/ports/telemetry.ts'
 import { makeDirectory } from '../../harness/directory.ts'
+import { eventually } from '../../harness/eventually.ts'
 import { needs } from '../../harness/needs.ts'
 import { query, startPostgres } from '../../harness/postgres.ts'
 import type { PostgresServer } from '../../harness/postgres.ts'
@@ -38,10 +40,11 @@ describe('a login in a file', needs('own postgres'), () => {
     const said: Array<{ event?: unknown, error?: unknown }> = []
     const note = (fields: object): void => { said.push(fields) }
     const log: Log = { debug () {}, info: note, warn: note, error: note }
+    const login = new Login({ url: urlWith(FIRST), urlFile, log })
     const connections = new Connections({
       purpose: PURPOSE,
       pool: {},
-      login: new Login({ url: urlWith(FIRST), urlFile, log }),
+      login,
       schema: '"onceway"',
       prepared: true,
       connectionsMax: 20,
@@ -53,6 +56,7 @@ describe('a login in a file', needs('own postgres'), () => {
     const opened: Connection[] = []
     t.after(async () => {
       for (const each of opened) each.release()
+      login.close()
       await connections.close()
       directory.remove()
       assert.ok(!JSON.stringify(said).includes('-password'), 'the log shows no password')
@@ -64,7 +68,7 @@ describe('a login in a file', needs('own postgres'), () => {
       return connection
     }
     const events = (): unknown[] => said.map(({ event }) => event)
-    return { role, alter, urlFile, urlWith, write, another, events, said }
+    return { role, alter, urlFile, urlWith, write, another, login, events, said }
   }
 
   test('the file first: new connections use the old password until the database knows the new one, and none fails', async (t) => {
@@ -111,6 +115,29 @@ describe('a login in a file', needs('own postgres'), () => {
     assert.deepEqual(said.map(({ error }) => error), [
       'it names another server, database or parameter: only user and password can change in a running process',
       `${urlFile} cannot be read (ENOENT)`
+    ])
+  })
+
+  test('a file that cannot be used is said when it changes, and a pipe holds up nothing', async (t) => {
+    const { urlFile, urlWith, write, another, login, said } = await world(t)
+    login.watch()
+    write('')
+    const errors = (): unknown[] => said.map(({ error }) => error)
+    await eventually(() => errors().includes(`${urlFile} is empty`), 'it is said without a connection')
+    write(urlWith(FIRST))
+    rmSync(urlFile)
+    execFileSync('mkfifo', [urlFile])
+    await another()
+    assert.equal(errors().at(-1), `${urlFile} is no regular file`)
+  })
+
+  test('the database refuses the login, and the file is of no use: that is what the log says', async (t) => {
+    const { alter, urlWith, write, another, said } = await world(t)
+    await alter(SECOND)
+    write(urlWith(SECOND).replace(/postgres$/, 'elsewhere'))
+    await assert.rejects(another(), /password authentication failed/)
+    assert.deepEqual(said.map(({ error }) => error), [
+      'it names another server, database or parameter: only user and password can change in a running process'
     ])
   })
 })

@@ -52,14 +52,19 @@ describe('what Patroni is told about failovers', () => {
     assert.deepEqual(new Set(member.asked), new Set(['/config']))
   })
 
-  test('is asked of the next member while one is away, frozen or no Patroni, and of that one first from then on', async () => {
+  test('is asked of all others at once if the first is away, frozen or no Patroni, and of the one that answers alone from then on', async () => {
     const [frozen, other] = [await start(), await start({ status: 200, body: '<html>' })]
     const [refuses, good] = [await start({ status: 503, body: '{}' }), await start(config({ synchronous_mode: true }))]
     const away = `http://127.0.0.1:${await freePort()}`
-    const reader = new PatroniReader([away, frozen.url, other.url, refuses.url, good.url])
-    assert.deepEqual(await reader.read(), { synchronous: true, strict: false })
-    await reader.read()
-    assert.deepEqual([frozen, other, refuses, good].map(({ asked }) => asked.length), [1, 1, 1, 2])
+    for (const first of [away, frozen.url, other.url, refuses.url]) {
+      const reader = new PatroniReader([...new Set([first, away, frozen.url, other.url, refuses.url, good.url])])
+      assert.deepEqual(await reader.read(), { synchronous: true, strict: false }, first)
+    }
+    const reader = new PatroniReader([away, frozen.url, good.url])
+    const before = good.asked.length
+    for (let turn = 0; turn < 3; turn++) await reader.read()
+    assert.equal(good.asked.length, before + 3)
+    assert.ok(frozen.asked.length <= 5, 'once for each reader')
   })
 
   test('stays as it was while nobody answers, and is unknown before', async () => {
