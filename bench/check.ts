@@ -1,4 +1,8 @@
-/** `npm run bench -- --check`: what has become worse than in the committed result by more than the spread. Pure. */
+/**
+ * `npm run bench -- --check`: what has become worse by more than the spread. With `--before` than the other checkout in the same run, else
+ * than in the committed result, which says little on another kind of processor. Pure.
+ */
+import { BEFORE } from './names.ts'
 import type { BenchResult } from './report.ts'
 import { RATIOS } from './results.ts'
 import type { Case, Comparison } from './results.ts'
@@ -12,7 +16,8 @@ const WORSE_BY_MIN = 0.05
 const OURS = /^onceway/
 
 export interface Checked {
-  /** How many figures both results have. */
+  readonly than: string
+  /** How many figures both have. */
   readonly compared: number
   /** A line for each figure that has become worse. */
   readonly worse: readonly string[]
@@ -23,9 +28,34 @@ export function checked (committed: BenchResult, now: BenchResult): Checked {
   const ours = now.cases.filter(({ contestant }) => OURS.test(contestant))
   const each = [
     ...ours.flatMap((one) => casePairs(committed, one)).flatMap(comparisonLines),
-    ...allocationLines(committed, now)
+    ...allocationLines(committed.allocations, now.allocations)
   ]
-  return { compared: each.length, worse: each.filter((line) => line !== null) }
+  return summed(`in ${COMMITTED} by more than the spread`, each)
+}
+
+/** Each of ours over the same from the other checkout. 1 is no change, and a spread on one side of it is one in every round. */
+export function checkedBeside (now: BenchResult): Checked {
+  const each = now.cases.filter(({ contestant }) => OURS.test(contestant)).flatMap((found) => [found, ...found.others]
+    .filter(({ over }) => over === `${found.contestant}${BEFORE}`)
+    .flatMap((comparison) => besideLines(`${found.contestant}, ${found.work} at ${found.concurrency}`, comparison)))
+  const ofBefore = now.allocations.filter(({ contestant }) => contestant.endsWith(BEFORE))
+    .map((kept) => ({ ...kept, contestant: kept.contestant.slice(0, -BEFORE.length) }))
+  return summed('the checkout before, in every round', [...each, ...allocationLines(ofBefore, now.allocations)])
+}
+
+function summed (than: string, each: ReadonlyArray<string | null>): Checked {
+  return { than, compared: each.length, worse: each.filter((line) => line !== null) }
+}
+
+function besideLines (what: string, { over, ratio, spread }: Comparison): Array<string | null> {
+  return RATIOS.flatMap((name) => {
+    const [value, within] = [ratio[name], spread[name]]
+    if (value === null || within === null) return []
+    const isWorse = name === 'throughput'
+      ? within[1] < 1 && value < 1 - WORSE_BY_MIN
+      : within[0] > 1 && value > 1 + WORSE_BY_MIN
+    return [isWorse ? `${what}: ${NAMES[name]} over ${over}: ${withSpread(value, within)}` : null]
+  })
 }
 
 interface Pair { readonly what: string, readonly kept: Comparison, readonly found: Comparison }
@@ -71,9 +101,11 @@ function widthOf ([low, high]: readonly [number, number]): number {
   return high - low
 }
 
-function allocationLines (committed: BenchResult, now: BenchResult): Array<string | null> {
-  return now.allocations.filter(({ contestant }) => OURS.test(contestant)).flatMap((found) => {
-    const kept = committed.allocations.find(({ contestant, work, concurrency }) =>
+type Allocations = BenchResult['allocations']
+
+function allocationLines (committed: Allocations, now: Allocations): Array<string | null> {
+  return now.filter(({ contestant }) => OURS.test(contestant)).flatMap((found) => {
+    const kept = committed.find(({ contestant, work, concurrency }) =>
       contestant === found.contestant && work === found.work && concurrency === found.concurrency)
     if (kept === undefined) return []
     const kB = (bytes: number): string => `${(bytes / 1_000).toFixed(1)} kB`
@@ -83,10 +115,9 @@ function allocationLines (committed: BenchResult, now: BenchResult): Array<strin
   })
 }
 
-export function checkText ({ compared, worse }: Checked): string {
-  if (compared === 0) throw new Error(`nothing of this run is in ${COMMITTED}: there is nothing to check`)
-  const than = `worse than in ${COMMITTED} by more than the spread`
+export function checkText ({ than, compared, worse }: Checked): string {
+  if (compared === 0) throw new Error(`nothing of this run was compared: there is nothing to be worse than ${than}`)
   return worse.length === 0
-    ? `Nothing is ${than} (${compared} figures compared).`
-    : [`${worse.length} of ${compared} figures are ${than}:`, ...worse.map((line) => `  ${line}`)].join('\n')
+    ? `Nothing is worse than ${than} (${compared} figures compared).`
+    : [`${worse.length} of ${compared} figures are worse than ${than}:`, ...worse.map((line) => `  ${line}`)].join('\n')
 }

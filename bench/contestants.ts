@@ -10,7 +10,9 @@ import { builtMain } from './built.ts'
 import { startNode } from './child.ts'
 import type { Child, Wish } from './child.ts'
 import { GROUP_HEADER, PATH } from './exchange.ts'
-import { BASELINE, FLOOR_DURABLE, FLOOR_DURABLE_INBOX, FLOOR_EMBEDDED, FLOOR_REPLY, NODE_IDEMPOTENCY, ONCEWAY, OUTBOX } from './names.ts'
+import {
+  BASELINE, BEFORE, FLOOR_DURABLE, FLOOR_DURABLE_INBOX, FLOOR_EMBEDDED, FLOOR_REPLY, NODE_IDEMPOTENCY, ONCEWAY, OUTBOX
+} from './names.ts'
 import { makeAuthority } from '../test/harness/certificates.ts'
 import type { Signed } from '../test/harness/certificates.ts'
 import { startCache, startProxy } from './nginx.ts'
@@ -51,7 +53,6 @@ export interface Contestant {
 }
 
 const INBOX: readonly Work[] = ['accept', 'deliver', 'steady']
-const BEFORE = '-before'
 
 /** Without these there is no run: what it is a ratio over, and its floor. */
 export function basesOf ({ name, over, floor }: Contestant, work: Work): string[] {

@@ -1,14 +1,15 @@
 /**
  * `npm run bench -- --full --check --only NAME,… --seconds N --rounds N --concurrency N,… --before CHECKOUT --json FILE --report
  * FILE`: onceway beside what else one could do, on this machine, in one run. Exit 1 when onceway gave a wrong answer or executed
- * a key twice, and with --check when it has become slower. What others do wrong is reported.
+ * a key twice, and with --check when it has become slower: than CHECKOUT, or than the committed result. What others do wrong is reported.
  */
 import { cpus, totalmem } from 'node:os'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { versions, versionOfTool } from '../test/harness/versions.ts'
-import { checked, checkText, COMMITTED } from './check.ts'
+import { checked, checkedBeside, checkText, COMMITTED } from './check.ts'
+import type { Checked } from './check.ts'
 import { basesOf, briefly, CONTESTANTS } from './contestants.ts'
 import type { Contestant } from './contestants.ts'
 import { readResult } from './kept.ts'
@@ -87,6 +88,10 @@ function withBefore (contestants: readonly Contestant[]): Contestant[] {
     : contestants.flatMap((each) => [each, ...each.of === undefined ? [] : [each.of(resolve(before))]])
 }
 
+function compare (result: BenchResult): Checked {
+  return values.before === undefined ? checked(readResult(new URL(`../${COMMITTED}`, import.meta.url)), result) : checkedBeside(result)
+}
+
 const { present, skipped } = withoutMissing(withBefore(chosen()))
 // Before the first minute is spent: what cannot be written at the end is lost.
 for (const file of [values.json, values.report]) if (file !== undefined) mkdirSync(dirname(file), { recursive: true })
@@ -124,7 +129,7 @@ const result: BenchResult = {
 console.log(printed(result))
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`)
 if (values.report !== undefined) writeFileSync(values.report, reported(result))
-const compared = values.check ? checked(readResult(new URL(`../${COMMITTED}`, import.meta.url)), result) : null
+const compared = values.check ? compare(result) : null
 if (compared !== null) console.log(`\n${checkText(compared)}`)
 // What others get wrong is reported, and is theirs.
 const wrong = result.violations.some(({ contestant }) => contestant.startsWith('onceway'))

@@ -11,3 +11,5 @@ export const FLOOR_DURABLE_INBOX = 'floor-durable-inbox'
 export const NODE_IDEMPOTENCY = 'node-idempotency'
 /** With all that it is recommended with. */
 export const ONCEWAY = 'onceway'
+/** Behind the name of one of ours from the checkout that `--before` names. */
+export const BEFORE = '-before'

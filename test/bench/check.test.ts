@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { checked, checkText, COMMITTED } from '../../bench/check.ts'
+import { checked, checkedBeside, checkText, COMMITTED } from '../../bench/check.ts'
 import { completed } from '../../bench/kept.ts'
 import type { BenchResult } from '../../bench/report.ts'
 import type { Case, Comparison } from '../../bench/results.ts'
@@ -37,7 +37,7 @@ const against = (...now: Parameters<typeof result>) => checked(COMMITTED_RESULT,
 describe('npm run bench -- --check', () => {
   test('finds nothing in the same figures, and says how many there were', () => {
     const found = checked(COMMITTED_RESULT, COMMITTED_RESULT)
-    assert.deepEqual(found, { compared: 7, worse: [] })
+    assert.deepEqual([found.compared, found.worse], [7, []])
     assert.equal(checkText(found).split('\n').length, 1)
   })
 
@@ -73,7 +73,8 @@ describe('npm run bench -- --check', () => {
   test('is about onceway only, and is no check where nothing is in both', () => {
     const worse = comparison('plain', { ...SAME, cpu: { value: 9 } })
     assert.deepEqual(against([worse], { contestant: 'naive' }).worse, [])
-    assert.throws(() => checkText(checked(COMMITTED_RESULT, { ...COMMITTED_RESULT, cases: [], allocations: [] })), /nothing to check/)
+    const nothing = checked(COMMITTED_RESULT, { ...COMMITTED_RESULT, cases: [], allocations: [] })
+    assert.throws(() => checkText(nothing), /nothing of this run was compared/)
   })
 
   test('reads the committed result, whichever form of the benchmark wrote it', () => {
@@ -82,5 +83,41 @@ describe('npm run bench -- --check', () => {
     const found = checked(committed, committed)
     assert.ok(found.compared > 0)
     assert.deepEqual(found.worse, [])
+  })
+})
+
+describe('npm run bench -- --check --before CHECKOUT', () => {
+  const NOTHING = { throughput: { value: 1 }, cpu: { value: 1 }, p50: { value: 1 } }
+  const beside = (figures: Partial<typeof NOTHING> & Readonly<Record<string, Figure>>, heapBytes = 40_000) => {
+    const overPlain = comparison('plain', { ...SAME, cpu: { value: 9 } })
+    const comparisons = [overPlain, comparison('onceway-before', { ...NOTHING, ...figures })] as const
+    const one = result(comparisons, {}, heapBytes)
+    const [now] = one.allocations
+    assert.ok(now)
+    return checkedBeside({ ...one, allocations: [now, { ...now, contestant: 'onceway-before', heapBytes: 40_000 }] })
+  }
+
+  test('compares with the other checkout alone, in the same run', () => {
+    const found = beside({})
+    assert.deepEqual([found.compared, found.worse], [4, []])
+    assert.equal(checkText(found), 'Nothing is worse than the checkout before, in every round (4 figures compared).')
+  })
+
+  test('names what was worse in every round, and by more than a twentieth', () => {
+    assert.deepEqual(beside({ throughput: { value: 0.8, spread: [0.7, 0.9] }, cpu: { value: 1.2, spread: [1.1, 1.3] } }).worse, [
+      'onceway, first at 32: throughput over onceway-before: 0.80 [0.70–0.90]',
+      'onceway, first at 32: CPU over onceway-before: 1.20 [1.10–1.30]'
+    ])
+    assert.deepEqual(beside({ throughput: { value: 0.8, spread: [0.7, 1] }, cpu: { value: 1.2, spread: [0.9, 1.3] } }).worse, [])
+    assert.deepEqual(beside({ throughput: { value: 0.96, spread: [0.95, 0.97] }, p50: { value: 1.04, spread: [1.02, 1.05] } }).worse, [])
+    assert.deepEqual(beside({ throughput: { value: 1.4, spread: [1.3, 1.5] }, p50: { value: 0.5, spread: [0.4, 0.6] } }).worse, [])
+  })
+
+  test('names what is allocated beyond a twentieth more than there', () => {
+    assert.deepEqual(beside({}, 50_000).worse, ['onceway, first at 32: allocates 40.0 kB → 50.0 kB a request'])
+  })
+
+  test('is no check of a run without the other checkout', () => {
+    assert.throws(() => checkText(checkedBeside(COMMITTED_RESULT)), /nothing of this run was compared/)
   })
 })

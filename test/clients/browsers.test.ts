@@ -84,7 +84,7 @@ function problemOf (answer: Read): unknown[] {
   return [status, code, mark, retryAfter !== null, requestId !== null]
 }
 
-describe('pages of other origins', needs('chromium', 'own postgres'), () => {
+describe('pages of other origins', needs('chromium-headless-shell', 'own postgres'), () => {
   test('they read answers, replays and problems with their fields where their origin is allowed, and nothing elsewhere', async (t) => {
     const [a, b, c, postgres, browser] = await Promise.all([startSite(t), startSite(t), startSite(t), startPostgres(), startBrowser(t)])
     const release = Promise.withResolvers<void>()

@@ -125,7 +125,7 @@ async function send ({ sent }: Payload, number: number): Promise<SentBy> {
   return { stored: await idOf('s'), lost: await idOf('l'), dead: message?.id ?? '', key, path }
 }
 
-describe('what clients send, in the browser of an operator', needs('chromium', 'postgres'), () => {
+describe('what clients send, in the browser of an operator', needs('chromium-headless-shell', 'postgres'), () => {
   let sentBy: SentBy[]
   let page: Page
   let proxyUrl: string

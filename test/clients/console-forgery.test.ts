@@ -63,7 +63,7 @@ async function lure (page: Page, site: string, html: string): Promise<void> {
   await page.goto(`http://${site}:${evil.port}/`)
 }
 
-describe('forged requests to the console', needs('chromium', 'postgres'), () => {
+describe('forged requests to the console', needs('chromium-headless-shell', 'postgres'), () => {
   before(async () => {
     const postgres = await startPostgres()
     ends.after(async () => postgres.stop())

@@ -45,7 +45,7 @@ async function head (target: string): Promise<{ readonly status: number, readonl
   return { status: Number(text.slice(9, 12)), head: text.slice(0, text.indexOf('\r\n\r\n')), text }
 }
 
-describe('text that would be more than text', needs('chromium', 'postgres'), () => {
+describe('text that would be more than text', needs('chromium-headless-shell', 'postgres'), () => {
   before(async () => {
     const postgres = await startPostgres()
     ends.after(async () => postgres.stop())

@@ -176,7 +176,7 @@ async function sendForm (page: Page, path: string, fields: Record<string, string
   )
 }
 
-describe('the roles of operators', needs('chromium', 'postgres'), () => {
+describe('the roles of operators', needs('chromium-headless-shell', 'postgres'), () => {
   before(async () => {
     const postgres = await startPostgres()
     ends.after(async () => postgres.stop())

@@ -71,7 +71,7 @@ async function isSignedOut (page: Page): Promise<boolean> {
   return pathname === '/sign-in' && searchParams.get('next') === '/audit'
 }
 
-describe('signing in with a browser', needs('chromium', 'postgres'), () => {
+describe('signing in with a browser', needs('chromium-headless-shell', 'postgres'), () => {
   before(async () => {
     const postgres = await startPostgres()
     ends.after(async () => postgres.stop())
@@ -185,7 +185,7 @@ describe('signing in with a browser', needs('chromium', 'postgres'), () => {
   })
 })
 
-describe('signing in through a proxy', needs('chromium'), () => {
+describe('signing in through a proxy', needs('chromium-headless-shell'), () => {
   const own = new Ends()
   let direct: ProcessGateway
   let vouching: Front
@@ -246,7 +246,7 @@ describe('signing in through a proxy', needs('chromium'), () => {
   })
 })
 
-describe('signing in behind TLS', needs('chromium', 'openssl'), () => {
+describe('signing in behind TLS', needs('chromium-headless-shell', 'openssl'), () => {
   test('cookies are Secure, of this host alone, and out of reach of scripts, from the way to the provider on', async () => {
     const own = new Ends()
     try {

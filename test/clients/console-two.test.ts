@@ -26,7 +26,7 @@ async function confirm (page: Page, id: string, status: string): Promise<void> {
 
 const headingOf = async (page: Page): Promise<string> => page.getByRole('heading', { level: 1 }).innerText()
 
-describe('two operators', needs('chromium', 'postgres'), () => {
+describe('two operators', needs('chromium-headless-shell', 'postgres'), () => {
   before(async () => {
     const postgres = await startPostgres()
     ends.after(async () => postgres.stop())

@@ -49,7 +49,7 @@ async function tabTo (page: Page, name: RegExp | string): Promise<void> {
   throw new Error(`no focus on ${name} at ${page.url()}`)
 }
 
-describe('the console in a browser', needs('chromium'), () => {
+describe('the console in a browser', needs('chromium-headless-shell'), () => {
   before(async () => {
     const stage = await Stage.open(ends, { people: PEOPLE })
     const gateway = await stage.start(ends)

@@ -152,7 +152,7 @@ async function walk (query: string): Promise<string[]> {
   return ids
 }
 
-describe('operators at a million records', needs('own postgres', 'redis', 'chromium'), () => {
+describe('operators at a million records', needs('own postgres', 'redis', 'chromium-headless-shell'), () => {
   before(startWorld)
   after(async () => {
     for (const end of ends) await end()

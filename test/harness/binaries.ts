@@ -18,7 +18,7 @@ export type Source =
 const TOOLS = {
   wrk: ['wrk'],
   nginx: ['nginx'],
-  chromium: ['chromium'],
+  'chromium-headless-shell': ['chromium-headless-shell'],
   haproxy: ['haproxy'],
   spin: ['spin'],
   gcc: ['gcc', 'libc6-dev'],

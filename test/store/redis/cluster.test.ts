@@ -288,7 +288,9 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     t.after(async () => { await Promise.all([postgres.stop(), witness.close()]) })
     const database = await postgres.createDatabase('cluster')
     const redis = `{ cluster: [${cluster.addresses.map(({ host, port }) => `"${host}:${port}"`).join(', ')}] }`
+    // What is shown here is not how soon a busy machine opens connections: forty claims may wait for them.
     const config = configOf({ database, redis, upstream: witness.url, idempotency: ', inFlight: { wait: 10s }' })
+      .replace(/(postgres: \{ url: "[^"]*")/, '$1, claimTimeout: 20s')
     const gateways = await Promise.all([startProcess(t, { config }), startProcess(t, { config })])
     for (const gateway of gateways) await gateway.logged((line) => line.msg === 'Redis is in use')
     const keys = Array.from({ length: 20 }, (_, number) => `key-${number}`)
@@ -302,7 +304,8 @@ describe('locks in a Redis Cluster', needs('redis cluster', 'postgres'), () => {
     await gone.restart()
     await cluster.whole()
     answers.push(await askAll('after'))
-    assert.ok(answers.flat().every(({ status }) => status === 201))
+    const others = answers.map((each) => each.filter(({ status }) => status !== 201).map(({ status, text }) => [status, text]))
+    assert.deepEqual(others, [[], [], []])
     assert.equal(witness.seen.length, 3 * keys.length, 'each once')
     assert.ok(!gateways.some(({ output }) => /"level":"(error|fatal)"|ioredis/.test(output())))
     assert.match(gateways[0]?.output() ?? '', /Redis Cluster at 127\.0\.0\.1:\d+, 127/)
