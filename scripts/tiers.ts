@@ -1,6 +1,6 @@
 /**
  * Which test file runs in which command. `npm run test:long` runs the files of {@link LONG}. `npm test` runs all others: they show
- * most mistakes, and they take five minutes or less together. test/tiers.test.ts holds that each file belongs to one of the two.
+ * most mistakes, in about ten minutes on two cores. test/tiers.test.ts holds that each file belongs to one of the two.
  */
 import { existsSync, globSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -40,12 +40,12 @@ export const LONG: readonly Group[] = [
       'e2e/operators-at-scale', 'e2e/{tls,clock-step,settle-outage,workers-crash,rolling-restart,replication,stores-away,stores-lost,workers,reload}',
       'upgrade/spoiled', 'soak/{soak,outage}', 'chaos/inbox/run', 'chaos/topologies/{pgbouncer,replica}',
       'e2e/{copied-databases,standing,rights,drop,poison,pgbouncer,secrets,prometheus,rotated-login,load-balancer}',
-      'e2e/{bench-smoke,bench-growth,cardinality}'
+      'e2e/{bench-smoke,bench-growth,cardinality,traces}', 'cli/listening'
     ]
   },
   {
     why: 'clusters, shards and proxies of stores',
-    patterns: ['store/redis/{relatives,cluster,sentinel}', 'store/postgres/{sharded,durable,lines,pgbouncer}']
+    patterns: ['store/redis/{relatives,cluster,sentinel,tls}', 'store/postgres/{sharded,durable,lines,pgbouncer}']
   },
   {
     why: 'what others make: brokers, clients, browsers, npm and images',
@@ -58,8 +58,7 @@ export const LONG: readonly Group[] = [
 
 /** What takes longest in `npm test`, so that none of it is left for the end alone. */
 const FIRST = [
-  'simulation/simulation', 'store/postgres/records', 'store/sqlite/records', 'store/redis/tls', 'cli/serve', 'cli/listening',
-  'e2e/two-processes', 'e2e/lifecycle'
+  'simulation/simulation', 'store/postgres/records', 'store/sqlite/records', 'cli/serve', 'e2e/two-processes', 'e2e/lifecycle'
 ].map(fileOf)
 
 const TOGETHER = 'scripts/together.ts'
