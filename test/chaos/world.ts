@@ -88,9 +88,13 @@ async function startWorld (options: WorldOptions): Promise<World> {
   ]
   const witness = startPart<Witness>(options.mode.upstream, [witnessFile, String(options.seed), options.pace])
   const network = startPart<Network>('./network-process.ts', [stampsFile])
-  const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk, network.ask)
+  const ends: Array<() => Promise<void>> = [witness.end, network.end]
+  const stores = await TOPOLOGIES[options.topology].start(options.fillsDisk, network.ask).catch(async (error: unknown) => {
+    await Promise.allSettled(ends.map(async (end) => end()))
+    throw error
+  })
+  ends.unshift(async () => { await stores.stop() })
   const upstreamPort = await witness.ask.listen()
-  const ends: Array<() => Promise<void>> = [async () => { await stores.stop() }, witness.end, network.end]
   const trouble: string[] = []
   const linked: ChaosNetwork = { ask: network.ask, nameOf: (of, gateway) => `${of}-${gateway}` }
   const seats: Seat[] = []

@@ -63,7 +63,8 @@ async function startStores (network: ChaosNetwork['ask']): Promise<ChaosStores> 
     links.set(node, [...links.get(node) ?? [], name])
     return network.open(name, target, null)
   }
-  const [cluster, redis] = await Promise.all([startPatroni({ link }), startRedis()])
+  const cluster = await startPatroni({ link })
+  const redis = await startRedis()
   const cut = async (which: (name: string) => boolean, forMs: number): Promise<void> => {
     const { name: leader } = await leaderOf(cluster)
     const names = links.get(leader as NodeName)?.filter(which) ?? []

@@ -3,7 +3,7 @@
  * `npm run ha` shows it, and `chaos --topology patroni` breaks it.
  */
 import { randomBytes } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findPostgresTools, unprivilegedUser } from '../binaries.ts'
@@ -75,7 +75,11 @@ export class PatroniCluster {
     // The first one makes the cluster, and the others copy it.
     for (const node of this.nodes) {
       node.start()
-      await this.#until(async () => await this.leader() !== null || 'none', `a leader of ${node.name}`)
+      await this.#until(async () => {
+        // Patroni ends if it could not make the cluster, on a busy machine too, and has taken back by then what it made.
+        if (!node.isRunning) node.start()
+        return await this.leader() !== null || 'none'
+      }, `a leader of ${node.name}`)
     }
     await this.#startHaproxy(ports)
     await this.settled()
@@ -243,6 +247,8 @@ export class PatroniCluster {
   }
 
   #lastLogs (): string {
-    return this.nodes.map(({ name, log }) => `${name}:\n${readFileSync(log, 'utf8').split('\n').slice(-LOG_LINES).join('\n')}`).join('\n')
+    // One that has not been started yet has none.
+    const logs = [...this.nodes, ...this.etcd].filter(({ log }) => existsSync(log))
+    return logs.map(({ log }) => `${log}:\n${readFileSync(log, 'utf8').split('\n').slice(-LOG_LINES).join('\n')}`).join('\n')
   }
 }
