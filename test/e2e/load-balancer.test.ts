@@ -40,7 +40,7 @@ describe('two gateways behind HAProxy', needs('postgres', 'redis', 'haproxy'), (
 version: 1
 trustProxies: [127.0.0.1]
 drain: { delay: 5s, timeout: 10s }
-stores: { postgres: { url: "${database}", claimTimeout: 20s }, redis: { url: "${servers.redis.url}" } }
+stores: { postgres: { url: "${database}" }, redis: { url: "${servers.redis.url}" } }
 upstreams: { api: { url: "${witness.url}" } }
 routes: [{ name: things, match: { path: "/*" }, upstream: api, idempotency: { lease: 2s } }]
 `

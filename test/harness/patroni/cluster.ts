@@ -76,7 +76,7 @@ export class PatroniCluster {
     for (const node of this.nodes) {
       node.start()
       await this.#until(async () => {
-        // Patroni ends if it could not make the cluster, on a busy machine too, and has taken back by then what it made.
+        // Patroni ends if its Postgres cannot start, as while somebody else has the port. It has taken back by then what it made.
         if (!node.isRunning) node.start()
         return await this.leader() !== null || 'none'
       }, `a leader of ${node.name}`)
