@@ -14,6 +14,8 @@ import type { WorkerLease } from '../gateway/inbox/worker-lease.ts'
 import type { InboxRoute } from '../gateway/shared/deps.ts'
 import type { Cancel } from '../ports/clock.ts'
 import type { TakeMessages } from '../ports/inbox.ts'
+import { DeliveryBounds } from './delivery-bounds.ts'
+import type { Order } from './delivery-bounds.ts'
 import { nullIfUnavailable, Service } from './service.ts'
 
 /** Between two polls without a notification. It is the fallback for lost notifications. */
@@ -35,12 +37,10 @@ const BUFFERED_SHARE = 1 / 2
 /** Of a route's deliveries: so many free places are a reason to take more. */
 const PLACES_SHARE = 1 / 2
 
-/** The part of one route in a take. */
-interface Order { readonly route: InboxRoute, readonly places: number }
-
 export class Deliverer {
   readonly #gateway: Gateway
   readonly #leases: WorkerLeases
+  readonly #bounds: DeliveryBounds
   readonly #paces = new Map<string, Pace>()
   /** Deliveries at their consumer, by route. */
   readonly #underWay = new Map<string, number>()
@@ -63,6 +63,7 @@ export class Deliverer {
     const { clock, log } = gateway.deps
     this.#gateway = gateway
     this.#leases = new WorkerLeases(gateway)
+    this.#bounds = new DeliveryBounds(gateway.deps, (route) => this.#underWay.get(route) ?? 0)
     this.#poller = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#poll() })
     this.#services = [
       this.#poller,
@@ -83,7 +84,7 @@ export class Deliverer {
     this.#pendingNotify?.()
     await Promise.all(this.#services.map(async (service) => { await service.stop() }))
     await Promise.all(this.#running)
-    await this.#leases.end()
+    await Promise.all([this.#leases.end(), this.#bounds.end()])
     if (this.#subscription !== null) (await this.#subscription)()
   }
 
@@ -98,7 +99,7 @@ export class Deliverer {
   }
 
   async #renewLease (): Promise<boolean> {
-    await this.#leases.keep()
+    await Promise.all([this.#leases.keep(), this.#bounds.keep()])
     return false
   }
 
@@ -128,7 +129,7 @@ export class Deliverer {
     let more = arrived && this.#isFull()
     let filled = true
     while (filled && this.#works && lease.believed(this.#gateway.deps.clock)) {
-      filled = await this.#take(lease, this.#orders())
+      filled = await this.#take(lease, await this.#bounds.allowed(this.#orders()))
       more ||= filled
     }
     if (more && this.#isFull()) this.#notifyOthers()
@@ -138,8 +139,11 @@ export class Deliverer {
 
   /** true: some route got as many messages as it has places, so there may be more. */
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
-    const room = this.#reserve(orders)
-    if (room === null) return false
+    const room = orders.length === 0 ? null : this.#reserve(orders)
+    if (room === null) {
+      await this.#bounds.giveBack(orders, () => 0)
+      return false
+    }
     const { limits: { buffered }, deps: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
@@ -158,7 +162,9 @@ export class Deliverer {
       buffered.force('requests', taken.reduce((sum, { request }) => sum + request.body.length, 0))
       for (const { route } of orders) this.#begin(lease, route, taken.filter((delivery) => delivery.route === route.name))
     }
-    return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
+    const takenOf = (route: string): number => taken.filter((delivery) => delivery.route === route).length
+    await this.#bounds.giveBack(orders, takenOf)
+    return orders.some(({ route, places }) => takenOf(route.name) >= places)
   }
 
   /** The parts of those that have free places. */
@@ -273,7 +279,7 @@ export class Deliverer {
     const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
-    const waits = [...rooms.flatMap(({ inMs }) => inMs ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
+    const waits = [...rooms.flatMap(({ name, inMs }) => inMs ?? this.#bounds.waitMs(name) ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
     this.#cancelAlarm?.()
     this.#cancelAlarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#poller.runSoon() }) : null

@@ -1,4 +1,5 @@
 /** The port of the inbox: types only. */
+import type { BoundAnswer, BoundQuestion } from '../core/inbox/bound.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from '../core/inbox/message.ts'
 
 export type AcceptResult =
@@ -130,6 +131,14 @@ export interface InboxStore {
   gone: (owner: Buffer) => Promise<void>
   /** The messages that are due, longest due first. */
   take: (order: TakeMessages) => Promise<Delivery[]>
+  /**
+   * The messages of this tenant are not handed out for `forMs` from now, or until the end of a longer pause. Those that wait are put off until
+   * then, at most `limit`, so that no take passes them over again and again. Those that are due in the last POSTPONE_SLACK_MS (core/inbox/transitions.ts) are left:
+   * several answers make several pauses, and each would write all messages. Returns how many. If it was `limit`, call again with 0.
+   */
+  postpone: (tenant: Buffer, forMs: number, limit: number) => Promise<number>
+  /** What the route's bound for all processes together allows this one (core/inbox/bound.ts). */
+  allow: (question: BoundQuestion) => Promise<BoundAnswer>
   /** false: the token does not match this delivery any more. Nothing changed. */
   settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
   /** Takes back the messages of dead workers, at most `limit`. Also calls the turn of each group whose turn was not called. */

@@ -445,6 +445,14 @@ export const LOG_EVENTS = {
     means: 'The gateway believes the clock of the store again, after a step ahead. The message says why.',
     do: 'Nothing.'
   },
+  'tenant-not-postponed': {
+    means: 'A consumer asks for a pause for one tenant (`inbox.retryAfter`), and the store could not be told. The next answer of this kind tells it.',
+    do: 'Look at the latency of the store.'
+  },
+  'tenant-postponed': {
+    means: 'A consumer asks for a pause for one tenant (`inbox.retryAfter`). `count` waiting messages were put off for `inMs`.',
+    do: 'Nothing.'
+  },
   'tls-handshake-failed': {
     means: 'Clients got no connection, because their TLS handshakes failed. `reasons` has counts since the last line, and `code` is the last cause. One line in ten seconds at most.',
     do: 'Follow [handshakes that fail](../guides/tls.md#handshakes-that-fail).'

@@ -65,6 +65,7 @@ export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewM
     earlierId: null,
     fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
     scopeHash: Buffer.alloc(32, 8),
+    tenant: null,
     group: null,
     holds: false,
     stops: false,

@@ -17,6 +17,8 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
   const defaults = {
     concurrency: 16,
     ratePerSecond: null,
+    total: { concurrency: null, ratePerSecond: null },
+    retryAfter: { kind: 'route' },
     backoff: { firstMs: 1_000, longestMs: 600_000 },
     attemptsMax: 50,
     ageMaxMs: 3 * DAY_MS,

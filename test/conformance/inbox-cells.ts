@@ -132,7 +132,16 @@ const CASES: readonly EventCase[] = [
     run: async (store, { mine }) => takeMine(store, mine, await workerOf(store)),
     cells: { due: 'taken delivering 1/1' },
     otherwise: 'none ·',
-    asTable: ({ place }) => ({ kind: 'take', owner: TAKER, hasTurn: place !== 'overtaken' })
+    asTable: ({ place }) => ({ kind: 'take', owner: TAKER, hasTurn: place !== 'overtaken', isPaused: false })
+  },
+  {
+    event: 'take while its tenant is paused',
+    run: async (store, { mine }) => {
+      await store.postpone(tenantOf(mine), LONG_MS, 0)
+      return takeMine(store, mine, await workerOf(store))
+    },
+    cells: {},
+    otherwise: 'none ·'
   },
   {
     event: 'take by a worker that has left',
@@ -251,6 +260,13 @@ const CASES: readonly EventCase[] = [
     asTable: () => ({ kind: 'recall' })
   },
   {
+    event: 'postpone: a pause for its tenant',
+    run: async (store, { mine }) => `${await store.postpone(tenantOf(mine), 2 * LONG_MS, 9)}`,
+    cells: { pausing: '1 pausing 1/1', due: '1 pausing 0/0', overtaken: '1 pausing 1/1' },
+    otherwise: '0 ·',
+    asTable: ({ mine }) => ({ kind: 'postpone', untilMs: mine.keepMs * 4 })
+  },
+  {
     event: 'sweep',
     once: async (store, all) => { assert.equal(await store.sweep(100), all.filter(({ place }) => place.startsWith('past')).length) },
     run: () => Promise.resolve('-'),
@@ -259,6 +275,11 @@ const CASES: readonly EventCase[] = [
     asTable: () => ({ kind: 'sweep' })
   }
 ]
+
+function tenantOf ({ tenant }: NewMessage): Buffer {
+  assert.ok(tenant !== null)
+  return tenant
+}
 
 const TAKER = randomBytes(16)
 const UNCOUNTED: Fate = { kind: 'dead', status: null, error: 'ATTEMPTS_SPENT WORKER_LOST', answer: null, counts: false }
@@ -357,7 +378,7 @@ async function bring (store: InboxStore, place: Place, isGrouped: boolean, { hol
   const kept = isShort ? { keepMs: SHORT_MS, deadKeepMs: SHORT_MS } : { keepMs: LONG_MS, deadKeepMs: 2 * LONG_MS }
   const group = isGrouped ? { group: route } : {}
   const before = { route: `${route}-before`, ...group }
-  const mine = messageOf({ route, stops, holds, ...kept, ...group })
+  const mine = messageOf({ route, tenant: route, stops, holds, ...kept, ...group })
   const first = messageOf(before)
   const brought = { place, isGrouped, mine, first, blocker: place === 'behind' ? messageOf(before) : null }
   if (place === 'none') return { ...brought, token: { id: mine.id, owner: randomBytes(16), attempt: 1 } }
@@ -464,8 +485,8 @@ function turned (row: MessageRow, place: Place, moment: Moment): MessageRow {
 }
 
 function rowOf (detail: MessageDetail, mine: NewMessage, { owner }: DeliveryToken): MessageRow {
-  const { scheme, group, holds, stops, keepMs, deadKeepMs, request } = mine
-  const given = { scheme, group, holds, stops, keepMs, deadKeepMs, request }
+  const { scheme, group, tenant, holds, stops, keepMs, deadKeepMs, request } = mine
+  const given = { scheme, group, tenant, holds, stops, keepMs, deadKeepMs, request }
   return { ...detail, ...given, number: 1, owner: detail.state === 'delivering' ? owner : null, retriedAtMs: null }
 }
 

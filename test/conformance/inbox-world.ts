@@ -34,10 +34,11 @@ export const ROUTE = 'webhooks'
 export const EVERYTHING = { limit: 1_000 }
 export const AUDIT = { who: 'ops@example.com', why: 'the consumer is mended' }
 
-export interface MessageOver extends Partial<Omit<NewMessage, 'about' | 'request' | 'group'>> {
+export interface MessageOver extends Partial<Omit<NewMessage, 'about' | 'request' | 'group' | 'tenant'>> {
   readonly route?: string
   /** By name. */
   readonly group?: string
+  readonly tenant?: string
   readonly body?: string
   readonly keyHash?: Buffer
 }
@@ -45,6 +46,7 @@ export interface MessageOver extends Partial<Omit<NewMessage, 'about' | 'request
 export function messageOf ({
   route = ROUTE,
   group,
+  tenant,
   body = '{"event":1}',
   keyHash = randomBytes(32),
   ...over
@@ -55,7 +57,8 @@ export function messageOf ({
     earlierId: null,
     fingerprint: { alg: 3, value: Buffer.alloc(32, 7) },
     scopeHash: Buffer.alloc(32, 9),
-    group: group === undefined ? null : createHash('sha256').update(group).digest(),
+    group: digestOf(group),
+    tenant: digestOf(tenant),
     holds: false,
     stops: false,
     keepMs: LONG_MS,
@@ -69,6 +72,10 @@ export function messageOf ({
     about: { route, method: 'POST', path: '/hooks', requestId: 'req-1', instance: 'gateway-1', keyHash, keyText: null },
     ...over
   }
+}
+
+export function digestOf (name: string | undefined): Buffer | null {
+  return name === undefined ? null : createHash('sha256').update(name).digest()
 }
 
 /** The same request with the same key, as it comes again. */

@@ -8,6 +8,7 @@ import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
+import { inboxPressure } from './inbox-pressure.ts'
 import { inboxReplays } from './inbox-replays.ts'
 import { inboxSchemes } from './inbox-schemes.ts'
 import {
@@ -44,6 +45,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: workers that die`, () => { dying(open) })
   describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })
+  describe(`${name}: what is under pressure`, () => { inboxPressure(open) })
   describe(`${name}: operators of the inbox`, () => { inboxOperators(open) })
   describe(`${name}: replays of delivered messages`, () => { inboxReplays(open) })
 }
@@ -169,6 +171,7 @@ function delivering (open: OpenInbox): void {
       lastError: null,
       isReplay: false,
       requestId: 'req-1',
+      tenant: null,
       request: message.request
     })
     assert.equal(await stateOf(store, message), 'delivering')

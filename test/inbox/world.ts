@@ -30,6 +30,8 @@ import { ManualClock } from '../harness/manual-clock.ts'
 export const INBOX: InboxPolicy = {
   concurrency: 4,
   ratePerSecond: null,
+  total: { concurrency: null, ratePerSecond: null },
+  retryAfter: { kind: 'route' },
   backoff: { firstMs: 1_000, longestMs: 30_000 },
   attemptsMax: 50,
   ageMaxMs: 3_600_000,
@@ -265,6 +267,7 @@ export function message (text: string, { group, holds = false, stops = false, ro
     earlierId: null,
     fingerprint: { alg: 1, value: hash(text) },
     scopeHash: hash('scope'),
+    tenant: null,
     group: group === undefined ? null : hash(`group ${group}`),
     holds,
     stops,

@@ -1,7 +1,7 @@
 /** The `inbox` block: its checks, its policy and its defaults. */
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
-import type { InboxPolicy } from '../../core/policy/policy.ts'
+import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
@@ -33,7 +33,13 @@ export function checkInbox (
     ...(onDead === 'stop-group' && order === undefined
       ? [mistake(at('onDead'), 'is not used: without order there are no groups', 'key')]
       : []),
-    ...(order === undefined || orderOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
+    ...(order === undefined || valueOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
+    ...(retryAfterOf(inbox.retryAfter) === null
+      ? [mistake(at('retryAfter'), 'is none of route, message, group, header:NAME and json:/pointer')]
+      : []),
+    ...(inbox.retryAfter === 'group' && order === undefined
+      ? [mistake(at('retryAfter'), 'cannot be group: without order there are no groups')]
+      : []),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
@@ -70,10 +76,12 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
   return {
     concurrency: inbox.concurrency,
     ratePerSecond: inbox.rate ?? null,
+    total: { concurrency: inbox.total?.concurrency ?? null, ratePerSecond: inbox.total?.rate ?? null },
+    retryAfter: retryAfterOf(inbox.retryAfter) ?? { kind: 'route' },
     backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest) },
     attemptsMax: inbox.maxAttempts,
     ageMaxMs: ms(inbox.maxAge),
-    order: inbox.order === undefined ? null : orderOf(inbox.order),
+    order: inbox.order === undefined ? null : valueOf(inbox.order),
     onDead: inbox.onDead,
     deadRetentionMs: ms(inbox.deadRetention),
     depthMax: inbox.maxDepth,
@@ -91,7 +99,15 @@ function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[
   return 'value' in read ? read.value : []
 }
 
-function orderOf (written: string): InboxPolicy['order'] {
+/** A message that waits holds its group anyway. null: it cannot be read. */
+function retryAfterOf (written: string): InboxPolicy['retryAfter'] | null {
+  if (written === 'route') return { kind: 'route' }
+  if (written === 'message' || written === 'group') return { kind: 'message' }
+  const source = valueOf(written)
+  return source === null ? null : { kind: 'value', source }
+}
+
+function valueOf (written: string): ValueSource | null {
   const read = readKeySources(written)
   const source = 'value' in read ? read.value[0] : undefined
   return source?.kind === 'header' || source?.kind === 'json' ? source : null
@@ -104,6 +120,7 @@ function ms (text: string): number {
 /** The schema's defaults, for a route without an `inbox` block. */
 export const INBOX_DEFAULTS: InboxFile = {
   concurrency: 16,
+  retryAfter: 'route',
   backoff: { first: '1s', longest: '10m' },
   maxAttempts: 50,
   maxAge: '3d',

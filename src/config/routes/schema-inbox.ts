@@ -16,6 +16,15 @@ export const Inbox = Type.Object({
     maximum: 100_000,
     description: 'Maximum of deliveries started per second, in one process. Absent: no limit.'
   })),
+  total: Type.Optional(Type.Object({
+    concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, description: 'Maximum of deliveries in flight, in all processes together.' })),
+    rate: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, description: 'Maximum of deliveries started per second, in all processes together.' }))
+  }, { ...shape, description: 'What the consumer takes of all gateways together. They share it through the database.' })),
+  retryAfter: Type.String({
+    maxLength: 256,
+    default: 'route',
+    description: 'What a 429 or 503 with `Retry-After` holds back until then. `route`: the whole route. `message`: this message. `group`: its group. `header:NAME` or `json:/pointer`: messages with the same value, for example those of a tenant.'
+  }),
   backoff: Type.Object({
     first: duration('1s', 'Upper bound of the first pause, which is random. It doubles.'),
     longest: duration('10m', 'Longest pause. A consumer\'s `Retry-After` is honoured up to it.')

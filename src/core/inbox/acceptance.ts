@@ -26,12 +26,15 @@ export function acceptedAnswer (name: string): Answer {
   }
 }
 
+/** One event of a request. `isNew`: it was accepted just now, and not before, nor as an earlier event of the same request. */
+export interface AcceptedMessage { readonly name: string, readonly isNew: boolean }
+
 /**
- * The answer to a request that was split: one message for each event, in order. A single event gets the same form, so the sender of batches
+ * The answer to a request that was split: one entry for each event, in order. A single event gets the same form, so the sender of batches
  * reads one form only.
  */
-export function acceptedAnswers (names: readonly string[]): Answer {
-  const messages = names.map((name) => ({ id: name, location: messageLocation(name) }))
+export function acceptedAnswers (accepted: readonly AcceptedMessage[]): Answer {
+  const messages = accepted.map(({ name, isNew }) => ({ id: name, location: messageLocation(name), ...!isNew && { duplicate: true } }))
   return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ messages })) }
 }
 
@@ -43,6 +46,7 @@ export function isAcceptance ({ status, headers }: Answer, name: string): boolea
 /** They separate these hashes from every other hash of the same texts. */
 const SCOPE_DOMAIN = 'onceway:message-scope:1'
 const GROUP_DOMAIN = 'onceway:message-group:1'
+const TENANT_DOMAIN = 'onceway:message-tenant:1'
 
 export function messageScope (scope: string, secret: Buffer | null = null): Buffer {
   return keyedDigest(secret, [SCOPE_DOMAIN, scope])
@@ -50,4 +54,8 @@ export function messageScope (scope: string, secret: Buffer | null = null): Buff
 
 export function messageGroup (route: string, value: string): Buffer {
   return framedDigest([GROUP_DOMAIN, route, value])
+}
+
+export function messageTenant (route: string, value: string): Buffer {
+  return framedDigest([TENANT_DOMAIN, route, value])
 }

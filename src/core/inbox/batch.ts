@@ -24,8 +24,8 @@ export interface BatchItem { readonly body: Buffer, readonly contentType: string
 export type Batch =
   | { readonly kind: 'single' }
   | { readonly kind: 'batch', readonly format: BatchFormat, readonly items: readonly BatchItem[] }
-  /** `detail`: one sentence for the sender. */
-  | { readonly kind: 'bad', readonly format: BatchFormat, readonly detail: string }
+  /** `detail`: one sentence for the sender. `tooLarge`: its bytes or its items are too many. */
+  | { readonly kind: 'bad', readonly format: BatchFormat, readonly detail: string, readonly tooLarge: boolean }
 
 /** All items are accepted in one transaction. The bound is above what any of these senders puts into one request. */
 export const BATCH_ITEMS_MAX = 1_000
@@ -35,7 +35,7 @@ export const BATCH_BYTES_MAX = POINTED_BYTES_MAX
 export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
   const format = formatOf(rawHeaders, body)
   if (format === null) return SINGLE
-  if (body.length > BATCH_BYTES_MAX) return bad(format, `The batch is larger than ${BATCH_BYTES_MAX} bytes. Send smaller ones.`)
+  if (body.length > BATCH_BYTES_MAX) return bad(format, `The batch is larger than ${BATCH_BYTES_MAX} bytes. Send smaller ones.`, true)
   const contentType = itemsType(rawHeaders)
   const read = format === 'cloudevents' && !EVENT_TYPE.test(contentType ?? '') ? null : readItems(body, format)
   if (read === 'too-deep') {
@@ -46,7 +46,7 @@ export function splitBatch (rawHeaders: RawHeaders, body: Buffer): Batch {
   const detail = read === null
     ? (format === 'cloudevents' ? 'The batch of CloudEvents is no JSON array under application/cloudevents-batch+json.' : null)
     : refusalOf(read, format)
-  if (detail !== null) return bad(format, detail)
+  if (detail !== null) return bad(format, detail, read !== null && read.count > BATCH_ITEMS_MAX)
   if (read === null || read.items.length === 0 || (read.items.length === 1 && ALONE_AS_IT_CAME.has(format))) return SINGLE
   return { kind: 'batch', format, items: read.items.map((item) => ({ body: bodyOf(item, format), contentType })) }
 }
@@ -176,8 +176,8 @@ function readItems (body: Buffer, format: BatchFormat): Items | 'too-deep' | nul
 
 const SINGLE: Batch = { kind: 'single' }
 
-function bad (format: BatchFormat, detail: string): Batch {
-  return { kind: 'bad', format, detail }
+function bad (format: BatchFormat, detail: string, tooLarge = false): Batch {
+  return { kind: 'bad', format, detail, tooLarge }
 }
 
 /** Fields that describe the whole body, and none of its items. */

@@ -30,6 +30,8 @@ export interface NewMessage extends Identity {
   readonly scopeHash: Buffer
   /** SHA-256 of route and group. Messages of a group are delivered in order. null: no group. */
   readonly group: Buffer | null
+  /** SHA-256 of route and the value that `inbox.retryAfter` names. A pause that its consumer asks for holds back all with it. null: none. */
+  readonly tenant: Buffer | null
   /** If its outcome is not known, it is held. Otherwise it is delivered again. */
   readonly holds: boolean
   /** If it is dead or held, its group stops, and later messages wait for an operator. */
@@ -62,6 +64,8 @@ export interface Delivery {
   /** An operator replayed it after it had been delivered. */
   readonly isReplay: boolean
   readonly requestId: string
+  /** As in {@link NewMessage}. */
+  readonly tenant: Buffer | null
   readonly request: StoredRequest
 }
 
@@ -123,8 +127,8 @@ export interface Depth {
   readonly delivering: number
   readonly held: number
   readonly dead: number
-  /** Bytes of requests that are waiting, being delivered or held. */
+  /** Bytes of the bodies of all these. */
   readonly bytes: number
-  /** Time since the oldest of those was accepted. null: there is none. */
+  /** Time since the oldest of them that is not dead was accepted. null: there is none. */
   readonly oldestMs: number | null
 }

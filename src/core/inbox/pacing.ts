@@ -1,20 +1,21 @@
 /**
  * How fast one process delivers a route's messages. Pure: time is an argument. If a consumer fails, fewer and fewer deliveries run at once.
  * In the end there is one at a time, with a pause between. If the consumer takes messages again, more and more run. So an outage uses few
- * attempts, and its end is no stampede.
+ * attempts, and its end is no stampede. A message that the consumer refuses says nothing about the others, so it slows none of them.
  */
 import { isFinal } from './delivery.ts'
 import type { SendOutcome } from './delivery.ts'
 import type { Fate } from './message.ts'
 import type { InboxPolicy } from '../policy/policy.ts'
+import type { Answer } from '../record/record.ts'
 import { retryAfterMs } from '../headers/retry-hints.ts'
 
 /** Times are from one clock that never goes backwards. */
 export interface Pace {
   /** The most deliveries at once, from 1 to the route's concurrency. */
   readonly limit: number
-  /** Successful deliveries since the limit last changed. */
-  readonly successes: number
+  /** Messages that were taken, minus those that broke the consumer, since the limit last changed. At most the limit. */
+  readonly score: number
   /** Pauses in a row, without an answer in between that shows that the consumer works. */
   readonly pauses: number
   readonly pausedUntilMs: number
@@ -24,10 +25,11 @@ export interface Pace {
 }
 
 /**
- * took: the consumer took the message, or refused it for good. refused: an answer that means "again", from a consumer that works. down: no
- * answer, or one about an outage and not about the message.
+ * there: the consumer took the message, or refused it (a 4xx). broke: it failed, and perhaps with this message only (a 500). down: no
+ * answer, or one about an outage and not about the message. silent: an answer about this message, or about others like it, and not about
+ * the consumer.
  */
-export type ConsumerSignal = 'took' | 'refused' | 'down'
+export type ConsumerSignal = 'there' | 'broke' | 'down' | 'silent'
 
 export interface ConsumerFeedback {
   readonly signal: ConsumerSignal
@@ -55,7 +57,14 @@ const BURST_SECONDS = 0.1
 /** A token that is whole except for rounding. */
 const WHOLE = 1e-6
 
+/**
+ * So many failures more than successes halve the limit, as a share of it. An outage uses few attempts until one delivery is left. If a tenth
+ * of the messages is broken, such a surplus comes up with a chance of 1/9 to the power of its size.
+ */
+const BROKEN_SHARE = 1 / 4
+
 const TOO_MANY = 429
+const BAD_REQUEST = 400
 const SERVER_ERROR = 500
 const UNAVAILABLE = 503
 /**
@@ -63,9 +72,11 @@ const UNAVAILABLE = 503
  * only.
  */
 const DOWN: ReadonlySet<number> = new Set([TOO_MANY, 502, UNAVAILABLE, 504])
+/** The 4xx that are no refusal of the message: Request Timeout and Too Early. */
+const NO_REFUSAL: ReadonlySet<number> = new Set([408, 425])
 
 export function startPace (inbox: Paced, nowMs: number): Pace {
-  return { limit: inbox.concurrency, successes: 0, pauses: 0, pausedUntilMs: nowMs, tokens: burstOf(inbox), filledAtMs: nowMs }
+  return { limit: inbox.concurrency, score: 0, pauses: 0, pausedUntilMs: nowMs, tokens: burstOf(inbox), filledAtMs: nowMs }
 }
 
 export function freeSlots (pace: Pace, underWay: number, inbox: Paced, nowMs: number): FreeSlots {
@@ -85,18 +96,34 @@ export function afterStart (pace: Pace, count: number, inbox: Paced, nowMs: numb
 }
 
 export function afterEnd (pace: Pace, { signal, pauseMs }: ConsumerFeedback, inbox: Paced, nowMs: number): Pace {
-  const next = signal === 'took' ? grown(pace, inbox) : shrunk(pace, signal, inbox, nowMs)
+  const next = NEXT[signal](pace, inbox, nowMs)
   if (pauseMs === null) return next
   return { ...next, pausedUntilMs: Math.max(next.pausedUntilMs, nowMs + Math.min(pauseMs, inbox.backoff.longestMs)) }
 }
 
-/** What a delivery shows about its consumer. */
-export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number): ConsumerFeedback {
+/** What a delivery shows about its consumer. `holdsRoute`: a consumer that asks for a pause means the whole route. */
+export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number, holdsRoute: boolean): ConsumerFeedback {
   if (sent.kind === 'unsent' || sent.kind === 'lost') return { signal: 'down', pauseMs: null }
   const { answer } = sent
-  if (isFinal(fate) && answer.status < SERVER_ERROR) return { signal: 'took', pauseMs: null }
-  const asks = answer.status === TOO_MANY || answer.status === UNAVAILABLE
-  return { signal: DOWN.has(answer.status) ? 'down' : 'refused', pauseMs: asks ? retryAfterMs(answer, nowMs) : null }
+  const { status } = answer
+  if (isFinal(fate) && status < SERVER_ERROR) return { signal: 'there', pauseMs: null }
+  const pauseMs = pauseOf(answer, nowMs)
+  if (!holdsRoute && (status === TOO_MANY || pauseMs !== null)) return { signal: 'silent', pauseMs: null }
+  if (DOWN.has(status)) return { signal: 'down', pauseMs }
+  const isRefusal = status >= BAD_REQUEST && status < SERVER_ERROR && !NO_REFUSAL.has(status)
+  return { signal: isRefusal ? 'there' : 'broke', pauseMs }
+}
+
+/** The pause that the consumer asks for. null: it asks for none. */
+export function pauseOf (answer: Answer, nowMs: number): number | null {
+  return answer.status === TOO_MANY || answer.status === UNAVAILABLE ? retryAfterMs(answer, nowMs) : null
+}
+
+const NEXT: Readonly<Record<ConsumerSignal, (pace: Pace, inbox: Paced, nowMs: number) => Pace>> = {
+  there: grown,
+  broke,
+  down: shrunk,
+  silent: (pace) => pace
 }
 
 /**
@@ -104,15 +131,26 @@ export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number): Consu
  */
 function grown (pace: Pace, inbox: Paced): Pace {
   const limit = limitOf(pace, inbox)
-  const successes = pace.successes + 1
-  const grows = successes >= limit && limit < inbox.concurrency
-  return { ...pace, limit: grows ? limit + 1 : limit, successes: grows ? 0 : successes, pauses: 0 }
+  const score = Math.min(limit, pace.score + 1)
+  const grows = score >= limit && limit < inbox.concurrency
+  return { ...pace, limit: grows ? limit + 1 : limit, score: grows ? 0 : score, pauses: 0 }
 }
 
-function shrunk (pace: Pace, signal: 'refused' | 'down', inbox: Paced, nowMs: number): Pace {
-  const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))
-  const next = { ...pace, limit, successes: 0 }
-  if (signal === 'refused') return { ...next, pauses: 0 }
+/** The consumer answers, so there is no pause. */
+function broke (pace: Pace, inbox: Paced): Pace {
+  const limit = limitOf(pace, inbox)
+  const score = pace.score - 1
+  if (score > -Math.max(1, limit * BROKEN_SHARE)) return { ...pace, score, pauses: 0 }
+  return { ...pace, limit: halved(limit), score: 0, pauses: 0 }
+}
+
+function halved (limit: number): number {
+  return Math.max(1, Math.floor(limit / 2))
+}
+
+function shrunk (pace: Pace, inbox: Paced, nowMs: number): Pace {
+  const limit = halved(limitOf(pace, inbox))
+  const next = { ...pace, limit, score: 0 }
   // Deliveries that started together fail together, and count as one failure.
   if (limit > 1 || nowMs < pace.pausedUntilMs) return next
   const pauseMs = Math.min(PAUSE_LONGEST_MS, inbox.backoff.longestMs, PAUSE_FIRST_MS * 2 ** Math.min(pace.pauses, DOUBLINGS_MAX))

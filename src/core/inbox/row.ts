@@ -12,6 +12,7 @@ export interface MessageRow extends MessageDetail {
   /** The worker that delivers it. null: none. */
   readonly owner: Buffer | null
   readonly group: Buffer | null
+  readonly tenant: Buffer | null
   readonly holds: boolean
   readonly stops: boolean
   readonly keepMs: number
@@ -26,7 +27,7 @@ export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], 
 
 /** `isBehind`: an open message of its group is before it. */
 export function acceptedRow (message: NewMessage, number: number, isBehind: boolean, nowMs: number): MessageRow {
-  const { id, scheme, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
+  const { id, scheme, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
   return {
     id,
     scheme,
@@ -36,6 +37,7 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
     fingerprint,
     scopeHash,
     group,
+    tenant,
     ordered: group !== null,
     holds,
     stops,
@@ -61,14 +63,15 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
 }
 
 export function detailOf (row: MessageRow): MessageDetail {
-  const { scheme, number, owner, group, holds, stops, keepMs, deadKeepMs, retriedAtMs, request, ...detail } = row
+  const { scheme, number, owner, group, tenant, holds, stops, keepMs, deadKeepMs, retriedAtMs, request, ...detail } = row
   return detail
 }
 
 export function deliveryOf (row: MessageRow, owner: Buffer, overMs: number): Delivery {
-  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, replayedAtMs, request } = row
+  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, replayedAtMs, tenant, request } = row
   const ageMs = overMs - (retriedAtMs ?? receivedAtMs)
-  return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, isReplay: replayedAtMs !== null, requestId, request }
+  const isReplay = replayedAtMs !== null
+  return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, isReplay, requestId, tenant, request }
 }
 
 /** The messages behind it in its group wait for it. */

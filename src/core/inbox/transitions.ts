@@ -35,6 +35,7 @@
  * | dropRequest | the oldest kept requests of a route are deleted, because it keeps more than it may |
  * | turn | no earlier message of its group blocks it any more |
  * | recall | an operator has retried or replayed an earlier message of its group, which goes first |
+ * | postpone | its consumer has asked for a pause for its tenant (`inbox.retryAfter`) |
  * | sweep | expired messages are deleted |
  *
  * Three laws follow, and test/core/inbox/transitions.test.ts checks them. Only `take` hands a message out, and only a due
@@ -53,8 +54,8 @@ import type { MessageRow } from './row.ts'
 export type MessageEvent =
   /** `number`: greater than that of every message before. `isBehind`: an earlier message of its group blocks it. */
   | { readonly kind: 'accept', readonly message: NewMessage, readonly number: number, readonly isBehind: boolean }
-  /** `hasTurn`: see {@link hasItsTurn}. */
-  | { readonly kind: 'take', readonly owner: Buffer, readonly hasTurn: boolean }
+  /** `hasTurn`: see {@link hasItsTurn}. `isPaused`: its tenant's pause is not over. */
+  | { readonly kind: 'take', readonly owner: Buffer, readonly hasTurn: boolean, readonly isPaused: boolean }
   | { readonly kind: 'settle', readonly token: DeliveryToken, readonly fate: Fate }
   | { readonly kind: 'lapse' }
   | { readonly kind: 'retry' }
@@ -64,6 +65,7 @@ export type MessageEvent =
   | { readonly kind: 'dropRequest' }
   | { readonly kind: 'turn' }
   | { readonly kind: 'recall' }
+  | { readonly kind: 'postpone', readonly untilMs: number }
   | { readonly kind: 'sweep' }
 
 /** What the store knows at the time of the event. */
@@ -83,8 +85,9 @@ export type MessageChange =
 /**
  * state: the cell changes nothing. fingerprint: another request has this id, so no message of its batch is accepted.
  * token: it is another delivery by now. worker: the worker has no lease. turn: another message of the group goes first.
+ * paused: its tenant is paused.
  */
-export type MessageRefusal = 'state' | 'fingerprint' | 'token' | 'worker' | 'turn'
+export type MessageRefusal = 'state' | 'fingerprint' | 'token' | 'worker' | 'turn' | 'paused'
 
 export const MESSAGE_COLUMNS = [
   'none', 'behind', 'pausing', 'due', 'delivering', 'lost', 'delivered', 'kept', 'keptOver', 'held', 'dead', 'heldStops', 'deadStops',
@@ -95,14 +98,14 @@ export type MessageColumn = typeof MESSAGE_COLUMNS[number]
 /**
  * `·`: changes nothing. `new`: a new message. `other`: changes nothing, and refuses the batch. `take`: attempt + 1.
  * `again`: waits for its next time. `end`: delivered, held, dead or discarded. `retry`: waits, with tries of 0.
- * `replay`: the same, and marked as a replay. `strip`: the request is deleted. `due`: is due now. `wait`: waits for its turn.
+ * `replay`: the same, and marked as a replay. `strip`: the request is deleted. `due`: is due since its acceptance. `wait`: waits for its turn. `later`: not before a time.
  * `remove`: deletes the row.
  */
-export type MessageCell = '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'remove'
+export type MessageCell = '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'later' | 'remove'
 
 export type MessageEventName =
   | 'accept' | 'acceptOther' | 'take' | `settle:${Fate['kind']}` | 'lapse:again' | 'lapse:held'
-  | 'retry' | 'discard' | 'replay' | 'expireRequest' | 'dropRequest' | 'turn' | 'recall' | 'sweep'
+  | 'retry' | 'discard' | 'replay' | 'expireRequest' | 'dropRequest' | 'turn' | 'recall' | 'postpone' | 'sweep'
 
 /** One cell per column, in the order of {@link MESSAGE_COLUMNS}: a missing one does not compile. */
 type PerColumn<Names> = { readonly [Index in keyof Names]: MessageCell }
@@ -130,6 +133,7 @@ export const MESSAGE_TRANSITIONS: Readonly<Record<MessageEventName, MessageLine>
   dropRequest:        ['·',   '·',     '·',     '·',     '·',     '·',     '·',     'strip', 'strip', '·',     '·',     '·',     '·',     '·',     '·'],
   turn:               ['·',   'due',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   recall:             ['·',   '·',     'wait',  'wait',  '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
+  postpone:           ['·',   '·',     'later', 'later', '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·'],
   sweep:              ['·',   '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     '·',     'remove']
 }
 /* eslint-enable @stylistic/no-multi-spaces, @stylistic/key-spacing, onceway/line-width */
@@ -179,6 +183,7 @@ function refusal (row: MessageRow | null, event: MessageEvent, { nowMs, lives }:
   switch (event.kind) {
     case 'take':
       if (!lives(event.owner, nowMs)) return 'worker'
+      if (event.isPaused) return 'paused'
       return event.hasTurn ? null : 'turn'
     case 'settle': return row !== null && holdsToken(event.token, row) ? null : 'token'
     default: return null
@@ -205,8 +210,9 @@ function rowAfter (row: MessageRow | null, event: MessageEvent, { nowMs }: Momen
     case 'replay': return { ...retriedRow(existing(row), nowMs), requestUntilMs: null, replayedAtMs: nowMs }
     case 'expireRequest':
     case 'dropRequest': return { ...existing(row), requestUntilMs: null, request: NO_REQUEST }
-    case 'turn': return { ...existing(row), dueAtMs: nowMs }
+    case 'turn': return calledRow(existing(row), nowMs)
     case 'recall': return { ...existing(row), dueAtMs: null }
+    case 'postpone': return postponedRow(existing(row), event.untilMs)
     case 'sweep': return null
   }
 }
@@ -246,6 +252,18 @@ function retriedRow (row: MessageRow, nowMs: number): MessageRow {
 
 function waitingRow (row: MessageRow, dueAtMs: number | null): MessageRow {
   return { ...row, state: 'waiting', owner: null, dueAtMs }
+}
+
+/** It has waited since it was accepted, so it goes before what came later. */
+function calledRow (row: MessageRow, nowMs: number): MessageRow {
+  return { ...row, dueAtMs: Math.min(nowMs, row.retriedAtMs ?? row.receivedAtMs) }
+}
+
+/** A message that is due so long before the end of its tenant's pause, or later, is not put off: the pause alone keeps it. */
+export const POSTPONE_SLACK_MS = 1_000
+
+function postponedRow (row: MessageRow, untilMs: number): MessageRow {
+  return { ...row, dueAtMs: Math.max(row.dueAtMs ?? 0, untilMs) }
 }
 
 /** A dead or held message keeps its request, for an operator's retry. `requestMs`: how long a delivered one keeps it, for a replay. */

@@ -103,17 +103,30 @@ export interface HopsPolicy {
   readonly header: string | null
 }
 
+/** A header field or a member of a JSON body. */
+export type ValueSource = Extract<KeySource, { kind: 'header' | 'json' }>
+
+/** Deliveries of a route in flight at once, and begun per second. null: no limit. */
+export interface DeliveryBound {
+  readonly concurrency: number | null
+  readonly ratePerSecond: number | null
+}
+
 /** Mode `inbox`: a request is accepted now and delivered later, until it is done. */
 export interface InboxPolicy {
   /** Deliveries of this route in flight at once, per process. */
   readonly concurrency: number
   /** Deliveries begun per second, per process. null: no limit. */
   readonly ratePerSecond: number | null
+  /** The same two for all processes together. null: no limit. */
+  readonly total: DeliveryBound
+  /** What an answer with Retry-After holds back. message: nothing but it, and in a group what is behind it. value: messages with the same one. */
+  readonly retryAfter: { readonly kind: 'route' } | { readonly kind: 'message' } | { readonly kind: 'value', readonly source: ValueSource }
   readonly backoff: { readonly firstMs: number, readonly longestMs: number }
   readonly attemptsMax: number
   readonly ageMaxMs: number
   /** The source of the group. Messages of a group are delivered in order. null: no groups. */
-  readonly order: Extract<KeySource, { kind: 'header' | 'json' }> | null
+  readonly order: ValueSource | null
   readonly onDead: 'skip' | 'stop-group'
   /** Retention after a message was given up or discarded. */
   readonly deadRetentionMs: number

@@ -77,8 +77,8 @@ export interface SplitMessage {
   readonly rules: Rules
   /** The headers of the batch, with the media type of one event. */
   readonly rawHeaders: RawHeaders
-  /** Its index in the batch. For an event that is there twice, the first index. */
-  readonly index: number
+  /** Its places in the batch, from 0: several if it is there several times. */
+  readonly items: readonly [number, ...number[]]
   readonly body: Buffer
 }
 

@@ -32,7 +32,7 @@ export function fromDecision (decision: ClaimDecision): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: decision.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: decision.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
-    case 'accepted': return { kind: 'accepted', names: [decision.name], split: false, isNew: false, preferred: false }
+    case 'accepted': return { kind: 'accepted', messages: [{ name: decision.name, isNew: false }], split: false, preferred: false }
     case 'unknown': return { kind: 'unknown', timedOut: decision.timedOut }
     case 'unsettled': return { kind: 'executed', answer: decision.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }
@@ -50,7 +50,7 @@ export function outcomeForStarter (result: ExecutionResult): Outcome {
     case 'released': return { kind: 'released', answer: result.answer }
     case 'hop': return { kind: 'hop', answer: result.answer }
     case 'unprotected': return { kind: 'unprotected', answer: result.answer }
-    case 'accepted': return { kind: 'accepted', names: [result.name], split: false, isNew: result.isNew, preferred: false }
+    case 'accepted': return { kind: 'accepted', messages: [{ name: result.name, isNew: result.isNew }], split: false, preferred: false }
     case 'mismatch':
     case 'streamed':
     case 'unknown':
@@ -95,23 +95,26 @@ function streamForWaiter (result: Extract<ExecutionResult, { kind: 'streamed' }>
   }
 }
 
-/** The outcome of an accepted request. `isNew`: this request accepted it, not an earlier one. */
+/** The outcome of an accepted request. `news`: the names of those that this request accepted, and not an earlier one. */
 export function accepted (
   keyed: Pick<KeyedRequest, 'preferred'>,
-  parts: ReadonlyArray<Pick<Part, 'name' | 'item'>>,
-  isNew: boolean
+  parts: ReadonlyArray<Pick<Part, 'name' | 'items'>>,
+  news: ReadonlySet<string> = NONE
 ): Outcome {
+  const places = parts.flatMap(({ name, items = [0] }) =>
+    items.map((item, index) => ({ item, message: { name, isNew: index === 0 && news.has(name) } })))
   return {
     kind: 'accepted',
-    names: parts.map(({ name }) => name),
-    split: parts.some(({ item }) => item !== undefined),
-    isNew,
+    messages: places.sort((one, other) => one.item - other.item).map(({ message }) => message),
+    split: parts.some(({ items }) => items !== undefined),
     preferred: keyed.preferred
   }
 }
 
+const NONE: ReadonlySet<string> = new Set()
+
 /** Recognises a record that was settled by an acceptance, even if the route has no inbox any more. */
 export function asAccepted (keyed: Pick<KeyedRequest, 'name' | 'preferred'>, outcome: Outcome): Outcome {
   const answered = outcome.kind === 'executed' || outcome.kind === 'replayed'
-  return answered && isAcceptance(outcome.answer, keyed.name) ? accepted(keyed, [keyed], false) : outcome
+  return answered && isAcceptance(outcome.answer, keyed.name) ? accepted(keyed, [keyed]) : outcome
 }

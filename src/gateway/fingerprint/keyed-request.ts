@@ -52,8 +52,8 @@ export interface KeyedRequest {
 /** One event of a request: the whole request, or (`batch: split`) one of several. */
 export interface Part extends Pick<KeyedRequest, 'id' | 'name' | 'identified' | 'asked' | 'rawHeaders' | 'retentionMs' | 'about'> {
   readonly claim: Pick<KeyedRequest['claim'], 'fingerprint' | 'scheme' | 'earlierId'>
-  /** Its index in the batch. Absent: it is the whole request. */
-  readonly item?: number
+  /** Its places in the batch, from 0: several if it is there several times. Absent: it is the whole request. */
+  readonly items?: readonly [number, ...number[]]
 }
 
 /** The source of the key, and the body. */

@@ -68,7 +68,7 @@ async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts:
     const clash = clashOf(keyed, parts[index] as Part, message)
     if (clash !== null) return clash
   }
-  return accepted(keyed, parts, false)
+  return accepted(keyed, parts)
 }
 
 /** The detail differs from other limits': the cause is the consumer. */
@@ -89,18 +89,18 @@ function noRoom (keyed: KeyedRequest, parts: readonly Part[]): Rejected {
 }
 
 async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<Outcome | null> {
-  let isNew = false
+  const news = new Set<string>()
   for (let open = made; open.length > 0;) {
     const results = await write(context, keyed, open)
     if (results === TIMED_OUT) return { kind: 'unavailable', inDoubt: true }
     if (results.some(({ kind }) => kind === 'moved')) throw new IdentityMoved()
     const recorded = open.find((_, index) => results[index]?.kind === 'recorded')
-    if (recorded !== undefined) return recorded.part.item === undefined ? null : executedBefore(recorded.part.item)
+    if (recorded !== undefined) return recorded.part.items === undefined ? null : executedBefore(recorded.part.items)
     const contended = open.find((_, index) => results[index]?.kind === 'contended')
-    if (contended !== undefined) return contended.part.item === undefined ? null : CHANGING
+    if (contended !== undefined) return contended.part.items === undefined ? null : CHANGING
     const foreign = open.filter(({ message }, index) => isForeign(results[index], message.fingerprint))
     if (foreign.length === 0) {
-      isNew ||= results.some(({ kind }) => kind === 'accepted')
+      for (const [index, { part }] of open.entries()) if (results[index]?.kind === 'accepted') news.add(part.name)
       break
     }
     for (const [index, { part }] of open.entries()) {
@@ -111,11 +111,11 @@ async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: reado
     // A message with an equivalent fingerprint of another algorithm made the batch write nothing. The others are written without it.
     open = open.filter((each) => !foreign.includes(each))
   }
-  return accepted(keyed, made.map(({ part }) => part), isNew)
+  return accepted(keyed, made.map(({ part }) => part), news)
 }
 
 /** A batch has no single record that could answer. */
-function executedBefore (item: number): Rejected {
+function executedBefore ([item]: NonNullable<Part['items']>): Rejected {
   return rejected(
     'key-reused',
     `Item ${item} of the batch: It was executed, or is being so, from before this route had an inbox. ${NONE_ACCEPTED}`
@@ -197,7 +197,7 @@ async function answerOf (context: ModeContext, keyed: KeyedRequest, outcome: Out
 
 async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: Outcome): Promise<Outcome> {
   const message = await context.deps.inbox.look(keyed.id).catch(() => null)
-  return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome
+  return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed]) : outcome
 }
 
 // ---------------------------------------------------------------- the message
@@ -205,7 +205,7 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 /** Checks the message's order value before anything is written. null: it can be read. */
 export function orderRefusal (
   keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>,
-  parts: ReadonlyArray<Pick<Part, 'asked' | 'item'>> = [keyed]
+  parts: ReadonlyArray<Pick<Part, 'asked' | 'items'>> = [keyed]
 ): Rejected | null {
   for (const part of parts) {
     const order = orderValue(keyed, part)
@@ -213,7 +213,7 @@ export function orderRefusal (
     const said = `The value by which messages of this route are ordered ${order.why}.`
     return rejected(
       'bad-request',
-      part.item === undefined ? `${said} Nothing was accepted.` : `Item ${part.item} of the batch: ${said} ${NONE_ACCEPTED}`
+      part.items === undefined ? `${said} Nothing was accepted.` : `Item ${part.items[0]} of the batch: ${said} ${NONE_ACCEPTED}`
     )
   }
   return null
@@ -228,10 +228,10 @@ function clashOf (keyed: KeyedRequest, part: Part, message: MessageDetail): Outc
   const judged = compareMessage(keyed, part, message)
   if (judged === 'same') return null
   if (judged === 'unknown') return { kind: 'unknown', timedOut: false }
-  return part.item === undefined
+  return part.items === undefined
     ? { kind: 'mismatch' }
     : {
         kind: 'mismatch',
-        detail: `Item ${part.item} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}`
+        detail: `Item ${part.items[0]} of the batch: Its key has already been used with a different request. ${NONE_ACCEPTED}`
       }
 }

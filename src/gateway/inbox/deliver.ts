@@ -8,7 +8,7 @@ import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { withoutFields } from '../../core/headers/lines.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
-import { feedbackOf } from '../../core/inbox/pacing.ts'
+import { feedbackOf, pauseOf } from '../../core/inbox/pacing.ts'
 import type { ConsumerFeedback } from '../../core/inbox/pacing.ts'
 import type { IdempotencyPolicy, InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
@@ -75,9 +75,11 @@ export async function deliver (
     const fate = ours
       ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const
       : judged(context, route, delivery, sent, ms)
-    listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs()), result.kind !== 'stream')
+    listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs(), route.idempotency.inbox.retryAfter.kind === 'route'), result.kind !== 'stream')
+    const heldBack = holdTenantBack(context, route, delivery, sent)
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms, trace)
+    await heldBack
     listener.settled(settled === 'settled' && fate.kind === 'again' ? fate.inMs : null)
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -209,6 +211,35 @@ function settle (context: DeliverContext, route: InboxRoute, { token }: Delivery
 function isStored ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetail | null): boolean {
   const state = fate.kind === 'again' ? 'waiting' : fate.kind
   return message?.attempt === attempt && message.state === state && message.error === (fate.kind === 'delivered' ? null : fate.error)
+}
+
+/** Messages of one statement. More would keep out others that want to write them. */
+const POSTPONED_AT_ONCE = 1_000
+
+/**
+ * A pause that the consumer asks for holds back all messages of the same tenant, in every process. If the store cannot be told, the next answer
+ * of this kind tells it.
+ */
+async function holdTenantBack (
+  { deps: { inbox, clock, log } }: DeliverContext,
+  { name, idempotency: { inbox: policy } }: InboxRoute,
+  { token, tenant }: Delivery,
+  sent: SendOutcome
+): Promise<void> {
+  if (tenant === null || policy.retryAfter.kind !== 'value' || (sent.kind !== 'answer' && sent.kind !== 'head')) return
+  const askedMs = pauseOf(sent.answer, clock.wallMs())
+  if (askedMs === null || askedMs === 0) return
+  const forMs = Math.min(askedMs, policy.backoff.longestMs)
+  const about = { record: token.id.toString('base64url'), route: name }
+  try {
+    let last = await inbox.postpone(tenant, forMs, POSTPONED_AT_ONCE)
+    let count = last
+    // The pause stands. The rest of the messages is put off until its end.
+    while (last === POSTPONED_AT_ONCE) count += last = await inbox.postpone(tenant, 0, POSTPONED_AT_ONCE)
+    log.info({ event: 'tenant-postponed', ...about, count, inMs: forMs }, 'the consumer asks for a pause: messages of the same tenant wait until it is over')
+  } catch (error) {
+    log.warn({ event: 'tenant-not-postponed', ...about, error: errorText(error) }, 'the store was not told of a pause that the consumer asks for')
+  }
 }
 
 // ---------------------------------------------------------------- what is reported

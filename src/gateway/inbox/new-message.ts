@@ -4,12 +4,13 @@ import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
 import { withoutFields } from '../../core/headers/lines.ts'
 import { withoutAsync } from '../../core/headers/prefer.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
-import { messageGroup, messageScope } from '../../core/inbox/acceptance.ts'
+import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
 import { lookInto } from '../../core/json/pointer.ts'
 import { bodyValue, headerText } from '../../core/key/values.ts'
 import type { Value } from '../../core/policy/key-source.ts'
-import type { InboxPolicy } from '../../core/policy/policy.ts'
+import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
+import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
 /** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
@@ -24,6 +25,7 @@ export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
     ...part.claim,
     scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
     group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
+    tenant: tenantOf(keyed, part),
     holds: unknown !== 'retry',
     stops: onDead === 'stop-group',
     keepMs: part.retentionMs,
@@ -68,11 +70,22 @@ function fieldsOf (
  */
 export function orderValue (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, { asked: { body } }: Pick<Part, 'asked'>): Value {
   const { order } = inboxOf(keyed)
-  if (order === null) return { kind: 'none' }
-  if (order.kind === 'header') return headerText(order.name, keyed.rawHeaders)
-  const found = lookInto(body, [order.pointer])
+  return order === null ? { kind: 'none' } : valueAt(order, keyed.rawHeaders, body)
+}
+
+function valueAt (source: ValueSource, rawHeaders: RawHeaders, body: Buffer): Value {
+  if (source.kind === 'header') return headerText(source.name, rawHeaders)
+  const found = lookInto(body, [source.pointer])
   if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
-  return bodyValue(new Map(found.map((each) => [order.pointer, each])), order.pointer)
+  return bodyValue(new Map(found.map((each) => [source.pointer, each])), source.pointer)
+}
+
+/** A value that cannot be read is none: a pause holds back that message alone. */
+function tenantOf (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, { asked: { body } }: Pick<Part, 'asked'>): Buffer | null {
+  const { retryAfter } = inboxOf(keyed)
+  if (retryAfter.kind !== 'value') return null
+  const value = valueAt(retryAfter.source, keyed.rawHeaders, body)
+  return value.kind === 'value' ? messageTenant(keyed.route.name, value.text) : null
 }
 
 export function inboxOf ({ route }: Pick<KeyedRequest, 'route'>): InboxPolicy {

@@ -27,7 +27,7 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: KeyInput
   if (policy === null || inboxFor === 'asked') return ONE
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
-  if (batch.kind === 'bad') return refused(rejected('bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
+  if (batch.kind === 'bad') return refused(rejected(batch.tooLarge ? 'request-too-large' : 'bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
   if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
   return messagesOf(request, batch.items, nowMs, rules)
 }
@@ -59,11 +59,13 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
     const fingerprint = fingerprintOf({ method, target, rawHeaders, body }, fingerprintPolicy, rules)
     const first = messages.get(key)
     if (first === undefined) {
-      messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, index })
+      messages.set(key, { key, source, fingerprint, rules, rawHeaders, body, items: [index] })
     } else if (first.fingerprint.alg !== fingerprint.alg || !first.fingerprint.value.equals(fingerprint.value)) {
       return refused(
-        rejected('key-reused', `Items ${first.index} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`)
+        rejected('key-reused', `Items ${first.items[0]} and ${index} of the batch have the same key, and are not the same. ${NONE_ACCEPTED}`)
       )
+    } else {
+      messages.set(key, { ...first, items: [...first.items, index] })
     }
   }
   const [first, ...others] = messages.values()
@@ -73,7 +75,7 @@ function messagesOf (request: Splittable, items: readonly BatchItem[], nowMs: Ke
 /** One event as a part of its request. */
 export function partOf (
   keyed: KeyedRequest,
-  { key, source, fingerprint, rules, rawHeaders, body, index }: SplitMessage,
+  { key, source, fingerprint, rules, rawHeaders, body, items }: SplitMessage,
   identified: Identified
 ): Part {
   const { route } = keyed
@@ -86,7 +88,7 @@ export function partOf (
     identified,
     asked,
     rawHeaders,
-    item: index,
+    items,
     claim: {
       scheme,
       earlierId,

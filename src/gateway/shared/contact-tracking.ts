@@ -76,6 +76,8 @@ export function trackWorkerContact (inbox: InboxStore, ...guards: readonly Lapse
     alive: async (owner, leaseMs) => track(inbox.alive(owner, leaseMs), always),
     gone: async (owner) => inbox.gone(owner),
     take: async (order) => track(inbox.take(order), isAny),
+    postpone: async (tenant, forMs, limit) => inbox.postpone(tenant, forMs, limit),
+    allow: async (question) => inbox.allow(question),
     settle: (token, fate) => track(inbox.settle(token, fate), isTrue),
     recover: async (limit) => inbox.recover(limit),
     dueInMs: async (routes) => inbox.dueInMs(routes),

@@ -2,6 +2,7 @@
  * The result of handling a request. There is one kind for each row of the table in docs/reference/http.md.
  * http/ turns each into status, headers and body, and knows nothing else about the protocol.
  */
+import type { AcceptedMessage } from '../../core/inbox/acceptance.ts'
 import type { Refusal } from '../../core/limits/limit.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import type { Answer, RawHeaders } from '../../core/record/record.ts'
@@ -74,14 +75,13 @@ export type Outcome =
   /** The same modes: sent, or possibly sent, and no whole answer came. `again`: a retry is forwarded. */
   | { readonly kind: 'lost', readonly timedOut: boolean, readonly again: boolean }
   /**
-   * Durably in the inbox, and delivered later. `names`: the ids of its messages as text.
+   * Durably in the inbox, and delivered later. `messages`: one for each event of the request, in order, with its id as text.
    * `split`: the request was a batch, and each event became a message.
    */
   | {
     readonly kind: 'accepted'
-    readonly names: readonly string[]
+    readonly messages: readonly AcceptedMessage[]
     readonly split: boolean
-    readonly isNew: boolean
     /** Accepted because of `Prefer: respond-async`. */
     readonly preferred: boolean
   }

@@ -162,9 +162,9 @@ function asReleased (
 }
 
 /** The same answer for every request of a message. No member has the name "status", because Dapr would use it as its own. */
-function accepted ({ names, split, isNew, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
-  const [first = ''] = names
-  const { status, headers, body } = split ? acceptedAnswers(names) : acceptedAnswer(first)
+function accepted ({ messages, split, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
+  const { status, headers, body } = split ? acceptedAnswers(messages) : acceptedAnswer(messages[0]?.name ?? '')
+  const isNew = messages.some((message) => message.isNew)
   const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
   return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
 }

@@ -2,9 +2,11 @@
  * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
  * conformance suite. A gateway's inbox is in its database.
  */
+import { answerBound } from '../../core/inbox/bound.ts'
+import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
 import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
-import { hasItsTurn, messageTransition, turnsOf } from '../../core/inbox/transitions.ts'
+import { hasItsTurn, messageTransition, POSTPONE_SLACK_MS, turnsOf } from '../../core/inbox/transitions.ts'
 import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type { Token } from '../../core/record/record.ts'
@@ -24,6 +26,8 @@ import type {
 import type { SiblingInbox } from './records.ts'
 import { keptOf } from '../shared/kept-requests.ts'
 import { fitting } from '../shared/message-room.ts'
+import { alternately, Shares } from '../shared/shares.ts'
+import type { Kind } from '../shared/shares.ts'
 
 /** The records in memory that belong to the same gateway. */
 interface SiblingRecords {
@@ -53,6 +57,10 @@ export class MemoryInbox implements InboxStore {
   readonly #messages = new Map<string, MessageRow>()
   readonly #workers = new Map<string, number>()
   readonly #records: SiblingRecords | null
+  readonly #shares = new Shares()
+  /** Until when tenants are paused. */
+  readonly #pauses = new Map<string, number>()
+  readonly #bounds = new Map<string, BoundState>()
   #numbers = 0
 
   constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
@@ -95,11 +103,30 @@ export class MemoryInbox implements InboxStore {
   }
 
   async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
-    const takeOf = (row: MessageRow): MessageEvent => ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row) })
+    const takeOf = (row: MessageRow): MessageEvent => ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row), isPaused: this.#isPaused(row) })
     const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
     const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
-    const due = routes.flatMap(({ route, places }) => dueOf(route).slice(0, places)).sort(byTime)
-    return this.#write(fitting(due, room), takeOf).map((row) => deliveryOf(row, owner, this.#overMs()))
+    const due = routes.flatMap(({ route, places }) => {
+      const rows = dueOf(route)
+      const kinds = { single: rows.filter(({ group }) => group === null), group: rows.filter(({ group }) => group !== null) }
+      return alternately(kinds, this.#shares.first(route), places)
+    }).sort(byTime)
+    const taken = this.#write(fitting(due, room), takeOf)
+    for (const { route } of routes) this.#shares.note(route, taken.filter(({ about }) => about.route === route).map(kindOf))
+    return taken.map((row) => deliveryOf(row, owner, this.#overMs()))
+  }
+
+  async postpone (tenant: Buffer, forMs: number, limit: number): Promise<number> {
+    const untilMs = Math.max(this.#pauses.get(nameOf(tenant)) ?? 0, this.#nowMs() + forMs)
+    this.#pauses.set(nameOf(tenant), untilMs)
+    const postponed = this.#all().filter((row) => row.tenant?.equals(tenant) === true && row.dueAtMs !== null && row.dueAtMs < untilMs - POSTPONE_SLACK_MS)
+    return this.#write(postponed.slice(0, limit), () => ({ kind: 'postpone', untilMs })).length
+  }
+
+  async allow (question: BoundQuestion): Promise<BoundAnswer> {
+    const { state, answer } = answerBound(this.#bounds.get(question.route) ?? null, question, this.#nowMs())
+    this.#bounds.set(question.route, state)
+    return answer
   }
 
   async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
@@ -131,7 +158,7 @@ export class MemoryInbox implements InboxStore {
         delivering: count('delivering'),
         held: count('held'),
         dead: count('dead'),
-        bytes: open.reduce((sum, { bytes }) => sum + bytes, 0),
+        bytes: mine.filter(({ state }) => state !== 'delivered' && state !== 'discarded').reduce((sum, { bytes }) => sum + bytes, 0),
         oldestMs: open.length === 0 ? null : this.#nowMs() - Math.min(...open.map(({ receivedAtMs }) => receivedAtMs))
       }
     })
@@ -172,6 +199,7 @@ export class MemoryInbox implements InboxStore {
   async sweep (limit: number): Promise<number> {
     const past = this.#all().filter(({ id }) => this.#isSwept(id)).slice(0, limit)
     for (const { id } of past) this.#forget(id)
+    for (const [tenant, untilMs] of this.#pauses) if (untilMs <= this.#nowMs()) this.#pauses.delete(tenant)
     return past.length
   }
 
@@ -241,6 +269,10 @@ export class MemoryInbox implements InboxStore {
 
   #groupOf (group: Buffer): MessageRow[] {
     return this.#all().filter((row) => row.group?.equals(group) === true)
+  }
+
+  #isPaused ({ tenant }: MessageRow): boolean {
+    return tenant !== null && (this.#pauses.get(nameOf(tenant)) ?? 0) > this.#nowMs()
   }
 
   #hasItsTurn (row: MessageRow): boolean {
@@ -322,6 +354,10 @@ function nameOf (id: Buffer): string {
 
 function heldOf ({ id, attempt, tries, about: { route, requestId } }: MessageRow): HeldMessage {
   return { id, route, requestId, attempt, tries }
+}
+
+function kindOf ({ group }: MessageRow): Kind {
+  return group === null ? 'single' : 'group'
 }
 
 function byTime (one: MessageRow, other: MessageRow): number {

@@ -40,7 +40,8 @@ export const PLAIN_ARRIVAL: ReadonlyArray<Field<Arrival>> = [
   ['target', 'bytea', ({ target }) => target],
   ['headers', 'bytea', ({ headers }) => headers],
   ['body', 'bytea', ({ message }) => message.request.body],
-  ['scheme', 'smallint', ({ message }) => message.scheme]
+  ['scheme', 'smallint', ({ message }) => message.scheme],
+  ['tenant_id', 'bytea', ({ message }) => message.tenant]
 ]
 const ARRIVAL = new Fields<Arrival>([
   ...PLAIN_ARRIVAL,
@@ -50,8 +51,8 @@ const ARRIVAL = new Fields<Arrival>([
   ['earlier_id', 'bytea', ({ message }) => message.earlierId]
 ])
 /** Their places among the parameters. */
-const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$23::int[]', '$25::bytea[]']
-const LOCK_LIMIT = 26
+const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$24::int[]', '$26::bytea[]']
+const LOCK_LIMIT = 27
 
 export function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
   return [...ARRIVAL.arraysOf(arrivals), lockTimeout]
@@ -86,7 +87,7 @@ export const entersUnclaimed = (schema: string, routes: string) =>
   `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, routes)})`
 
 export const MESSAGE_COLUMNS = `id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes,
-       fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body`
+       fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, tenant_id`
 
 export const nextNumber = (schema: string) => `nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers')`
 
@@ -109,7 +110,7 @@ select a.id, a.scheme, a.number, coalesce(a.claim - 1, 0), 'waiting', true, stat
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
             then statement_timestamp() end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
-       a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body
+       a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body, a.tenant_id
   from arrived a`
 
 const accepting = (schema: string, besides: boolean) => `${insertFromArrivals(schema, besides)}

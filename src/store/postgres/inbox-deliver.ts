@@ -2,16 +2,20 @@
 import type { DeliveryToken } from '../../core/inbox/message.ts'
 import type { TakeMessages } from '../../ports/inbox.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
-import { bigints, integers, texts } from './arrays.ts'
+import type { Kind, Shares } from '../shared/shares.ts'
+import { bigints, booleans, byteas, integers, texts } from './arrays.ts'
+import { hex } from './batching.ts'
 import { Fields } from './fields.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement } from './statements.ts'
 import { hasWaitedInVain, isDeadlock, isUniqueViolation } from './faults.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
-import type { Look, Reach } from './inbox-reach.ts'
+import type { Called } from './inbox-called.ts'
+import type { HandedOut, Reach } from './inbox-reach.ts'
 import { toDelivery, type TakenColumns } from './inbox-rows.ts'
 import { hasItsTurn } from './inbox-turns.ts'
 import { isPaused } from './paused-routes.ts'
+import { mayGo } from './inbox-pressure.ts'
 
 /**
  * `skip locked`: another taker has the row, or an operator. Two takers may see different first messages of a group whose
@@ -22,29 +26,48 @@ const MESSAGE_TAKE: Statement = {
   name: 'message_take',
   writes: true,
   text: (schema) => `with ${lockLimit(4)}, want as materialized (
-  select w.route, w.places, to_timestamp(w.from_ms / 1000.0) as from_at from unnest($1::text[], $2::int[], $5::bigint[]) as w (route, places, from_ms)
+  select w.route, w.places, w.groups_first, to_timestamp(w.singles_ms / 1000.0) as singles_from, to_timestamp(w.groups_ms / 1000.0) as groups_from
+    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[]) as w (route, places, singles_ms, groups_ms, groups_first)
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
      and not ${isPaused(schema, 'w.route')}
-), due as materialized (
-  select d.id, d.due_at, d.number, d.bytes from want w cross join lateral (
-    select m.id, m.due_at, m.number, m.bytes from ${schema}.messages m
-     where m.route = w.route and m.state = 'waiting' and m.due_at between w.from_at and statement_timestamp()
-       and ${hasItsTurn(schema)}
-     order by m.due_at, m.number
-     limit w.places
-       for no key update of m skip locked) d
+), singles as materialized (
+  ${dueOf(schema, 'm.group_id is null', 'w.singles_from')}
+), heads as materialized (
+  ${dueOf(schema, `m.group_id is not null and ${hasItsTurn(schema)}`, 'w.groups_from')}
+), called as materialized (
+  select m.id, m.route, m.due_at, m.number, m.bytes from ${schema}.messages m
+   where m.id = any ($10::bytea[]) and m.route in (select route from want) and m.state = 'waiting' and m.due_at <= statement_timestamp()
+     and m.group_id is not null and ${hasItsTurn(schema)} and ${mayGo(schema)}
+     for no key update of m skip locked
+), turns as (
+  select k.*, row_number() over (partition by k.route, k.is_group order by k.due_at, k.number) as turn
+    from (select *, false as is_group from singles union all select *, true from (select * from heads union select * from called) g) k
+), due as (
+  select t.*, row_number() over (partition by t.route order by t.turn, t.is_group <> w.groups_first) as seat, w.places
+    from turns t join want w on w.route = t.route
 ), fitting as (
-  select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d window earlier as (order by d.due_at, d.number)
+  select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d where d.seat <= d.places
+  window earlier as (order by d.due_at, d.number)
 ), taken as materialized (
   select coalesce(array_agg(id order by place), '{}') as ids, array_agg((extract(epoch from due_at) * 1000)::float8 order by place) as dues
     from fitting where $6::bigint is null or upto <= $6 or (place = 1 and $7::bool))
 update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
-returning m.id, m.attempt, m.tries, m.route, m.request_id, m.method, m.target, m.headers, m.body, m.error, m.replayed_at is not null as is_replay,
+returning m.id, m.attempt, m.tries, m.route, m.group_id is not null as is_group, m.tenant_id, m.request_id, m.method, m.target, m.headers, m.body, m.error, m.replayed_at is not null as is_replay,
        (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
-       array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms`
+       array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms,
+       (select string_agg(encode(id, 'hex'), ' ') from called) as called`
+}
+
+function dueOf (schema: string, condition: string, from: string): string {
+  return `select d.* from want w cross join lateral (
+    select m.id, m.route, m.due_at, m.number, m.bytes from ${schema}.messages m
+     where m.route = w.route and m.state = 'waiting' and m.due_at between ${from} and statement_timestamp() and ${condition} and ${mayGo(schema)}
+     order by m.due_at, m.number
+     limit w.places
+       for no key update of m skip locked) d`
 }
 
 /** A take that was undone sees next time what undid it. If that happens more often in a row, others may have the places. */
@@ -57,9 +80,11 @@ const TAKES_MAX = 3
 export async function takeMessages (
   session: Session,
   { routes, owner, room }: TakeMessages,
-  look: Look
+  { reach, called, shares }: Looks
 ): Promise<Array<ReturnType<typeof toDelivery>>> {
-  const from = bigints(routes.map(({ route }) => look.fromMs(route)))
+  const look = reach.look()
+  const fromOf = (kind: Kind) => bigints(routes.map(({ route }) => look.fromMs(route, kind)))
+  const hints = called.of(routes)
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last round takes one message, which cannot conflict with others.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
@@ -69,11 +94,17 @@ export async function takeMessages (
         integers(routes.map(({ places }) => placesOf(places))),
         owner,
         session.lockTimeout,
-        from,
+        fromOf('single'),
         room?.bytes ?? null,
-        room === undefined ? null : String(room.one)
+        room === undefined ? null : String(room.one),
+        fromOf('group'),
+        booleans(routes.map(({ route }) => shares.first(route) === 'group')),
+        byteas(hints)
       ])
-      look.end(firstsOf(rows))
+      const known = new Set(hints.map(hex))
+      look.end(handedOutOf(rows.filter(({ id }) => !known.has(hex(id)))))
+      for (const { route } of routes) shares.note(route, rows.filter((row) => row.route === route).map(kindOf))
+      called.lookedFor(hints, leftOf(rows))
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
       if (hasWaitedInVain(error)) return []
@@ -83,11 +114,32 @@ export async function takeMessages (
   return []
 }
 
-/** The first row of a route is the longest due. */
-function firstsOf (rows: readonly TakenColumns[]): Map<string, number> {
-  const firsts = new Map<string, number>()
-  for (const { route, due_at_ms: dueAtMs } of rows) firsts.set(route, Math.min(dueAtMs, firsts.get(route) ?? Infinity))
-  return firsts
+/** What a process knows of where its next take finds something, and of whose turn it is. */
+export interface Looks {
+  readonly reach: Reach
+  readonly called: Called
+  readonly shares: Shares
+}
+
+function handedOutOf (rows: readonly TakenColumns[]): HandedOut[] {
+  const places = new Map<string, HandedOut>()
+  for (const row of rows) {
+    const { route, due_at_ms: dueAtMs } = row
+    const kind = kindOf(row)
+    const { firstMs, count } = places.get(`${kind} ${route}`) ?? { firstMs: Infinity, count: 0 }
+    places.set(`${kind} ${route}`, { route, kind, firstMs: Math.min(firstMs, dueAtMs), count: count + 1 })
+  }
+  return [...places.values()]
+}
+
+/** Called messages that could be taken, and were not: others went first. */
+function leftOf (rows: readonly TakenColumns[]): Set<string> {
+  const taken = new Set(rows.map(({ id }) => hex(id)))
+  return new Set((rows[0]?.called ?? '').split(' ').filter((id) => !taken.has(id)))
+}
+
+function kindOf ({ is_group: isGroup }: TakenColumns): Kind {
+  return isGroup ? 'group' : 'single'
 }
 
 export interface Settling { readonly token: DeliveryToken, readonly fate: FateColumns }
@@ -160,14 +212,22 @@ const MESSAGE_DUE: Statement = {
   name: 'message_due',
   writes: false,
   text: (schema) => `select (extract(epoch from min(d.due_at) - clock_timestamp()) * 1000)::float8 as ms
-  from unnest($1::text[], $2::bigint[]) as w (route, from_ms) cross join lateral (
-    select m.due_at from ${schema}.messages m
-     where m.route = w.route and m.state = 'waiting' and m.due_at >= to_timestamp(w.from_ms / 1000.0) and ${hasItsTurn(schema)}
-     order by m.due_at, m.number limit 1) d
+  from unnest($1::text[], $2::bigint[], $3::bigint[]) as w (route, singles_ms, groups_ms) cross join lateral (
+    ${nextOf(schema, 'm.group_id is null', 'w.singles_ms')}
+    union all
+    ${nextOf(schema, `m.group_id is not null and ${hasItsTurn(schema)}`, 'w.groups_ms')}) d
  where not ${isPaused(schema, 'w.route')}`
 }
 
-export async function dueInMs (session: Session, routes: readonly string[], reach: Reach): Promise<number | null> {
-  const [row] = await session.run<{ ms: number | null }>(MESSAGE_DUE, [texts(routes), bigints(routes.map((route) => reach.fromMs(route)))])
+function nextOf (schema: string, condition: string, from: string): string {
+  return `(select m.due_at from ${schema}.messages m
+      where m.route = w.route and m.state = 'waiting' and m.due_at >= to_timestamp(${from} / 1000.0) and ${condition}
+      order by m.due_at, m.number limit 1)`
+}
+
+export async function dueInMs (session: Session, routes: readonly string[], { reach, called }: Looks): Promise<number | null> {
+  if (called.has(routes)) return 0
+  const fromOf = (kind: Kind) => bigints(routes.map((route) => reach.fromMs(route, kind)))
+  const [row] = await session.run<{ ms: number | null }>(MESSAGE_DUE, [texts(routes), fromOf('single'), fromOf('group')])
   return row?.ms === null || row === undefined ? null : Math.max(0, row.ms)
 }

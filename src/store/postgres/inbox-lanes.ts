@@ -49,7 +49,7 @@ function acceptingOwn (schema: string, from: string, routes: string): string {
 insert into ${schema}.messages (${MESSAGE_COLUMNS})
 select o.id, o.scheme, o.number, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), o.route, null, o.holds, o.stops,
        o.keep_ms, o.dead_keep_ms, o.bytes, o.fp_alg, o.fingerprint, o.scope_hash, o.method, o.path, o.request_id, o.instance,
-       o.key_hash, o.key_text, o.target, o.headers, o.body
+       o.key_hash, o.key_text, o.target, o.headers, o.body, o.tenant_id
   from (select w.*, ${nextNumber(schema)} as number from (select * from ${from} order by w.arrival) w) o
  where ${entersUnclaimed(schema, routes)}
  order by o.id

@@ -10,6 +10,7 @@ import { byteas } from './arrays.ts'
 import { lockLimit } from './claims.ts'
 import { BELIEVED, type Session, type Statement, type Values } from './statements.ts'
 import { addGroups, type Groups } from './inbox-accept.ts'
+import { sweepTenants } from './inbox-pressure.ts'
 import { isPastMessage, messageColumns, stopsItsGroup, toMessage, type MessageColumns } from './inbox-rows.ts'
 
 /** $1 id, $2 key hashes, $3 route, $4 state, $5 milliseconds, $6 limit, and the attempt (null: any). */
@@ -153,7 +154,7 @@ const MESSAGE_DEPTHS: Statement = {
   writes: false,
   text: (schema) => `select route, count(*) filter (where state = 'waiting')::int as waiting, count(*) filter (where state = 'delivering')::int as delivering,
        count(*) filter (where state = 'held')::int as held, count(*) filter (where state = 'dead')::int as dead,
-       coalesce(sum(bytes) filter (where state <> 'dead'), 0)::float8 as bytes,
+       coalesce(sum(bytes), 0)::float8 as bytes,
        (extract(epoch from clock_timestamp() - min(received_at) filter (where state <> 'dead')) * 1000)::float8 as oldest_ms
   from ${schema}.messages
  where state <> 'delivered' and state <> 'discarded'
@@ -215,6 +216,7 @@ export async function sweepMessages (
   const rows = await session.run<{ behind: string | null, expires_at_ms: number }>(MESSAGE_SWEEP, [limit, fromMs])
   addGroups(groups, rows)
   await session.run(WORKER_SWEEP, [limit])
+  await sweepTenants(session, limit)
   return { count: rows.length, latestMs: rows.reduce((latest, row) => Math.max(latest, row.expires_at_ms), fromMs) }
 }
 

@@ -1,50 +1,108 @@
 /**
  * Where a look for due messages begins. Delivered messages stay in the index as dead entries, before everything that waits.
  * They stay while any transaction of the server is older than their end (a backup takes hours). Every look would then read
- * all of them again. So a look begins a little before the place where the last one found something. Now and then a look
- * begins with the first entry.
+ * all of them again. So most looks begin a little before the place where the last one found something. Some begin earlier, and find what
+ * was committed late. Single messages and groups have an index each, and so a place each.
  */
+import type { Kind } from '../shared/shares.ts'
 
 /**
- * Time before the oldest message of the last take, by the database's clock. It covers acceptances that began earlier and
- * committed later. It also covers takes of others that were rolled back. As long as an acceptance may take.
+ * The usual look begins so many handed out messages ago. So it reads as many dead entries at most, however many came in a burst: some tenths
+ * of a millisecond. Acceptances overlap by less: a batch of them is committed within some milliseconds.
  */
+const NEAR = 1_000
+/** And no longer ago, by the database's clock: as long as an acceptance may take. It also covers takes of others that were rolled back. */
 const BEFORE_MS = 2_000
+/** A look that begins {@link BEFORE_MS} ago, however many messages that is: for acceptances that were committed late. */
+const BEFORE_EVERY_MS = 100
 /**
- * A look at everything also finds older messages: after the clock was set back, or if one had to wait for its group. As often
- * as a worker polls.
+ * A look at everything also finds older messages: after the clock was set back, or if one had to wait for its group and another process has
+ * called it. As often as a worker polls.
  */
 const ALL_EVERY_MS = 1_000
-/** Such looks take no more than this share of the time. They run at least every {@link ALL_LONGEST_MS}. */
-const ALL_SHARE = 1 / 20
-const ALL_LONGEST_MS = 30_000
+/** Looks of these two kinds take no more than this share of the time each. They run at least every {@link LONGEST_MS}. */
+const SHARE = 1 / 20
+const LONGEST_MS = 30_000
 /** No message is older than the epoch. */
 const EVERYTHING_MS = 0
 
-export interface Look {
-  /** Milliseconds since the epoch, by the database's clock. */
-  readonly fromMs: (route: string) => number
-  /** `firsts`: for each route, the due time of the longest due message that the look has handed out. */
-  readonly end: (firsts: ReadonlyMap<string, number>) => void
+/** Milliseconds since the epoch, by the database's clock. */
+type FromMs = (route: string, kind: Kind) => number
+
+/** What a look has handed out of one route and kind. `firstMs`: the due time of the longest due one. */
+export interface HandedOut {
+  readonly route: string
+  readonly kind: Kind
+  readonly firstMs: number
+  readonly count: number
 }
 
+export interface Look {
+  readonly fromMs: FromMs
+  readonly end: (handedOut: readonly HandedOut[]) => void
+}
+
+type Range = 'near' | 'before' | 'all'
+
 export class Reach {
-  readonly #fromMs = new Map<string, number>()
-  #allAtMs = -Infinity
+  readonly #places = new Map<string, Place>()
+  readonly #dueMs: Record<Exclude<Range, 'near'>, number> = { before: -Infinity, all: -Infinity }
 
   look (): Look {
     const beganAtMs = performance.now()
-    const all = beganAtMs >= this.#allAtMs
+    const range = this.#rangeAt(beganAtMs)
     return {
-      fromMs: (route) => all ? EVERYTHING_MS : this.fromMs(route),
-      end: (firsts) => {
-        for (const [route, firstMs] of firsts) this.#fromMs.set(route, firstMs - BEFORE_MS)
-        if (!all) return
+      fromMs: (route, kind) => range === 'all' ? EVERYTHING_MS : this.fromMs(route, kind, range),
+      end: (handedOut) => {
+        for (const each of handedOut) this.#note(each)
         const endedAtMs = performance.now()
-        this.#allAtMs = endedAtMs + Math.min(ALL_LONGEST_MS, Math.max(ALL_EVERY_MS, (endedAtMs - beganAtMs) / ALL_SHARE))
+        const restMs = (everyMs: number): number => Math.min(LONGEST_MS, Math.max(everyMs, (endedAtMs - beganAtMs) / SHARE))
+        if (range === 'all') this.#dueMs.all = endedAtMs + restMs(ALL_EVERY_MS)
+        if (range !== 'near') this.#dueMs.before = endedAtMs + restMs(BEFORE_EVERY_MS)
       }
     }
   }
 
-  fromMs (route: string): number { return this.#fromMs.get(route) ?? EVERYTHING_MS }
+  fromMs (route: string, kind: Kind, range: Exclude<Range, 'all'> = 'before'): number {
+    return this.#placeOf(route, kind)?.fromMs(range) ?? EVERYTHING_MS
+  }
+
+  #rangeAt (nowMs: number): Range {
+    if (nowMs >= this.#dueMs.all) return 'all'
+    return nowMs >= this.#dueMs.before ? 'before' : 'near'
+  }
+
+  #placeOf (route: string, kind: Kind): Place | undefined {
+    return this.#places.get(`${kind} ${route}`)
+  }
+
+  #note ({ route, kind, firstMs, count }: HandedOut): void {
+    const place = this.#placeOf(route, kind) ?? new Place()
+    this.#places.set(`${kind} ${route}`, place)
+    place.note(firstMs, count)
+  }
+}
+
+/** What was handed out last, of one route and kind. */
+class Place {
+  /** The looks of the last {@link NEAR} messages, oldest first. */
+  readonly #looks: Array<{ readonly firstMs: number, readonly count: number }> = []
+  #count = 0
+  #lastMs = 0
+
+  note (firstMs: number, count: number): void {
+    this.#lastMs = firstMs
+    this.#looks.push({ firstMs, count })
+    this.#count += count
+    for (let oldest = this.#looks[0]; oldest !== undefined && this.#count - oldest.count >= NEAR; oldest = this.#looks[0]) {
+      this.#looks.shift()
+      this.#count -= oldest.count
+    }
+  }
+
+  fromMs (range: 'near' | 'before'): number {
+    const beforeMs = this.#lastMs - BEFORE_MS
+    const nearMs = this.#looks[0]?.firstMs ?? 0
+    return range === 'near' && this.#count >= NEAR ? Math.min(this.#lastMs, Math.max(nearMs, beforeMs)) : beforeMs
+  }
 }

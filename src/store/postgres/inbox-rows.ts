@@ -108,6 +108,10 @@ export interface TakenColumns {
   /** Among those that were taken with it: longest due first. */
   readonly place: number
   readonly due_at_ms: number
+  readonly is_group: boolean
+  readonly tenant_id: Buffer | null
+  /** The called messages that could be taken (inbox-called.ts), the same in every row: their ids as hex, with spaces between. null: none. */
+  readonly called: string | null
 }
 
 /** Null headers: nobody's request, as it stands there. */
@@ -125,6 +129,7 @@ export function toDelivery (
     lastError: columns.error,
     isReplay: columns.is_replay,
     requestId: columns.request_id,
+    tenant: columns.tenant_id,
     request: headers === null ? null : { method, target: columns.target.toString('latin1'), headers, body }
   }
 }

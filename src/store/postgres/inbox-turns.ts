@@ -12,7 +12,7 @@ export const hasItsTurn = (schema: string) => `(m.group_id is null
             and not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 /**
- * The first open message of each group is due now if it waits for its turn. A later message that was already called waits for
+ * The first open message of each group is due if it waits for its turn, and has been since its acceptance. A later message that was already called waits for
  * its turn anew (an operator may have asked for an earlier one again), so that takers need not pass it over. `skip locked`: the
  * holder calls after its own commit. The state is not tested where the time implies it: that would read the index of all that
  * are due.
@@ -32,26 +32,30 @@ const MESSAGE_CALL: Statement = {
     select m.id from ${schema}.messages m where m.group_id = f.group_id and m.due_at is not null and m.number > f.number
        for no key update of m skip locked) s
 )
-update ${schema}.messages m set due_at = case when m.due_at is null then clock_timestamp() end
+update ${schema}.messages m set due_at = case when m.due_at is null then least(clock_timestamp(), coalesce(m.retried_at, m.received_at)) end
  where m.id = any (array(select id from uncalled union all select id from strays))
-returning m.group_id, m.due_at is not null as is_first`
+returning m.id, m.route, m.group_id, (extract(epoch from m.due_at) * 1000)::float8 as due_at_ms`
 }
+
+interface CalledColumns { readonly id: Buffer, readonly route: string, readonly group_id: Buffer, readonly due_at_ms: number | null }
+
+/** A message that has its turn now. */
+export interface CalledMessage { readonly id: Buffer, readonly route: string, readonly dueAtMs: number }
 
 /** Each round takes back turns that were called meanwhile. `recover` does the rest. */
 const CALLS_MAX = 3
 
 /**
- * Returns how many messages have their turn now. A call that takes a turn back calls once more, after its own commit.
+ * Returns the messages that have their turn now. A call that takes a turn back calls once more, after its own commit.
  * Otherwise the worker that ended the earlier message meanwhile would rely on a turn that is gone.
  */
-export async function callGroups (session: Session, groups: readonly Buffer[]): Promise<number> {
-  let called = 0
+export async function callGroups (session: Session, groups: readonly Buffer[]): Promise<CalledMessage[]> {
+  const called: CalledMessage[] = []
   let open = groups
   for (let round = 1; open.length > 0 && round <= CALLS_MAX; round++) {
-    const rows = await session.run<{ group_id: Buffer, is_first: boolean }>(MESSAGE_CALL, [byteas(open)])
-    const strays = rows.filter(({ is_first: isFirst }) => !isFirst)
-    called += rows.length - strays.length
-    open = strays.map(({ group_id: group }) => group)
+    const rows = await session.run<CalledColumns>(MESSAGE_CALL, [byteas(open)])
+    for (const { id, route, due_at_ms: dueAtMs } of rows) if (dueAtMs !== null) called.push({ id, route, dueAtMs })
+    open = rows.filter(({ due_at_ms: dueAtMs }) => dueAtMs === null).map(({ group_id: group }) => group)
   }
   return called
 }

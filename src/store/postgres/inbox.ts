@@ -2,6 +2,7 @@
  * The inbox in Postgres: its batchers, and which connection each statement uses. Accepting has connections of its own, so that
  * no delivery delays it. Operators and the sweeper use the background's.
  */
+import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
@@ -18,6 +19,7 @@ import type {
 import { StoreUnavailable } from '../../ports/errors.ts'
 import { Batcher } from '../shared/batcher.ts'
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
+import { Shares } from '../shared/shares.ts'
 import { SWEEP_FROM_START } from './background.ts'
 import { BATCH_MAX, BATCHING, hex, QUEUE_MAX, resultOf, type Outcome } from './batching.ts'
 import type { Connections } from './connections.ts'
@@ -27,11 +29,13 @@ import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
 import { acceptAll, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
 import { arrivalOf } from './inbox-arrivals.ts'
-import { dueInMs, takeMessages } from './inbox-deliver.ts'
+import { Called } from './inbox-called.ts'
+import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { ACCEPT_BATCHES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
 import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
 import { discardMessages, listMessages, messageDepths, replayMessages, retryMessages, sweepMessages } from './inbox-operator.ts'
+import { allowDeliveries, postponeMessages } from './inbox-pressure.ts'
 import { Reach } from './inbox-reach.ts'
 import { callGroups, uncalledGroups } from './inbox-turns.ts'
 import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } from './inbox-workers.ts'
@@ -39,10 +43,10 @@ import { endWorker, keepAlive, keepAliveInLine, recoverMessages, type Living } f
 /** Three more connections: one for whole batches, one for looks, one for looks that write. A commit may hang. */
 export const INBOX_CONNECTIONS = ACCEPT_BATCHES_MAX + 3
 /**
- * One batch of calls each, for callers that wait and for those that do not. One connection each for a take, a sign of life, a recovery
- * and a look at what is next.
+ * One batch of calls each, for callers that wait and for those that do not. One connection each for a take (and before it for its bound), a
+ * sign of life, a recovery, a look at what is next, and a tenant's pause.
  */
-export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 4
+export const DELIVERY_CONNECTIONS = SETTLE_BATCHES_MAX + 2 + 5
 
 export interface InboxPurposes {
   readonly inbox: Connections
@@ -64,7 +68,7 @@ export class PostgresInbox implements InboxStore {
   /** Groups to call for which no caller waits, as hex. Each is called once, however often it was added. */
   readonly #behind = new Set<string>()
   #isCalling = false
-  readonly #reach = new Reach()
+  readonly #looksForDue: Looks
   readonly #line: Line<Living>
   #sweepFromMs = SWEEP_FROM_START
   #arrivals = 0
@@ -73,7 +77,9 @@ export class PostgresInbox implements InboxStore {
 
   constructor (purposes: InboxPurposes) {
     const { inbox, deliveries, lines } = purposes
+    const reach = new Reach()
     this.#purposes = purposes
+    this.#looksForDue = { reach, called: new Called(reach), shares: new Shares() }
     this.#accepts = acceptLane(inbox, (work) => this.#calling(work))
     this.#whole = new Batcher({
       ...BATCHING,
@@ -99,7 +105,7 @@ export class PostgresInbox implements InboxStore {
       ...BATCHING,
       name: 'calls of groups',
       idOf: (group) => group,
-      run: (groups) => deliveries.use('message_call', (session) => callEach(session, groups))
+      run: (groups) => deliveries.use('message_call', (session) => this.#callEach(session, groups))
     })
     this.#line = new Line<Living>({
       againMs: lines.lockTimeoutMs / 2,
@@ -148,13 +154,20 @@ export class PostgresInbox implements InboxStore {
   }
 
   async take (order: TakeMessages): Promise<Delivery[]> {
-    const look = this.#reach.look()
-    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, look))
+    const taken = await this.#purposes.deliveries.use('message_take', (session) => takeMessages(session, order, this.#looksForDue))
     const isWhole = (delivery: typeof taken[number]): delivery is Delivery => delivery.request !== null
     // Whatever becomes of these, the others are handed out. If its settle fails, the message is taken again when this worker is no
     // longer alive.
     await Promise.allSettled(taken.filter((delivery) => !isWhole(delivery)).map(({ token }) => this.settle(token, UNDECODABLE)))
     return taken.filter(isWhole)
+  }
+
+  postpone (tenant: Buffer, forMs: number, limit: number): Promise<number> {
+    return this.#purposes.deliveries.use('message_postpone', (session) => postponeMessages(session, tenant, forMs, limit))
+  }
+
+  allow (question: BoundQuestion): Promise<BoundAnswer> {
+    return this.#purposes.deliveries.use('bound_write', (session) => allowDeliveries(session, question))
   }
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
@@ -175,7 +188,7 @@ export class PostgresInbox implements InboxStore {
   }
 
   dueInMs (routes: readonly string[]): Promise<number | null> {
-    return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#reach))
+    return this.#purposes.deliveries.use('message_due', (session) => dueInMs(session, routes, this.#looksForDue))
   }
 
   depths (): Promise<Depth[]> { return this.#purposes.background.use('message_depths', messageDepths) }
@@ -260,7 +273,14 @@ export class PostgresInbox implements InboxStore {
   async #callForgotten (session: Session): Promise<number> {
     const { uncalled, next } = await uncalledGroups(session, this.#uncalledFrom)
     this.#uncalledFrom = next
-    return callGroups(session, uncalled)
+    const called = await callGroups(session, uncalled)
+    this.#looksForDue.called.note(called)
+    return called.length
+  }
+
+  async #callEach (session: Session, groups: readonly string[]): Promise<null[]> {
+    this.#looksForDue.called.note(await callGroups(session, groups.map((group) => Buffer.from(group, 'hex'))))
+    return groups.map(() => null)
   }
 
   /**
@@ -286,7 +306,7 @@ export class PostgresInbox implements InboxStore {
         groups.push(group)
         this.#behind.delete(group)
       }
-      await this.#purposes.deliveries.use('message_call', (session) => callEach(session, groups)).catch(leftToRecover)
+      await this.#purposes.deliveries.use('message_call', (session) => this.#callEach(session, groups)).catch(leftToRecover)
     }
     this.#isCalling = false
   }
@@ -317,9 +337,4 @@ async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewM
 
 function inOrder (ids: readonly Buffer[], found: ReadonlyMap<string, MessageDetail>): Array<MessageDetail | null> {
   return ids.map((id) => found.get(hex(id)) ?? null)
-}
-
-async function callEach (session: Session, groups: readonly string[]): Promise<null[]> {
-  await callGroups(session, groups.map((group) => Buffer.from(group, 'hex')))
-  return groups.map(() => null)
 }

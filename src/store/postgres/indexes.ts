@@ -11,18 +11,26 @@ import { UNBALANCED } from './statements.ts'
 const SMALL_BYTES_MAX = 32 * 1024 * 1024
 
 const INDEX = /^create index (?<name>\w+) on :schema\.(?<table>\w+)\s+(?<rest>\([\s\S]*)$/
+const DROPPED = /^drop index if exists :schema\.(?<name>\w+)$/
 
 interface Index { readonly name: string, readonly table: string, /** Columns and condition. */ readonly rest: string }
 
-/** All of them. A file may have nothing else. */
-export function indexesOf ({ name, text }: Migration): Index[] {
-  const statements = text.replace(/^--.*$/gm, '').split(';').map((statement) => statement.trim()).filter((statement) => statement !== '')
-  return statements.map((statement) => {
+/** All that it makes. Beside them a file may drop indexes that these replace, and nothing else. */
+export function indexesOf (migration: Migration): Index[] {
+  return statementsOf(migration).filter((statement) => !DROPPED.test(statement)).map((statement) => {
     const groups = INDEX.exec(statement)?.groups
-    if (groups === undefined) throw new Error(`${name} has a statement that makes no index`)
+    if (groups === undefined) throw new Error(`${migration.name} has a statement that makes no index`)
     const { name: index = '', table = '', rest = '' } = groups
     return { name: index, table, rest }
   })
+}
+
+function droppedBy (migration: Migration): string[] {
+  return statementsOf(migration).flatMap((statement) => DROPPED.exec(statement)?.groups?.name ?? [])
+}
+
+function statementsOf ({ text }: Migration): string[] {
+  return text.replace(/^--.*$/gm, '').split(';').map((statement) => statement.trim()).filter((statement) => statement !== '')
 }
 
 /** Whether every table is small enough for the indexes to be made in a transaction, while its writers wait. `schema`: quoted. */
@@ -45,6 +53,7 @@ export async function buildConcurrently (client: ClientBase, schema: string, mig
     if (leaves === null) await buildOne(client, schema, index)
     else await buildParted(client, schema, index, leaves)
   }
+  for (const name of droppedBy(migration)) await client.query(`drop index concurrently if exists ${schema}.${quoted(name)}`)
 }
 
 /** The tables of a partitioned table. null: it is not partitioned. */

@@ -19,6 +19,8 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   marks: WRITTEN,
   messages: WRITTEN,
   workers: WRITTEN,
+  tenant_pauses: WRITTEN,
+  delivery_bounds: WRITTEN,
   gateways: WRITTEN,
   gateway_routes: WRITTEN,
   record_counts: WRITTEN,

@@ -227,6 +227,8 @@ export class Database {
       case 'messageLook': return this.#inbox.look(call.id, nowMs)
       case 'messageSettle': return this.#inbox.settle(call.token, call.fate, nowMs)
       case 'messageTake': return this.#inbox.take(call.order, nowMs)
+      case 'messagePostpone': return this.#inbox.postpone(call.tenant, call.forMs, call.limit, nowMs)
+      case 'messageAllow': return this.#inbox.allow(call.question, nowMs)
       case 'messageRecover': return this.#inbox.recover(call.limit, nowMs)
       case 'messageDue': return this.#inbox.dueInMs(call.routes, nowMs)
       case 'messageDepths': return this.#inbox.depths(nowMs)

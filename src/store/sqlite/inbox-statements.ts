@@ -1,11 +1,12 @@
 /** The statements of the inbox in SQLite. InboxTable prepares each of them once. */
+import { POSTPONE_SLACK_MS } from '../../core/inbox/transitions.ts'
 
 export const find = 'select * from messages where id = ?'
 
 const NEW = [
   'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes',
   'fp_alg', 'fingerprint', 'scope_hash',
-  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme'
+  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme', 'tenant_id'
 ] as const
 
 /** Its number is the greatest there is, and one: after all that stand there. */
@@ -28,14 +29,20 @@ export const isAlive = 'select 1 from workers where owner = ? and alive_until > 
 /** Accepts and does not deliver. */
 const IS_PAUSED = (route: string): string => `exists (select 1 from paused_routes p where p.route = ${route})`
 
+const MAY_GO = `(m.tenant_id is null or not exists (select 1 from tenant_pauses p where p.tenant_id = m.tenant_id and p.until > ?2))`
+
 const HAS_ITS_TURN = `(m.group_id is null
         or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)
             and not exists (select 1 from messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
-export const takeable = `
+const takeable = (condition: string): string => `
 select m.number, m.due_at, m.bytes from messages m
- where m.route = ? and m.state = 'waiting' and m.due_at is not null and m.due_at <= ? and ${HAS_ITS_TURN} and not ${IS_PAUSED('m.route')}
- order by m.due_at, m.number limit ?`
+ where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and not ${IS_PAUSED('m.route')}
+ order by m.due_at, m.number limit ?3`
+
+export const takeableSingle = takeable('m.group_id is null')
+
+export const takeableOfGroups = takeable(`m.group_id is not null and ${HAS_ITS_TURN}`)
 
 export const take = 'update messages set state = \'delivering\', owner = ?, attempt = attempt + 1, tries = tries + 1, due_at = null where number = ? returning *'
 
@@ -52,18 +59,20 @@ export const firstOf = 'select number, state, due_at from messages where group_i
 
 export const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
 
-export const call = 'update messages set due_at = ? where number = ?'
+export const call = 'update messages set due_at = min(?, coalesce(retried_at, received_at)) where number = ?'
+
+const nextOf = (condition: string): string => `(select m.number from messages m
+    where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${condition}
+    order by m.due_at, m.number limit 1)`
 
 export const due = `
 select min(d.due_at) as due_at from json_each(?) r, messages d
- where d.number = (select m.number from messages m
-    where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${HAS_ITS_TURN}
-    order by m.due_at, m.number limit 1)
+ where d.number in (${nextOf('m.group_id is null')}, ${nextOf(`m.group_id is not null and ${HAS_ITS_TURN}`)})
    and not ${IS_PAUSED('r.value')}`
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
-       sum(case when state <> 'dead' then bytes else 0 end) as bytes, min(case when state <> 'dead' then received_at end) as since
+       sum(bytes) as bytes, min(case when state <> 'dead' then received_at end) as since
   from messages
  where state <> 'delivered' and state <> 'discarded'
  group by route`
@@ -81,6 +90,18 @@ export const STOPS_ITS_GROUP = '(blocks and group_id is not null and state in (\
 export const putOff = `update messages set expires_at = ? + max(dead_keep_ms, 3600000) where expires_at <= ? and ${STOPS_ITS_GROUP}`
 
 export const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
+
+export const pauseTenant = 'insert into tenant_pauses (tenant_id, until) values (?, ?) on conflict (tenant_id) do update set until = max(until, excluded.until) returning until'
+
+export const postpone = `
+update messages set due_at = ?2
+ where number in (select number from messages where tenant_id = ?1 and due_at is not null and due_at < ?2 - ${POSTPONE_SLACK_MS} order by due_at limit ?3)`
+
+export const sweepTenants = 'delete from tenant_pauses where until <= ?'
+
+export const bound = 'select state from delivery_bounds where route = ?'
+
+export const setBound = 'insert into delivery_bounds (route, state) values (?, ?) on conflict (route) do update set state = excluded.state'
 
 export const sweepWorkers = 'delete from workers where alive_until < ?'
 

@@ -3,6 +3,8 @@
  * its message) is set together with its cause.
  */
 import { decodeHeaders } from '../../core/protocol/codec.ts'
+import { answerBound } from '../../core/inbox/bound.ts'
+import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Depth, MessageDetail } from '../../core/inbox/message.ts'
 import type {
@@ -17,12 +19,15 @@ import type {
 import { columnsOfFate, UNDECODABLE } from '../shared/message-fate.ts'
 import type { FateColumns } from '../shared/message-fate.ts'
 import { fitting } from '../shared/message-room.ts'
+import { alternately, Shares } from '../shared/shares.ts'
+import type { Kind } from '../shared/shares.ts'
 import { bytesOf, preparedOnce, type Columns } from './columns.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { InboxOperator, type Prepare } from './inbox-operator.ts'
 import { detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
 import {
   alive,
+  bound,
   call,
   claims,
   depths,
@@ -40,12 +45,17 @@ import {
   isRecorded,
   lost,
   noOne,
+  pauseTenant,
+  postpone,
   putOff,
+  setBound,
   strays,
   sweep,
+  sweepTenants,
   sweepWorkers,
   take,
-  takeable
+  takeableOfGroups,
+  takeableSingle
 } from './inbox-statements.ts'
 import type { Arrival } from './worker-protocol.ts'
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
@@ -62,6 +72,7 @@ export class InboxTable {
   /** At most sixty-four statements differ by filter. The others are constants. */
   readonly #prepare: Prepare
   readonly byHand: InboxOperator
+  readonly #shares = new Shares()
 
   constructor (database: DatabaseSync) {
     this.#prepare = preparedOnce(database)
@@ -115,9 +126,23 @@ export class InboxTable {
 
   take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
     if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return []
-    const due = routes.flatMap(({ route, places }) => this.#prepare(takeable).all(route, nowMs, places) as unknown as Due[])
+    const due = routes.flatMap(({ route, places }) => this.#dueOf(route, places, nowMs))
     due.sort((one, other) => one.due_at - other.due_at || one.number - other.number)
-    return fitting(due, room).flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number) as Columns, owner, nowMs))
+    const taken = fitting(due, room)
+    for (const { route } of routes) this.#shares.note(route, taken.filter((each) => each.route === route).map(({ kind }) => kind))
+    return taken.flatMap(({ number }) => this.#deliveryOf(this.#prepare(take).get(owner, number) as Columns, owner, nowMs))
+  }
+
+  postpone (tenant: Buffer, forMs: number, limit: number, nowMs: number): number {
+    const { until } = this.#prepare(pauseTenant).get(tenant, nowMs + Math.round(forMs)) as { readonly until: number }
+    return Number(this.#prepare(postpone).run(tenant, until, limit).changes)
+  }
+
+  allow (question: BoundQuestion, nowMs: number): BoundAnswer {
+    const found = this.#prepare(bound).get(question.route) as { readonly state: string } | undefined
+    const { state, answer } = answerBound(found === undefined ? null : JSON.parse(found.state) as BoundState, question, nowMs)
+    this.#prepare(setBound).run(question.route, JSON.stringify(state))
+    return answer
   }
 
   settle (
@@ -180,7 +205,15 @@ export class InboxTable {
     const swept = this.#prepare(sweep).all(this.#over(nowMs), limit)
     for (const { group_id: group, blocks } of swept) if (blocks === 1) this.#call(group, nowMs)
     this.#prepare(sweepWorkers).run(this.#over(nowMs) - DEAD_FOR_MS)
+    this.#prepare(sweepTenants).run(this.#over(nowMs))
     return swept.length
+  }
+
+  #dueOf (route: string, places: number, nowMs: number): Due[] {
+    const rowsOf = (statement: string, kind: Kind): Due[] =>
+      (this.#prepare(statement).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'>>).map((row) => ({ ...row, route, kind }))
+    const kinds = { single: rowsOf(takeableSingle, 'single'), group: rowsOf(takeableOfGroups, 'group') }
+    return alternately(kinds, this.#shares.first(route), places)
   }
 
   #over (nowMs: number): number {
@@ -214,7 +247,7 @@ export class InboxTable {
 
   #put (
     {
-      id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, holds, stops, keepMs, deadKeepMs, method,
+      id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, method,
       target, headers, body, about
     }: Arrival,
     nowMs: number
@@ -228,7 +261,7 @@ export class InboxTable {
     this.#prepare(insert).run(
       id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0,
       Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
-      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme
+      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme, tenant
     )
   }
 
@@ -297,6 +330,7 @@ export class InboxTable {
       lastError: columns.error as string | null,
       isReplay: columns.replayed_at !== null,
       requestId: columns.request_id as string,
+      tenant: columns.tenant_id === null ? null : bytesOf(columns.tenant_id),
       request: {
         method: columns.method as string,
         target: bytesOf(columns.target).toString('latin1'),
@@ -307,6 +341,12 @@ export class InboxTable {
   }
 }
 
-interface Due { readonly number: number, readonly due_at: number, readonly bytes: number }
+interface Due {
+  readonly number: number
+  readonly due_at: number
+  readonly bytes: number
+  readonly route: string
+  readonly kind: Kind
+}
 
 const NOTHING = new Uint8Array(0)

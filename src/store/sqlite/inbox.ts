@@ -1,5 +1,6 @@
 /** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
+import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
@@ -46,6 +47,12 @@ export class SqliteInbox implements InboxStore {
   gone (owner: Buffer): Promise<void> { return this.#silent({ op: 'workerGone', owner }) }
 
   take (order: TakeMessages): Promise<Delivery[]> { return this.#batchers.single({ op: 'messageTake', order }) }
+
+  postpone (tenant: Buffer, forMs: number, limit: number): Promise<number> {
+    return this.#batchers.single({ op: 'messagePostpone', tenant, forMs, limit })
+  }
+
+  allow (question: BoundQuestion): Promise<BoundAnswer> { return this.#batchers.single({ op: 'messageAllow', question }) }
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
     return this.#batchers.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) })

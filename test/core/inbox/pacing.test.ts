@@ -12,22 +12,38 @@ function after (signals: readonly ConsumerSignal[], inbox = INBOX, start = start
   return signals.reduce((pace, signal) => afterEnd(pace, { signal, pauseMs: null }, inbox, NOW), start)
 }
 
-test('the limit halves with every failure, down to one, and grows by one for as many successes as it is', () => {
+test('the limit halves with every outage, down to one, and grows by one for as many successes as it is', () => {
   const table: ReadonlyArray<readonly [signals: readonly ConsumerSignal[], limit: number]> = [
     [[], 8],
-    [['took'], 8],
-    [['refused'], 4],
+    [['there'], 8],
     [['down'], 4],
-    [['refused', 'refused'], 2],
-    [['refused', 'refused', 'refused'], 1],
-    [['refused', 'refused', 'refused', 'refused'], 1],
-    [['refused', 'refused', 'took'], 2],
-    [['refused', 'refused', 'took', 'took'], 3],
-    [['refused', 'refused', 'took', 'took', 'took', 'took', 'took'], 4],
-    [['refused', 'refused', 'took', 'refused', 'took'], 2],
-    [Array.from({ length: 100 }, () => 'took'), 8]
+    [['down', 'down'], 2],
+    [['down', 'down', 'down'], 1],
+    [['down', 'down', 'down', 'down'], 1],
+    [['down', 'down', 'there'], 2],
+    [['down', 'down', 'there', 'there'], 3],
+    [['down', 'down', 'there', 'there', 'there', 'there', 'there'], 4],
+    [['down', 'down', 'there', 'down', 'there'], 2],
+    [['silent', 'silent'], 8],
+    [Array.from({ length: 100 }, () => 'there'), 8]
   ]
   for (const [signals, limit] of table) assert.equal(after(signals).limit, limit, signals.join())
+})
+
+test('failures halve the limit when a quarter of it are more than the successes; one message among many slows nobody', () => {
+  const table: ReadonlyArray<readonly [signals: readonly ConsumerSignal[], limit: number]> = [
+    [['broke'], 8],
+    [['broke', 'broke'], 4],
+    [['broke', 'there', 'broke', 'there', 'broke', 'there'], 8],
+    [['broke', 'broke', 'broke'], 2],
+    [['broke', 'broke', 'broke', 'broke'], 1],
+    [['broke', 'broke', 'broke', 'broke', 'broke'], 1],
+    // Successes are no store for later: after a hundred of them an outage is noticed as soon as after eight.
+    [[...Array.from({ length: 100 }, (): ConsumerSignal => 'there'), ...Array.from({ length: 10 }, (): ConsumerSignal => 'broke')], 4]
+  ]
+  for (const [signals, limit] of table) assert.equal(after(signals).limit, limit, signals.join())
+  const tenth = Array.from({ length: 1_000 }, (_, index): ConsumerSignal => index % 10 === 0 ? 'broke' : 'there')
+  assert.equal(after(tenth).limit, 8)
 })
 
 test('so many may begin as the limit leaves over what is under way; a lower one of a reload counts at once', () => {
@@ -52,25 +68,25 @@ test('a consumer that is down is asked by one at a time, after pauses that doubl
     pace = afterEnd(pace, { signal: 'down', pauseMs: null }, INBOX, now)
   }
   assert.deepEqual(pauses, [50, 100, 200, 400, 800, 1_000, 1_000])
-  for (const signal of ['took', 'refused'] as const) {
+  for (const signal of ['there', 'broke'] as const) {
     const answered = afterEnd(pace, { signal, pauseMs: null }, INBOX, now)
     const down = afterEnd(answered, { signal: 'down', pauseMs: null }, INBOX, now + 2_000)
     assert.equal(freeSlots(down, 0, INBOX, now + 2_000).inMs, 50, signal)
   }
 })
 
-test('a message that is refused holds up nobody: its consumer is there', () => {
-  assert.deepEqual(freeSlots(after(['refused', 'refused', 'refused', 'refused']), 0, INBOX, NOW), { slots: 1, inMs: null })
+test('a consumer that only fails is asked by one at a time, without a pause: it is there', () => {
+  assert.deepEqual(freeSlots(after(['broke', 'broke', 'broke', 'broke']), 0, INBOX, NOW), { slots: 1, inMs: null })
 })
 
 test('Retry-After pauses the route until then, at most for backoff.longest', () => {
   for (const [pauseMs, inMs] of [[30_000, 30_000], [3_600_000, 600_000], [0, null]] as const) {
-    const room = freeSlots(afterEnd(startPace(INBOX, NOW), { signal: 'refused', pauseMs }, INBOX, NOW), 0, INBOX, NOW)
-    assert.deepEqual(room, inMs === null ? { slots: 4, inMs } : { slots: 0, inMs })
+    const room = freeSlots(afterEnd(startPace(INBOX, NOW), { signal: 'broke', pauseMs }, INBOX, NOW), 0, INBOX, NOW)
+    assert.deepEqual(room, inMs === null ? { slots: 8, inMs } : { slots: 0, inMs })
   }
   const paused = afterEnd(startPace(INBOX, NOW), { signal: 'down', pauseMs: 30_000 }, INBOX, NOW)
   assert.equal(
-    freeSlots(afterEnd(paused, { signal: 'took', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).slots,
+    freeSlots(afterEnd(paused, { signal: 'there', pauseMs: null }, INBOX, NOW), 0, INBOX, NOW).slots,
     0,
     'a success that was under way does not end it'
   )
@@ -103,11 +119,15 @@ test('what a delivery says of its consumer', () => {
   })
   const again: Fate = { kind: 'again', inMs: 1, status: null, error: 'X' }
   const table: ReadonlyArray<readonly [SendOutcome, Fate, ConsumerSignal, number | null]> = [
-    [answer(204), { kind: 'delivered', status: 204, answer: null }, 'took', null],
-    [answer(410), { kind: 'dead', status: 410, error: 'GONE', answer: null }, 'took', null],
-    [answer(400), again, 'refused', null],
-    [answer(400), { kind: 'dead', status: 400, error: 'ATTEMPTS_SPENT HTTP_400', answer: null }, 'refused', null],
-    [answer(500, '60'), again, 'refused', null],
+    [answer(204), { kind: 'delivered', status: 204, answer: null }, 'there', null],
+    [answer(410), { kind: 'dead', status: 410, error: 'GONE', answer: null }, 'there', null],
+    [answer(400), again, 'there', null],
+    [answer(422), again, 'there', null],
+    [answer(400), { kind: 'dead', status: 400, error: 'ATTEMPTS_SPENT HTTP_400', answer: null }, 'there', null],
+    [answer(302), again, 'broke', null],
+    [answer(408), again, 'broke', null],
+    [answer(425), again, 'broke', null],
+    [answer(500, '60'), again, 'broke', null],
     [answer(429), again, 'down', null],
     [answer(429, '7'), again, 'down', 7_000],
     [answer(503, '7'), again, 'down', 7_000],
@@ -116,5 +136,12 @@ test('what a delivery says of its consumer', () => {
     [{ kind: 'lost', code: 'ECONNRESET' }, again, 'down', null],
     [{ kind: 'unsent', code: 'ECONNREFUSED' }, again, 'down', null]
   ]
-  for (const [sent, fate, signal, pauseMs] of table) assert.deepEqual(feedbackOf(sent, fate, 0), { signal, pauseMs }, JSON.stringify(sent))
+  for (const [sent, fate, signal, pauseMs] of table) {
+    assert.deepEqual(feedbackOf(sent, fate, 0, true), { signal, pauseMs }, JSON.stringify(sent))
+  }
+  // Where such an answer holds back less than the route, it says nothing about the rest of it.
+  const elsewhere: ReadonlyArray<readonly [SendOutcome, ConsumerSignal]> = [
+    [answer(429), 'silent'], [answer(429, '7'), 'silent'], [answer(503, '7'), 'silent'], [answer(503), 'down'], [answer(502, '7'), 'down']
+  ]
+  for (const [sent, signal] of elsewhere) assert.deepEqual(feedbackOf(sent, again, 0, false), { signal, pauseMs: null }, JSON.stringify(sent))
 })

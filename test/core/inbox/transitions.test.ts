@@ -32,6 +32,7 @@ const message: NewMessage = {
   earlierId: null,
   fingerprint: { alg: 3, value: Buffer.alloc(32, 5) },
   scopeHash: Buffer.alloc(32, 6),
+  tenant: null,
   group: GROUP,
   holds: false,
   stops: false,
@@ -84,7 +85,7 @@ const settle = (kind: Fate['kind']): EventOf => (row) => ({ kind: 'settle', toke
 const EVENTS: Readonly<Record<MessageEventName, EventOf>> = {
   accept: () => ({ kind: 'accept', message, number: 9, isBehind: false }),
   acceptOther: () => ({ kind: 'accept', message: other, number: 9, isBehind: false }),
-  take: () => ({ kind: 'take', owner: LIVING, hasTurn: true }),
+  take: () => ({ kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }),
   'settle:delivered': settle('delivered'),
   'settle:again': settle('again'),
   'settle:held': settle('held'),
@@ -98,6 +99,7 @@ const EVENTS: Readonly<Record<MessageEventName, EventOf>> = {
   dropRequest: () => ({ kind: 'dropRequest' }),
   turn: () => ({ kind: 'turn' }),
   recall: () => ({ kind: 'recall' }),
+  postpone: () => ({ kind: 'postpone', untilMs: NOW.nowMs + 1 }),
   sweep: () => ({ kind: 'sweep' })
 }
 const EVENT_NAMES = Object.keys(EVENTS) as MessageEventName[]
@@ -125,6 +127,7 @@ expireRequest    ·    ·      ·       ·    ·          ·    ·         ·   
 dropRequest      ·    ·      ·       ·    ·          ·    ·         deld deld     ·    ·    ·         ·         ·         ·
 turn             ·    0/0+   ·       ·    ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
 recall           ·    ·      2/2=    2/2= ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
+postpone         ·    ·      2/2-    2/2- ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         ·
 sweep            ·    ·      ·       ·    ·          ·    ·         ·    ·        ·    ·    ·         ·         ·         gone
 `.trim().split('\n').map((line) => line.trim().split(/\s+/))
 
@@ -257,15 +260,16 @@ describe('conditions on top of the table of the inbox', () => {
   })
 
   test('a worker without a lease takes nothing, and nobody takes a message out of its turn', () => {
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: GONE, hasTurn: true }, NOW), { kind: 'refused', why: 'worker' })
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: false }, NOW), { kind: 'refused', why: 'turn' })
+    assert.deepEqual(messageTransition(due, { kind: 'take', owner: GONE, hasTurn: true, isPaused: false }, NOW), { kind: 'refused', why: 'worker' })
+    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: false, isPaused: false }, NOW), { kind: 'refused', why: 'turn' })
+    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: true }, NOW), { kind: 'refused', why: 'paused' })
   })
 
   test('while the clock is not believed, nothing is over by it, and nobody whose lease is over takes anything', () => {
     const doubted: Moment = { nowMs: NOW_MS, overMs: NOW_MS - 1, lives: (_, atMs) => atMs < NOW_MS }
     assert.equal(outcomeOf(ROWS.past, { kind: 'sweep' }, doubted), '·')
     assert.equal(outcomeOf(lost, { kind: 'lapse' }, doubted), '·')
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: true }, doubted), { kind: 'refused', why: 'worker' })
+    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }, doubted), { kind: 'refused', why: 'worker' })
   })
 })
 
@@ -354,7 +358,7 @@ describe('what the cells of the inbox write', () => {
   test('under a claim the deliveries go on from its attempt', () => {
     const claimed = { ...message, underClaim: { owner: LIVING, attempt: 7 } }
     const row = written(null, { kind: 'accept', message: claimed, number: 1, isBehind: false })
-    assert.equal(written(row, { kind: 'take', owner: LIVING, hasTurn: true }).attempt, 7)
+    assert.equal(written(row, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }).attempt, 7)
   })
 
   test('a reader sees nothing of the request and of the worker', () => {
@@ -401,7 +405,7 @@ class Group {
     switch (name) {
       case 'accept': return { kind: 'accept', message: { ...message, id, stops, holds: stops }, ...end }
       case 'acceptOther': return { kind: 'accept', message: { ...other, id }, ...end }
-      case 'take': return { kind: 'take', owner, hasTurn: row !== null && hasItsTurn(row, this.all) }
+      case 'take': return { kind: 'take', owner, hasTurn: row !== null && hasItsTurn(row, this.all), isPaused: false }
       default: {
         const event = EVENTS[name](row)
         if (event.kind !== 'settle') return event

@@ -15,6 +15,8 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
   return {
     concurrency: 16,
     ratePerSecond: null,
+    total: { concurrency: null, ratePerSecond: null },
+    retryAfter: { kind: 'route' },
     backoff: { firstMs: 1_000, longestMs: 600_000 },
     attemptsMax: 50,
     ageMaxMs: 259_200_000,

@@ -235,20 +235,22 @@ test('an item whose key has another request behind it is named, and none is acce
   assert.doesNotMatch((await send('{"id":"1","n":2}')).json.detail, /Item/)
 })
 
-test('what was taken apart is answered in one form, however many messages it came to; what came alone, as everywhere', async (t) => {
+test('a batch is answered with one entry for each item, in order, and duplicates say so; what came alone is answered as everywhere', async (t) => {
   const world = await startInbox(t, { inbox: { batch: 'split' }, policy: keyFrom('json:/id') })
   const send = async (body: string): Promise<Called> => call(world.url, '/things', { headers: JSON_TYPE, body })
   const told = (id: string) => {
     const name = recordId('things', 'anonymous', id).toString('base64url')
     return { id: name, location: `/.well-known/onceway/messages/${name}` }
   }
-  for (const [body, ids] of [
-    ['[{"id":"1"},{"id":"2"},{"id":"1"}]', ['1', '2']],
-    ['[{"id":"1"},{"id":"1"}]', ['1']],
-    ['[{"id":"3"}]', ['3']]
+  const again = (id: string) => ({ ...told(id), duplicate: true })
+  for (const [body, messages] of [
+    ['[{"id":"1"},{"id":"2"},{"id":"1"}]', [told('1'), told('2'), again('1')]],
+    ['[{"id":"1"},{"id":"1"}]', [again('1'), again('1')]],
+    ['[{"id":"3"}]', [told('3')]],
+    ['[{"id":"4"},{"id":"3"}]', [told('4'), again('3')]]
   ] as const) {
     const { status, json, headers } = await send(body)
-    assert.deepEqual([status, json, headers.location], [202, { messages: ids.map(told) }, undefined], body)
+    assert.deepEqual([status, json, headers.location], [202, { messages }, undefined], body)
   }
   const { json, headers } = await send('{"id":"1"}')
   assert.deepEqual([json, headers.location], [told('1'), told('1').location])

@@ -188,6 +188,15 @@ test('a batch that cannot be taken apart is refused as a whole', (t) => {
   )
 })
 
+test('a batch of too many items, and one of too many bytes, is too large', (t) => {
+  const many = JSON.stringify(Array.from({ length: 1_001 }, (_, id) => ({ id: String(id) })))
+  const large = JSON.stringify([{ id: '1', data: 'x'.repeat(1024 * 1024) }, { id: '2' }])
+  for (const [body, said] of [[many, 'more than 1000 items'], [large, 'larger than 1048576 bytes']] as const) {
+    const answer = refusal(split(t, body, { from: 'json:/id', headers: JSON_TYPE }))
+    assert.ok(answer.startsWith(`request-too-large: The batch `) && answer.includes(said), answer)
+  }
+})
+
 test('a key in the head is the whole request\'s', (t) => {
   const asking = { from: '["header:Idempotency-Key", "json:/Records/0/messageId"]', headers: [...JSON_TYPE, 'Idempotency-Key', 'k'] }
   assert.equal(split(t, sqs('1', '2'), asking).kind, 'one')

@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test'
 import type { Delivery } from '../../../src/core/inbox/message.ts'
 import type { InboxStore } from '../../../src/ports/inbox.ts'
 import { Reach } from '../../../src/store/postgres/inbox-reach.ts'
+import type { HandedOut } from '../../../src/store/postgres/inbox-reach.ts'
 import { DELIVERED, idsOf, messageOf, namesOf, ROUTE, takeFrom, workerOf } from '../../conformance/inbox-world.ts'
 import { eventually } from '../../harness/eventually.ts'
 import { needs } from '../../harness/needs.ts'
@@ -57,8 +58,8 @@ describe('the reach of a take', needs('own postgres'), () => {
     await first.inbox.acceptAll(many(TAKES))
     // What its sessions have read they tell at their end.
     await first.close()
-    await eventually(async () => (await read('messages_due')).scans > 0, 'the first process has told', WITHIN_MS)
-    const before = { due: await read('messages_due'), delivering: await read('messages_delivering') }
+    await eventually(async () => (await read('messages_due_single')).scans > 0, 'the first process has told', WITHIN_MS)
+    const before = { due: await read('messages_due_single'), delivering: await read('messages_delivering') }
     const second = await reopen()
     for (let count = 0; count < TAKES; count++) {
       await second.inbox.dueInMs([ROUTE])
@@ -67,13 +68,13 @@ describe('the reach of a take', needs('own postgres'), () => {
       await deliver(second.inbox, taken)
     }
     await second.close()
-    await eventually(async () => (await read('messages_due')).scans >= before.due.scans + 2 * TAKES, 'the second one, too', WITHIN_MS)
+    await eventually(async () => (await read('messages_due_single')).scans >= before.due.scans + 2 * TAKES, 'the second one, too', WITHIN_MS)
     const entries = {
-      due: (await read('messages_due')).entries - before.due.entries,
+      due: (await read('messages_due_single')).entries - before.due.entries,
       delivering: (await read('messages_delivering')).entries - before.delivering.entries
     }
     // Everything is looked at now and then, at most once a second.
-    assert.ok(entries.due < TAKES * DEAD_ENTRIES / 2, `${entries.due} entries of messages_due`)
+    assert.ok(entries.due < TAKES * DEAD_ENTRIES / 2, `${entries.due} entries of messages_due_single`)
     assert.ok(entries.delivering < TAKES * DEAD_ENTRIES / 2, `${entries.delivering} entries of messages_delivering`)
   })
 
@@ -109,14 +110,34 @@ describe('the reach of a take', needs('own postgres'), () => {
 test('a look reaches back to everything, until something was found: then a little behind it', () => {
   const reach = new Reach()
   const all = reach.look()
-  assert.equal(all.fromMs('a'), 0)
-  all.end(new Map([['a', 1_000_000]]))
+  assert.equal(all.fromMs('a', 'single'), 0)
+  all.end([single(1_000_000, 1)])
   const next = reach.look()
-  assert.ok(next.fromMs('a') < 1_000_000 && next.fromMs('a') > 0)
-  assert.equal(next.fromMs('b'), 0, 'a route of which nothing was found')
-  next.end(new Map())
-  assert.equal(reach.look().fromMs('a'), next.fromMs('a'), 'nothing new moves nothing')
+  assert.ok(next.fromMs('a', 'single') < 1_000_000 && next.fromMs('a', 'single') > 0)
+  assert.equal(next.fromMs('b', 'single'), 0, 'a route of which nothing was found')
+  assert.equal(next.fromMs('a', 'group'), 0, 'a kind of which nothing was found')
+  next.end([])
+  assert.equal(reach.look().fromMs('a', 'single'), next.fromMs('a', 'single'), 'nothing new moves nothing')
   const found = reach.look()
-  found.end(new Map([['a', 900_000]]))
-  assert.ok(reach.fromMs('a') < 900_000, 'and what is older takes it back')
+  found.end([single(900_000, 1)])
+  assert.ok(reach.fromMs('a', 'single') < 900_000, 'and what is older takes it back')
 })
+
+test('in a burst a look begins some hundred messages ago; one that was committed late is still found, by a look that begins earlier', () => {
+  const reach = new Reach()
+  const BURST_MS = 1_000
+  const PER_MS = 10
+  const froms: number[] = []
+  for (let ms = 0; ms < BURST_MS; ms += 10) {
+    const look = reach.look()
+    froms.push(1_000_000 + ms - look.fromMs('a', 'single'))
+    look.end([single(1_000_000 + ms, 10 * PER_MS)])
+  }
+  const near = froms.filter((backMs) => backMs <= 1_200 / PER_MS)
+  assert.ok(near.length >= froms.length - 20, `${near.length} of ${froms.length} looks were near`)
+  assert.ok(reach.fromMs('a', 'single') <= 1_000_000 + BURST_MS - 10 - 2_000, 'what is next is looked for from further back')
+})
+
+function single (firstMs: number, count: number): HandedOut {
+  return { route: 'a', kind: 'single', firstMs, count }
+}

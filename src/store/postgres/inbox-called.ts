@@ -1,0 +1,43 @@
+/**
+ * Messages of groups that this process has called, and that lie before the place where its looks begin: they are due since their acceptance,
+ * and what came later has been handed out meanwhile. A take finds them by their ids. What is forgotten here is found by a look at everything.
+ */
+import { hex } from './batching.ts'
+import type { Reach } from './inbox-reach.ts'
+import type { CalledMessage } from './inbox-turns.ts'
+
+/** Of all routes. More groups than a process delivers at once, and little to keep. */
+const CALLED_MAX = 1_000
+
+export class Called {
+  readonly #reach: Reach
+  /** By id, as hex. */
+  readonly #messages = new Map<string, CalledMessage>()
+
+  constructor (reach: Reach) {
+    this.#reach = reach
+  }
+
+  note (called: readonly CalledMessage[]): void {
+    for (const message of called) {
+      const isBehind = message.dueAtMs < this.#reach.fromMs(message.route, 'group', 'near')
+      if (isBehind && this.#messages.size < CALLED_MAX) this.#messages.set(hex(message.id), message)
+    }
+  }
+
+  /** The oldest of each route, at most as many as it has places. */
+  of (routes: ReadonlyArray<{ readonly route: string, readonly places: number }>): Buffer[] {
+    if (this.#messages.size === 0) return []
+    const all = [...this.#messages.values()].sort((one, other) => one.dueAtMs - other.dueAtMs)
+    return routes.flatMap(({ route, places }) => all.filter((message) => message.route === route).slice(0, places).map(({ id }) => id))
+  }
+
+  has (routes: readonly string[]): boolean {
+    return this.#messages.size > 0 && [...this.#messages.values()].some(({ route }) => routes.includes(route))
+  }
+
+  /** They were looked for. `left`, as hex: those that could be taken, and were not. */
+  lookedFor (ids: readonly Buffer[], left: ReadonlySet<string>): void {
+    for (const id of ids.map(hex)) if (!left.has(id)) this.#messages.delete(id)
+  }
+}
