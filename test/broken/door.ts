@@ -41,7 +41,7 @@ export const DOOR_BREAKS: readonly Break[] = [
     breaks: ['I8'],
     patches: [{
       file: ACCEPTING,
-      find: "return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed], false) : outcome",
+      find: "return message !== null && compareMessage(keyed, keyed, message) === 'same' ? accepted(keyed, [keyed]) : outcome",
       replace: 'return outcome'
     }]
   },

@@ -114,8 +114,8 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     breaks: ['stampede'],
     patches: [{
       file: PACING,
-      find: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox) / 2))',
-      replace: 'const limit = Math.max(1, Math.floor(limitOf(pace, inbox)))'
+      find: 'return Math.max(1, Math.floor(limit / 2))',
+      replace: 'return Math.max(1, Math.floor(limit))'
     }]
   },
   {
@@ -140,8 +140,8 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     breaks: ['stampede'],
     patches: [{
       file: PACING,
-      find: 'pauseMs: asks ? retryAfterMs(answer, nowMs) : null',
-      replace: 'pauseMs: asks && retryAfterMs(answer, nowMs) === 0 ? 0 : null'
+      find: 'answer.status === UNAVAILABLE ? retryAfterMs(answer, nowMs) : null',
+      replace: 'answer.status === UNAVAILABLE ? Math.min(0, retryAfterMs(answer, nowMs) ?? 0) : null'
     }]
   },
   {

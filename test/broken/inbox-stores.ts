@@ -295,7 +295,7 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
     name: 'takers-wait',
     does: 'waits for a message that somebody else holds, with all the others behind it',
     breaks: ['trouble'],
-    patches: [{ file: POSTGRES, find: 'for no key update of m skip locked) d\n', replace: 'for no key update of m) d\n' }]
+    patches: [{ file: POSTGRES, find: 'for no key update of m skip locked) d`', replace: 'for no key update of m) d`' }]
   },
   {
     name: 'batches-in-part',

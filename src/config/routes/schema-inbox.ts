@@ -52,7 +52,7 @@ export const Inbox = Type.Object({
     default: 1_000_000,
     description: 'Maximum of waiting messages of this route. More get 503 before anything is stored.'
   }),
-  maxBytes: size('1GiB', 'Maximum of bytes of their bodies, without header fields. More get 503 too. At least `keep.requestBytesMax`.'),
+  maxBytes: size('1GiB', 'Maximum of bytes of bodies, without header fields, of waiting, held and dead messages. More get 503 too. At least `keep.requestBytesMax`.'),
   keepDelivered: duration('0s', 'How long the request of a delivered message is kept, so that an operator can replay it. At most `retention`. 0s: it is deleted at delivery.'),
   maxKept: Type.Integer({
     minimum: 1,

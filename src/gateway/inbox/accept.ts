@@ -74,7 +74,7 @@ async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts:
 /** The detail differs from other limits': the cause is the consumer. */
 const INBOX_FULL = rejected(
   'overloaded',
-  'The inbox of this route is full: more waits for its consumer than it may hold. Nothing was accepted; retry with the same key.'
+  'The inbox of this route is full: it holds as much as it may, with what was given up and not yet retried or discarded. Nothing was accepted; retry with the same key.'
 )
 
 /** A batch that is larger than the empty inbox would never fit, so a retry is pointless. */
