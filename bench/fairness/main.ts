@@ -14,7 +14,7 @@ for (const name of wanted) {
   const scenario = SCENARIOS[name]
   if (scenario === undefined) continue
   console.log(`${name}: ${scenario.what}`)
-  for (const checkout of values.before === undefined ? [null] : [values.before, null]) {
+  for (const checkout of values.before === undefined || scenario.isNew === true ? [null] : [values.before, null]) {
     const figures = await scenario.play(checkout)
     const told = Object.entries(figures).map(([label, figure]) => `${label}: ${figure}`).join(', ')
     console.log(`  ${checkout === null ? 'now   ' : 'before'} ${told}`)

@@ -9,10 +9,13 @@ export type Figures = Readonly<Record<string, number>>
 
 export interface Scenario {
   readonly what: string
+  /** The checkout that was there before has no such setting. */
+  readonly isNew?: true
   readonly play: (checkout: string | null) => Promise<Figures>
 }
 
 const BURST = 120_000
+const TOTAL_RATE = 200
 const WINDOW_MS = 5_000
 /** A page of a shop's backlog: deliveries at once where the consumer takes time. */
 const CONCURRENCY = 16
@@ -28,7 +31,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   'retry-after': {
     what: 'ten healthy ones a second beside one of another tenant that always gets 429 with Retry-After: 20',
-    play: (checkout) => beside(checkout, { poison: 'too-many', poisonEach: 0, perSecond: 10, workMs: 20, inbox: RETRY_AFTER[checkout === null ? 'now' : 'before'] })
+    play: retryAfter
   },
   'poison-400': {
     what: 'more than the consumer can take, and 10 % of them always get 400',
@@ -42,6 +45,11 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     what: 'the same without',
     play: (checkout) => saturated(checkout, null)
   },
+  'retry-after-tenant': {
+    what: 'the same, and a thousand messages of that tenant wait too',
+    isNew: true,
+    play: retryAfterOfTenant
+  },
   'group-before-burst': {
     what: `a group of four, accepted before ${BURST} others`,
     play: groupBeforeBurst
@@ -49,11 +57,13 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'single-behind-groups': {
     what: 'ten single ones a second behind 200 groups of 200',
     play: singleBehindGroups
+  },
+  'total-rate': {
+    what: `three gateways with a rate of ${TOTAL_RATE} together; one is killed after ten seconds`,
+    isNew: true,
+    play: totalRate
   }
 }
-
-/** What a route is told of an answer that asks for a pause. A release before does not know it. */
-const RETRY_AFTER = { now: ['retryAfter: message'], before: [] } as const
 
 // ---------------------------------------------------------------- bursts
 
@@ -87,22 +97,25 @@ async function ratePerSecond ({ consumer: { taken } }: Stage): Promise<number> {
 
 // ---------------------------------------------------------------- poison
 
-interface Beside {
-  readonly poison: Kind
-  readonly poisonEach: number
-  readonly perSecond: number
-  readonly workMs: number
-  readonly inbox: readonly string[]
+const STEADY_SECONDS = 30
+const STEADY_PER_SECOND = 10
+const WORK_MS = 20
+
+/** The checkout before has no other choice than the route. */
+async function retryAfter (checkout: string | null): Promise<Figures> {
+  return beside(checkout, checkout === null ? ['retryAfter: message'] : [], 1)
 }
 
-const STEADY_SECONDS = 30
+async function retryAfterOfTenant (checkout: string | null): Promise<Figures> {
+  return beside(checkout, ['retryAfter: "json:/tenant"'], 1_000)
+}
 
-/** One poisonous message, and a steady stream of healthy ones. */
-async function beside (checkout: string | null, { poison, perSecond, workMs, inbox }: Beside): Promise<Figures> {
-  const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`, ...inbox], workMs })
+/** Messages of a tenant that is always told to wait, and a steady stream of another's. */
+async function beside (checkout: string | null, inbox: readonly string[], poor: number): Promise<Figures> {
+  const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`, ...inbox], workMs: WORK_MS })
   try {
-    await stage.acceptOne({ id: 'poison', kind: poison, tenant: 'poor' })
-    return await latencies(stage, perSecond, 'h')
+    await stage.accept(several('poor', poor).map((message): Sent => ({ ...message, kind: 'too-many', tenant: 'poor' })))
+    return await latencies(stage, STEADY_PER_SECOND, 'h')
   } finally {
     await stage.stop()
   }
@@ -130,6 +143,7 @@ const SATURATED = 12_000
 const POISON_EACH = 10
 const POISONED_SECONDS = 25
 
+/** More than the consumer takes: what is told is how many good ones it gets. */
 async function saturated (checkout: string | null, poison: Kind | null): Promise<Figures> {
   const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`], workMs: 70 })
   try {
@@ -173,9 +187,36 @@ async function singleBehindGroups (checkout: string | null): Promise<Figures> {
     const { taken } = stage.consumer
     const before = taken.size
     const beganAt = performance.now()
-    const figures = await latencies(stage, 10, 'h')
+    const figures = await latencies(stage, STEADY_PER_SECOND, 'h')
     const groups = [...taken.keys()].filter((id) => id.startsWith('g-')).length - before
     return { ...figures, 'groups per second': Math.round(groups / (performance.now() - beganAt) * 1_000) }
+  } finally {
+    await stage.stop()
+  }
+}
+
+// ---------------------------------------------------------------- several gateways
+
+const TOTAL_SECONDS = 30
+const KILLED_AFTER_SECONDS = 10
+
+async function totalRate (checkout: string | null): Promise<Figures> {
+  const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`, `total: { rate: ${TOTAL_RATE} }`], workMs: 0, gateways: 3 })
+  try {
+    await stage.accept(several('t', 2 * TOTAL_RATE * TOTAL_SECONDS))
+    const { taken } = stage.consumer
+    await pause(WINDOW_MS)
+    const [before, beganAt] = [taken.size, performance.now()]
+    await pause(KILLED_AFTER_SECONDS * 1_000)
+    const middle = taken.size
+    process.kill((stage.gateways[1] as Stage['gateways'][number]).pid, 'SIGKILL')
+    const killedAt = performance.now()
+    await pause((TOTAL_SECONDS - KILLED_AFTER_SECONDS) * 1_000)
+    const perSecond = (count: number, ms: number): number => Math.round(count / ms * 10_000) / 10
+    return {
+      'per second': perSecond(taken.size - before, performance.now() - beganAt),
+      'per second, after the kill': perSecond(taken.size - middle, performance.now() - killedAt)
+    }
   } finally {
     await stage.stop()
   }

@@ -20,7 +20,6 @@ export interface Stage {
   readonly accept: (messages: readonly Sent[]) => Promise<void>
   /** Accepts one, and returns when it was answered. */
   readonly acceptOne: (message: Sent) => Promise<number>
-  /** Without end messages arrive, so many a second, until `stop`. */
   readonly stop: () => Promise<void>
 }
 

@@ -18,8 +18,9 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     concurrency: 16,
     ratePerSecond: null,
     total: { concurrency: null, ratePerSecond: null },
+    sign: null,
     retryAfter: { kind: 'route' },
-    backoff: { firstMs: 1_000, longestMs: 600_000 },
+    backoff: { firstMs: 1_000, longestMs: 600_000, scheduleMs: null },
     attemptsMax: 50,
     ageMaxMs: 3 * DAY_MS,
     order: null,
@@ -56,6 +57,21 @@ test('delivered requests are kept if the file says so, for no longer than the me
   assert.deepEqual([kept?.keepDeliveredMs, kept?.keptMax, kept?.keptBytesMax], [3 * DAY_MS, 5, 2_048])
 })
 
+test('what Retry-After holds back, what all gateways together may, signatures and fixed pauses', (t) => {
+  const inboxOf = (written: string) => policyOf(t, `{ mode: inbox, inbox: { order: "header:X-A", ${written} } }`).inbox
+  for (const [written, kind] of [['route', 'route'], ['message', 'message'], ['group', 'message']] as const) {
+    assert.deepEqual(inboxOf(`retryAfter: ${written}`)?.retryAfter, { kind })
+  }
+  assert.deepEqual(inboxOf('retryAfter: "header:X-Tenant"')?.retryAfter, { kind: 'value', source: { kind: 'header', name: 'x-tenant' } })
+  assert.deepEqual(inboxOf('total: { rate: 7 }')?.total, { concurrency: null, ratePerSecond: 7 })
+  assert.deepEqual(inboxOf(`sign: { secret: "${SECRET}", previousSecret: "${OTHER_SECRET}" }`)?.sign, [SECRET, OTHER_SECRET])
+  const { backoff, attemptsMax } = inboxOf('backoff: { schedule: [5s, 5m, 30m] }') ?? assert.fail('it has an inbox')
+  assert.deepEqual([backoff.scheduleMs, attemptsMax], [[5_000, 300_000, 1_800_000], 4])
+})
+
+const SECRET = `whsec_${Buffer.alloc(24, 1).toString('base64')}`
+const OTHER_SECRET = `whsec_${Buffer.alloc(24, 2).toString('base64')}`
+
 const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp]> = [
   ['an inbox that nothing comes into', '{ inbox: {} }', /^inbox: is not used: mode is not inbox, and async is not allowed$/],
   ['no record to share', '{ mode: drop, async: allowed }', /^async: cannot be allowed with mode drop/],
@@ -90,6 +106,20 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     'a group that there is not',
     '{ mode: inbox, inbox: { onDead: stop-group } }',
     /^inbox\.onDead: is not used: without order there are no groups$/
+  ],
+  ['a pause for what there is not', '{ mode: inbox, inbox: { retryAfter: group } }', /^inbox\.retryAfter: cannot be group: without order there are no groups$/],
+  ['a pause for a word', '{ mode: inbox, inbox: { retryAfter: tenant } }', /^inbox\.retryAfter: is none of route, message, group, header:NAME and json:\/pointer$/],
+  ['a signature without a secret', '{ mode: inbox, inbox: { sign: {} } }', /^inbox\.sign\.secret: is missing; write secret or secretFile$/],
+  ['a secret of another kind', '{ mode: inbox, inbox: { sign: { secret: abc } } }', /^inbox\.sign\.secret: is no Standard Webhooks secret: whsec_ and/],
+  [
+    'a rotation to the same',
+    `{ mode: inbox, inbox: { sign: { secret: "${SECRET}", previousSecret: "${SECRET}" } } }`,
+    /^inbox\.sign\.previousSecret: is the same as secret$/
+  ],
+  [
+    'a schedule that is never over',
+    '{ mode: inbox, inbox: { maxAge: 1h, backoff: { schedule: [30m, 31m] } } }',
+    /^inbox\.backoff\.schedule: is longer in all than inbox\.maxAge \(1h\)/
   ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],

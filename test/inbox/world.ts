@@ -31,8 +31,9 @@ export const INBOX: InboxPolicy = {
   concurrency: 4,
   ratePerSecond: null,
   total: { concurrency: null, ratePerSecond: null },
+  sign: null,
   retryAfter: { kind: 'route' },
-  backoff: { firstMs: 1_000, longestMs: 30_000 },
+  backoff: { firstMs: 1_000, longestMs: 30_000, scheduleMs: null },
   attemptsMax: 50,
   ageMaxMs: 3_600_000,
   order: null,
@@ -253,13 +254,14 @@ export function startWorker (
 
 export interface Written {
   readonly group?: string
+  readonly tenant?: string
   readonly holds?: boolean
   readonly stops?: boolean
   readonly route?: string
   readonly headers?: readonly string[]
 }
 
-export function message (text: string, { group, holds = false, stops = false, route = 'things', headers = [] }: Written = {}): NewMessage {
+export function message (text: string, { group, tenant, holds = false, stops = false, route = 'things', headers = [] }: Written = {}): NewMessage {
   const hash = (of: string): Buffer => createHash('sha256').update(of).digest()
   return {
     id: hash(`id ${text}`),
@@ -267,7 +269,7 @@ export function message (text: string, { group, holds = false, stops = false, ro
     earlierId: null,
     fingerprint: { alg: 1, value: hash(text) },
     scopeHash: hash('scope'),
-    tenant: null,
+    tenant: tenant === undefined ? null : hash(`tenant ${tenant}`),
     group: group === undefined ? null : hash(`group ${group}`),
     holds,
     stops,

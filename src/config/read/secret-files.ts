@@ -39,7 +39,7 @@ function secretsOf (tree: unknown): readonly Path[] {
     ...(isTree(upstreams) ? Object.keys(upstreams).map((name) => ['upstreams', name, 'ca']) : []),
     ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
     ...(Array.isArray(routes)
-      ? routes.flatMap((_, index) => VERIFY_BLOCKS.flatMap((block) => VERIFY_SECRETS.map((name) => [
+      ? routes.flatMap((_, index) => SIGNATURE_BLOCKS.flatMap((block) => SIGNATURE_SECRETS.map((name) => [
         'routes', index, 'idempotency', ...block, name
       ])))
       : [])
@@ -47,8 +47,8 @@ function secretsOf (tree: unknown): readonly Path[] {
 }
 
 /** `inbox.verify` is the old name of `verify`. */
-const VERIFY_BLOCKS = [['verify'], ['inbox', 'verify']] as const
-const VERIFY_SECRETS = ['secret', 'previousSecret'] as const
+const SIGNATURE_BLOCKS = [['verify'], ['inbox', 'verify'], ['inbox', 'sign']] as const
+const SIGNATURE_SECRETS = ['secret', 'previousSecret'] as const
 
 export interface SecretsRead {
   readonly mistakes: readonly Mistake[]

@@ -1,4 +1,5 @@
 /** The `inbox` block: its checks, its policy and its defaults. */
+import { isStandardSecret } from '../../core/headers/signature.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
 import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
@@ -8,6 +9,7 @@ import type { Mistake, Path } from '../read/problem.ts'
 import type { IdempotencyFile } from './schema.ts'
 import type { InboxFile } from './schema-inbox.ts'
 import { parseDuration, parseSize } from '../read/units.ts'
+import { NO_STANDARD_SECRET } from './verify.ts'
 
 export function checkInbox (
   { mode, async, inbox: written, key, unknown, retention, keep, onStoreDown }: IdempotencyFile,
@@ -40,6 +42,7 @@ export function checkInbox (
     ...(inbox.retryAfter === 'group' && order === undefined
       ? [mistake(at('retryAfter'), 'cannot be group: without order there are no groups')]
       : []),
+    ...checkSign(inbox, at('sign')),
     ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
@@ -47,6 +50,7 @@ export function checkInbox (
         `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be accepted`
         )]
       : []),
+    ...checkSchedule(inbox, at('backoff', 'schedule')),
     ...(ms(retention) < longestMs
       ? [mistake(
           [...path, 'retention'],
@@ -77,9 +81,10 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     concurrency: inbox.concurrency,
     ratePerSecond: inbox.rate ?? null,
     total: { concurrency: inbox.total?.concurrency ?? null, ratePerSecond: inbox.total?.rate ?? null },
+    sign: inbox.sign === undefined ? null : [inbox.sign.secret, inbox.sign.previousSecret].filter((text) => text !== undefined),
     retryAfter: retryAfterOf(inbox.retryAfter) ?? { kind: 'route' },
-    backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest) },
-    attemptsMax: inbox.maxAttempts,
+    backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest), scheduleMs: inbox.backoff.schedule?.map(ms) ?? null },
+    attemptsMax: Math.min(inbox.maxAttempts, (inbox.backoff.schedule?.length ?? Infinity) + 1),
     ageMaxMs: ms(inbox.maxAge),
     order: inbox.order === undefined ? null : valueOf(inbox.order),
     onDead: inbox.onDead,
@@ -91,6 +96,22 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     keptBytesMax: parseSize(inbox.maxKeptBytes) ?? 0,
     batch: inbox.batch
   }
+}
+
+function checkSchedule ({ backoff: { schedule }, maxAge }: InboxFile, path: Path): Mistake[] {
+  const sum = (schedule ?? []).reduce((total, pause) => total + ms(pause), 0)
+  if (sum <= ms(maxAge)) return []
+  return [mistake(path, `is longer in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
+}
+
+function checkSign ({ sign }: InboxFile, path: Path): Mistake[] {
+  if (sign === undefined) return []
+  const unfit = (['secret', 'previousSecret'] as const).filter((name) => sign[name] !== undefined && !isStandardSecret(sign[name]))
+  return [
+    ...(sign.secret === undefined ? [mistake([...path, 'secret'], 'is missing; write secret or secretFile', 'key')] : []),
+    ...unfit.map((name) => mistake([...path, name], NO_STANDARD_SECRET)),
+    ...(sign.secret !== undefined && sign.secret === sign.previousSecret ? [mistake([...path, 'previousSecret'], 'is the same as secret')] : [])
+  ]
 }
 
 function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {

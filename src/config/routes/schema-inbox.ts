@@ -2,7 +2,8 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { InboxVerify } from './schema-verify.ts'
-import { duration, shape, size } from '../read/schema-words.ts'
+import { duration, secret, shape, size } from '../read/schema-words.ts'
+import { DURATION_PATTERN } from '../read/units.ts'
 
 export const Inbox = Type.Object({
   concurrency: Type.Integer({
@@ -25,9 +26,20 @@ export const Inbox = Type.Object({
     default: 'route',
     description: 'What a 429 or 503 with `Retry-After` holds back until then. `route`: the whole route. `message`: this message. `group`: its group. `header:NAME` or `json:/pointer`: messages with the same value, for example those of a tenant.'
   }),
+  sign: Type.Optional(Type.Object({
+    secret: secret('`whsec_` and the Base64 of 24 to 75 bytes. The consumer knows it too.', { maxLength: 1024 }),
+    secretFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the secret.' })),
+    previousSecret: secret('The previous secret. During a rotation each delivery has a signature under either.', { maxLength: 1024 }),
+    previousSecretFile: Type.Optional(Type.String({ minLength: 1, description: 'File with the previous secret.' }))
+  }, { ...shape, description: 'Signs each delivery as [Standard Webhooks](https://www.standardwebhooks.com) says.' })),
   backoff: Type.Object({
     first: duration('1s', 'Upper bound of the first pause, which is random. It doubles.'),
-    longest: duration('10m', 'Longest pause. A consumer\'s `Retry-After` is honoured up to it.')
+    longest: duration('10m', 'Longest pause. A consumer\'s `Retry-After` is honoured up to it.'),
+    schedule: Type.Optional(Type.Array(Type.String({ pattern: DURATION_PATTERN }), {
+      minItems: 1,
+      maxItems: 100,
+      description: 'Fixed pauses in the place of drawn ones, such as `[5s, 5m, 30m, 2h]`. After the delivery that follows the last one, the message is dead.'
+    }))
   }, { ...shape, default: {}, description: 'Pauses between two deliveries of a message.' }),
   maxAttempts: Type.Integer({
     minimum: 1,

@@ -11,6 +11,8 @@ import { parseDuration } from '../read/units.ts'
 /** Default: the tolerance of senders' own libraries. */
 const TOLERANCE = '5m'
 
+export const NO_STANDARD_SECRET = `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes`
+
 export function checkVerify ({ verify, inbox }: IdempotencyFile, path: Path): Mistake[] {
   const [here, old] = [[...path, 'verify'], [...path, 'inbox', 'verify']]
   if (verify !== undefined && inbox?.verify !== undefined) {
@@ -29,10 +31,7 @@ function checkScheme (verify: VerifyFile, path: Path): Mistake[] {
     scheme === 'standard-webhooks' && verify[name] !== undefined && !isStandardSecret(verify[name]))
   return [
     ...(secret === undefined ? [mistake(at('secret'), 'is missing; write secret or secretFile', 'key')] : []),
-    ...unfit.map((name) => mistake(
-      at(name),
-      `is no Standard Webhooks secret: whsec_ and the Base64 of ${STANDARD_SECRET_BYTES.min} to ${STANDARD_SECRET_BYTES.max} bytes. If the sender shows it without whsec_, add that`
-    )),
+    ...unfit.map((name) => mistake(at(name), `${NO_STANDARD_SECRET}. If the sender shows it without whsec_, add that`)),
     ...(tolerance !== undefined && !hasTime(scheme)
       ? [mistake(at('tolerance'), `is not used: with scheme ${scheme} no time is signed`, 'key')]
       : []),

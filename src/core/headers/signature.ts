@@ -1,6 +1,6 @@
 /**
- * Checks the sender's signature of a request, over the bytes as they came, as the documentation of each scheme says. Pure: the time is an
- * argument. It never reveals a secret, nor the expected signature. Parts that a scheme does not sign are not proved. A github, shopify or
+ * Checks the sender's signature of a request, over the bytes as they came, as the documentation of each scheme says. Signs deliveries as
+ * Standard Webhooks says. Pure: the time is an argument. It never reveals a secret, nor the expected signature. Parts that a scheme does not sign are not proved. A github, shopify or
  * hmac signature covers the body alone, without a time.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
@@ -101,7 +101,7 @@ export function isStandardSecret (secret: string): boolean {
 /** Header fields that the scheme reads, in lower case. */
 export function signatureHeaders ({ scheme, hmac }: Pick<VerifyPolicy, 'scheme' | 'hmac'>): readonly string[] {
   switch (scheme) {
-    case 'standard-webhooks': return FAMILIES.flatMap((family) => MEMBERS.map((member) => `${family}-${member}`))
+    case 'standard-webhooks': return STANDARD_FIELDS
     case 'stripe': return ['stripe-signature']
     case 'github': return [GITHUB.header]
     case 'shopify': return [SHOPIFY.header]
@@ -113,6 +113,21 @@ export function signatureHeaders ({ scheme, hmac }: Pick<VerifyPolicy, 'scheme' 
 export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
   return scheme === 'standard-webhooks' || scheme === 'stripe'
 }
+
+// ---------------------------------------------------------------- signing
+
+/**
+ * The fields of a Standard Webhooks signature (https://www.standardwebhooks.com, version 1). One signature for each secret: during a rotation
+ * a consumer may know either. `id`: the same for every delivery of a message. `nowMs`: the time of this delivery.
+ */
+export function standardSignature (secrets: readonly string[], id: string, body: Buffer, nowMs: number): string[] {
+  const seconds = String(Math.floor(nowMs / MS_PER_SECOND))
+  const signatures = secrets.map((secret) =>
+    `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${seconds}.`).update(body).digest('base64')}`)
+  return ['webhook-id', id, 'webhook-timestamp', seconds, 'webhook-signature', signatures.join(' ')]
+}
+
+const MS_PER_SECOND = 1_000
 
 // ---------------------------------------------------------------- the schemes
 
@@ -130,6 +145,8 @@ const GITHUB = { header: 'x-hub-signature-256', algorithm: 'sha256', encoding: '
 const SHOPIFY = { header: 'x-shopify-hmac-sha256', algorithm: 'sha256', encoding: 'base64', prefix: '' } as const
 const FAMILIES = ['webhook', 'svix'] as const
 const MEMBERS = ['id', 'timestamp', 'signature'] as const
+/** In lower case. A consumer may read either family, so a signed delivery has none of the sender's. */
+export const STANDARD_FIELDS: readonly string[] = FAMILIES.flatMap((family) => MEMBERS.map((member) => `${family}-${member}`))
 
 /** Standard Webhooks 1.0.0, and the same under Svix's names. */
 function standardWebhooks (rawHeaders: RawHeaders): SignedContent | Bad {

@@ -85,8 +85,13 @@ function againOrDead (
   return { kind: 'again', inMs, status, error }
 }
 
-/** Full jitter: between now and a bound that doubles, so that deliveries that failed together are not retried together. */
+/**
+ * As the route's schedule says. Else with full jitter: between now and a bound that doubles, so that deliveries that failed together are not
+ * retried together.
+ */
 export function backoffMs ({ tries, chance }: Pick<DeliveryTry, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
+  const { scheduleMs } = backoff
+  if (scheduleMs !== null) return Math.max(LEAST_MS, scheduleMs[Math.max(0, tries - 1)] ?? scheduleMs.at(-1) ?? 0)
   const bound = Math.min(backoff.longestMs, backoff.firstMs * 2 ** Math.min(tries - 1, DOUBLINGS_MAX))
   return Math.round(Math.max(LEAST_MS, bound * chance))
 }

@@ -122,7 +122,10 @@ export interface InboxPolicy {
   readonly total: DeliveryBound
   /** What an answer with Retry-After holds back. message: nothing but it, and in a group what is behind it. value: messages with the same one. */
   readonly retryAfter: { readonly kind: 'route' } | { readonly kind: 'message' } | { readonly kind: 'value', readonly source: ValueSource }
-  readonly backoff: { readonly firstMs: number, readonly longestMs: number }
+  /** The secrets with which deliveries are signed (Standard Webhooks): several during a rotation. null: they are not signed. */
+  readonly sign: readonly string[] | null
+  /** `scheduleMs`: the pauses one after another, and after the last one the message is dead. null: they are drawn. */
+  readonly backoff: { readonly firstMs: number, readonly longestMs: number, readonly scheduleMs: readonly number[] | null }
   readonly attemptsMax: number
   readonly ageMaxMs: number
   /** The source of the group. Messages of a group are delivered in order. null: no groups. */

@@ -6,6 +6,7 @@ import { keptHeaders, answerHeaders } from '../../core/headers/headers.ts'
 import { fateBefore, fateOf } from '../../core/inbox/delivery.ts'
 import type { SendOutcome } from '../../core/inbox/delivery.ts'
 import { withoutFields } from '../../core/headers/lines.ts'
+import { STANDARD_FIELDS, standardSignature } from '../../core/headers/signature.ts'
 import { WORKER_LOST } from '../../core/inbox/message.ts'
 import type { Delivery, DeliveryToken, Fate, MessageDetail } from '../../core/inbox/message.ts'
 import { feedbackOf, pauseOf } from '../../core/inbox/pacing.ts'
@@ -94,19 +95,22 @@ export async function deliver (
 function send (
   context: DeliverContext,
   lease: WorkerLease,
-  { upstream, idempotency: { keep } }: InboxRoute,
+  { upstream, idempotency: { keep, inbox: { sign } } }: InboxRoute,
   { token, request, isReplay }: Delivery,
   trace: SentTrace | null
 ): OneSending {
+  const name = token.id.toString('base64url')
+  const removed = [...trace === null ? [] : TRACE_CONTEXT, ...sign === null ? [] : STANDARD_FIELDS]
   return sendOnce(context, {
     upstream,
     method: request.method,
     target: request.target,
     headers: [
-      ...withStatic(trace === null ? request.headers : withoutFields(request.headers, TRACE_CONTEXT), upstream.requestHeaders),
+      ...withStatic(removed.length === 0 ? request.headers : withoutFields(request.headers, removed), upstream.requestHeaders),
       ...trace?.context ?? [],
+      ...sign === null ? [] : standardSignature(sign, name, request.body, context.deps.clock.wallMs()),
       'Onceway-Key',
-      token.id.toString('base64url'),
+      name,
       'Idempotency-Attempt',
       String(token.attempt),
       ...isReplay ? REPLAY : []

@@ -20,7 +20,8 @@ import { mayGo } from './inbox-pressure.ts'
 /**
  * `skip locked`: another taker has the row, or an operator. Two takers may see different first messages of a group whose
  * acceptances overlapped. The index messages_one_of_group undoes the second of them. Here and below an array names the rows: a
- * join that the planner takes for large reads the whole table.
+ * join that the planner takes for large reads the whole table. Of called messages, the state and the time are tested such that no index
+ * serves them: a plan that was made for an empty table would read all that wait.
  */
 const MESSAGE_TAKE: Statement = {
   name: 'message_take',
@@ -37,8 +38,8 @@ const MESSAGE_TAKE: Statement = {
   ${dueOf(schema, `m.group_id is not null and ${hasItsTurn(schema)}`, 'w.groups_from')}
 ), called as materialized (
   select m.id, m.route, m.due_at, m.number, m.bytes from ${schema}.messages m
-   where m.id = any ($10::bytea[]) and m.route in (select route from want) and m.state = 'waiting' and m.due_at <= statement_timestamp()
-     and m.group_id is not null and ${hasItsTurn(schema)} and ${mayGo(schema)}
+   where m.id = any ($10::bytea[]) and m.route in (select route from want)
+     and coalesce(m.state = 'waiting' and m.due_at <= statement_timestamp(), false) and ${hasItsTurn(schema)} and ${mayGo(schema)}
      for no key update of m skip locked
 ), turns as (
   select k.*, row_number() over (partition by k.route, k.is_group order by k.due_at, k.number) as turn

@@ -118,6 +118,8 @@ test('the next one waits anywhere up to a bound that doubles; the consumer\'s ow
   const bounds = [1, 2, 3, 4, 5, 6, 7, 1_000_000].map((tries) => backoffMs({ tries, chance: 1 }, INBOX))
   assert.deepEqual(bounds, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000])
   assert.equal(backoffMs({ tries: 9, chance: 0 }, INBOX), 10, 'a pause of nothing would be a loop')
+  const fixed = { backoff: { ...INBOX.backoff, scheduleMs: [5_000, 300_000, 0] } }
+  assert.deepEqual([1, 2, 3, 4].map((tries) => backoffMs({ tries, chance: 0.3 }, fixed)), [5_000, 300_000, 10, 10], 'as the schedule says')
   const waits = (after: string) => {
     const made = fate(answer(503, ['Retry-After', after]), RELAY)
     return made.kind === 'again' ? made.inMs : null

@@ -5,7 +5,7 @@ import type { Pace, ConsumerSignal } from '../../../src/core/inbox/pacing.ts'
 import type { SendOutcome } from '../../../src/core/inbox/delivery.ts'
 import type { Fate } from '../../../src/core/inbox/message.ts'
 
-const INBOX = { concurrency: 8, ratePerSecond: null, backoff: { firstMs: 1_000, longestMs: 600_000 } }
+const INBOX = { concurrency: 8, ratePerSecond: null, backoff: { firstMs: 1_000, longestMs: 600_000, scheduleMs: null } }
 const NOW = 5_000
 
 function after (signals: readonly ConsumerSignal[], inbox = INBOX, start = startPace(inbox, NOW)): Pace {
