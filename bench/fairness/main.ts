@@ -1,6 +1,7 @@
 /**
- * `npm run bench:fairness -- [--only NAME,…] [--before CHECKOUT]`: what healthy messages of an inbox wait for beside poison, pauses, bursts,
- * old transactions and groups. With `--before`, each scenario is played on that checkout too, right before. Prints one line for each.
+ * `npm run bench:fairness -- [--only NAME,…] [--before CHECKOUT]`: what healthy messages of an inbox wait for beside poison, pauses,
+ * bursts, old transactions and groups. With `--before`, each scenario is played on that checkout too, right before. Prints one line for
+ * each.
  */
 import { parseArgs } from 'node:util'
 import { SCENARIOS } from './scenarios.ts'

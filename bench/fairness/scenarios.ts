@@ -21,7 +21,7 @@ const WINDOW_MS = 5_000
 const CONCURRENCY = 16
 
 export const SCENARIOS: Readonly<Record<string, Scenario>> = {
-  'burst': {
+  burst: {
     what: `${BURST} messages at once, nothing else`,
     play: (checkout) => burst(checkout, false)
   },
@@ -147,7 +147,8 @@ const POISONED_SECONDS = 25
 async function saturated (checkout: string | null, poison: Kind | null): Promise<Figures> {
   const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`], workMs: 70 })
   try {
-    await stage.accept(several('s', SATURATED).map((message, index) => poison !== null && index % POISON_EACH === 0 ? { ...message, kind: poison } : message))
+    const kindOf = (index: number): Kind => poison !== null && index % POISON_EACH === 0 ? poison : 'healthy'
+    await stage.accept(several('s', SATURATED).map((message, index) => ({ ...message, kind: kindOf(index) })))
     const { taken } = stage.consumer
     await pause(WINDOW_MS)
     const [before, beganAt] = [taken.size, performance.now()]
@@ -201,7 +202,8 @@ const TOTAL_SECONDS = 30
 const KILLED_AFTER_SECONDS = 10
 
 async function totalRate (checkout: string | null): Promise<Figures> {
-  const stage = await startStage({ checkout, inbox: [`concurrency: ${CONCURRENCY}`, `total: { rate: ${TOTAL_RATE} }`], workMs: 0, gateways: 3 })
+  const inbox = [`concurrency: ${CONCURRENCY}`, `total: { rate: ${TOTAL_RATE} }`]
+  const stage = await startStage({ checkout, inbox, workMs: 0, gateways: 3 })
   try {
     await stage.accept(several('t', 2 * TOTAL_RATE * TOTAL_SECONDS))
     const { taken } = stage.consumer

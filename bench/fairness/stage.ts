@@ -54,7 +54,8 @@ export async function startStage ({ checkout, inbox, workMs, gateways = 1 }: Sta
     const command = builtMain(checkout ?? undefined)
     const children: Child[] = []
     for (let each = 0; each < gateways; each++) {
-      const child = await startNode(`gateway-${each}`, directory, [...command, 'serve', '--config', file, '--data-dir', join(directory, String(each))], {})
+      const args = [...command, 'serve', '--config', file, '--data-dir', join(directory, String(each))]
+      const child = await startNode(`gateway-${each}`, directory, args, {})
       started.push(() => child.stop())
       children.push(child)
     }

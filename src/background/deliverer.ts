@@ -279,7 +279,8 @@ export class Deliverer {
     const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
-    const waits = [...rooms.flatMap(({ name, inMs }) => inMs ?? this.#bounds.waitMs(name) ?? []), ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
+    const untilRoomMs = rooms.flatMap(({ name, inMs }) => inMs ?? this.#bounds.waitMs(name) ?? [])
+    const waits = [...untilRoomMs, ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
     this.#cancelAlarm?.()
     this.#cancelAlarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#poller.runSoon() }) : null

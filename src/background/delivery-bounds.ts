@@ -29,8 +29,11 @@ export class DeliveryBounds {
 
   /** With the places that the bounds allow. A route without any is left out. */
   async allowed (orders: readonly Order[]): Promise<Order[]> {
-    const allowed = orders.map(async ({ route, places }) => ({ route, places: isBounded(route) ? (await this.#ask(route, places, 0)).places : places }))
-    return (await Promise.all(allowed)).filter(({ places }) => places > 0)
+    const allowed = await Promise.all(orders.map(async (order) => {
+      const { route, places } = order
+      return isBounded(route) ? { route, places: (await this.#ask(route, places, 0)).places } : order
+    }))
+    return allowed.filter(({ places }) => places > 0)
   }
 
   /** After a take: `taken` of a route have begun, and count as in flight. */

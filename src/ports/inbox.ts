@@ -132,9 +132,10 @@ export interface InboxStore {
   /** The messages that are due, longest due first. */
   take: (order: TakeMessages) => Promise<Delivery[]>
   /**
-   * The messages of this tenant are not handed out for `forMs` from now, or until the end of a longer pause. Those that wait are put off until
-   * then, at most `limit`, so that no take passes them over again and again. Those that are due in the last POSTPONE_SLACK_MS (core/inbox/transitions.ts) are left:
-   * several answers make several pauses, and each would write all messages. Returns how many. If it was `limit`, call again with 0.
+   * The messages of this tenant are not handed out for `forMs` from now, or until the end of a longer pause. Those that wait are put off
+   * until then, at most `limit`, so that no take passes them over again and again. Those that are due in the last POSTPONE_SLACK_MS
+   * (core/inbox/transitions.ts) are left: several answers make several pauses, and each would write all messages. Returns how many. If it
+   * was `limit`, call again with 0.
    */
   postpone: (tenant: Buffer, forMs: number, limit: number) => Promise<number>
   /** What the route's bound for all processes together allows this one (core/inbox/bound.ts). */

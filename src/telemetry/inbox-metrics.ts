@@ -20,7 +20,12 @@ export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbo
     ['route', 'state'],
     'max'
   )
-  const bytes = labelledGauge('onceway_inbox_bytes', 'Bytes of the requests of waiting, delivering, held and dead messages.', ['route'], 'max')
+  const bytes = labelledGauge(
+    'onceway_inbox_bytes',
+    'Bytes of the requests of waiting, delivering, held and dead messages.',
+    ['route'],
+    'max'
+  )
   const oldest = labelledGauge(
     'onceway_inbox_oldest_seconds',
     'Time since the oldest waiting, delivering or held message was accepted. 0 if there is none.',

@@ -107,10 +107,22 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     '{ mode: inbox, inbox: { onDead: stop-group } }',
     /^inbox\.onDead: is not used: without order there are no groups$/
   ],
-  ['a pause for what there is not', '{ mode: inbox, inbox: { retryAfter: group } }', /^inbox\.retryAfter: cannot be group: without order there are no groups$/],
-  ['a pause for a word', '{ mode: inbox, inbox: { retryAfter: tenant } }', /^inbox\.retryAfter: is none of route, message, group, header:NAME and json:\/pointer$/],
+  [
+    'a pause for what there is not',
+    '{ mode: inbox, inbox: { retryAfter: group } }',
+    /^inbox\.retryAfter: cannot be group: without order there are no groups$/
+  ],
+  [
+    'a pause for a word',
+    '{ mode: inbox, inbox: { retryAfter: tenant } }',
+    /^inbox\.retryAfter: is none of route, message, group, header:NAME and json:\/pointer$/
+  ],
   ['a signature without a secret', '{ mode: inbox, inbox: { sign: {} } }', /^inbox\.sign\.secret: is missing; write secret or secretFile$/],
-  ['a secret of another kind', '{ mode: inbox, inbox: { sign: { secret: abc } } }', /^inbox\.sign\.secret: is no Standard Webhooks secret: whsec_ and/],
+  [
+    'a secret of another kind',
+    '{ mode: inbox, inbox: { sign: { secret: abc } } }',
+    /^inbox\.sign\.secret: is no Standard Webhooks secret: whsec_ and/
+  ],
   [
     'a rotation to the same',
     `{ mode: inbox, inbox: { sign: { secret: "${SECRET}", previousSecret: "${SECRET}" } } }`,

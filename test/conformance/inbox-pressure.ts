@@ -148,7 +148,9 @@ function pauses (open: OpenInbox): void {
     const owner = await workerOf(store)
     // A later due time stays.
     await store.settle((await takeFrom(store, owner, 1))[0]?.token ?? assert.fail('one is taken'), againIn(2 * LONG_MS))
-    assert.deepEqual([await store.postpone(tenantOf(tenant), LONG_MS, 3), await store.postpone(tenantOf(tenant), 0, 3), await store.postpone(tenantOf(tenant), 0, 3)], [3, 1, 0])
+    const counts: number[] = []
+    for (const forMs of [LONG_MS, 0, 0]) counts.push(await store.postpone(tenantOf(tenant), forMs, 3))
+    assert.deepEqual(counts, [3, 1, 0])
     assert.deepEqual(await takeFrom(store, owner), [])
   })
 }

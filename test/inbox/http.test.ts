@@ -17,7 +17,8 @@ test('over HTTP: broken off, refused, then taken; every delivery has the message
     response.end(count === 2 ? 'not now' : 'x'.repeat(300 * 1024))
   })
   t.after(async () => { await witness.close() })
-  const { gateway, world } = await startGateway(t, { routes: [inboxRoute({ backoff: { firstMs: 20, longestMs: 40, scheduleMs: null } }, {}, witness.url)] })
+  const routes = [inboxRoute({ backoff: { firstMs: 20, longestMs: 40, scheduleMs: null } }, {}, witness.url)]
+  const { gateway, world } = await startGateway(t, { routes })
   const written = message('one')
   await world.inbox.accept(written)
   gateway.onMessage()

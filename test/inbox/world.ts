@@ -261,7 +261,10 @@ export interface Written {
   readonly headers?: readonly string[]
 }
 
-export function message (text: string, { group, tenant, holds = false, stops = false, route = 'things', headers = [] }: Written = {}): NewMessage {
+export function message (
+  text: string,
+  { group, tenant, holds = false, stops = false, route = 'things', headers = [] }: Written = {}
+): NewMessage {
   const hash = (of: string): Buffer => createHash('sha256').update(of).digest()
   return {
     id: hash(`id ${text}`),

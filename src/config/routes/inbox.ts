@@ -23,7 +23,7 @@ export function checkInbox (
     return written === undefined ? [] : [mistake(at(), 'is not used: mode is not inbox, and async is not allowed', 'key')]
   }
   const inbox = written ?? INBOX_DEFAULTS
-  const { backoff, batch, order, onDead } = inbox
+  const { backoff, batch } = inbox
   const longestMs = ms(backoff.longest)
   return [
     ...(unknown === 'probe' && mode === 'inbox'
@@ -32,25 +32,15 @@ export function checkInbox (
     ...(onStoreDown === 'forward' && mode === 'inbox'
       ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts a request only after the store has it', 'key')]
       : []),
-    ...(onDead === 'stop-group' && order === undefined
-      ? [mistake(at('onDead'), 'is not used: without order there are no groups', 'key')]
-      : []),
-    ...(order === undefined || valueOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
-    ...(retryAfterOf(inbox.retryAfter) === null
-      ? [mistake(at('retryAfter'), 'is none of route, message, group, header:NAME and json:/pointer')]
-      : []),
-    ...(inbox.retryAfter === 'group' && order === undefined
-      ? [mistake(at('retryAfter'), 'cannot be group: without order there are no groups')]
-      : []),
+    ...checkOrder(inbox, at()),
     ...checkSign(inbox, at('sign')),
-    ...(longestMs < ms(backoff.first) ? [mistake(at('backoff', 'longest'), `is shorter than backoff.first (${backoff.first})`)] : []),
+    ...checkBackoff(inbox, at('backoff')),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
           at('maxBytes'),
         `must be at least keep.requestBytesMax (${keep.requestBytesMax}): a request of that size would never be accepted`
         )]
       : []),
-    ...checkSchedule(inbox, at('backoff', 'schedule')),
     ...(ms(retention) < longestMs
       ? [mistake(
           [...path, 'retention'],
@@ -83,7 +73,11 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     total: { concurrency: inbox.total?.concurrency ?? null, ratePerSecond: inbox.total?.rate ?? null },
     sign: inbox.sign === undefined ? null : [inbox.sign.secret, inbox.sign.previousSecret].filter((text) => text !== undefined),
     retryAfter: retryAfterOf(inbox.retryAfter) ?? { kind: 'route' },
-    backoff: { firstMs: ms(inbox.backoff.first), longestMs: ms(inbox.backoff.longest), scheduleMs: inbox.backoff.schedule?.map(ms) ?? null },
+    backoff: {
+      firstMs: ms(inbox.backoff.first),
+      longestMs: ms(inbox.backoff.longest),
+      scheduleMs: inbox.backoff.schedule?.map(ms) ?? null
+    },
     attemptsMax: Math.min(inbox.maxAttempts, (inbox.backoff.schedule?.length ?? Infinity) + 1),
     ageMaxMs: ms(inbox.maxAge),
     order: inbox.order === undefined ? null : valueOf(inbox.order),
@@ -98,10 +92,30 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
   }
 }
 
-function checkSchedule ({ backoff: { schedule }, maxAge }: InboxFile, path: Path): Mistake[] {
-  const sum = (schedule ?? []).reduce((total, pause) => total + ms(pause), 0)
-  if (sum <= ms(maxAge)) return []
-  return [mistake(path, `is longer in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
+function checkOrder ({ order, onDead, retryAfter }: InboxFile, path: Path): Mistake[] {
+  const at = (name: string) => [...path, name]
+  return [
+    ...(onDead === 'stop-group' && order === undefined
+      ? [mistake(at('onDead'), 'is not used: without order there are no groups', 'key')]
+      : []),
+    ...(order === undefined || valueOf(order) !== null ? [] : [mistake(at('order'), 'is neither header:NAME nor json:/pointer')]),
+    ...(retryAfterOf(retryAfter) === null
+      ? [mistake(at('retryAfter'), 'is none of route, message, group, header:NAME and json:/pointer')]
+      : []),
+    ...(retryAfter === 'group' && order === undefined
+      ? [mistake(at('retryAfter'), 'cannot be group: without order there are no groups')]
+      : [])
+  ]
+}
+
+function checkBackoff ({ backoff: { first, longest, schedule = [] }, maxAge }: InboxFile, path: Path): Mistake[] {
+  const inAllMs = schedule.reduce((total, pause) => total + ms(pause), 0)
+  return [
+    ...(ms(longest) < ms(first) ? [mistake([...path, 'longest'], `is shorter than backoff.first (${first})`)] : []),
+    ...(inAllMs > ms(maxAge)
+      ? [mistake([...path, 'schedule'], `is longer in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
+      : [])
+  ]
 }
 
 function checkSign ({ sign }: InboxFile, path: Path): Mistake[] {
@@ -110,7 +124,9 @@ function checkSign ({ sign }: InboxFile, path: Path): Mistake[] {
   return [
     ...(sign.secret === undefined ? [mistake([...path, 'secret'], 'is missing; write secret or secretFile', 'key')] : []),
     ...unfit.map((name) => mistake([...path, name], NO_STANDARD_SECRET)),
-    ...(sign.secret !== undefined && sign.secret === sign.previousSecret ? [mistake([...path, 'previousSecret'], 'is the same as secret')] : [])
+    ...(sign.secret !== undefined && sign.secret === sign.previousSecret
+      ? [mistake([...path, 'previousSecret'], 'is the same as secret')]
+      : [])
   ]
 }
 

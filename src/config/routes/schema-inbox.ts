@@ -18,8 +18,16 @@ export const Inbox = Type.Object({
     description: 'Maximum of deliveries started per second, in one process. Absent: no limit.'
   })),
   total: Type.Optional(Type.Object({
-    concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, description: 'Maximum of deliveries in flight, in all processes together.' })),
-    rate: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000, description: 'Maximum of deliveries started per second, in all processes together.' }))
+    concurrency: Type.Optional(Type.Integer({
+      minimum: 1,
+      maximum: 100_000,
+      description: 'Maximum of deliveries in flight, in all processes together.'
+    })),
+    rate: Type.Optional(Type.Integer({
+      minimum: 1,
+      maximum: 100_000,
+      description: 'Maximum of deliveries started per second, in all processes together.'
+    }))
   }, { ...shape, description: 'What the consumer takes of all gateways together. They share it through the database.' })),
   retryAfter: Type.String({
     maxLength: 256,

@@ -1,7 +1,7 @@
 /**
  * Checks the sender's signature of a request, over the bytes as they came, as the documentation of each scheme says. Signs deliveries as
- * Standard Webhooks says. Pure: the time is an argument. It never reveals a secret, nor the expected signature. Parts that a scheme does not sign are not proved. A github, shopify or
- * hmac signature covers the body alone, without a time.
+ * Standard Webhooks says. Pure: the time is an argument. It never reveals a secret, nor the expected signature. Parts that a scheme does
+ * not sign are not proved. A github, shopify or hmac signature covers the body alone, without a time.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { plainName } from './fields.ts'
@@ -117,8 +117,8 @@ export function hasTime (scheme: VerifyPolicy['scheme']): boolean {
 // ---------------------------------------------------------------- signing
 
 /**
- * The fields of a Standard Webhooks signature (https://www.standardwebhooks.com, version 1). One signature for each secret: during a rotation
- * a consumer may know either. `id`: the same for every delivery of a message. `nowMs`: the time of this delivery.
+ * The fields of a Standard Webhooks signature (https://www.standardwebhooks.com, version 1). One signature for each secret: during a
+ * rotation a consumer may know either. `id`: the same for every delivery of a message. `nowMs`: the time of this delivery.
  */
 export function standardSignature (secrets: readonly string[], id: string, body: Buffer, nowMs: number): string[] {
   const seconds = String(Math.floor(nowMs / MS_PER_SECOND))

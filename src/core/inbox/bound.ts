@@ -1,6 +1,6 @@
 /**
- * What a consumer takes of all gateways together: deliveries in flight, and deliveries begun per second. The state is one row for each route
- * in the database, and every take asks it first. Pure: time is an argument, by the database's clock.
+ * What a consumer takes of all gateways together: deliveries in flight, and deliveries begun per second. The state is one row for each
+ * route in the database, and every take asks it first. Pure: time is an argument, by the database's clock.
  *
  * A process reports what it has in flight with every question. One that is killed can report nothing: what it had counts until its lease is
  * over, as its messages do. The rate loses nothing by it.

@@ -86,8 +86,8 @@ function againOrDead (
 }
 
 /**
- * As the route's schedule says. Else with full jitter: between now and a bound that doubles, so that deliveries that failed together are not
- * retried together.
+ * As the route's schedule says. Else with full jitter: between now and a bound that doubles, so that deliveries that failed together are
+ * not retried together.
  */
 export function backoffMs ({ tries, chance }: Pick<DeliveryTry, 'tries' | 'chance'>, { backoff }: Pick<InboxPolicy, 'backoff'>): number {
   const { scheduleMs } = backoff

@@ -30,7 +30,9 @@ export interface NewMessage extends Identity {
   readonly scopeHash: Buffer
   /** SHA-256 of route and group. Messages of a group are delivered in order. null: no group. */
   readonly group: Buffer | null
-  /** SHA-256 of route and the value that `inbox.retryAfter` names. A pause that its consumer asks for holds back all with it. null: none. */
+  /**
+   * SHA-256 of route and the value that `inbox.retryAfter` names. A pause that its consumer asks for holds back all with it. null: none.
+   */
   readonly tenant: Buffer | null
   /** If its outcome is not known, it is held. Otherwise it is delivered again. */
   readonly holds: boolean

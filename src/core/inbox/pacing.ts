@@ -58,8 +58,8 @@ const BURST_SECONDS = 0.1
 const WHOLE = 1e-6
 
 /**
- * So many failures more than successes halve the limit, as a share of it. An outage uses few attempts until one delivery is left. If a tenth
- * of the messages is broken, such a surplus comes up with a chance of 1/9 to the power of its size.
+ * So many failures more than successes halve the limit, as a share of it. An outage uses few attempts until one delivery is left. If a
+ * tenth of the messages is broken, such a surplus comes up with a chance of 1/9 to the power of its size.
  */
 const BROKEN_SHARE = 1 / 4
 

@@ -96,12 +96,13 @@ export const MESSAGE_COLUMNS = [
 export type MessageColumn = typeof MESSAGE_COLUMNS[number]
 
 /**
- * `·`: changes nothing. `new`: a new message. `other`: changes nothing, and refuses the batch. `take`: attempt + 1.
- * `again`: waits for its next time. `end`: delivered, held, dead or discarded. `retry`: waits, with tries of 0.
- * `replay`: the same, and marked as a replay. `strip`: the request is deleted. `due`: is due since its acceptance. `wait`: waits for its turn. `later`: not before a time.
- * `remove`: deletes the row.
+ * `·`: changes nothing. `new`: a new message. `other`: changes nothing, and refuses the batch. `take`: attempt + 1. `again`: waits for its
+ * next time. `end`: delivered, held, dead or discarded. `retry`: waits, with tries of 0. `replay`: the same, and marked as a replay.
+ * `strip`: the request is deleted. `due`: is due since its acceptance. `wait`: waits for its turn. `later`: not before a time. `remove`:
+ * deletes the row.
  */
-export type MessageCell = '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'later' | 'remove'
+export type MessageCell =
+  | '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'later' | 'remove'
 
 export type MessageEventName =
   | 'accept' | 'acceptOther' | 'take' | `settle:${Fate['kind']}` | 'lapse:again' | 'lapse:held'

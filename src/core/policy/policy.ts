@@ -120,7 +120,10 @@ export interface InboxPolicy {
   readonly ratePerSecond: number | null
   /** The same two for all processes together. null: no limit. */
   readonly total: DeliveryBound
-  /** What an answer with Retry-After holds back. message: nothing but it, and in a group what is behind it. value: messages with the same one. */
+  /**
+   * What an answer with Retry-After holds back. message: nothing but it, and in a group what is behind it. value: messages with the same
+   * one.
+   */
   readonly retryAfter: { readonly kind: 'route' } | { readonly kind: 'message' } | { readonly kind: 'value', readonly source: ValueSource }
   /** The secrets with which deliveries are signed (Standard Webhooks): several during a rotation. null: they are not signed. */
   readonly sign: readonly string[] | null

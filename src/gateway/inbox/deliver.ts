@@ -76,7 +76,8 @@ export async function deliver (
     const fate = ours
       ? { kind: 'again', inMs: 0, status: null, error: sent.code, counts: false } as const
       : judged(context, route, delivery, sent, ms)
-    listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs(), route.idempotency.inbox.retryAfter.kind === 'route'), result.kind !== 'stream')
+    const holdsRoute = route.idempotency.inbox.retryAfter.kind === 'route'
+    listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs(), holdsRoute), result.kind !== 'stream')
     const heldBack = holdTenantBack(context, route, delivery, sent)
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms, trace)
@@ -221,8 +222,8 @@ function isStored ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetai
 const POSTPONED_AT_ONCE = 1_000
 
 /**
- * A pause that the consumer asks for holds back all messages of the same tenant, in every process. If the store cannot be told, the next answer
- * of this kind tells it.
+ * A pause that the consumer asks for holds back all messages of the same tenant, in every process. If the store cannot be told, the next
+ * answer of this kind tells it.
  */
 async function holdTenantBack (
   { deps: { inbox, clock, log } }: DeliverContext,
@@ -240,9 +241,15 @@ async function holdTenantBack (
     let count = last
     // The pause stands. The rest of the messages is put off until its end.
     while (last === POSTPONED_AT_ONCE) count += last = await inbox.postpone(tenant, 0, POSTPONED_AT_ONCE)
-    log.info({ event: 'tenant-postponed', ...about, count, inMs: forMs }, 'the consumer asks for a pause: messages of the same tenant wait until it is over')
+    log.info(
+      { event: 'tenant-postponed', ...about, count, inMs: forMs },
+      'the consumer asks for a pause: messages of the same tenant wait until it is over'
+    )
   } catch (error) {
-    log.warn({ event: 'tenant-not-postponed', ...about, error: errorText(error) }, 'the store was not told of a pause that the consumer asks for')
+    log.warn(
+      { event: 'tenant-not-postponed', ...about, error: errorText(error) },
+      'the store was not told of a pause that the consumer asks for'
+    )
   }
 }
 

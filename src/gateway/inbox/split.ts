@@ -27,7 +27,9 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: KeyInput
   if (policy === null || inboxFor === 'asked') return ONE
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
-  if (batch.kind === 'bad') return refused(rejected(batch.tooLarge ? 'request-too-large' : 'bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
+  if (batch.kind === 'bad') {
+    return refused(rejected(batch.tooLarge ? 'request-too-large' : 'bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
+  }
   if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
   return messagesOf(request, batch.items, nowMs, rules)
 }

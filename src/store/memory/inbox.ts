@@ -103,7 +103,8 @@ export class MemoryInbox implements InboxStore {
   }
 
   async take ({ routes, owner, room }: TakeMessages): Promise<Delivery[]> {
-    const takeOf = (row: MessageRow): MessageEvent => ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row), isPaused: this.#isPaused(row) })
+    const takeOf = (row: MessageRow): MessageEvent =>
+      ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row), isPaused: this.#isPaused(row) })
     const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
     const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
     const due = routes.flatMap(({ route, places }) => {
@@ -119,7 +120,8 @@ export class MemoryInbox implements InboxStore {
   async postpone (tenant: Buffer, forMs: number, limit: number): Promise<number> {
     const untilMs = Math.max(this.#pauses.get(nameOf(tenant)) ?? 0, this.#nowMs() + forMs)
     this.#pauses.set(nameOf(tenant), untilMs)
-    const postponed = this.#all().filter((row) => row.tenant?.equals(tenant) === true && row.dueAtMs !== null && row.dueAtMs < untilMs - POSTPONE_SLACK_MS)
+    const postponed = this.#all().filter(({ tenant: own, dueAtMs }) =>
+      own?.equals(tenant) === true && dueAtMs !== null && dueAtMs < untilMs - POSTPONE_SLACK_MS)
     return this.#write(postponed.slice(0, limit), () => ({ kind: 'postpone', untilMs })).length
   }
 

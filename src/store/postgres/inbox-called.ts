@@ -1,6 +1,7 @@
 /**
- * Messages of groups that this process has called, and that lie before the place where its looks begin: they are due since their acceptance,
- * and what came later has been handed out meanwhile. A take finds them by their ids. What is forgotten here is found by a look at everything.
+ * Messages of groups that this process has called, and that lie before the place where its looks begin: they are due since their
+ * acceptance, and what came later has been handed out meanwhile. A take finds them by their ids. What is forgotten here is found by a look
+ * at everything.
  */
 import { hex } from './batching.ts'
 import type { Reach } from './inbox-reach.ts'
@@ -9,16 +10,31 @@ import type { CalledMessage } from './inbox-turns.ts'
 /** Of all routes. More groups than a process delivers at once, and little to keep. */
 const CALLED_MAX = 1_000
 
+/** So long after the last message of a group none is looked for, but by a look that is not near. */
+const GROUPS_MS = 60_000
+
 export class Called {
   readonly #reach: Reach
   /** By id, as hex. */
   readonly #messages = new Map<string, CalledMessage>()
+  #groupsUntilMs = -Infinity
 
   constructor (reach: Reach) {
     this.#reach = reach
   }
 
+  /** Messages of groups may wait here. */
+  get knowsGroups (): boolean {
+    return performance.now() < this.#groupsUntilMs
+  }
+
+  /** A message of a group was accepted, called or taken. */
+  noteGroup (): void {
+    this.#groupsUntilMs = performance.now() + GROUPS_MS
+  }
+
   note (called: readonly CalledMessage[]): void {
+    if (called.length > 0) this.noteGroup()
     for (const message of called) {
       const isBehind = message.dueAtMs < this.#reach.fromMs(message.route, 'group', 'near')
       if (isBehind && this.#messages.size < CALLED_MAX) this.#messages.set(hex(message.id), message)

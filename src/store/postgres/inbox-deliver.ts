@@ -26,13 +26,7 @@ import { mayGo } from './inbox-pressure.ts'
 const MESSAGE_TAKE: Statement = {
   name: 'message_take',
   writes: true,
-  text: (schema) => `with ${lockLimit(4)}, want as materialized (
-  select w.route, w.places, w.groups_first, to_timestamp(w.singles_ms / 1000.0) as singles_from, to_timestamp(w.groups_ms / 1000.0) as groups_from
-    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[]) as w (route, places, singles_ms, groups_ms, groups_first)
-   cross join lock_limit
-   where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
-     and not ${isPaused(schema, 'w.route')}
-), singles as materialized (
+  text: (schema) => `${wanted(schema)}, singles as materialized (
   ${dueOf(schema, 'm.group_id is null', 'w.singles_from')}
 ), heads as materialized (
   ${dueOf(schema, `m.group_id is not null and ${hasItsTurn(schema)}`, 'w.groups_from')}
@@ -44,12 +38,39 @@ const MESSAGE_TAKE: Statement = {
 ), turns as (
   select k.*, row_number() over (partition by k.route, k.is_group order by k.due_at, k.number) as turn
     from (select *, false as is_group from singles union all select *, true from (select * from heads union select * from called) g) k
-), due as (
+), seats as (
   select t.*, row_number() over (partition by t.route order by t.turn, t.is_group <> w.groups_first) as seat, w.places
     from turns t join want w on w.route = t.route
-), fitting as (
-  select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d where d.seat <= d.places
-  window earlier as (order by d.due_at, d.number)
+), due as (
+  select * from seats where seat <= places
+), ${taking(schema)}
+       (select string_agg(encode(id, 'hex'), ' ') from called) as called`
+}
+
+/** The same where no message of a group is known. It has the same parameters. */
+const MESSAGE_TAKE_SINGLES: Statement = {
+  name: 'message_take_singles',
+  writes: true,
+  text: (schema) => `${wanted(schema)}, due as materialized (
+  ${dueOf(schema, 'm.group_id is null', 'w.singles_from')}
+), ${taking(schema)}
+       case when cardinality($10::bytea[]) < 0 then '' end as called`
+}
+
+function wanted (schema: string): string {
+  return `with ${lockLimit(4)}, want as materialized (
+  select w.route, w.places, w.groups_first, to_timestamp(w.singles_ms / 1000.0) as singles_from, to_timestamp(w.groups_ms / 1000.0) as groups_from
+    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[]) as w (route, places, singles_ms, groups_ms, groups_first)
+   cross join lock_limit
+   where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
+     and not ${isPaused(schema, 'w.route')}
+)`
+}
+
+/** Takes what is `due`. Another column follows. */
+function taking (schema: string): string {
+  return `fitting as (
+  select d.*, sum(d.bytes::bigint) over earlier as upto, row_number() over earlier as place from due d window earlier as (order by d.due_at, d.number)
 ), taken as materialized (
   select coalesce(array_agg(id order by place), '{}') as ids, array_agg((extract(epoch from due_at) * 1000)::float8 order by place) as dues
     from fitting where $6::bigint is null or upto <= $6 or (place = 1 and $7::bool))
@@ -58,8 +79,7 @@ update ${schema}.messages m
  where m.id = any ((select ids from taken)::bytea[])
 returning m.id, m.attempt, m.tries, m.route, m.group_id is not null as is_group, m.tenant_id, m.request_id, m.method, m.target, m.headers, m.body, m.error, m.replayed_at is not null as is_replay,
        (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
-       array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms,
-       (select string_agg(encode(id, 'hex'), ' ') from called) as called`
+       array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms,`
 }
 
 function dueOf (schema: string, condition: string, from: string): string {
@@ -86,11 +106,12 @@ export async function takeMessages (
   const look = reach.look()
   const fromOf = (kind: Kind) => bigints(routes.map(({ route }) => look.fromMs(route, kind)))
   const hints = called.of(routes)
+  const statement = look.isNear && !called.knowsGroups ? MESSAGE_TAKE_SINGLES : MESSAGE_TAKE
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last round takes one message, which cannot conflict with others.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
     try {
-      const rows = await session.run<TakenColumns>(MESSAGE_TAKE, [
+      const rows = await session.run<TakenColumns>(statement, [
         texts(routes.map(({ route }) => route)),
         integers(routes.map(({ places }) => placesOf(places))),
         owner,
@@ -106,6 +127,7 @@ export async function takeMessages (
       look.end(handedOutOf(rows.filter(({ id }) => !known.has(hex(id)))))
       for (const { route } of routes) shares.note(route, rows.filter((row) => row.route === route).map(kindOf))
       called.lookedFor(hints, leftOf(rows))
+      if (rows.some(({ is_group: isGroup }) => isGroup)) called.noteGroup()
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {
       if (hasWaitedInVain(error)) return []

@@ -1,5 +1,6 @@
 /**
- * What keeps deliveries back beside their own time: a pause that a consumer asked for, for one tenant, and a bound for all processes together.
+ * What keeps deliveries back beside their own time: a pause that a consumer asked for, for one tenant, and a bound for all processes
+ * together.
  */
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'

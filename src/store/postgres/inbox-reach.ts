@@ -7,8 +7,8 @@
 import type { Kind } from '../shared/shares.ts'
 
 /**
- * The usual look begins so many handed out messages ago. So it reads as many dead entries at most, however many came in a burst: some tenths
- * of a millisecond. Acceptances overlap by less: a batch of them is committed within some milliseconds.
+ * The usual look begins so many handed out messages ago. So it reads as many dead entries at most, however many came in a burst: some
+ * tenths of a millisecond. Acceptances overlap by less: a batch of them is committed within some milliseconds.
  */
 const NEAR = 1_000
 /** And no longer ago, by the database's clock: as long as an acceptance may take. It also covers takes of others that were rolled back. */
@@ -38,6 +38,8 @@ export interface HandedOut {
 }
 
 export interface Look {
+  /** It begins where the last looks found something. Others find what was committed late, or called by other processes. */
+  readonly isNear: boolean
   readonly fromMs: FromMs
   readonly end: (handedOut: readonly HandedOut[]) => void
 }
@@ -52,6 +54,7 @@ export class Reach {
     const beganAtMs = performance.now()
     const range = this.#rangeAt(beganAtMs)
     return {
+      isNear: range === 'near',
       fromMs: (route, kind) => range === 'all' ? EVERYTHING_MS : this.fromMs(route, kind, range),
       end: (handedOut) => {
         for (const each of handedOut) this.#note(each)

@@ -110,7 +110,9 @@ export interface TakenColumns {
   readonly due_at_ms: number
   readonly is_group: boolean
   readonly tenant_id: Buffer | null
-  /** The called messages that could be taken (inbox-called.ts), the same in every row: their ids as hex, with spaces between. null: none. */
+  /**
+   * The called messages that could be taken (inbox-called.ts), the same in every row: their ids as hex, with spaces between. null: none.
+   */
   readonly called: string | null
 }
 

@@ -12,9 +12,9 @@ export const hasItsTurn = (schema: string) => `(m.group_id is null
             and not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 /**
- * The first open message of each group is due if it waits for its turn, and has been since its acceptance. A later message that was already called waits for
- * its turn anew (an operator may have asked for an earlier one again), so that takers need not pass it over. `skip locked`: the
- * holder calls after its own commit. The state is not tested where the time implies it: that would read the index of all that
+ * The first open message of each group is due if it waits for its turn, and has been since its acceptance. A later message that was already
+ * called waits for its turn anew (an operator may have asked for an earlier one again), so that takers need not pass it over. `skip
+ * locked`: the holder calls after its own commit. The state is not tested where the time implies it: that would read the index of all that
  * are due.
  */
 const MESSAGE_CALL: Statement = {

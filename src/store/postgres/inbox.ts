@@ -115,6 +115,7 @@ export class PostgresInbox implements InboxStore {
   }
 
   async accept (message: NewMessage): Promise<AcceptResult> {
+    if (message.group !== null) this.#looksForDue.called.noteGroup()
     const accepted = Promise.withResolvers<Outcome<AcceptResult>>()
     this.#accepts.enter(arrivalOf(message, ++this.#arrivals), accepted)
     const result = resultOf(await accepted.promise)
@@ -127,6 +128,7 @@ export class PostgresInbox implements InboxStore {
    */
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
     if (messages.length === 0) return []
+    if (messages.some(({ group }) => group !== null)) this.#looksForDue.called.noteGroup()
     if (this.#whole.idle) return this.#allOf(messages)
     const found = await Promise.all(messages.map(({ id }) => this.look(id)))
     const seen = found.flatMap((message): AcceptResult[] => message === null ? [] : [{ kind: 'seen', message }])

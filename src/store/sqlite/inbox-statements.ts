@@ -29,7 +29,7 @@ export const isAlive = 'select 1 from workers where owner = ? and alive_until > 
 /** Accepts and does not deliver. */
 const IS_PAUSED = (route: string): string => `exists (select 1 from paused_routes p where p.route = ${route})`
 
-const MAY_GO = `(m.tenant_id is null or not exists (select 1 from tenant_pauses p where p.tenant_id = m.tenant_id and p.until > ?2))`
+const MAY_GO = '(m.tenant_id is null or not exists (select 1 from tenant_pauses p where p.tenant_id = m.tenant_id and p.until > ?2))'
 
 const HAS_ITS_TURN = `(m.group_id is null
         or (not exists (select 1 from messages e where e.group_id = m.group_id and e.blocks and e.number < m.number)

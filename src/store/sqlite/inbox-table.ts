@@ -210,8 +210,10 @@ export class InboxTable {
   }
 
   #dueOf (route: string, places: number, nowMs: number): Due[] {
-    const rowsOf = (statement: string, kind: Kind): Due[] =>
-      (this.#prepare(statement).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'>>).map((row) => ({ ...row, route, kind }))
+    const rowsOf = (statement: string, kind: Kind): Due[] => {
+      const rows = this.#prepare(statement).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'>>
+      return rows.map((row) => ({ ...row, route, kind }))
+    }
     const kinds = { single: rowsOf(takeableSingle, 'single'), group: rowsOf(takeableOfGroups, 'group') }
     return alternately(kinds, this.#shares.first(route), places)
   }

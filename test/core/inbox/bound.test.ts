@@ -13,11 +13,9 @@ function begunBy (ratePerSecond: number, seconds: number): number {
   for (let now = 0; now < seconds * 1_000; now++) {
     for (const [process, dueAtMs] of nextAtMs.entries()) {
       if (now < dueAtMs || (process === 2 && now > seconds * 500)) continue
-      const asked = answerBound(
-        state,
-        { route: 'r', bound: { concurrency: null, ratePerSecond }, holder: String(process), underWay: 0, places: 16, unused: 0, leaseMs: LEASE_MS },
-        now
-      )
+      const bound = { concurrency: null, ratePerSecond }
+      const ask = { route: 'r', bound, holder: String(process), underWay: 0, places: 16, unused: 0, leaseMs: LEASE_MS }
+      const asked = answerBound(state, ask, now)
       state = asked.state
       begun += asked.answer.places
       // As a process waits: until the next token, or until a timer that is late.

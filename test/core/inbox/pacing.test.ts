@@ -143,5 +143,7 @@ test('what a delivery says of its consumer', () => {
   const elsewhere: ReadonlyArray<readonly [SendOutcome, ConsumerSignal]> = [
     [answer(429), 'silent'], [answer(429, '7'), 'silent'], [answer(503, '7'), 'silent'], [answer(503), 'down'], [answer(502, '7'), 'down']
   ]
-  for (const [sent, signal] of elsewhere) assert.deepEqual(feedbackOf(sent, again, 0, false), { signal, pauseMs: null }, JSON.stringify(sent))
+  for (const [sent, signal] of elsewhere) {
+    assert.deepEqual(feedbackOf(sent, again, 0, false), { signal, pauseMs: null }, JSON.stringify(sent))
+  }
 })

@@ -80,12 +80,14 @@ function tokenOf (row: MessageRow | null): DeliveryToken {
 }
 
 type EventOf = (row: MessageRow | null) => MessageEvent
+const take = (over: Partial<Extract<MessageEvent, { kind: 'take' }>> = {}): MessageEvent =>
+  ({ kind: 'take', owner: LIVING, hasTurn: true, isPaused: false, ...over })
 const settle = (kind: Fate['kind']): EventOf => (row) => ({ kind: 'settle', token: tokenOf(row), fate: FATES[kind] })
 
 const EVENTS: Readonly<Record<MessageEventName, EventOf>> = {
   accept: () => ({ kind: 'accept', message, number: 9, isBehind: false }),
   acceptOther: () => ({ kind: 'accept', message: other, number: 9, isBehind: false }),
-  take: () => ({ kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }),
+  take: () => take(),
   'settle:delivered': settle('delivered'),
   'settle:again': settle('again'),
   'settle:held': settle('held'),
@@ -260,16 +262,16 @@ describe('conditions on top of the table of the inbox', () => {
   })
 
   test('a worker without a lease takes nothing, and nobody takes a message out of its turn', () => {
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: GONE, hasTurn: true, isPaused: false }, NOW), { kind: 'refused', why: 'worker' })
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: false, isPaused: false }, NOW), { kind: 'refused', why: 'turn' })
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: true }, NOW), { kind: 'refused', why: 'paused' })
+    assert.deepEqual(messageTransition(due, take({ owner: GONE }), NOW), { kind: 'refused', why: 'worker' })
+    assert.deepEqual(messageTransition(due, take({ hasTurn: false }), NOW), { kind: 'refused', why: 'turn' })
+    assert.deepEqual(messageTransition(due, take({ isPaused: true }), NOW), { kind: 'refused', why: 'paused' })
   })
 
   test('while the clock is not believed, nothing is over by it, and nobody whose lease is over takes anything', () => {
     const doubted: Moment = { nowMs: NOW_MS, overMs: NOW_MS - 1, lives: (_, atMs) => atMs < NOW_MS }
     assert.equal(outcomeOf(ROWS.past, { kind: 'sweep' }, doubted), '·')
     assert.equal(outcomeOf(lost, { kind: 'lapse' }, doubted), '·')
-    assert.deepEqual(messageTransition(due, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }, doubted), { kind: 'refused', why: 'worker' })
+    assert.deepEqual(messageTransition(due, take(), doubted), { kind: 'refused', why: 'worker' })
   })
 })
 
@@ -358,7 +360,7 @@ describe('what the cells of the inbox write', () => {
   test('under a claim the deliveries go on from its attempt', () => {
     const claimed = { ...message, underClaim: { owner: LIVING, attempt: 7 } }
     const row = written(null, { kind: 'accept', message: claimed, number: 1, isBehind: false })
-    assert.equal(written(row, { kind: 'take', owner: LIVING, hasTurn: true, isPaused: false }).attempt, 7)
+    assert.equal(written(row, take()).attempt, 7)
   })
 
   test('a reader sees nothing of the request and of the worker', () => {
