@@ -24,6 +24,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'idempotency.unknownRetention': { min: '2s', max: '3660d' },
   'backoff.first': { min: '10ms', max: '1h' },
   'backoff.longest': { min: '10ms', max: '24h' },
+  'backoff.schedule': { min: '10ms', max: '30d' },
   'inbox.maxAge': { min: '1s', max: '366d' },
   'inbox.deadRetention': { min: '1m', max: '3660d' },
   'inbox.keepDelivered': { min: '0s', max: '366d' },
@@ -82,7 +83,8 @@ function unitOf (schema: SchemaNode | null): ((text: string) => number | null) |
   return schema?.pattern === SIZE_PATTERN ? parseSize : null
 }
 
-/** undefined: there is no range. */
+/** That of a list is for each of its values. undefined: there is no range. */
 export function rangeOf (path: Path): Range | undefined {
-  return RANGES[path.slice(-2).join('.')] ?? RANGES[String(path.at(-1))]
+  const names = path.filter((name) => typeof name !== 'number')
+  return RANGES[names.slice(-2).join('.')] ?? RANGES[String(names.at(-1))]
 }
