@@ -129,7 +129,7 @@ export class Deliverer {
     let more = arrived && this.#isFull()
     let filled = true
     while (filled && this.#works && lease.believed(this.#gateway.deps.clock)) {
-      filled = await this.#take(lease, await this.#bounds.allowed(this.#orders()))
+      filled = await this.#takeAllowed(lease)
       more ||= filled
     }
     if (more && this.#isFull()) this.#notifyOthers()
@@ -137,13 +137,18 @@ export class Deliverer {
     return false
   }
 
+  async #takeAllowed (lease: WorkerLease): Promise<boolean> {
+    try {
+      return await this.#take(lease, await this.#bounds.allowed(this.#orders()))
+    } finally {
+      await this.#bounds.giveBack()
+    }
+  }
+
   /** true: some route got as many messages as it has places, so there may be more. */
   async #take (lease: WorkerLease, orders: readonly Order[]): Promise<boolean> {
     const room = orders.length === 0 ? null : this.#reserve(orders)
-    if (room === null) {
-      await this.#bounds.giveBack(orders, () => 0)
-      return false
-    }
+    if (room === null) return false
     const { limits: { buffered }, deps: { inbox } } = this.#gateway
     const taken: Delivery[] = []
     try {
@@ -162,9 +167,7 @@ export class Deliverer {
       buffered.force('requests', taken.reduce((sum, { request }) => sum + request.body.length, 0))
       for (const { route } of orders) this.#begin(lease, route, taken.filter((delivery) => delivery.route === route.name))
     }
-    const takenOf = (route: string): number => taken.filter((delivery) => delivery.route === route).length
-    await this.#bounds.giveBack(orders, takenOf)
-    return orders.some(({ route, places }) => takenOf(route.name) >= places)
+    return orders.some(({ route, places }) => taken.filter((delivery) => delivery.route === route.name).length >= places)
   }
 
   /** The parts of those that have free places. */
@@ -223,6 +226,7 @@ export class Deliverer {
     if (taken.length === 0) return
     this.#paces.set(name, afterStart(this.#paceOf(name, inbox), taken.length, inbox, this.#nowMs()))
     add(this.#underWay, name, taken.length)
+    this.#bounds.begun(name, taken.length)
     for (const delivery of taken) {
       this.#leases.enter(lease)
       const running: Promise<void> = this.#deliver(lease, route, delivery).finally(() => { this.#running.delete(running) })
@@ -279,7 +283,7 @@ export class Deliverer {
     const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
     if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
     const untilDueMs = this.#dueAtMs - this.#nowMs()
-    const untilRoomMs = rooms.flatMap(({ name, inMs }) => inMs ?? this.#bounds.waitMs(name) ?? [])
+    const untilRoomMs = rooms.flatMap(({ name, slots, inMs }) => inMs ?? (slots > 0 ? this.#bounds.waitMs(name) : null) ?? [])
     const waits = [...untilRoomMs, ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
     this.#cancelAlarm?.()

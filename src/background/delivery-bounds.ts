@@ -17,6 +17,8 @@ export class DeliveryBounds {
   readonly #deps: Pick<Deps, 'inbox' | 'inboxes' | 'clock'>
   readonly #underWay: (route: string) => number
   readonly #holder: string
+  /** What was allowed for the take that is under way, and has not begun. */
+  readonly #open = new Map<string, number>()
   /** Monotonic. When the rate of a route allows more. */
   readonly #nextAtMs = new Map<string, number>()
 
@@ -27,27 +29,37 @@ export class DeliveryBounds {
     this.#holder = deps.random.bytes(HOLDER_BYTES).toString('hex')
   }
 
-  /** With the places that the bounds allow. A route without any is left out. */
+  /** With the places that the bounds allow. A route without any is left out. {@link giveBack} follows, whatever becomes of the take. */
   async allowed (orders: readonly Order[]): Promise<Order[]> {
     const allowed = await Promise.all(orders.map(async (order) => {
       const { route, places } = order
-      return isBounded(route) ? { route, places: (await this.#ask(route, places, 0)).places } : order
+      return isBounded(route) ? { route, places: await this.#askFor(route, places) } : order
     }))
     return allowed.filter(({ places }) => places > 0)
   }
 
-  /** After a take: `taken` of a route have begun, and count as in flight. */
-  async giveBack (orders: readonly Order[], taken: (route: string) => number): Promise<void> {
-    await Promise.all(orders.map(async ({ route, places }) => {
-      const unused = places - taken(route.name)
+  /** So many that were allowed are in flight now. */
+  begun (route: string, count: number): void {
+    const open = this.#open.get(route)
+    if (open !== undefined) this.#open.set(route, Math.max(0, open - count))
+  }
+
+  /** What was allowed and has not begun. There was no message for it, so nothing waits for the rate. */
+  async giveBack (): Promise<void> {
+    const open = Array.from(this.#open)
+    this.#open.clear()
+    await Promise.all(open.map(async ([name, unused]) => {
+      const route = this.#deps.inboxes.get(name)
+      if (unused === 0 || route === undefined) return
+      this.#nextAtMs.delete(name)
       // What the store does not hear of counts until this process' next question.
-      if (isBounded(route) && unused > 0) await this.#ask(route, 0, unused).catch(() => {})
+      await this.#ask(route, 0, unused).catch(() => {})
     }))
   }
 
   /** This process lives, and so does what it has in flight. */
   async keep (): Promise<void> {
-    await Promise.all(this.#bounded().filter(({ name }) => this.#underWay(name) > 0).map(async (route) => this.#ask(route, 0, 0)))
+    await Promise.all(this.#bounded().filter(({ name }) => this.#countOf(name) > 0).map(async (route) => this.#ask(route, 0, 0)))
   }
 
   /** Nothing is in flight here any more. If the store cannot be reached, the lease ends by itself. */
@@ -61,23 +73,33 @@ export class DeliveryBounds {
     return nextAtMs === undefined ? null : Math.max(WAIT_LEAST_MS, nextAtMs - this.#deps.clock.monotonicMs())
   }
 
+  /** What was allowed counts as in flight until it is given back: it may be on its way. */
+  #countOf (route: string): number {
+    return this.#underWay(route) + (this.#open.get(route) ?? 0)
+  }
+
+  async #askFor (route: InboxRoute, wanted: number): Promise<number> {
+    const { places, inMs } = await this.#ask(route, wanted, 0)
+    this.#open.set(route.name, places)
+    if (inMs === null) this.#nextAtMs.delete(route.name)
+    else this.#nextAtMs.set(route.name, this.#deps.clock.monotonicMs() + inMs)
+    return places
+  }
+
   #bounded (): InboxRoute[] {
     return Array.from(this.#deps.inboxes.values()).filter(isBounded)
   }
 
-  async #ask ({ name, idempotency: { inbox: { total } } }: InboxRoute, places: number, unused: number): Promise<BoundAnswer> {
-    const answer = await this.#deps.inbox.allow({
+  #ask ({ name, idempotency: { inbox: { total } } }: InboxRoute, places: number, unused: number): Promise<BoundAnswer> {
+    return this.#deps.inbox.allow({
       route: name,
       bound: total,
       holder: this.#holder,
-      underWay: this.#underWay(name),
+      underWay: this.#countOf(name),
       places,
       unused,
       leaseMs: WORKER_LEASE_MS
     })
-    if (places > 0) this.#nextAtMs.delete(name)
-    if (answer.inMs !== null) this.#nextAtMs.set(name, this.#deps.clock.monotonicMs() + answer.inMs)
-    return answer
   }
 }
 

@@ -118,6 +118,38 @@ test('the rate of three processes together is the route\'s, within 5 %, though o
   }
 })
 
+test('a route with a bound and nothing to deliver is asked about no more often than another', async (t) => {
+  const store = shared()
+  let asked = 0
+  startWorker(t, store, new Consumer(store.clock), {
+    routes: [inboxRoute({ concurrency: 100, total: { concurrency: null, ratePerSecond: 10 } })],
+    between: between('allow', (inbox) => async (question) => { asked++; return inbox.allow(question) })
+  })
+  await store.clock.advance(20_000)
+  // Each look asks, and gives back.
+  assert.ok(asked > 20 && asked < 60, `${asked} questions in 20 s`)
+})
+
+test('a sign of life during a take does not give its places to others', async (t) => {
+  const store = shared()
+  const { clock } = store
+  const consumer = new Consumer(clock, async () => { await after(clock, 8_000); return says(204) })
+  const routes = [inboxRoute({ total: { concurrency: 3, ratePerSecond: null } })]
+  let takesMs = 7_000
+  const slowTake = between('take', (inbox) => async (order) => {
+    if (takesMs > 0) await after(clock, takesMs)
+    return inbox.take(order)
+  })
+  const slow = { routes, between: slowTake }
+  const workers = [startWorker(t, store, consumer, slow), startWorker(t, store, consumer, slow)]
+  await accept(store, workers[0] ?? null, ...of('m', 12))
+  workers[1]?.gateway.onMessage()
+  await clock.advance(60_000)
+  takesMs = 0
+  await clock.advance(60_000)
+  assert.deepEqual([consumer.mostUnderWay, await states(store)], [3, { delivered: 12 }])
+})
+
 test('three processes together have no more in flight than the route says, and use all of it', async (t) => {
   const { clock, consumer, begunAt } = await threeProcesses(t, { concurrency: 8, total: { concurrency: 5, ratePerSecond: null } }, 100)
   await clock.advance(10_000)
