@@ -133,20 +133,26 @@ test('a route with a bound and nothing to deliver is asked about no more often t
 test('a sign of life during a take does not give its places to others', async (t) => {
   const store = shared()
   const { clock } = store
-  const consumer = new Consumer(clock, async () => { await after(clock, 8_000); return says(204) })
+  const consumer = new Consumer(clock, async () => { await after(clock, 9_000); return says(204) })
   const routes = [inboxRoute({ total: { concurrency: 3, ratePerSecond: null } })]
-  let takesMs = 7_000
+  let takesMs = 0
   const slowTake = between('take', (inbox) => async (order) => {
     if (takesMs > 0) await after(clock, takesMs)
     return inbox.take(order)
   })
-  const slow = { routes, between: slowTake }
-  const workers = [startWorker(t, store, consumer, slow), startWorker(t, store, consumer, slow)]
-  await accept(store, workers[0] ?? null, ...of('m', 12))
-  workers[1]?.gateway.onMessage()
-  await clock.advance(60_000)
+  const slow = startWorker(t, store, consumer, { routes, between: slowTake })
+  await accept(store, slow, message('first'))
+  await clock.advance(100)
+  takesMs = 8_000
+  await accept(store, slow, ...of('m', 11))
+  // It was allowed two more, and has told since that it lives.
+  await clock.advance(6_000)
+  const other = startWorker(t, store, consumer, { routes })
+  other.gateway.onMessage()
+  await clock.advance(6_000)
   takesMs = 0
-  await clock.advance(60_000)
+  assert.equal(consumer.mostUnderWay, 3)
+  await clock.advance(120_000)
   assert.deepEqual([consumer.mostUnderWay, await states(store)], [3, { delivered: 12 }])
 })
 

@@ -14,8 +14,8 @@ export const InboxRouteView = Type.Object({
   delivering: Type.Integer(),
   held: Type.Integer({ description: 'Sent, and the outcome is unknown: they wait for an operator.' }),
   dead: Type.Integer(),
-  bytes: Type.Number({ description: 'Of the requests that are waiting, being delivered or held.' }),
-  oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those was accepted. null: there is none.' })),
+  bytes: Type.Number({ description: 'Of the requests that are waiting, being delivered, held or dead.' }),
+  oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those that are not dead was accepted. null: there is none.' })),
   configured: Type.Boolean({ description: 'false: no route of the configuration delivers these messages.' }),
   paused: Nullable(Type.Object({ since: Time, who: Type.String(), why: Type.String() }, closed))
 }, closed)
