@@ -17,6 +17,7 @@ import type { TakeMessages } from '../ports/inbox.ts'
 import { DeliveryBounds } from './delivery-bounds.ts'
 import type { Order } from './delivery-bounds.ts'
 import { nullIfUnavailable, Service } from './service.ts'
+import { TenantPauses } from './tenant-pauses.ts'
 
 /** Between two polls without a notification. It is the fallback for lost notifications. */
 const POLL_MS = 1_000
@@ -41,6 +42,7 @@ export class Deliverer {
   readonly #gateway: Gateway
   readonly #leases: WorkerLeases
   readonly #bounds: DeliveryBounds
+  readonly #tenantPauses: TenantPauses
   readonly #paces = new Map<string, Pace>()
   /** Deliveries at their consumer, by route. */
   readonly #underWay = new Map<string, number>()
@@ -63,11 +65,13 @@ export class Deliverer {
     const { clock, log } = gateway.deps
     this.#gateway = gateway
     this.#leases = new WorkerLeases(gateway)
-    this.#bounds = new DeliveryBounds(gateway.deps, (route) => this.#underWay.get(route) ?? 0)
+    this.#bounds = new DeliveryBounds(gateway, (route) => this.#underWay.get(route) ?? 0)
+    this.#tenantPauses = new TenantPauses(gateway, () => this.#works)
     this.#poller = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#poll() })
     this.#services = [
       this.#poller,
       new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#renewLease() }),
+      new Service({ name: 'inbox-bounds', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#keepBounds() }),
       new Service({ name: 'inbox-recovery', everyMs: RECOVER_EVERY_MS, clock, log, round: async () => this.#recover() })
     ]
   }
@@ -99,7 +103,13 @@ export class Deliverer {
   }
 
   async #renewLease (): Promise<boolean> {
-    await Promise.all([this.#leases.keep(), this.#bounds.keep()])
+    await this.#leases.keep()
+    return false
+  }
+
+  /** Apart from the lease, which must not wait for it. */
+  async #keepBounds (): Promise<boolean> {
+    await this.#bounds.keep()
     return false
   }
 
@@ -229,9 +239,14 @@ export class Deliverer {
     this.#bounds.begun(name, taken.length)
     for (const delivery of taken) {
       this.#leases.enter(lease)
-      const running: Promise<void> = this.#deliver(lease, route, delivery).finally(() => { this.#running.delete(running) })
-      this.#running.add(running)
+      this.#track(this.#deliver(lease, route, delivery))
     }
+  }
+
+  /** Waited for at the end. `work` never rejects. */
+  #track (work: Promise<void>): void {
+    const running: Promise<void> = work.finally(() => { this.#running.delete(running) })
+    this.#running.add(running)
   }
 
   async #deliver (lease: WorkerLease, route: InboxRoute, delivery: Delivery): Promise<void> {
@@ -248,6 +263,7 @@ export class Deliverer {
           // One take of several costs less than several of one. The last of them waits no longer than for its own settle.
           if (this.#placesOf(route) >= inbox.concurrency * PLACES_SHARE) this.#poller.runSoon()
         },
+        tenantPaused: (forMs) => { this.#track(this.#tenantPauses.begin(delivery, forMs)) },
         settled: (againInMs) => {
           // The next message of its group need not wait for the rest of a long answer.
           this.#poller.runSoon()

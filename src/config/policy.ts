@@ -92,8 +92,15 @@ export function spreadProfiles (tree: unknown): void {
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
     if (isTree(policy) && policy.mode === 'inbox') underlay(policy, INBOX_MODE_DEFAULTS)
     if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
+    if (isTree(policy) && isTree(policy.inbox)) attemptsOfSchedule(policy.inbox)
     if (isTree(policy)) shortenWait(policy)
   }
+}
+
+/** A schedule says how many deliveries there are, unless the file does. */
+function attemptsOfSchedule (inbox: Record<string, unknown>): void {
+  const schedule = valueAt(inbox, ['backoff', 'schedule'])
+  if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
 }
 
 function underlay (tree: Record<string, unknown>, defaults: object): void {

@@ -186,15 +186,15 @@ export const LOG_EVENTS = {
     do: 'Nothing.'
   },
   'indexes-build': {
-    means: 'A large table gets indexes for searches. The gateway serves meanwhile, and only searches of operators wait for them.',
+    means: 'A large table gets indexes. The gateway serves meanwhile. Searches of operators and takes from an inbox are slower until they are there.',
     do: 'Nothing.'
   },
   'indexes-build-failed': {
-    means: 'Indexes for searches could not be built. Searches of operators are slow. Requests do not need these indexes.',
+    means: 'Indexes of a large table could not be built. Searches of operators and takes from an inbox are slow. Requests do not need these indexes.',
     do: 'Read `error`, and run `onceway migrate`. A transaction that is open for a long time delays the build.'
   },
   'indexes-built': {
-    means: 'The indexes for searches are built.',
+    means: 'The indexes are built.',
     do: 'Nothing.'
   },
   'jwt-keys-unavailable': {

@@ -27,7 +27,7 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     patches: [{
       file: ACCEPTING,
       find: 'return await acceptAll(context, keyed, made)',
-      replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, true)'
+      replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, new Set(parts.map(({ name }) => name)))'
     }]
   },
   {

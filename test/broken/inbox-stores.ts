@@ -266,8 +266,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs',
-        replace: 'const dueAt = nowMs'
+        find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : ',
+        replace: 'const dueAt = '
       },
       {
         file: TURNS,

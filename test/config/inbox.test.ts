@@ -131,7 +131,17 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
   [
     'a schedule that is never over',
     '{ mode: inbox, inbox: { maxAge: 1h, backoff: { schedule: [30m, 31m] } } }',
-    /^inbox\.backoff\.schedule: is longer in all than inbox\.maxAge \(1h\)/
+    /^inbox\.backoff\.schedule: must be shorter in all than inbox\.maxAge \(1h\)/
+  ],
+  [
+    'a schedule that other words cut',
+    '{ mode: inbox, inbox: { maxAttempts: 3, backoff: { schedule: [1m, 2m, 3m] } } }',
+    /^inbox\.backoff\.schedule: has 3 pauses, and inbox\.maxAttempts is 3: it must be 4, or absent$/
+  ],
+  [
+    'a consumer that gets signed and unsigned requests',
+    `{ async: allowed, inbox: { sign: { secret: "${SECRET}" } } }`,
+    /^inbox\.sign: can be there with mode inbox only/
   ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],

@@ -197,7 +197,7 @@ export function inboxOperators (open: OpenInbox): void {
     await acceptInTurn(store, [messageOf({ body: '6789' }), messageOf({ body: '0' }), messageOf({ route: 'other', body: '' })])
     const depths = new Map((await store.depths()).map((depth) => [depth.route, depth]))
     const { oldestMs, ...depth } = depths.get(ROUTE) ?? { oldestMs: null }
-    assert.deepEqual(depth, { route: ROUTE, waiting: 2, delivering: 1, held: 1, dead: 1, bytes: 14 })
+    assert.deepEqual(depth, { route: ROUTE, waiting: 2, delivering: 1, held: 1, dead: 1, bytes: 14, deadBytes: 4 })
     assert.ok(oldestMs !== null && oldestMs >= 0)
     assert.equal(depths.get('other')?.waiting, 1)
     await untilAfter(

@@ -33,7 +33,7 @@ export function checkInbox (
       ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts a request only after the store has it', 'key')]
       : []),
     ...checkOrder(inbox, at()),
-    ...checkSign(inbox, at('sign')),
+    ...checkSign(inbox, mode, at('sign')),
     ...checkBackoff(inbox, at('backoff')),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
       ? [mistake(
@@ -78,7 +78,7 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
       longestMs: ms(inbox.backoff.longest),
       scheduleMs: inbox.backoff.schedule?.map(ms) ?? null
     },
-    attemptsMax: Math.min(inbox.maxAttempts, (inbox.backoff.schedule?.length ?? Infinity) + 1),
+    attemptsMax: inbox.maxAttempts,
     ageMaxMs: ms(inbox.maxAge),
     order: inbox.order === undefined ? null : valueOf(inbox.order),
     onDead: inbox.onDead,
@@ -108,18 +108,23 @@ function checkOrder ({ order, onDead, retryAfter }: InboxFile, path: Path): Mist
   ]
 }
 
-function checkBackoff ({ backoff: { first, longest, schedule = [] }, maxAge }: InboxFile, path: Path): Mistake[] {
-  const inAllMs = schedule.reduce((total, pause) => total + ms(pause), 0)
+function checkBackoff ({ backoff: { first, longest, schedule }, maxAge, maxAttempts }: InboxFile, path: Path): Mistake[] {
+  const inAllMs = (schedule ?? []).reduce((total, pause) => total + ms(pause), 0)
   return [
     ...(ms(longest) < ms(first) ? [mistake([...path, 'longest'], `is shorter than backoff.first (${first})`)] : []),
-    ...(inAllMs > ms(maxAge)
-      ? [mistake([...path, 'schedule'], `is longer in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
+    ...(schedule !== undefined && maxAttempts !== schedule.length + 1
+      ? [mistake([...path, 'schedule'], `has ${schedule.length} pauses, and inbox.maxAttempts is ${maxAttempts}: it must be ${schedule.length + 1}, or absent`)]
+      : []),
+    ...(inAllMs >= ms(maxAge)
+      ? [mistake([...path, 'schedule'], `must be shorter in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
       : [])
   ]
 }
 
-function checkSign ({ sign }: InboxFile, path: Path): Mistake[] {
+function checkSign ({ sign }: InboxFile, mode: IdempotencyFile['mode'], path: Path): Mistake[] {
   if (sign === undefined) return []
+  // The consumer would get signed and unsigned requests.
+  if (mode !== 'inbox') return [mistake(path, 'can be there with mode inbox only: what is executed at once is not signed', 'key')]
   const unfit = (['secret', 'previousSecret'] as const).filter((name) => sign[name] !== undefined && !isStandardSecret(sign[name]))
   return [
     ...(sign.secret === undefined ? [mistake([...path, 'secret'], 'is missing; write secret or secretFile', 'key')] : []),

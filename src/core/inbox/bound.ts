@@ -34,6 +34,8 @@ export interface BoundAnswer {
   readonly places: number
   /** When the rate allows more. null: it is not the rate that keeps it from more. */
   readonly inMs: number | null
+  /** false: others changed the state all the time, and it does not know of this question. */
+  readonly isNoted: boolean
 }
 
 /** As in pacing.ts: a pause may save up a tenth of a second. */
@@ -58,11 +60,12 @@ export function answerBound (
   const count = underWay + places
   return {
     state: {
-      tokens: tokens - places,
-      filledAtMs: nowMs,
+      // Without a rate they stay: another process may have one, and one that a reload gives finds no debt.
+      tokens: ratePerSecond === null ? state?.tokens ?? 0 : tokens - places,
+      filledAtMs: ratePerSecond === null ? state?.filledAtMs ?? nowMs : nowMs,
       underWay: Object.fromEntries([...others, ...count > 0 ? [[holder, { count, untilMs: nowMs + leaseMs }] as const] : []])
     },
-    answer: { places, inMs: ratePerSecond !== null && places < free ? msUntilToken(tokens - places, ratePerSecond) : null }
+    answer: { isNoted: true, places, inMs: ratePerSecond !== null && places < free ? msUntilToken(tokens - places, ratePerSecond) : null }
   }
 }
 

@@ -129,8 +129,9 @@ export interface Depth {
   readonly delivering: number
   readonly held: number
   readonly dead: number
-  /** Bytes of the bodies of all these. */
+  /** Bytes of the bodies of all these, and of the dead ones among them. */
   readonly bytes: number
+  readonly deadBytes: number
   /** Time since the oldest of them that is not dead was accepted. null: there is none. */
   readonly oldestMs: number | null
 }

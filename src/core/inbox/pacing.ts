@@ -108,7 +108,9 @@ export function feedbackOf (sent: SendOutcome, fate: Fate, nowMs: number, holdsR
   const { status } = answer
   if (isFinal(fate) && status < SERVER_ERROR) return { signal: 'there', pauseMs: null }
   const pauseMs = pauseOf(answer, nowMs)
-  if (!holdsRoute && (status === TOO_MANY || pauseMs !== null)) return { signal: 'silent', pauseMs: null }
+  if (!holdsRoute && status === TOO_MANY) return { signal: 'silent', pauseMs: null }
+  // Of one tenant perhaps, and perhaps of all.
+  if (!holdsRoute && pauseMs !== null) return { signal: 'broke', pauseMs: null }
   if (DOWN.has(status)) return { signal: 'down', pauseMs }
   const isRefusal = status >= BAD_REQUEST && status < SERVER_ERROR && !NO_REFUSAL.has(status)
   return { signal: isRefusal ? 'there' : 'broke', pauseMs }

@@ -43,11 +43,13 @@ export interface DeliveryListener {
    * consumer. null: nothing was sent.
    */
   readonly ended: (feedback: ConsumerFeedback | null, isRead: boolean) => void
+  /** The consumer asks for a pause for the message's tenant. Not called if it asks for none. */
+  readonly tenantPaused: (forMs: number) => void
   /** When it is due again. null: never, or another worker decides. */
   readonly settled: (againInMs: number | null) => void
 }
 
-/** Calls each method of the listener once, in their order. Resolves when nothing is in flight. */
+/** Calls the others of the listener once each, in their order. Resolves when nothing is in flight. */
 export async function deliver (
   context: DeliverContext,
   lease: WorkerLease,
@@ -78,10 +80,10 @@ export async function deliver (
       : judged(context, route, delivery, sent, ms)
     const holdsRoute = route.idempotency.inbox.retryAfter.kind === 'route'
     listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs(), holdsRoute), result.kind !== 'stream')
-    const heldBack = holdTenantBack(context, route, delivery, sent)
+    const pauseMs = tenantPauseMs(route.idempotency.inbox, delivery, sent, clock.wallMs())
+    if (pauseMs !== null) listener.tenantPaused(pauseMs)
     const settled = await settle(context, route, delivery, fate)
     report(context, route, delivery, fate, settled, ours ? null : ms, trace)
-    await heldBack
     listener.settled(settled === 'settled' && fate.kind === 'again' ? fate.inMs : null)
     if (result.kind === 'stream') await readOn(result.body)
   } finally {
@@ -218,39 +220,11 @@ function isStored ({ attempt }: DeliveryToken, fate: Fate, message: MessageDetai
   return message?.attempt === attempt && message.state === state && message.error === (fate.kind === 'delivered' ? null : fate.error)
 }
 
-/** Messages of one statement. More would keep out others that want to write them. */
-const POSTPONED_AT_ONCE = 1_000
-
-/**
- * A pause that the consumer asks for holds back all messages of the same tenant, in every process. If the store cannot be told, the next
- * answer of this kind tells it.
- */
-async function holdTenantBack (
-  { deps: { inbox, clock, log } }: DeliverContext,
-  { name, idempotency: { inbox: policy } }: InboxRoute,
-  { token, tenant }: Delivery,
-  sent: SendOutcome
-): Promise<void> {
-  if (tenant === null || policy.retryAfter.kind !== 'value' || (sent.kind !== 'answer' && sent.kind !== 'head')) return
-  const askedMs = pauseOf(sent.answer, clock.wallMs())
-  if (askedMs === null || askedMs === 0) return
-  const forMs = Math.min(askedMs, policy.backoff.longestMs)
-  const about = { record: token.id.toString('base64url'), route: name }
-  try {
-    let last = await inbox.postpone(tenant, forMs, POSTPONED_AT_ONCE)
-    let count = last
-    // The pause stands. The rest of the messages is put off until its end.
-    while (last === POSTPONED_AT_ONCE) count += last = await inbox.postpone(tenant, 0, POSTPONED_AT_ONCE)
-    log.info(
-      { event: 'tenant-postponed', ...about, count, inMs: forMs },
-      'the consumer asks for a pause: messages of the same tenant wait until it is over'
-    )
-  } catch (error) {
-    log.warn(
-      { event: 'tenant-not-postponed', ...about, error: errorText(error) },
-      'the store was not told of a pause that the consumer asks for'
-    )
-  }
+/** The pause that the consumer asks for on behalf of the message's tenant. null: none. */
+function tenantPauseMs (policy: InboxPolicy, { tenant }: Delivery, sent: SendOutcome, nowMs: number): number | null {
+  if (tenant === null || policy.retryAfter.kind !== 'value' || (sent.kind !== 'answer' && sent.kind !== 'head')) return null
+  const askedMs = pauseOf(sent.answer, nowMs)
+  return askedMs === null || askedMs === 0 ? null : Math.min(askedMs, policy.backoff.longestMs)
 }
 
 // ---------------------------------------------------------------- what is reported

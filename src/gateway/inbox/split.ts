@@ -28,6 +28,8 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: KeyInput
   const batch = splitBatch(request.rawHeaders, body)
   if (batch.kind === 'single' || (policy.batch === 'refuse' && !holdsEvents(batch))) return ONE
   if (batch.kind === 'bad') {
+    // A smaller batch is refused here, too.
+    if (batch.tooLarge && policy.batch === 'refuse') return refused(rejected('key-invalid', `${SEVERAL} ${NONE_ACCEPTED}`))
     return refused(rejected(batch.tooLarge ? 'request-too-large' : 'bad-request', `${batch.detail} ${NONE_ACCEPTED}`))
   }
   if (policy.batch === 'refuse') return refused(rejected('key-invalid', `${togetherText(batch.items.length)} ${NONE_ACCEPTED}`))
@@ -41,6 +43,8 @@ export function splitRequest (request: Splittable, body: Buffer, nowMs: KeyInput
 function holdsEvents ({ format }: Exclude<Batch, { kind: 'single' }>): boolean {
   return format !== 'array'
 }
+
+const SEVERAL = 'The request holds several events, which have no identity together. Send them one by one.'
 
 function togetherText (events: number): string {
   return events === 1

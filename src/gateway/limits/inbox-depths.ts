@@ -11,11 +11,13 @@ export function orphanedDepths (depths: readonly Depth[], inboxes: ReadonlyMap<s
   return depths.filter(({ route, waiting }) => waiting > 0 && !inboxes.has(route))
 }
 
+const EMPTY = { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, deadBytes: 0, oldestMs: null } as const
+
 /** Depths of every route with an inbox, and of every route with messages left. */
 export function depthsOfAllRoutes (depths: readonly Depth[], inboxes: ReadonlyMap<string, unknown>): Depth[] {
   const there = new Set(depths.map(({ route }) => route))
   const empty = [...inboxes.keys()].filter((route) => !there.has(route))
-  return [...depths, ...empty.map((route) => ({ route, waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null }))]
+  return [...depths, ...empty.map((route) => ({ route, ...EMPTY }))]
 }
 
 interface InboxSize { readonly messages: number, readonly bytes: number }

@@ -133,7 +133,7 @@ export async function changeMessages (
   return { counted: selection.count, changed: done.changed, refused: [...done.refused], next: cursorOf(found, 'oldest', words) }
 }
 
-/** So much of a route's bounds may be in use when a step of replays begins. The rest is for what senders send. */
+/** So much of a route's bounds may be open messages when a step of replays begins. The rest is for what senders send. */
 const REPLAY_SHARE = 1 / 2
 
 /** A replayed message counts in the bounds of its route again. `route`: of the selection. null: there is room. */
@@ -144,7 +144,7 @@ async function noRoom ({ stores, config }: OperatorContext, route: string | unde
     const bounds = idempotency?.inbox ?? null
     if (bounds === null || depth === undefined || (route !== undefined && route !== name)) continue
     const open = depth.waiting + depth.delivering + depth.held
-    if (open < bounds.depthMax * REPLAY_SHARE && depth.bytes < bounds.bytesMax * REPLAY_SHARE) continue
+    if (open < bounds.depthMax * REPLAY_SHARE && depth.bytes - depth.deadBytes < bounds.bytesMax * REPLAY_SHARE) continue
     return new OperatorProblem(
       'refused',
       `The inbox of ${name} is half full: ${open} messages wait. Senders need the rest. Go on from here when some are delivered.`

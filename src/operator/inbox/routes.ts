@@ -15,6 +15,7 @@ export const InboxRouteView = Type.Object({
   held: Type.Integer({ description: 'Sent, and the outcome is unknown: they wait for an operator.' }),
   dead: Type.Integer(),
   bytes: Type.Number({ description: 'Of the requests that are waiting, being delivered, held or dead.' }),
+  deadBytes: Type.Number({ description: 'Of the dead ones among them.' }),
   oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those that are not dead was accepted. null: there is none.' })),
   configured: Type.Boolean({ description: 'false: no route of the configuration delivers these messages.' }),
   paused: Nullable(Type.Object({ since: Time, who: Type.String(), why: Type.String() }, closed))
@@ -29,7 +30,7 @@ export const PausedView = Type.Object({
 export type InboxJson = Static<typeof InboxView>
 export type PausedJson = Static<typeof PausedView>
 
-const EMPTY = { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, oldestMs: null } as const
+const EMPTY = { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, deadBytes: 0, oldestMs: null } as const
 
 export async function inboxRoutes ({ stores, config }: OperatorContext): Promise<InboxJson> {
   const [depths, paused] = await Promise.all([stores.inbox.depths(), stores.operator.paused()])

@@ -160,7 +160,8 @@ export class MemoryInbox implements InboxStore {
         delivering: count('delivering'),
         held: count('held'),
         dead: count('dead'),
-        bytes: mine.filter(({ state }) => state !== 'delivered' && state !== 'discarded').reduce((sum, { bytes }) => sum + bytes, 0),
+        bytes: bytesOf(mine.filter(({ state }) => state !== 'delivered' && state !== 'discarded')),
+        deadBytes: bytesOf(mine.filter(({ state }) => state === 'dead')),
         oldestMs: open.length === 0 ? null : this.#nowMs() - Math.min(...open.map(({ receivedAtMs }) => receivedAtMs))
       }
     })
@@ -248,7 +249,7 @@ export class MemoryInbox implements InboxStore {
 
   #call (group: Buffer | null): void {
     if (group === null) return
-    for (const { row, event } of turnsOf(this.#groupOf(group))) this.#write([row], () => event)
+    for (const { row, event } of turnsOf(this.#groupOf(group))) for (const called of this.#write([row], () => event)) this.#holdBack(called)
   }
 
   /** Oldest first. */
@@ -273,8 +274,18 @@ export class MemoryInbox implements InboxStore {
     return this.#all().filter((row) => row.group?.equals(group) === true)
   }
 
-  #isPaused ({ tenant }: MessageRow): boolean {
-    return tenant !== null && (this.#pauses.get(nameOf(tenant)) ?? 0) > this.#nowMs()
+  #isPaused (row: MessageRow): boolean {
+    return this.#pausedUntilMs(row) > this.#nowMs()
+  }
+
+  /** It is not due before the end of a pause of its tenant. */
+  #holdBack (row: MessageRow): void {
+    const untilMs = this.#pausedUntilMs(row)
+    if (untilMs > this.#nowMs()) this.#write([row], () => ({ kind: 'postpone', untilMs }))
+  }
+
+  #pausedUntilMs ({ tenant }: MessageRow): number {
+    return tenant === null ? 0 : this.#pauses.get(nameOf(tenant)) ?? 0
   }
 
   #hasItsTurn (row: MessageRow): boolean {
@@ -322,6 +333,7 @@ export class MemoryInbox implements InboxStore {
     // An expired message makes room, and the new one comes last.
     this.#messages.delete(nameOf(id))
     this.#save(change.row)
+    this.#holdBack(change.row)
   }
 
   #isSwept (id: Buffer): boolean {
@@ -356,6 +368,10 @@ function nameOf (id: Buffer): string {
 
 function heldOf ({ id, attempt, tries, about: { route, requestId } }: MessageRow): HeldMessage {
   return { id, route, requestId, attempt, tries }
+}
+
+function bytesOf (rows: readonly MessageRow[]): number {
+  return rows.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
 function kindOf ({ group }: MessageRow): Kind {

@@ -86,6 +86,10 @@ export const beforeTheBarrier = (schema: string) => `before_the_barrier as (sele
 export const entersUnclaimed = (schema: string, routes: string) =>
   `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, routes)})`
 
+/** Not before the end of a pause of its tenant: a take need not pass it over until then. */
+export const dueAtArrival = (schema: string, tenant: string) =>
+  `case when ${tenant} is null then statement_timestamp() else greatest(statement_timestamp(), (select p.until from ${schema}.tenant_pauses p where p.tenant_id = ${tenant})) end`
+
 export const MESSAGE_COLUMNS = `id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes,
        fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, tenant_id`
 
@@ -108,7 +112,7 @@ const insertFromArrivals = (schema: string, besides: boolean) =>
 insert into ${schema}.messages (${MESSAGE_COLUMNS})
 select a.id, a.scheme, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
-            then statement_timestamp() end,
+            then ${dueAtArrival(schema, 'a.tenant_id')} end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
        a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body, a.tenant_id
   from arrived a`

@@ -10,13 +10,17 @@ import type { CalledMessage } from './inbox-turns.ts'
 /** Of all routes. More groups than a process delivers at once, and little to keep. */
 const CALLED_MAX = 1_000
 
+/** So many takes in a row that find nothing at all. */
+const MISSES_MAX = 3
+const KEPT_MS = 60_000
+
 /** So long after the last message of a group none is looked for, but by a look that is not near. */
 const GROUPS_MS = 60_000
 
 export class Called {
   readonly #reach: Reach
   /** By id, as hex. */
-  readonly #messages = new Map<string, CalledMessage>()
+  readonly #messages = new Map<string, CalledMessage & { readonly notedAtMs: number, misses: number }>()
   #groupsUntilMs = -Infinity
 
   constructor (reach: Reach) {
@@ -37,8 +41,16 @@ export class Called {
     if (called.length > 0) this.noteGroup()
     for (const message of called) {
       const isBehind = message.dueAtMs < this.#reach.fromMs(message.route, 'group', 'near')
-      if (isBehind && this.#messages.size < CALLED_MAX) this.#messages.set(hex(message.id), message)
+      if (!isBehind) continue
+      if (this.#messages.size >= CALLED_MAX) this.#forgetOld()
+      if (this.#messages.size < CALLED_MAX) this.#messages.set(hex(message.id), { ...message, notedAtMs: performance.now(), misses: 0 })
     }
+  }
+
+  /** Of routes that a reload has removed, nobody takes any. The others have been found by a look at everything. */
+  #forgetOld (): void {
+    const untilMs = performance.now() - KEPT_MS
+    for (const [id, { notedAtMs }] of this.#messages) if (notedAtMs < untilMs) this.#messages.delete(id)
   }
 
   /** The oldest of each route, at most as many as it has places. */
@@ -52,8 +64,15 @@ export class Called {
     return this.#messages.size > 0 && [...this.#messages.values()].some(({ route }) => routes.includes(route))
   }
 
-  /** They were looked for. `left`, as hex: those that could be taken, and were not. */
-  lookedFor (ids: readonly Buffer[], left: ReadonlySet<string>): void {
-    for (const id of ids.map(hex)) if (!left.has(id)) this.#messages.delete(id)
+  /**
+   * They were looked for. `left`, as hex: those that could be taken, and were not. null: nothing was taken, so nobody can tell. That may be
+   * for lack of room, and is not believed at once.
+   */
+  lookedFor (ids: readonly Buffer[], left: ReadonlySet<string> | null): void {
+    for (const id of ids.map(hex)) {
+      const message = this.#messages.get(id)
+      if (message === undefined || left?.has(id) === true) continue
+      if (left !== null || ++message.misses >= MISSES_MAX) this.#messages.delete(id)
+    }
   }
 }

@@ -103,10 +103,10 @@ export async function takeMessages (
   { routes, owner, room }: TakeMessages,
   { reach, called, shares }: Looks
 ): Promise<Array<ReturnType<typeof toDelivery>>> {
-  const look = reach.look()
+  const look = reach.look(routes.map(({ route }) => route))
   const fromOf = (kind: Kind) => bigints(routes.map(({ route }) => look.fromMs(route, kind)))
   const hints = called.of(routes)
-  const statement = look.isNear && !called.knowsGroups ? MESSAGE_TAKE_SINGLES : MESSAGE_TAKE
+  const statement = look.isNear && hints.length === 0 && !called.knowsGroups ? MESSAGE_TAKE_SINGLES : MESSAGE_TAKE
   for (let round = 1; round <= TAKES_MAX; round++) {
     // The last round takes one message, which cannot conflict with others.
     const placesOf = (places: number) => round === TAKES_MAX ? Math.min(places, 1) : places
@@ -126,7 +126,7 @@ export async function takeMessages (
       const known = new Set(hints.map(hex))
       look.end(handedOutOf(rows.filter(({ id }) => !known.has(hex(id)))))
       for (const { route } of routes) shares.note(route, rows.filter((row) => row.route === route).map(kindOf))
-      called.lookedFor(hints, leftOf(rows))
+      called.lookedFor(hints, rows.length === 0 ? null : leftOf(rows))
       if (rows.some(({ is_group: isGroup }) => isGroup)) called.noteGroup()
       return rows.sort((one, other) => one.place - other.place).map((row) => toDelivery(row, owner))
     } catch (error) {

@@ -6,7 +6,15 @@ import type { Connections } from './connections.ts'
 import { Fields, type OwnStatement } from './fields.ts'
 import { HeldLane } from './held-lane.ts'
 import { acceptEach, ACCEPTED, acceptRest, type Groups } from './inbox-accept.ts'
-import { beforeTheBarrier, entersUnclaimed, MESSAGE_COLUMNS, nextNumber, PLAIN_ARRIVAL, type Arrival } from './inbox-arrivals.ts'
+import {
+  beforeTheBarrier,
+  dueAtArrival,
+  entersUnclaimed,
+  MESSAGE_COLUMNS,
+  nextNumber,
+  PLAIN_ARRIVAL,
+  type Arrival
+} from './inbox-arrivals.ts'
 import { MESSAGE_SETTLED, SETTLING, settleMessages, type Settling } from './inbox-deliver.ts'
 
 /** Batches of acceptances in flight at once, where a commit takes long. */
@@ -47,7 +55,7 @@ const ACCEPT_OWN: OwnStatement<Arrival> = {
 function acceptingOwn (schema: string, from: string, routes: string): string {
   return `with ${beforeTheBarrier(schema)}
 insert into ${schema}.messages (${MESSAGE_COLUMNS})
-select o.id, o.scheme, o.number, 0, 'waiting', true, statement_timestamp(), statement_timestamp(), o.route, null, o.holds, o.stops,
+select o.id, o.scheme, o.number, 0, 'waiting', true, statement_timestamp(), ${dueAtArrival(schema, 'o.tenant_id')}, o.route, null, o.holds, o.stops,
        o.keep_ms, o.dead_keep_ms, o.bytes, o.fp_alg, o.fingerprint, o.scope_hash, o.method, o.path, o.request_id, o.instance,
        o.key_hash, o.key_text, o.target, o.headers, o.body, o.tenant_id
   from (select w.*, ${nextNumber(schema)} as number from (select * from ${from} order by w.arrival) w) o

@@ -154,7 +154,7 @@ const MESSAGE_DEPTHS: Statement = {
   writes: false,
   text: (schema) => `select route, count(*) filter (where state = 'waiting')::int as waiting, count(*) filter (where state = 'delivering')::int as delivering,
        count(*) filter (where state = 'held')::int as held, count(*) filter (where state = 'dead')::int as dead,
-       coalesce(sum(bytes), 0)::float8 as bytes,
+       coalesce(sum(bytes), 0)::float8 as bytes, coalesce(sum(bytes) filter (where state = 'dead'), 0)::float8 as "deadBytes",
        (extract(epoch from clock_timestamp() - min(received_at) filter (where state <> 'dead')) * 1000)::float8 as oldest_ms
   from ${schema}.messages
  where state <> 'delivered' and state <> 'discarded'

@@ -67,7 +67,7 @@ export async function sweepTenants (session: Session, limit: number): Promise<vo
 const BOUND_READ: Statement = {
   name: 'bound_read',
   writes: false,
-  text: (schema) => `select b.version::int, b.state, (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
+  text: (schema) => `select b.version::float8 as version, b.state, (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
   from (select $1::text as route) w left join ${schema}.delivery_bounds b on b.route = w.route`
 }
 
@@ -97,5 +97,5 @@ export async function allowDeliveries (session: Session, question: BoundQuestion
     const written = await session.run(BOUND_WRITE, [question.route, row.version ?? 0, JSON.stringify(state), session.lockTimeout])
     if (written.length === 1) return answer
   }
-  return { places: 0, inMs: AGAIN_MS }
+  return { places: 0, inMs: AGAIN_MS, isNoted: false }
 }

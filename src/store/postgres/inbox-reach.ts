@@ -48,20 +48,27 @@ type Range = 'near' | 'before' | 'all'
 
 export class Reach {
   readonly #places = new Map<string, Place>()
-  readonly #dueMs: Record<Exclude<Range, 'near'>, number> = { before: -Infinity, all: -Infinity }
+  /** When a route's next look of a kind is due. Each route has its own: a busy one would use up all of them. */
+  readonly #dueMs = { before: new Map<string, number>(), all: new Map<string, number>() }
 
-  look (): Look {
+  look (routes: readonly string[]): Look {
     const beganAtMs = performance.now()
-    const range = this.#rangeAt(beganAtMs)
+    const ranges = new Map(routes.map((route) => [route, this.#rangeAt(route, beganAtMs)]))
     return {
-      isNear: range === 'near',
-      fromMs: (route, kind) => range === 'all' ? EVERYTHING_MS : this.fromMs(route, kind, range),
+      isNear: [...ranges.values()].every((range) => range === 'near'),
+      fromMs: (route, kind) => {
+        const range = ranges.get(route) ?? 'all'
+        return range === 'all' ? EVERYTHING_MS : this.fromMs(route, kind, range)
+      },
       end: (handedOut) => {
         for (const each of handedOut) this.#note(each)
         const endedAtMs = performance.now()
-        const restMs = (everyMs: number): number => Math.min(LONGEST_MS, Math.max(everyMs, (endedAtMs - beganAtMs) / SHARE))
-        if (range === 'all') this.#dueMs.all = endedAtMs + restMs(ALL_EVERY_MS)
-        if (range !== 'near') this.#dueMs.before = endedAtMs + restMs(BEFORE_EVERY_MS)
+        const nextAtMs = (everyMs: number): number =>
+          endedAtMs + Math.min(LONGEST_MS, Math.max(everyMs, (endedAtMs - beganAtMs) / SHARE))
+        for (const [route, range] of ranges) {
+          if (range === 'all') this.#dueMs.all.set(route, nextAtMs(ALL_EVERY_MS))
+          if (range !== 'near') this.#dueMs.before.set(route, nextAtMs(BEFORE_EVERY_MS))
+        }
       }
     }
   }
@@ -70,9 +77,9 @@ export class Reach {
     return this.#placeOf(route, kind)?.fromMs(range) ?? EVERYTHING_MS
   }
 
-  #rangeAt (nowMs: number): Range {
-    if (nowMs >= this.#dueMs.all) return 'all'
-    return nowMs >= this.#dueMs.before ? 'before' : 'near'
+  #rangeAt (route: string, nowMs: number): Range {
+    if (nowMs >= (this.#dueMs.all.get(route) ?? -Infinity)) return 'all'
+    return nowMs >= (this.#dueMs.before.get(route) ?? -Infinity) ? 'before' : 'near'
   }
 
   #placeOf (route: string, kind: Kind): Place | undefined {

@@ -32,7 +32,7 @@ const MESSAGE_CALL: Statement = {
     select m.id from ${schema}.messages m where m.group_id = f.group_id and m.due_at is not null and m.number > f.number
        for no key update of m skip locked) s
 )
-update ${schema}.messages m set due_at = case when m.due_at is null then least(clock_timestamp(), coalesce(m.retried_at, m.received_at)) end
+update ${schema}.messages m set due_at = case when m.due_at is null then greatest(least(clock_timestamp(), coalesce(m.retried_at, m.received_at)), (select p.until from ${schema}.tenant_pauses p where p.tenant_id = m.tenant_id)) end
  where m.id = any (array(select id from uncalled union all select id from strays))
 returning m.id, m.route, m.group_id, (extract(epoch from m.due_at) * 1000)::float8 as due_at_ms`
 }

@@ -1,5 +1,5 @@
 /**
- * Migrations of nothing but indexes. Nothing waits for them: without them searches are slow, and everything else is as with them. On a
+ * Migrations of nothing but indexes, and of what they replace. Nothing waits for them: without them something is slow, and right. On a
  * small table they are made at once. On a large one they are built `concurrently`, beside what writes the table. That takes minutes, and
  * may not happen in a transaction. A gateway builds them while it serves, and `onceway migrate` waits for them.
  */

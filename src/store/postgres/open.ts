@@ -223,15 +223,18 @@ async function buildIndexes (
 ): Promise<void> {
   for (const migration of left) {
     const { name } = migration
-    log.info({ event: 'indexes-build', migration: name }, 'building indexes for searches; nothing else waits for them')
+    log.info(
+      { event: 'indexes-build', migration: name },
+      'building indexes of a large table; what they make fast is slow meanwhile, and nothing waits'
+    )
     try {
       const built = await withClient(transport, address, (client) =>
         buildLeft(client, (work) => withClient(transport, address, work), schema, migration))
-      if (built) log.info({ event: 'indexes-built', migration: name }, 'indexes for searches are built')
+      if (built) log.info({ event: 'indexes-built', migration: name }, 'indexes of a large table are built')
     } catch (error) {
       log.warn(
         { event: 'indexes-build-failed', migration: name, error: errorText(error) },
-        'indexes for searches are not built; searches are slow until a gateway starts again, or `onceway migrate` is run'
+        'indexes of a large table are not built; what they make fast is slow until a gateway starts again, or `onceway migrate` is run'
       )
     }
   }

@@ -8,7 +8,7 @@ export interface Migration {
   readonly compatibleFrom: number
   /** Postgres: `:schema` stands for the quoted schema. */
   readonly text: string
-  /** Nothing but indexes that only make searches fast. On a large table they are built beside what writes it (postgres/indexes.ts). */
+  /** Nothing but indexes that only make something fast. On a large table they are built beside what writes it (postgres/indexes.ts). */
   readonly indexes?: boolean
 }
 

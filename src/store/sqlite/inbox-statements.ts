@@ -59,7 +59,9 @@ export const firstOf = 'select number, state, due_at from messages where group_i
 
 export const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
 
-export const call = 'update messages set due_at = min(?, coalesce(retried_at, received_at)) where number = ?'
+export const call = `
+update messages set due_at = max(min(?, coalesce(retried_at, received_at)), coalesce((select p.until from tenant_pauses p where p.tenant_id = messages.tenant_id), 0))
+ where number = ?`
 
 const nextOf = (condition: string): string => `(select m.number from messages m
     where m.route = r.value and m.state = 'waiting' and m.due_at is not null and ${condition}
@@ -72,7 +74,7 @@ select min(d.due_at) as due_at from json_each(?) r, messages d
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
-       sum(bytes) as bytes, min(case when state <> 'dead' then received_at end) as since
+       sum(bytes) as bytes, sum(case when state = 'dead' then bytes else 0 end) as deadBytes, min(case when state <> 'dead' then received_at end) as since
   from messages
  where state <> 'delivered' and state <> 'discarded'
  group by route`
@@ -80,6 +82,9 @@ select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as de
 export const alive = 'insert into workers (owner, alive_until) values (?, ?) on conflict (owner) do update set alive_until = max(alive_until, excluded.alive_until)'
 
 export const gone = 'delete from workers where owner = ?'
+
+/** Who was counted there is dead. */
+export const noBounds = 'delete from delivery_bounds'
 
 export const noOne = 'delete from workers'
 
@@ -90,6 +95,8 @@ export const STOPS_ITS_GROUP = '(blocks and group_id is not null and state in (\
 export const putOff = `update messages set expires_at = ? + max(dead_keep_ms, 3600000) where expires_at <= ? and ${STOPS_ITS_GROUP}`
 
 export const sweep = 'delete from messages where number in (select number from messages where expires_at <= ? order by expires_at limit ?) returning group_id, blocks'
+
+export const pauseOf = 'select until from tenant_pauses where tenant_id = ?'
 
 export const pauseTenant = 'insert into tenant_pauses (tenant_id, until) values (?, ?) on conflict (tenant_id) do update set until = max(until, excluded.until) returning until'
 

@@ -44,7 +44,9 @@ import {
   isClaimed,
   isRecorded,
   lost,
+  noBounds,
   noOne,
+  pauseOf,
   pauseTenant,
   postpone,
   putOff,
@@ -121,6 +123,7 @@ export class InboxTable {
   /** No other gateway lives here. All workers are dead, so their leases end at once. */
   endWorkers (nowMs: number): Recovered {
     this.#prepare(noOne).run()
+    this.#prepare(noBounds).run()
     return this.recover(ALL, nowMs)
   }
 
@@ -259,7 +262,8 @@ export class InboxTable {
       this.forget(earlierId, nowMs)
       this.#prepare(forgetRecord).run(earlierId)
     }
-    const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : nowMs
+    const pause = tenant === null ? undefined : this.#prepare(pauseOf).get(tenant) as { readonly until: number } | undefined
+    const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : Math.max(nowMs, pause?.until ?? 0)
     this.#prepare(insert).run(
       id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0,
       Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,

@@ -141,7 +141,7 @@ test('what a delivery says of its consumer', () => {
   }
   // Where such an answer holds back less than the route, it says nothing about the rest of it.
   const elsewhere: ReadonlyArray<readonly [SendOutcome, ConsumerSignal]> = [
-    [answer(429), 'silent'], [answer(429, '7'), 'silent'], [answer(503, '7'), 'silent'], [answer(503), 'down'], [answer(502, '7'), 'down']
+    [answer(429), 'silent'], [answer(429, '7'), 'silent'], [answer(503, '7'), 'broke'], [answer(503), 'down'], [answer(502, '7'), 'down']
   ]
   for (const [sent, signal] of elsewhere) {
     assert.deepEqual(feedbackOf(sent, again, 0, false), { signal, pauseMs: null }, JSON.stringify(sent))

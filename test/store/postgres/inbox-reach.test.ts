@@ -110,16 +110,16 @@ describe('the reach of a take', needs('own postgres'), () => {
 
 test('a look reaches back to everything, until something was found: then a little behind it', () => {
   const reach = new Reach()
-  const all = reach.look()
+  const all = reach.look(['a', 'b'])
   assert.equal(all.fromMs('a', 'single'), 0)
   all.end([single(1_000_000, 1)])
-  const next = reach.look()
+  const next = reach.look(['a', 'b'])
   assert.ok(next.fromMs('a', 'single') < 1_000_000 && next.fromMs('a', 'single') > 0)
   assert.equal(next.fromMs('b', 'single'), 0, 'a route of which nothing was found')
   assert.equal(next.fromMs('a', 'group'), 0, 'a kind of which nothing was found')
   next.end([])
-  assert.equal(reach.look().fromMs('a', 'single'), next.fromMs('a', 'single'), 'nothing new moves nothing')
-  const found = reach.look()
+  assert.equal(reach.look(['a', 'b']).fromMs('a', 'single'), next.fromMs('a', 'single'), 'nothing new moves nothing')
+  const found = reach.look(['a', 'b'])
   found.end([single(900_000, 1)])
   assert.ok(reach.fromMs('a', 'single') < 900_000, 'and what is older takes it back')
 })
@@ -130,7 +130,7 @@ test('in a burst a look begins some hundred messages ago; one that was committed
   const PER_MS = 10
   const froms: number[] = []
   for (let ms = 0; ms < BURST_MS; ms += 10) {
-    const look = reach.look()
+    const look = reach.look(['a', 'b'])
     froms.push(1_000_000 + ms - look.fromMs('a', 'single'))
     look.end([single(1_000_000 + ms, 10 * PER_MS)])
   }
