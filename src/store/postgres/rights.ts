@@ -10,6 +10,7 @@ import { texts } from './arrays.ts'
 import { UNBALANCED } from './statements.ts'
 
 const WRITTEN = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const
+const KEPT = ['SELECT', 'INSERT', 'UPDATE'] as const
 const CHANGED = ['SELECT', 'UPDATE'] as const
 const READ = ['SELECT'] as const
 
@@ -20,7 +21,7 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   messages: WRITTEN,
   workers: WRITTEN,
   tenant_pauses: WRITTEN,
-  delivery_bounds: WRITTEN,
+  delivery_bounds: KEPT,
   gateways: WRITTEN,
   gateway_routes: WRITTEN,
   record_counts: WRITTEN,
