@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
 import type { InboxPolicy } from '../../src/core/policy/policy.ts'
+import { inboxRoutes } from '../../src/gateway/shared/deps.ts'
 import { accept, after, between, Consumer, inboxRoute, message, says, shared, startWorker, states } from './world.ts'
 import type { Asked, Says, Shared } from './world.ts'
 
@@ -75,6 +76,31 @@ test('a store that cannot be told of a pause is told by the next answer', async 
   await store.clock.advance(5_000)
   const events = worker.log.lines.map((line) => line['event'])
   assert.deepEqual([consumer.asked.length, events.includes('tenant-not-postponed'), events.includes('tenant-postponed')], [2, true, true])
+})
+
+test('what waits is put off until the pause is over at most, by one answer for all, and keeps no place of another tenant', async (t) => {
+  const store = shared()
+  const { clock } = store
+  let calls = 0
+  const consumer = new Consumer(clock, ({ text }) => text.startsWith('poor') ? says(429, ['Retry-After', '2']) : says(204))
+  const worker = startWorker(t, store, consumer, {
+    routes: [inboxRoute({ retryAfter: BY_TENANT, concurrency: 4 })],
+    // A store that never comes to the end of what waits.
+    between: between('postpone', (inbox) => async (...args) => {
+      calls++
+      await inbox.postpone(...args)
+      await after(clock, 100)
+      return 1_000
+    })
+  })
+  await accept(store, worker, ...of('poor', 10))
+  await clock.advance(500)
+  await accept(store, worker, ...of('rich', 20))
+  await clock.advance(100)
+  assert.equal((await states(store))['delivered'], 20, 'the others go on meanwhile')
+  await clock.advance(1_600)
+  const during = calls
+  assert.ok(during <= 40, `${during} statements in one pause`)
 })
 
 test('`message`: one that is always answered with a pause delays itself alone', async (t) => {
@@ -157,6 +183,24 @@ test('a sign of life during a take does not give its places to others', async (t
   assert.equal(consumer.mostUnderWay, 3)
   await clock.advance(120_000)
   assert.deepEqual([consumer.mostUnderWay, await states(store)], [3, { delivered: 12 }])
+})
+
+test('a bound that a reload gives to a route holds, and gives back what it found no message for', async (t) => {
+  const store = shared()
+  const { clock } = store
+  const consumer = new Consumer(clock, async () => { await after(clock, 100); return says(204) })
+  const routes = [inboxRoute({ concurrency: 8 })]
+  // The first one never finds anything.
+  const blind = startWorker(t, store, consumer, { routes, between: between('take', () => async () => []) })
+  const workers = [blind, startWorker(t, store, consumer, { routes })]
+  const { limits, longestLeaseMs, probed } = workers[0]?.gateway.deps ?? assert.fail('it has started')
+  const inboxes = inboxRoutes([inboxRoute({ concurrency: 8, total: { concurrency: 3, ratePerSecond: null } })])
+  for (const { gateway } of workers) gateway.reconfigure({ limits, longestLeaseMs, probed, inboxes })
+  // Each has looked once, and found nothing.
+  await clock.advance(3_000)
+  await accept(store, workers[1] ?? null, ...Array.from({ length: 30 }, (_, index) => message(`m${index}`)))
+  await clock.advance(5_000)
+  assert.deepEqual([await states(store), consumer.mostUnderWay], [{ delivered: 30 }, 3])
 })
 
 test('three processes together have no more in flight than the route says, and use all of it', async (t) => {

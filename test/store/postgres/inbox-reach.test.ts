@@ -139,6 +139,17 @@ test('in a burst a look begins some hundred messages ago; one that was committed
   assert.ok(reach.fromMs('a', 'single') <= 1_000_000 + BURST_MS - 10 - 2_000, 'what is next is looked for from further back')
 })
 
+test('each route has looks at everything of its own: a busy one does not use up those of the others', () => {
+  const reach = new Reach()
+  reach.look(['a', 'b']).end([single(1_000_000, 1), { ...single(1_000_000, 1), route: 'b' }])
+  for (let times = 0; times < 100; times++) reach.look(['a']).end([])
+  assert.ok(reach.look(['b']).fromMs('b', 'single') > 0, 'none is due yet')
+  const another = new Reach()
+  another.look(['a']).end([single(1_000_000, 1)])
+  for (let times = 0; times < 100; times++) another.look(['a']).end([])
+  assert.equal(another.look(['a', 'b']).isNear, false, 'b has not been looked at')
+})
+
 function single (firstMs: number, count: number): HandedOut {
   return { route: 'a', kind: 'single', firstMs, count }
 }
