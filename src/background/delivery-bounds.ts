@@ -4,7 +4,8 @@
  */
 import type { BoundAnswer } from '../core/inbox/bound.ts'
 import { WORKER_LEASE_MS } from '../gateway/shared/arbiter-clock.ts'
-import type { Deps, InboxRoute } from '../gateway/shared/deps.ts'
+import type { InboxRoute } from '../core/inbox/targets.ts'
+import type { Deps } from '../gateway/shared/deps.ts'
 
 /** The part of one route in a take. */
 export interface Order { readonly route: InboxRoute, readonly places: number }

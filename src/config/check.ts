@@ -162,6 +162,9 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
       ? [mistake([...path, 'upstream'], `"${printable(route.upstream)}" names no upstream; there ${namesText(Object.keys(file.upstreams ?? {}))}${didYouMean(route.upstream, Object.keys(file.upstreams ?? {}))}`)]
       : []),
     ...(sound([...path, 'match']) ? checkMatch(route, index) : []),
+    ...(guarded?.inbox?.targets !== undefined && route.name === undefined
+      ? [mistake([...path, 'name'], 'is missing: a route with inbox.targets needs one, which begins the names of their inboxes', 'key')]
+      : []),
     ...(guarded === undefined ? [] : checkBuffer(guarded, file, path)),
     ...(guarded === undefined ? [] : checkCertificateScope([...path, 'idempotency', 'scope'], guarded.scope, file.listen.tls)),
     ...(guarded === undefined || !sound(['issuedKeys']) ? [] : checkOnlyIssued(guarded, file.issuedKeys, [...path, 'idempotency'])),
@@ -171,6 +174,7 @@ function checkRoute (route: RouteFile, index: number, file: ConfigFile, base: st
         path: [...path, 'idempotency'],
         match: sound([...path, 'match', 'path']) ? route.match : { path: '' },
         base,
+        upstreams: sound(['upstreams']) ? Object.keys(file.upstreams ?? {}) : null,
         redis: file.stores?.redis !== undefined && file.stores.postgres !== undefined,
         upstreamTimeoutMs: upstream === undefined || !sound(['upstreams', route.upstream]) ? null : parseDuration(upstream.timeout)
       }))

@@ -7,7 +7,9 @@ import { routeMatch } from './routes/check.ts'
 import type { Config, PostgresConfig, PostgresTlsConfig } from './config.ts'
 import { corsOf } from './cors.ts'
 import { fingerprintOf } from './routes/fingerprint.ts'
+import { attemptsOfSchedule } from './routes/delivered.ts'
 import { inboxOf } from './routes/inbox.ts'
+import { spreadTargets } from './routes/targets.ts'
 import { listenerTlsOf, listenerTlsWarnings } from './listener-tls.ts'
 import { issuedKeysOf, jwtOf } from './issued-keys.ts'
 import { dropOf } from './routes/drop.ts'
@@ -92,15 +94,12 @@ export function spreadProfiles (tree: unknown): void {
     if (isTree(policy) && policy.profile === 'relay') underlay(policy, RELAY_DEFAULTS)
     if (isTree(policy) && policy.mode === 'inbox') underlay(policy, INBOX_MODE_DEFAULTS)
     if (isTree(policy) && policy.mode === 'drop') policy.drop ??= {}
-    if (isTree(policy) && isTree(policy.inbox)) attemptsOfSchedule(policy.inbox)
+    if (isTree(policy) && isTree(policy.inbox)) {
+      spreadTargets(policy.inbox)
+      attemptsOfSchedule(policy.inbox)
+    }
     if (isTree(policy)) shortenWait(policy)
   }
-}
-
-/** A schedule says how many deliveries there are, unless the file does. */
-function attemptsOfSchedule (inbox: Record<string, unknown>): void {
-  const schedule = valueAt(inbox, ['backoff', 'schedule'])
-  if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
 }
 
 function underlay (tree: Record<string, unknown>, defaults: object): void {
@@ -153,13 +152,13 @@ function routeOf (route: RouteFile, { upstreams, issuedKeys, base }: PolicyConte
     match: routeMatch(route),
     upstream,
     ...(route.idempotency !== undefined && route.match.methods === undefined && { restPasses: true }),
-    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstream })
+    idempotency: route.idempotency === undefined ? null : idempotencyOf(route.idempotency, { issuedKeys, base, upstream, upstreams })
   }
 }
 
 function idempotencyOf (
   file: IdempotencyFile,
-  { issuedKeys, base, upstream }: Omit<PolicyContext, 'upstreams'> & { readonly upstream: UpstreamPolicy }
+  { issuedKeys, base, upstream, upstreams }: PolicyContext & { readonly upstream: UpstreamPolicy }
 ): IdempotencyPolicy {
   return {
     profile: file.profile,
@@ -177,7 +176,7 @@ function idempotencyOf (
     probe: file.probe === undefined ? null : probeOf(file.probe, upstream),
     keep: keepOf(file.keep),
     hops: upstream.hops,
-    inbox: inboxOf(file),
+    inbox: inboxOf(file, upstreams),
     inboxFor: file.mode === 'inbox' ? 'all' : 'asked',
     retentionMs: ms(file.retention),
     unknownRetentionMs: ms(file.unknownRetention),

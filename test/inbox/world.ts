@@ -44,7 +44,8 @@ export const INBOX: InboxPolicy = {
   keepDeliveredMs: 0,
   keptMax: 1_000,
   keptBytesMax: 1_000_000,
-  batch: 'refuse'
+  batch: 'refuse',
+  targets: []
 }
 
 export function inboxRoute (

@@ -5,6 +5,9 @@ import { DURATION_PATTERN, SIZE_PATTERN } from './units.ts'
 /** RFC 9110 5.6.2 token. */
 export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
+/** Names of routes, targets and upstreams. They are labels of metrics and part of record ids, so they are short and printable. */
+export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
+
 export const shape = { additionalProperties: false } as const
 
 /**

@@ -39,7 +39,7 @@ function secretsOf (tree: unknown): readonly Path[] {
     ...(isTree(upstreams) ? Object.keys(upstreams).map((name) => ['upstreams', name, 'ca']) : []),
     ...(Array.isArray(ring) ? ring.map((_, index) => ['issuedKeys', 'secrets', index, 'secret']) : []),
     ...(Array.isArray(routes)
-      ? routes.flatMap((_, index) => SIGNATURE_BLOCKS.flatMap((block) => SIGNATURE_SECRETS.map((name) => [
+      ? routes.flatMap((route, index) => [...SIGNATURE_BLOCKS, ...signedTargets(route)].flatMap((block) => SIGNATURE_SECRETS.map((name) => [
         'routes', index, 'idempotency', ...block, name
       ])))
       : [])
@@ -48,6 +48,11 @@ function secretsOf (tree: unknown): readonly Path[] {
 
 /** `inbox.verify` is the old name of `verify`. */
 const SIGNATURE_BLOCKS = [['verify'], ['inbox', 'verify'], ['inbox', 'sign']] as const
+function signedTargets (route: unknown): Path[] {
+  const targets = valueAt(route, ['idempotency', 'inbox', 'targets'])
+  return isTree(targets) ? Object.keys(targets).map((name) => ['inbox', 'targets', name, 'sign']) : []
+}
+
 const SIGNATURE_SECRETS = ['secret', 'previousSecret'] as const
 
 export interface SecretsRead {

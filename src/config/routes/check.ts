@@ -30,11 +30,13 @@ interface RouteContext {
   readonly base: string
   /** null: the upstream is unknown. */
   readonly upstreamTimeoutMs: number | null
+  /** The names of all upstreams. null: they cannot be read. */
+  readonly upstreams: readonly string[] | null
   /** Redis is used: it and Postgres are both configured. */
   readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, redis }: RouteContext): Mistake[] {
+export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, upstreams, redis }: RouteContext): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)
@@ -66,7 +68,7 @@ export function checkIdempotency (policy: IdempotencyFile, { path, match, base, 
     ...checkTimes(policy, path, upstreamTimeoutMs),
     ...checkProbe(policy, path, upstreamTimeoutMs),
     ...checkDrop(policy, path, redis),
-    ...checkInbox(policy, path),
+    ...checkInbox(policy, path, upstreams),
     ...checkVerify(policy, path)
   ]
 }

@@ -2,10 +2,11 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { InboxVerify } from './schema-verify.ts'
-import { duration, secret, shape, size } from '../read/schema-words.ts'
+import { duration, NAME_PATTERN, secret, shape, size } from '../read/schema-words.ts'
 import { DURATION_PATTERN } from '../read/units.ts'
 
-export const Inbox = Type.Object({
+/** How one consumer gets its messages. */
+const DELIVERED = {
   concurrency: Type.Integer({
     minimum: 1,
     maximum: 1000,
@@ -80,12 +81,51 @@ export const Inbox = Type.Object({
     default: 1_000_000,
     description: 'Maximum of requests that `keepDelivered` keeps on this route. Beyond, the oldest are deleted. They never count in `maxDepth`.'
   }),
-  maxKeptBytes: size('1GiB', 'Maximum of bytes of their bodies. Beyond, the oldest are deleted.'),
+  maxKeptBytes: size('1GiB', 'Maximum of bytes of their bodies. Beyond, the oldest are deleted.')
+}
+
+const Target = Type.Object({
+  upstream: Type.String({ pattern: NAME_PATTERN, description: 'The upstream that gets these messages.' }),
+  path: Type.Optional(Type.String({
+    pattern: '^/',
+    maxLength: 1024,
+    description: 'Path and query of each delivery. Absent: those of the request.'
+  })),
+  when: Type.Optional(Type.Record(
+    Type.String({ pattern: '^(?:header:|json:/)' }),
+    Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 256 }),
+    {
+      ...shape,
+      maxProperties: 16,
+      description: 'Only messages whose value is in the list: `{ json:/type: [invoice.paid] }`. Every value must be. Absent: every message.'
+    }
+  )),
+  ...DELIVERED
+}, { ...shape, description: 'One of several consumers. What it does not say is as in `inbox`.' })
+
+/** Each of them is a row of every acceptance. */
+const TARGETS_MAX = 32
+
+export const Inbox = Type.Object({
+  ...DELIVERED,
   batch: Type.Enum(['refuse', 'split'], {
     default: 'refuse',
     description: 'A request with several events (CloudEvents batch, Event Grid and SQS arrays). refuse: it is not accepted. split: each event becomes a message, or none is accepted.'
   }),
+  targets: Type.Optional(Type.Record(Type.String({ pattern: NAME_PATTERN }), Target, {
+    ...shape,
+    minProperties: 1,
+    maxProperties: TARGETS_MAX,
+    description: 'Several consumers, by name, instead of the route\'s upstream. One acceptance makes a message for each that takes it. With `mode: inbox` only.'
+  })),
   verify: Type.Optional(InboxVerify)
 }, { ...shape, description: 'How messages are accepted and delivered (`mode: inbox`, or `async: allowed`).' })
 
 export type InboxFile = Static<typeof Inbox>
+
+export type TargetFile = Static<typeof Target>
+
+export type DeliveredFile = Omit<TargetFile, 'upstream' | 'path' | 'when'>
+
+/** The members that a target has from its route if it does not say otherwise. */
+export const DELIVERED_NAMES = Object.keys(DELIVERED)

@@ -7,13 +7,11 @@ import type { Static } from 'typebox'
 import { Drop } from './schema-drop.ts'
 import { Inbox } from './schema-inbox.ts'
 import { Verify } from './schema-verify.ts'
-import { TOKEN_PATTERN, duration, headerFields, shape, size } from '../read/schema-words.ts'
+import { NAME_PATTERN, TOKEN_PATTERN, duration, headerFields, shape, size } from '../read/schema-words.ts'
 import type { Mask } from '../read/schema-words.ts'
 import { isTree } from '../read/tree.ts'
 import { DURATION_PATTERN, parseDuration } from '../read/units.ts'
 
-/** Names of routes and upstreams. They are labels of metrics and part of record ids, so they are short and printable. */
-export const NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
 const HeaderNames = (description: string) =>
   Type.Array(Type.String({ pattern: TOKEN_PATTERN }), { default: [], maxItems: 64, description })
 

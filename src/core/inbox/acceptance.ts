@@ -26,15 +26,27 @@ export function acceptedAnswer (name: string): Answer {
   }
 }
 
-/** One event of a request. `isNew`: it was accepted just now, and not before, nor as an earlier event of the same request. */
-export interface AcceptedMessage { readonly name: string, readonly isNew: boolean }
+/** No target takes the request: there is nothing to ask for later. */
+export function untakenAnswer (): Answer {
+  return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify(UNTAKEN)) }
+}
+
+const UNTAKEN = { targets: [] }
+
+/**
+ * One event of a request. `isNew`: it was accepted just now, and not before, nor as an earlier event of the same request. `isStored`: some
+ * target takes it.
+ */
+export interface AcceptedMessage { readonly name: string, readonly isNew: boolean, readonly isStored: boolean }
 
 /**
  * The answer to a request that was split: one entry for each event, in order. A single event gets the same form, so the sender of batches
  * reads one form only.
  */
 export function acceptedAnswers (accepted: readonly AcceptedMessage[]): Answer {
-  const messages = accepted.map(({ name, isNew }) => ({ id: name, location: messageLocation(name), ...!isNew && { duplicate: true } }))
+  const messages = accepted.map(({ name, isNew, isStored }) => isStored
+    ? { id: name, location: messageLocation(name), ...!isNew && { duplicate: true } }
+    : UNTAKEN)
   return { status: ACCEPTED, headers: ['Content-Type', 'application/json'], body: Buffer.from(JSON.stringify({ messages })) }
 }
 

@@ -19,9 +19,16 @@ export interface MessageView {
   readonly lastError: string | null
   /** When an operator last replayed it, after it had been delivered. Absent: never. */
   readonly replayedAt?: string
-  /** The consumer's last answer. null: there is none, or it was not kept. */
+  /** The consumer's last answer. null: there is none, or it was not kept, or each target has its own. */
   readonly answer: AnswerView | null
+  /** The same of each target. Absent: the route has none. */
+  readonly targets?: ReadonlyArray<TargetView>
 }
+
+type TargetView = { readonly target: string } & Omit<MessageView, 'id' | 'receivedAt' | 'targets'>
+
+/** The message of one target. */
+export interface TargetMessage { readonly name: string, readonly message: MessageDetail }
 
 interface AnswerView {
   readonly code: number
@@ -45,6 +52,34 @@ export function messageView (
     answer: answer === null ? null : answerView(answer)
   }
 }
+
+/**
+ * The message as a whole: it is open while one target has it, and then as the target that came off worst. `first`: it has the id that the
+ * sender knows.
+ */
+export function messageOfTargets (first: MessageDetail, targets: readonly TargetMessage[]): MessageView {
+  const all = targets.map(({ message }) => message)
+  const worst = WORST_FIRST.flatMap((state) => all.find((message) => message.state === state) ?? [])[0] ?? first
+  const due = all.flatMap(({ dueAtMs }) => dueAtMs ?? [])
+  const settled = all.flatMap(({ settledAtMs }) => settledAtMs ?? [])
+  return {
+    ...messageView({
+      ...worst,
+      id: first.id,
+      attempt: Math.max(...all.map(({ attempt }) => attempt)),
+      dueAtMs: due.length === 0 ? null : Math.min(...due),
+      settledAtMs: settled.length < all.length ? null : Math.max(...settled),
+      replayedAtMs: null,
+      answer: null
+    }),
+    targets: targets.map(({ name, message }) => {
+      const { id, receivedAt, ...view } = messageView(message)
+      return { target: name, ...view }
+    })
+  }
+}
+
+const WORST_FIRST: readonly MessageState[] = ['delivering', 'waiting', 'held', 'dead', 'discarded', 'delivered']
 
 function answerView ({ status, headers, body }: Answer): AnswerView {
   const text = textOf(body)
@@ -70,8 +105,14 @@ function rfc3339 (ms: number): string {
 const ASK_AGAIN_MAX_SECONDS = 60
 const MS_PER_SECOND = 1000
 
-/** When to ask again. null: the state is final. */
-export function askAgainSeconds ({ state, dueAtMs }: Pick<MessageDetail, 'state' | 'dueAtMs'>, nowMs: number): number | null {
+/** When to ask again about several. null: all are final. */
+export function askAgainFirst (messages: ReadonlyArray<Pick<MessageDetail, 'state' | 'dueAtMs'>>, nowMs: number): number | null {
+  const all = messages.flatMap((message) => askAgainSeconds(message, nowMs) ?? [])
+  return all.length === 0 ? null : Math.min(...all)
+}
+
+/** The same about one. */
+function askAgainSeconds ({ state, dueAtMs }: Pick<MessageDetail, 'state' | 'dueAtMs'>, nowMs: number): number | null {
   if (state === 'delivered' || state === 'dead' || state === 'discarded') return null
   // An operator decides.
   if (state === 'held') return ASK_AGAIN_MAX_SECONDS

@@ -46,6 +46,11 @@ export interface NewMessage extends Identity {
    * Absent: there is no claim, and a record with this id, executed or in flight, wins over the message.
    */
   readonly underClaim?: Omit<Token, 'id'>
+  /**
+   * The id of another message of the same call. If a message with that id exists already, this one is not written either. Absent: it is
+   * independent of the others.
+   */
+  readonly alongside?: Buffer
   readonly request: StoredRequest
   readonly about: About
 }

@@ -146,6 +146,26 @@ export interface InboxPolicy {
   readonly keptBytesMax: number
   /** For a request with several events. split: each becomes a message, or none is accepted. */
   readonly batch: 'refuse' | 'split'
+  /** Who gets the messages. Empty: the route's upstream, and no others. */
+  readonly targets: readonly InboxTarget[]
+}
+
+/** One of several consumers of a route. It has an inbox of its own (core/inbox/targets.ts). */
+export interface InboxTarget {
+  readonly name: string
+  readonly upstream: UpstreamPolicy
+  /** Takes the place of the request's path and query. null: they stay. */
+  readonly path: string | null
+  /** All must hold. Empty: it takes every message. */
+  readonly when: readonly Condition[]
+  /** Without targets of its own. */
+  readonly inbox: InboxPolicy
+}
+
+/** A value of the request is one of these. */
+export interface Condition {
+  readonly source: ValueSource
+  readonly values: readonly string[]
 }
 
 /** How a sender signs (signature.ts). There are several secrets during a rotation. */

@@ -32,7 +32,7 @@ export function fromDecision (decision: ClaimDecision): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: decision.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: decision.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
-    case 'accepted': return { kind: 'accepted', messages: [{ name: decision.name, isNew: false }], split: false, preferred: false }
+    case 'accepted': return { kind: 'accepted', messages: [{ name: decision.name, isNew: false, isStored: true }], split: false, preferred: false }
     case 'unknown': return { kind: 'unknown', timedOut: decision.timedOut }
     case 'unsettled': return { kind: 'executed', answer: decision.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }
@@ -50,7 +50,7 @@ export function outcomeForStarter (result: ExecutionResult): Outcome {
     case 'released': return { kind: 'released', answer: result.answer }
     case 'hop': return { kind: 'hop', answer: result.answer }
     case 'unprotected': return { kind: 'unprotected', answer: result.answer }
-    case 'accepted': return { kind: 'accepted', messages: [{ name: result.name, isNew: result.isNew }], split: false, preferred: false }
+    case 'accepted': return { kind: 'accepted', messages: [{ name: result.name, isNew: result.isNew, isStored: true }], split: false, preferred: false }
     case 'mismatch':
     case 'streamed':
     case 'unknown':
@@ -95,14 +95,17 @@ function streamForWaiter (result: Extract<ExecutionResult, { kind: 'streamed' }>
   }
 }
 
-/** The outcome of an accepted request. `news`: the names of those that this request accepted, and not an earlier one. */
+/**
+ * The outcome of an accepted request, by the names of its messages. `news`: those that this request accepted, and not an earlier one.
+ * `unstored`: those that no target takes.
+ */
 export function accepted (
   keyed: Pick<KeyedRequest, 'preferred'>,
   parts: ReadonlyArray<Pick<Part, 'name' | 'items'>>,
-  news: ReadonlySet<string> = NONE
+  { news = NONE, unstored = NONE }: { readonly news?: ReadonlySet<string>, readonly unstored?: ReadonlySet<string> } = {}
 ): Outcome {
-  const places = parts.flatMap(({ name, items = [0] }) =>
-    items.map((item, index) => ({ item, message: { name, isNew: index === 0 && news.has(name) } })))
+  const places = parts.flatMap(({ name, items = [0] }) => items.map((item, index) =>
+    ({ item, message: { name, isNew: index === 0 && news.has(name), isStored: !unstored.has(name) } })))
   return {
     kind: 'accepted',
     messages: places.sort((one, other) => one.item - other.item).map(({ message }) => message),

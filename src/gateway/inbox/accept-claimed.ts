@@ -9,7 +9,7 @@ import type { ClaimedAcceptance, Execution } from '../execution/execution.ts'
 import { compareMessage } from '../fingerprint/comparison.ts'
 import type { KeyedRequest } from '../fingerprint/keyed-request.ts'
 import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
-import { messageOf } from './new-message.ts'
+import { messagesOf, placesOf } from './new-message.ts'
 
 /**
  * With the claim won, the inbox is checked for both kinds of requests. A message may exist though its record has ended, lapsed or been
@@ -42,7 +42,7 @@ async function acceptInPlace (
 ): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
-  const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
+  const message = { ...onlyMessage(keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
   const cancelTimer = clock.after(claimWithinMs, () => { execution.end({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   let isLast = false
@@ -54,7 +54,7 @@ async function acceptInPlace (
       const result = await inbox.accept(message)
       // Too late: the claim has ended, so no try that is still on its way can be accepted either.
       if (result.kind === 'recorded') return { kind: 'unsent', code: 'LEASE' }
-      if (result.kind === 'accepted') noteMessage(context, keyed.route.name, message)
+      if (result.kind === 'accepted') noteMessage(context, message)
       return taken(keyed, result)
     }, (error) => {
       inDoubt ||= mayHaveCome(error)
@@ -65,6 +65,14 @@ async function acceptInPlace (
   } finally {
     cancelTimer()
   }
+}
+
+/** What decides where it goes was read before the claim. Without mode inbox there is one consumer. */
+function onlyMessage (keyed: KeyedRequest): NewMessage {
+  const found = placesOf(keyed, keyed)
+  const [message] = found.kind === 'places' ? messagesOf(keyed, keyed, found.places) : []
+  if (message === undefined) throw new Error('a request without a place in the inbox was claimed')
+  return message
 }
 
 /** The store has not said whether there is a message. */
@@ -89,7 +97,7 @@ export function mayHaveCome (error: unknown): boolean {
 }
 
 /** Call it after the acknowledged commit of a message. */
-export function noteMessage (context: ModeContext, route: string, { request }: NewMessage): void {
-  context.depths.accepted(route, request.body.length)
+export function noteMessage (context: ModeContext, { request, about }: NewMessage): void {
+  context.depths.accepted(about.route, request.body.length)
   context.onMessage()
 }

@@ -4,6 +4,7 @@
  * id: the same request finds its message again.
  */
 import type { MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { InboxPolicy } from '../../core/policy/policy.ts'
 import type { Fingerprint } from '../../core/record/record.ts'
 import { errorText, StoreOverloaded } from '../../ports/errors.ts'
 import type { AcceptResult } from '../../ports/inbox.ts'
@@ -12,12 +13,14 @@ import { accepted, asAccepted } from '../execution/outcomes.ts'
 import { compareMessage } from '../fingerprint/comparison.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 import { sizeOf } from '../limits/inbox-depths.ts'
+import type { InboxSize } from '../limits/inbox-depths.ts'
 import { IdentityMoved } from '../shared/ids.ts'
 import { rejected } from '../shared/outcome.ts'
 import type { Outcome, Rejected } from '../shared/outcome.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import { acceptClaimed, mayHaveCome, noteMessage } from './accept-claimed.ts'
-import { inboxOf, messageOf, orderValue } from './new-message.ts'
+import { inboxOf, messagesOf, placesOf } from './new-message.ts'
+import type { Place } from './new-message.ts'
 import { NONE_ACCEPTED, partOf, splitRequest } from './split.ts'
 
 export function inboxMode (context: ModeContext): InboxMode {
@@ -27,12 +30,12 @@ export function inboxMode (context: ModeContext): InboxMode {
     accept: (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
     orderRefusal: (keyed) => orderRefusal(keyed),
-    fullRefusal: (keyed) => isFull(context, keyed) ? INBOX_FULL : null,
+    fullRefusal: (keyed) => context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf([keyed])) ? INBOX_FULL : null,
     answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
 }
 
-interface Made { readonly part: Part, readonly message: NewMessage }
+interface Made { readonly part: Part, readonly place: Place, readonly message: NewMessage }
 
 // ---------------------------------------------------------------- mode inbox
 
@@ -41,17 +44,18 @@ interface Made { readonly part: Part, readonly message: NewMessage }
  * record answers, and a released key is accepted under a claim.
  */
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
-  const refusal = orderRefusal(keyed, parts)
-  if (refusal !== null) return refusal
-  const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
+  const made = makeAll(keyed, parts)
+  if ('kind' in made) return made
+  if (made.length === 0) return takenByNone(keyed, parts)
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
     const loading = context.recordCounts.load(keyed)
     if (loading !== null) await loading
-    if (isFull(context, keyed, parts)) return await acceptedBefore(context, keyed, parts) ?? noRoom(keyed, parts)
-    const beyond = context.recordCounts.exceeded(keyed, parts.length)
-    if (beyond !== null) return await acceptedBefore(context, keyed, parts) ?? context.recordCounts.shed(beyond)
-    return await acceptAll(context, keyed, made)
+    const full = fullOf(context, made)
+    if (full !== null) return await acceptedBefore(context, keyed, made) ?? full
+    const beyond = context.recordCounts.exceeded(keyed, made.length)
+    if (beyond !== null) return await acceptedBefore(context, keyed, made) ?? context.recordCounts.shed(beyond)
+    return await acceptAll(context, keyed, parts, made)
   } catch (error) {
     if (error instanceof IdentityMoved) throw error
     return failed(context, keyed, error)
@@ -60,8 +64,26 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   }
 }
 
+function makeAll (keyed: KeyedRequest, parts: readonly Part[]): Made[] | Rejected {
+  const made: Made[] = []
+  for (const part of parts) {
+    const found = placesOf(keyed, part)
+    if (found.kind === 'unfit') return unfit(part, found.said)
+    const messages = messagesOf(keyed, part, found.places)
+    for (const [index, place] of found.places.entries()) made.push({ part, place, message: messages[index] as NewMessage })
+  }
+  return made
+}
+
+/** There is nothing to store, so a duplicate is answered like the first. */
+function takenByNone (keyed: KeyedRequest, parts: readonly Part[]): Outcome {
+  const names = new Set(parts.map(({ name }) => name))
+  return accepted(keyed, parts, { news: names, unstored: names })
+}
+
 /** At a limit, messages that were accepted before still get their 202. null: some part is new. */
-async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[]): Promise<Outcome | null> {
+async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<Outcome | null> {
+  const parts = partsOf(made)
   const found = await Promise.all(parts.map(async (part) => context.deps.inbox.look(part.id)))
   for (const [index, message] of found.entries()) {
     if (message === null) return null
@@ -71,24 +93,48 @@ async function acceptedBefore (context: ModeContext, keyed: KeyedRequest, parts:
   return accepted(keyed, parts)
 }
 
+function namesWithout (parts: readonly Part[], made: readonly Made[]): Set<string> {
+  const stored = new Set(made.map(({ part }) => part.name))
+  return new Set(parts.filter(({ name }) => !stored.has(name)).map(({ name }) => name))
+}
+
+function partsOf (made: readonly Made[]): Part[] {
+  return [...new Set(made.map(({ part }) => part))]
+}
+
 /** The detail differs from other limits': the cause is the consumer. */
 const INBOX_FULL = rejected(
   'overloaded',
   'The inbox of this route is full: it holds as much as it may, with what was given up and not yet retried or discarded. Nothing was accepted; retry with the same key.'
 )
 
-/** A batch that is larger than the empty inbox would never fit, so a retry is pointless. */
-function noRoom (keyed: KeyedRequest, parts: readonly Part[]): Rejected {
-  const { depthMax, bytesMax } = inboxOf(keyed)
-  const { messages, bytes } = sizeOf(parts)
-  if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
-  const [holds, most] = messages > depthMax
-    ? [`${messages} events`, `${depthMax} messages`]
-    : [`${bytes} bytes of events`, `${bytesMax} bytes`]
-  return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
+/** The refusal, if an inbox has no room. A batch that is larger than the empty inbox would never fit, so a retry is pointless. */
+function fullOf (context: ModeContext, made: readonly Made[]): Rejected | null {
+  for (const { name, inbox, size } of sizesOf(made)) {
+    if (!context.depths.isFull(name, inbox, size)) continue
+    const { depthMax, bytesMax } = inbox
+    const { messages, bytes } = size
+    if (messages <= depthMax && bytes <= bytesMax) return INBOX_FULL
+    const [holds, most] = messages > depthMax
+      ? [`${messages} events`, `${depthMax} messages`]
+      : [`${bytes} bytes of events`, `${bytesMax} bytes`]
+    return rejected('request-too-large', `The request holds ${holds}, and the inbox of this route has room for ${most} when it is empty. Send fewer at once. Nothing was accepted.`)
+  }
+  return null
 }
 
-async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<Outcome | null> {
+/** What is added to each inbox. */
+function sizesOf (made: readonly Made[]): Array<{ readonly name: string, readonly inbox: InboxPolicy, readonly size: InboxSize }> {
+  const byName = Map.groupBy(made, ({ place }) => place.route.name)
+  return Array.from(byName, ([name, those]) => ({ name, inbox: (those[0] as Made).place.inbox, size: sizeOf(those.map(({ part }) => part)) }))
+}
+
+async function acceptAll (
+  context: ModeContext,
+  keyed: KeyedRequest,
+  parts: readonly Part[],
+  made: readonly Made[]
+): Promise<Outcome | null> {
   const news = new Set<string>()
   for (let open = made; open.length > 0;) {
     const results = await write(context, keyed, open)
@@ -111,7 +157,7 @@ async function acceptAll (context: ModeContext, keyed: KeyedRequest, made: reado
     // A message with an equivalent fingerprint of another algorithm made the batch write nothing. The others are written without it.
     open = open.filter((each) => !foreign.includes(each))
   }
-  return accepted(keyed, made.map(({ part }) => part), news)
+  return accepted(keyed, parts, { news, unstored: namesWithout(parts, made) })
 }
 
 /** A batch has no single record that could answer. */
@@ -142,9 +188,9 @@ function write (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]
 async function written (context: ModeContext, keyed: KeyedRequest, made: readonly Made[]): Promise<AcceptResult[]> {
   const { depths, deps: { inbox } } = context
   const [first] = made
-  const size = sizeOf(made.map(({ part }) => part))
+  const sizes = sizesOf(made)
   keyed.reservation.retain()
-  depths.reserve(keyed.route.name, size)
+  for (const { name, size } of sizes) depths.reserve(name, size)
   try {
     const results = made.length === 1 && first !== undefined
       ? [await inbox.accept(first.message)]
@@ -152,7 +198,7 @@ async function written (context: ModeContext, keyed: KeyedRequest, made: readonl
     noteAccepted(context, keyed, made, results)
     return results
   } finally {
-    depths.release(keyed.route.name, size)
+    for (const { name, size } of sizes) depths.release(name, size)
     keyed.reservation.release()
   }
 }
@@ -164,7 +210,7 @@ function noteAccepted (context: ModeContext, keyed: KeyedRequest, made: readonly
   if (none) return
   const accepted = made.filter((_, index) => results[index]?.kind === 'accepted')
   context.recordCounts.count(keyed, accepted.length)
-  for (const { message } of accepted) noteMessage(context, keyed.route.name, message)
+  for (const { message } of accepted) noteMessage(context, message)
 }
 
 function failed (context: ModeContext, keyed: KeyedRequest, error: unknown): Outcome {
@@ -202,25 +248,14 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 
 // ---------------------------------------------------------------- the message
 
-/** Checks the message's order value before anything is written. null: it can be read. */
-export function orderRefusal (
-  keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>,
-  parts: ReadonlyArray<Pick<Part, 'asked' | 'items'>> = [keyed]
-): Rejected | null {
-  for (const part of parts) {
-    const order = orderValue(keyed, part)
-    if (order.kind !== 'unfit') continue
-    const said = `The value by which messages of this route are ordered ${order.why}.`
-    return rejected(
-      'bad-request',
-      part.items === undefined ? `${said} Nothing was accepted.` : `Item ${part.items[0]} of the batch: ${said} ${NONE_ACCEPTED}`
-    )
-  }
-  return null
+/** Checks the values that decide where the message goes, before anything is written. null: they can be read. */
+export function orderRefusal (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>): Rejected | null {
+  const found = placesOf(keyed, keyed)
+  return found.kind === 'unfit' ? unfit({}, found.said) : null
 }
 
-function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): boolean {
-  return context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf(parts))
+function unfit ({ items }: Pick<Part, 'items'>, said: string): Rejected {
+  return rejected('bad-request', items === undefined ? `${said} Nothing was accepted.` : `Item ${items[0]} of the batch: ${said} ${NONE_ACCEPTED}`)
 }
 
 /** Another request's message has this part's key. For a batch, the answer names the item. */

@@ -25,7 +25,8 @@ import type { Limits } from '../limits/limits.ts'
 import { sendOnce } from '../forward/send-once.ts'
 import type { OneSending } from '../forward/send-once.ts'
 import type { WorkerLease } from './worker-lease.ts'
-import type { InboxRoute, Deps } from '../shared/deps.ts'
+import type { InboxRoute } from '../../core/inbox/targets.ts'
+import type { Deps } from '../shared/deps.ts'
 import { AGAIN, retryUntil, STORE_BACKOFF } from '../shared/retry.ts'
 
 interface DeliverContext {

@@ -2,6 +2,8 @@
 import { timingSafeEqual } from 'node:crypto'
 import { messageScope } from '../../core/inbox/acceptance.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
+import type { TargetMessage } from '../../core/inbox/message-view.ts'
+import { routeAndTarget, targetMessageId } from '../../core/inbox/targets.ts'
 import type { ProblemCode } from '../../core/protocol/problems.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
 import { callerScope } from '../scope/scope.ts'
@@ -16,7 +18,8 @@ export interface FindContext extends CallerContext {
   readonly ids: Pick<Ids, 'rules' | 'schemeKeys'>
 }
 
-export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail }
+/** `targets`: each target's message. null: the route has no targets, or this is the message of one. */
+export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail, readonly targets: readonly TargetMessage[] | null }
 
 /** `name`: the id in the path. */
 export async function findMessage (context: FindContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {
@@ -25,9 +28,7 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   // Each id has one spelling. Another text that decodes to the same bytes is not its name.
   if (id.length !== ID_BYTES || id.toString('base64url') !== name) return NONE
   const message = await inbox.look(id).catch(() => 'unreachable' as const)
-  if (message === 'unreachable') {
-    return rejected('store-unavailable', 'The store does not answer, so nobody can tell how the message stands.')
-  }
+  if (message === 'unreachable') return UNREACHABLE
   const route = message === null ? undefined : inboxes.get(message.about.route)
   if (message === null || route === undefined) return NONE
   // No signature is verified here. The status of a signed message is for its named sender alone.
@@ -41,7 +42,22 @@ export async function findMessage (context: FindContext, request: CallerRequest,
   )
   // Not 404: the sender must not take the message for lost. This reveals only that the text is an id of 256 bits.
   if (caller.kind === 'refused' && TOKEN_TROUBLE.has(caller.outcome.code)) return caller.outcome
-  return isOwner(context, caller, message.scopeHash) ? { kind: 'message', message } : NONE
+  if (!isOwner(context, caller, message.scopeHash)) return NONE
+  const targets = await targetsOf(context, message).catch(() => 'unreachable' as const)
+  return targets === 'unreachable' ? UNREACHABLE : { kind: 'message', message, targets }
+}
+
+/**
+ * The messages that were accepted with this one, in the order of the configuration. One of a target that is in no configuration any more is
+ * not found.
+ */
+async function targetsOf ({ deps: { inbox, inboxes } }: FindContext, message: MessageDetail): Promise<TargetMessage[] | null> {
+  const own = routeAndTarget(message.about.route)
+  const route = inboxes.get(own.route)
+  if (own.target === null || route === undefined) return null
+  const found = await Promise.all(route.idempotency.inbox.targets.map(async ({ name }) =>
+    ({ name, message: name === own.target ? message : await inbox.look(targetMessageId(message.id, name)) })))
+  return found.flatMap(({ name, message: each }) => each === null ? [] : [{ name, message: each }])
 }
 
 /** By the scheme that the message was accepted under, not by the one that claims now. */
@@ -53,5 +69,6 @@ function isOwner (context: FindContext, caller: CallerScope, scopeHash: Buffer):
 }
 
 const NONE = rejected('no-message')
+const UNREACHABLE = rejected('store-unavailable', 'The store does not answer, so nobody can tell how the message stands.')
 /** The sender is known by a token that cannot be verified just now, or has expired. */
 const TOKEN_TROUBLE: ReadonlySet<ProblemCode> = new Set(['scope-unavailable', 'token-invalid'])

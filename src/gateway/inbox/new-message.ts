@@ -1,42 +1,83 @@
-/** The message that a request becomes: what is stored of it, and its place in an order. */
+/** The messages that a request becomes: who gets them, what is stored, and their place in an order. */
 import { rulesOf } from '../../core/forward/deciding.ts'
 import { guardedRequestHeaders } from '../../core/forward/forwarding.ts'
-import { withoutFields } from '../../core/headers/lines.ts'
+import { SIGNATURE } from '../../core/headers/carrier-kinds.ts'
+import { carrierOf } from '../../core/headers/carriers.ts'
+import { pairs, withoutFields } from '../../core/headers/lines.ts'
 import { withoutAsync } from '../../core/headers/prefer.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
 import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
-import { lookInto } from '../../core/json/pointer.ts'
-import { bodyValue, headerText } from '../../core/key/values.ts'
+import { takersOf, targetMessageId, targetRoute, valueAt } from '../../core/inbox/targets.ts'
 import type { Value } from '../../core/policy/key-source.ts'
-import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
+import type { GuardedRoute, InboxPolicy, InboxTarget } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
-/** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
-export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
+/** An inbox that takes a request, and its group there. `target` null: the route's own. */
+export interface Place {
+  readonly route: GuardedRoute
+  readonly inbox: InboxPolicy
+  readonly target: InboxTarget | null
+  readonly group: Buffer | null
+}
+
+/** `unfit`: a value that decides it cannot be read. The message might belong to a target or a group, and must not miss it. */
+export type Places = { readonly kind: 'places', readonly places: readonly Place[] } | { readonly kind: 'unfit', readonly said: string }
+
+type Source = Pick<KeyedRequest, 'route' | 'rawHeaders'>
+
+/** Where the request is stored. No place: no target takes it. */
+export function placesOf (keyed: Source, { asked: { body } }: Pick<Part, 'asked'>): Places {
   const { route } = keyed
-  const { unknown } = route.idempotency
-  const { onDead, deadRetentionMs } = inboxOf(keyed)
-  const order = orderValue(keyed, part)
-  const { method, target, body } = part.asked
+  const inbox = inboxOf(keyed)
+  if (inbox.targets.length === 0) return placesIn([{ route, inbox, target: null }], keyed.rawHeaders, body)
+  const takers = takersOf(inbox.targets, keyed.rawHeaders, body)
+  if (takers.kind === 'unfit') return { kind: 'unfit', said: `A value by which targets take messages of this route ${takers.why}.` }
+  const inboxes = takers.targets.map((target) => ({ route: targetRoute(route, target), inbox: target.inbox, target }))
+  return placesIn(inboxes, keyed.rawHeaders, body)
+}
+
+function placesIn (inboxes: ReadonlyArray<Omit<Place, 'group'>>, rawHeaders: RawHeaders, body: Buffer): Places {
+  const places: Place[] = []
+  for (const each of inboxes) {
+    const { order } = each.inbox
+    const value: Value = order === null ? NO_ORDER : valueAt(order, rawHeaders, body)
+    if (value.kind === 'unfit') return { kind: 'unfit', said: `The value by which messages of this route are ordered ${value.why}.` }
+    places.push({ ...each, group: value.kind === 'value' ? messageGroup(each.route.name, value.text) : null })
+  }
+  return { kind: 'places', places }
+}
+
+/** A message without an order value has no group. */
+const NO_ORDER: Value = { kind: 'none' }
+
+/** The messages of one part of a request, the first of them under the part's own id. */
+export function messagesOf (keyed: KeyedRequest, part: Part, places: readonly Place[]): NewMessage[] {
+  return places.map((place, index) => {
+    const message = messageOf(keyed, part, place)
+    return index === 0 || place.target === null
+      ? message
+      : { ...message, id: targetMessageId(part.id, place.target.name), earlierId: null, alongside: part.id }
+  })
+}
+
+/** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
+function messageOf (keyed: KeyedRequest, part: Part, place: Place): NewMessage {
+  const { route, inbox, target, group } = place
+  const { method, target: path, body } = part.asked
   return {
     id: part.id,
     ...part.claim,
     scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
-    group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
-    tenant: tenantOf(keyed, part),
-    holds: unknown !== 'retry',
-    stops: onDead === 'stop-group',
+    group,
+    tenant: tenantOf(keyed, part, place),
+    holds: route.idempotency.unknown !== 'retry',
+    stops: inbox.onDead === 'stop-group',
     keepMs: part.retentionMs,
-    deadKeepMs: deadRetentionMs,
-    request: {
-      method,
-      target,
-      headers: fieldsOf(keyed, part),
-      body
-    },
-    about: part.about()
+    deadKeepMs: inbox.deadRetentionMs,
+    request: { method, target: target?.path ?? path, headers: fieldsOf(keyed, part, place), body },
+    about: target === null ? part.about() : { ...part.about(), route: route.name }
   }
 }
 
@@ -45,8 +86,9 @@ export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
  * field takes its place.
  */
 function fieldsOf (
-  { route: { upstream, idempotency }, requestId, forwarded, preferred, steps }: KeyedRequest,
-  { rawHeaders, asked: { body } }: Part
+  { requestId, forwarded, preferred, steps }: KeyedRequest,
+  { rawHeaders, asked: { body } }: Part,
+  { route: { upstream, idempotency }, target }: Place
 ): string[] {
   const fields = guardedRequestHeaders(preferred ? withoutAsync(rawHeaders) : rawHeaders, {
     record: null,
@@ -61,31 +103,24 @@ function fieldsOf (
     extra: upstream.requestHeaders,
     bodyBytes: body.length
   })
-  return withoutFields(fields, upstream.requestHeaders.map(([name]) => name))
+  const sent = target === null ? fields : withoutCredentials(fields)
+  return withoutFields(sent, upstream.requestHeaders.map(([name]) => name))
 }
 
-/**
- * A message without an order value has no group. A value that cannot be read is refused: the message might belong to a group, and
- * must not overtake it.
- */
-export function orderValue (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, { asked: { body } }: Pick<Part, 'asked'>): Value {
-  const { order } = inboxOf(keyed)
-  return order === null ? { kind: 'none' } : valueAt(order, keyed.rawHeaders, body)
-}
-
-function valueAt (source: ValueSource, rawHeaders: RawHeaders, body: Buffer): Value {
-  if (source.kind === 'header') return headerText(source.name, rawHeaders)
-  const found = lookInto(body, [source.pointer])
-  if ('kind' in found) return { kind: 'unfit', why: `cannot be looked for: the body ${found.why}` }
-  return bodyValue(new Map(found.map((each) => [source.pointer, each])), source.pointer)
+/** What names the sender is for this gateway, and not for several consumers, who may belong to others. A signature gives nobody a right. */
+function withoutCredentials (fields: readonly string[]): string[] {
+  return [...pairs(fields)].flatMap((line) => {
+    const carrier = carrierOf(line[0].toLowerCase())
+    const isCredential = carrier !== undefined && carrier.class !== 'selector' && carrier.what !== SIGNATURE
+    return isCredential ? [] : line
+  })
 }
 
 /** A value that cannot be read is none: a pause holds back that message alone. */
-function tenantOf (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, { asked: { body } }: Pick<Part, 'asked'>): Buffer | null {
-  const { retryAfter } = inboxOf(keyed)
+function tenantOf ({ rawHeaders }: Source, { asked: { body } }: Part, { route, inbox: { retryAfter } }: Place): Buffer | null {
   if (retryAfter.kind !== 'value') return null
-  const value = valueAt(retryAfter.source, keyed.rawHeaders, body)
-  return value.kind === 'value' ? messageTenant(keyed.route.name, value.text) : null
+  const value = valueAt(retryAfter.source, rawHeaders, body)
+  return value.kind === 'value' ? messageTenant(route.name, value.text) : null
 }
 
 export function inboxOf ({ route }: Pick<KeyedRequest, 'route'>): InboxPolicy {

@@ -20,7 +20,7 @@ export function depthsOfAllRoutes (depths: readonly Depth[], inboxes: ReadonlyMa
   return [...depths, ...empty.map((route) => ({ route, ...EMPTY }))]
 }
 
-interface InboxSize { readonly messages: number, readonly bytes: number }
+export interface InboxSize { readonly messages: number, readonly bytes: number }
 
 /** What the parts would add to their route's inbox. */
 export function sizeOf (parts: ReadonlyArray<{ readonly asked: { readonly body: Buffer } }>): InboxSize {

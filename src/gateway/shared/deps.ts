@@ -2,7 +2,9 @@
  * The dependencies of the gateway: its ports and limits. Made by app.ts, by the tests and by the simulation.
  * All code in gateway/ takes time, randomness and I/O from here.
  */
-import type { GuardedRoute, IdempotencyPolicy, InboxPolicy, ProbePolicy, Route } from '../../core/policy/policy.ts'
+import { inboxesOf } from '../../core/inbox/targets.ts'
+import type { InboxRoute } from '../../core/inbox/targets.ts'
+import type { GuardedRoute, IdempotencyPolicy, ProbePolicy, Route } from '../../core/policy/policy.ts'
 import type { Clock, Random } from '../../ports/clock.ts'
 import type { DeliveryLog, Log, Meter } from '../../ports/telemetry.ts'
 import type { InboxStore, InboxSubscriptions } from '../../ports/inbox.ts'
@@ -39,9 +41,6 @@ export interface GatewayLimits {
 /** A route with `unknown: probe`. */
 export interface ProbedRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly probe: ProbePolicy } }
 
-/** A route with an inbox: `mode: inbox`, or `async: allowed`. */
-export interface InboxRoute extends GuardedRoute { readonly idempotency: IdempotencyPolicy & { readonly inbox: InboxPolicy } }
-
 export interface Deps {
   readonly records: RecordStore
   readonly locks: LockStore
@@ -76,7 +75,7 @@ export interface Deps {
   readonly longestKeepMs?: number
   /** The routes with `unknown: probe`, by name. */
   readonly probed: ReadonlyMap<string, ProbedRoute>
-  /** The routes with an inbox, by name. */
+  /** The inboxes of routes and of their targets, by name. */
   readonly inboxes: ReadonlyMap<string, InboxRoute>
   /** How long Redis may keep a copy of a settled answer. */
   readonly copyTtlMs: number
@@ -95,9 +94,5 @@ function isProbed (route: Route): route is ProbedRoute {
 }
 
 export function inboxRoutes (routes: readonly Route[]): ReadonlyMap<string, InboxRoute> {
-  return new Map(routes.filter(hasInbox).map((route) => [route.name, route]))
-}
-
-function hasInbox (route: Route): route is InboxRoute {
-  return route.idempotency !== null && route.idempotency.inbox !== null
+  return new Map(inboxesOf(routes).map((route) => [route.name, route]))
 }

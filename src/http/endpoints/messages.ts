@@ -1,7 +1,7 @@
 /** GET /.well-known/onceway/messages/ID: the state of a message. It is checked before any route. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { MESSAGES_PATH } from '../../core/inbox/acceptance.ts'
-import { askAgainSeconds, messageView } from '../../core/inbox/message-view.ts'
+import { askAgainFirst, messageOfTargets, messageView } from '../../core/inbox/message-view.ts'
 import { findMessage } from '../../gateway/inbox/find-message.ts'
 import type { FoundMessage } from '../../gateway/inbox/find-message.ts'
 import { rejected } from '../../gateway/shared/outcome.ts'
@@ -71,8 +71,9 @@ async function find (
   }
 }
 
-function write (request: ReceivedRequest, response: ServerResponse, { message }: FoundMessage, options: ServerOptions): void {
-  const seconds = askAgainSeconds(message, options.gateway.deps.clock.wallMs())
+function write (request: ReceivedRequest, response: ServerResponse, { message, targets }: FoundMessage, options: ServerOptions): void {
+  const seconds = askAgainFirst(targets?.map((each) => each.message) ?? [message], options.gateway.deps.clock.wallMs())
+  const view = targets === null ? messageView(message) : messageOfTargets(message, targets)
   const headers = [
     'Content-Type',
     'application/json',
@@ -80,5 +81,5 @@ function write (request: ReceivedRequest, response: ServerResponse, { message }:
     'no-store',
     ...seconds === null ? [] : ['Retry-After', String(seconds)]
   ]
-  sendOwn(request, response, { status: 200, headers, body: Buffer.from(JSON.stringify(messageView(message))), close: false }, options)
+  sendOwn(request, response, { status: 200, headers, body: Buffer.from(JSON.stringify(view)), close: false }, options)
 }

@@ -2,7 +2,8 @@
  * Turns an outcome into an HTTP answer, row by row as in docs/reference/http.md. Pure: it writes nothing and decides
  * nothing about the record.
  */
-import { acceptedAnswer, acceptedAnswers } from '../../core/inbox/acceptance.ts'
+import { acceptedAnswer, acceptedAnswers, untakenAnswer } from '../../core/inbox/acceptance.ts'
+import type { AcceptedMessage } from '../../core/inbox/acceptance.ts'
 import type { CorsRequest } from '../../core/headers/cors.ts'
 import { releasedStatus } from '../../core/protocol/disposition.ts'
 import { headerValue, pairs } from '../../core/headers/lines.ts'
@@ -163,10 +164,14 @@ function asReleased (
 
 /** The same answer for every request of a message. No member has the name "status", because Dapr would use it as its own. */
 function accepted ({ messages, split, preferred }: Extract<Outcome, { kind: 'accepted' }>): Reply {
-  const { status, headers, body } = split ? acceptedAnswers(messages) : acceptedAnswer(messages[0]?.name ?? '')
+  const { status, headers, body } = split ? acceptedAnswers(messages) : acceptedOne(messages[0])
   const isNew = messages.some((message) => message.isNew)
   const marks = ['Idempotency-Status', 'accepted', ...preferred ? ['Preference-Applied', 'respond-async'] : []]
   return { status, headers: [...headers, ...marks], body, close: false, outcome: isNew ? 'accepted' : 'accepted-again', problem: null }
+}
+
+function acceptedOne (message: AcceptedMessage | undefined): Answer {
+  return message?.isStored === false ? untakenAnswer() : acceptedAnswer(message?.name ?? '')
 }
 
 function unchanged (answer: Answer, mark: string): Reply {

@@ -1,4 +1,5 @@
 /** Changes of messages by an operator: retry, discard and replay, one or many. Each leaves an audit row. */
+import { inboxesOf } from '../../core/inbox/targets.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import { may } from '../../core/operator/roles.ts'
 import type { Identity } from '../../core/operator/roles.ts'
@@ -139,10 +140,9 @@ const REPLAY_SHARE = 1 / 2
 /** A replayed message counts in the bounds of its route again. `route`: of the selection. null: there is room. */
 async function noRoom ({ stores, config }: OperatorContext, route: string | undefined): Promise<OperatorProblem | null> {
   const depths = await stores.inbox.depths()
-  for (const { name, idempotency } of config.routes) {
+  for (const { name, idempotency: { inbox: bounds } } of inboxesOf(config.routes)) {
     const depth = depths.find((each) => each.route === name)
-    const bounds = idempotency?.inbox ?? null
-    if (bounds === null || depth === undefined || (route !== undefined && route !== name)) continue
+    if (depth === undefined || (route !== undefined && route !== name)) continue
     const open = depth.waiting + depth.delivering + depth.held
     if (open < bounds.depthMax * REPLAY_SHARE && depth.bytes - depth.deadBytes < bounds.bytesMax * REPLAY_SHARE) continue
     return new OperatorProblem(

@@ -1,4 +1,5 @@
 /** The inbox as a whole: depth and age by route, and routes that are paused. */
+import { inboxesOf } from '../../core/inbox/targets.ts'
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import type { Identity } from '../../core/operator/roles.ts'
@@ -34,7 +35,7 @@ const EMPTY = { waiting: 0, delivering: 0, held: 0, dead: 0, bytes: 0, deadBytes
 
 export async function inboxRoutes ({ stores, config }: OperatorContext): Promise<InboxJson> {
   const [depths, paused] = await Promise.all([stores.inbox.depths(), stores.operator.paused()])
-  const configured = config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
+  const configured = inboxesOf(config.routes).map(({ name }) => name)
   const names = [...new Set([...configured, ...depths.map(({ route }) => route), ...paused.map(({ route }) => route)])].sort()
   return {
     routes: names.map((route) => {

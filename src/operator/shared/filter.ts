@@ -1,4 +1,5 @@
 /** What searches for records and for messages have in common: who it is, and when. */
+import { inboxesOf } from '../../core/inbox/targets.ts'
 import { keyHashesOf } from './key-hashes.ts'
 import type { OperatorContext } from './operators.ts'
 import { badRequest, OperatorProblem, type Outcome } from './problem.ts'
@@ -51,7 +52,7 @@ export async function readCommon (
 
 /** Why nothing may have been found. What a route left that is in no configuration any more is found. */
 export function noteOfRoute ({ config }: Pick<OperatorContext, 'config'>, route: string | undefined, found: number): string[] {
-  const isKnown = route === undefined || config.routes.some(({ name }) => name === route)
+  const isKnown = route === undefined || [...config.routes, ...inboxesOf(config.routes)].some(({ name }) => name === route)
   return found > 0 || isKnown ? [] : ['No route of the configuration has this name.']
 }
 

@@ -1,4 +1,5 @@
 /** What the operators' functions stand on. Opened by the process with the admin port, or by a command. */
+import { inboxesOf } from '../../core/inbox/targets.ts'
 import type { Config } from '../../config/config.ts'
 import type { GuardedRoute } from '../../core/policy/policy.ts'
 import type { InboxStore } from '../../ports/inbox.ts'
@@ -26,7 +27,8 @@ export interface OperatorContext {
   readonly deleted: (id: Buffer, leaseMs: number) => void
 }
 
+/** `name`: of a route, or of a target's inbox, which is delivered as the target says. */
 export function guardedRoute ({ config }: Pick<OperatorContext, 'config'>, name: string): GuardedRoute | null {
-  const route = config.routes.find((each) => each.name === name && each.idempotency !== null)
+  const route = [...config.routes, ...inboxesOf(config.routes)].find((each) => each.name === name && each.idempotency !== null)
   return route === undefined || route.idempotency === null ? null : { ...route, idempotency: route.idempotency }
 }

@@ -81,8 +81,13 @@ export class MemoryInbox implements InboxStore {
   }
 
   async acceptAll (messages: readonly NewMessage[]): Promise<AcceptResult[]> {
+    const left = messages.map(({ alongside }) => alongside === undefined ? null : this.#unexpired(alongside))
     const changes = messages.map((message) => this.#change(message.id, this.#acceptanceOf(message)))
-    const results = messages.map((message, index) => changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message))
+    const results = messages.map((message, index): AcceptResult => {
+      const first = left[index] ?? null
+      if (first !== null) return { kind: 'seen', message: first }
+      return changes[index]?.kind === 'written' ? this.#entranceOf(message) : this.#seen(message)
+    })
     const isForeign = changes.some((change) => change.kind === 'refused' && change.why === 'fingerprint')
     // Then none of the batch is accepted. The others get the result that they would have alone.
     const isNone = isForeign || results.some(({ kind }) => kind === 'recorded' || kind === 'moved')

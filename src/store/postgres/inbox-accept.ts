@@ -156,6 +156,53 @@ async function insertOnce (
 }
 
 /**
+ * Several calls, each of which is accepted as a whole. Those of which nothing stands yet share a statement. If it writes nothing, because
+ * something stands in the way of one of them, each is tried alone.
+ */
+export async function acceptWhole (
+  session: Session,
+  calls: ReadonlyArray<readonly NewMessage[]>,
+  groups: Groups
+): Promise<AcceptResult[][]> {
+  const fresh = calls.length > 1 ? await acceptFresh(session, calls, groups) : new Set()
+  const results: AcceptResult[][] = []
+  for (const call of calls) {
+    results.push(fresh.has(call) ? call.map(() => ({ kind: 'accepted' })) : await acceptAll(session, call, groups))
+  }
+  return results
+}
+
+/** Returns the calls that it accepted. */
+async function acceptFresh (
+  session: Session,
+  calls: ReadonlyArray<readonly NewMessage[]>,
+  groups: Groups
+): Promise<ReadonlySet<readonly NewMessage[]>> {
+  const { standing, past } = await look(session, calls.flat().map(({ id }) => id))
+  const isOld = new Set([...standing.keys(), ...past.map(hex)])
+  const fresh = calls.filter((call) => !call.some(({ id }) => isOld.has(hex(id))))
+  const messages = fresh.flat()
+  if (messages.length === 0) return new Set()
+  try {
+    const inserted = await insertAll(session, messages, groups)
+    return inserted === messages.length ? new Set(fresh) : new Set()
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    return new Set()
+  }
+}
+
+/** All of them, or none. Returns how many. */
+async function insertAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<number> {
+  const inserted = await session.run<Inserted>(
+    hasEarlier(messages) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL,
+    valuesOf(messages.map(arrivalOf), session.lockTimeout)
+  )
+  addGroups(groups, inserted)
+  return inserted.length
+}
+
+/**
  * Accepts all missing messages in one statement that any conflict undoes. Accepts none if another request has one of the ids.
  */
 export async function acceptAll (session: Session, messages: readonly NewMessage[], groups: Groups): Promise<AcceptResult[]> {
@@ -164,22 +211,17 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
     const refused = await refusals(session, messages)
     const { standing, past } = await look(session, messages.map(({ id }) => id))
     const results = messages.map((message): AcceptResult => {
-      const found = standing.get(hex(message.id))
+      const found = foundOf(standing, message)
       return found !== undefined ? { kind: 'seen', message: found } : refused.get(hex(message.id)) ?? { kind: 'accepted' }
     })
-    const isForeign = messages.some((message) => isOtherRequest(standing.get(hex(message.id)), message))
-    const missing = messages.filter(({ id }) => !standing.has(hex(id)))
+    const isForeign = messages.some((message) => isOtherRequest(foundOf(standing, message), message))
+    const missing = messages.filter((message) => foundOf(standing, message) === undefined)
     const isRecorded = missing.some(({ id }) => refused.has(hex(id)))
     if (isForeign || isRecorded || missing.length === 0) return results
     await forget(session, past, groups)
     try {
-      const inserted = await session.run<Inserted>(
-        hasEarlier(missing) ? MESSAGE_ACCEPT_ALL_BESIDES : MESSAGE_ACCEPT_ALL,
-        valuesOf(missing.map(arrivalOf), session.lockTimeout)
-      )
-      addGroups(groups, inserted)
-      // None was inserted: a record has come between, or a gateway that executes.
-      if (inserted.length === missing.length) return results
+      // If none was inserted, a record has come between, or a gateway that executes.
+      if (await insertAll(session, missing, groups) === missing.length) return results
       if (round === WHOLE_ROUNDS_MAX) {
         throw new RolledBack('message_accept_all', new Error('records came and went between every look and the insert after it'))
       }
@@ -188,6 +230,11 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
       if (round === WHOLE_ROUNDS_MAX) throw new RolledBack('message_accept_all', error)
     }
   }
+}
+
+/** The one that keeps this message out. `standing`: by id as hex. */
+function foundOf (standing: ReadonlyMap<string, MessageDetail>, { id, alongside }: Pick<NewMessage, 'id' | 'alongside'>): MessageDetail | undefined {
+  return (alongside === undefined ? undefined : standing.get(hex(alongside))) ?? standing.get(hex(id))
 }
 
 function isOtherRequest (found: MessageDetail | undefined, { fingerprint }: NewMessage): boolean {

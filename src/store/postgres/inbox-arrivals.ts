@@ -2,6 +2,7 @@
 import { LIVES_MS } from '../../core/protocol/aspects.ts'
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
+import { TARGET_MARK } from '../../core/inbox/targets.ts'
 import { isAccepted, lockLimit } from './claims.ts'
 import { BELIEVED, type Statement, type Values } from './statements.ts'
 import { mayBeLost, PROOF_CTE } from './durable.ts'
@@ -61,6 +62,9 @@ export function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Va
 /** An expired record counts as none. */
 const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELIEVED}), true)`
 
+/** A target of a route (core/inbox/targets.ts) is accepted as its route is. A route without a name has its path instead, with any mark in it. */
+const routeOfTarget = (route: string) => `case when ${route} like '/%' then ${route} else split_part(${route}, '${TARGET_MARK}', 1) end`
+
 /**
  * Routes that a living gateway may execute. This statement cannot see a claim that is about to begin. So the barrier of a
  * registration (registry.ts) waits for the lock that this takes before it looks and holds until the commit. No row of the table
@@ -68,7 +72,7 @@ const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELI
  */
 const contendedRoutes = (schema: string, routes: string) => `array(
   select e.route from ${schema}.gateway_routes e join ${schema}.gateways g on g.id = e.gateway
-   where e.route = any (${routes}) and e.executes and g.seen_at > least(statement_timestamp(), ${BELIEVED}) - interval '${LIVES_MS} ms')`
+   where e.route = any (array(select ${routeOfTarget('t')} from unnest(${routes}) t)) and e.executes and g.seen_at > least(statement_timestamp(), ${BELIEVED}) - interval '${LIVES_MS} ms')`
 
 /**
  * The claims under which messages are accepted, locked. A late acceptance, after a lapse, finds none. While an acceptance is in
@@ -84,7 +88,7 @@ export const beforeTheBarrier = (schema: string) => `before_the_barrier as (sele
 
 /** A message `o` that is under no claim. `routes`: all of the statement, as SQL. */
 export const entersUnclaimed = (schema: string, routes: string) =>
-  `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and o.route <> all (${contendedRoutes(schema, routes)})`
+  `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and ${routeOfTarget('o.route')} <> all (${contendedRoutes(schema, routes)})`
 
 /** Not before the end of a pause of its tenant: a take need not pass it over until then. */
 export const dueAtArrival = (schema: string, tenant: string) =>
@@ -164,7 +168,7 @@ export const MESSAGE_REFUSED: Statement = {
   idsAsText: true,
   text: (schema) => `select w.id, r.id is not null as recorded
   from unnest($1::bytea[], $2::text[]) as w (id, route) left join ${schema}.records r on r.id = w.id and ${IS_RECORDED}
- where r.id is not null or w.route = any (${contendedRoutes(schema, '$2::text[]')})`
+ where r.id is not null or ${routeOfTarget('w.route')} = any (${contendedRoutes(schema, '$2::text[]')})`
 }
 
 /** `past`: counts as none. */

@@ -22,12 +22,12 @@ export const ACCEPT_BATCHES_MAX = 4
 export const SETTLE_BATCHES_MAX = 2
 
 /** Bytes of the bodies in a batch. A large body must not hold up the small ones behind it for long. */
-const BYTES_MAX = 4 * 1024 * 1024
+export const ACCEPT_BYTES_MAX = 4 * 1024 * 1024
 
 /** Does the work, and calls the turns of the groups that it adds. */
 export type Calling = <Result>(work: (groups: Groups) => Promise<Result>) => Promise<Result>
 
-const SHARED = { ...BATCHING, msPerParallelBatch: MS_PER_PARALLEL_BATCH, batchBytesMax: BYTES_MAX }
+const SHARED = { ...BATCHING, msPerParallelBatch: MS_PER_PARALLEL_BATCH, batchBytesMax: ACCEPT_BYTES_MAX }
 
 function succeed<Result> ({ resolve }: PromiseWithResolvers<Result>, result: Result): void { resolve(result) }
 

@@ -27,12 +27,12 @@ import type { Session } from './statements.ts'
 import { isDoubtful } from './durable.ts'
 import { hasWaitedInVain } from './faults.ts'
 import { Line } from './in-line.ts'
-import { acceptAll, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
+import { acceptWhole, lookAtMessages, lookAtMessagesDurably, type Groups } from './inbox-accept.ts'
 import { arrivalOf } from './inbox-arrivals.ts'
 import { Called } from './inbox-called.ts'
 import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
-import { ACCEPT_BATCHES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
+import { ACCEPT_BATCHES_MAX, ACCEPT_BYTES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
 import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
 import { discardMessages, listMessages, messageDepths, replayMessages, retryMessages, sweepMessages } from './inbox-operator.ts'
 import { allowDeliveries, postponeMessages } from './inbox-pressure.ts'
@@ -84,9 +84,10 @@ export class PostgresInbox implements InboxStore {
     this.#whole = new Batcher({
       ...BATCHING,
       name: 'acceptances of batches',
-      batchMax: 1,
+      batchBytesMax: ACCEPT_BYTES_MAX,
       idOf: ([first]) => first === undefined ? '' : hex(first.id),
-      run: (batches) => this.#calling((groups) => inbox.use('message_accept_all', (session) => wholeEach(session, batches, groups)))
+      bytesOf: (messages) => messages.reduce((bytes, { request }) => bytes + request.body.length, 0),
+      run: (calls) => this.#calling((groups) => inbox.use('message_accept_all', (session) => acceptWhole(session, calls, groups)))
     })
     this.#looks = new Batcher({
       ...BATCHING,
@@ -130,7 +131,8 @@ export class PostgresInbox implements InboxStore {
     if (messages.length === 0) return []
     if (messages.some(({ group }) => group !== null)) this.#looksForDue.called.noteGroup()
     if (this.#whole.idle) return this.#allOf(messages)
-    const found = await Promise.all(messages.map(({ id }) => this.look(id)))
+    const found = await Promise.all(messages.map(async ({ id, alongside }) =>
+      (alongside === undefined ? null : await this.look(alongside)) ?? this.look(id)))
     const seen = found.flatMap((message): AcceptResult[] => message === null ? [] : [{ kind: 'seen', message }])
     return seen.length === messages.length ? seen : this.#allOf(messages)
   }
@@ -330,12 +332,6 @@ export class PostgresInbox implements InboxStore {
 
 /** `recover` mends a call that failed, as for a process that died. */
 function leftToRecover (): void {}
-
-async function wholeEach (session: Session, batches: ReadonlyArray<readonly NewMessage[]>, groups: Groups): Promise<AcceptResult[][]> {
-  const results: AcceptResult[][] = []
-  for (const messages of batches) results.push(await acceptAll(session, messages, groups))
-  return results
-}
 
 function inOrder (ids: readonly Buffer[], found: ReadonlyMap<string, MessageDetail>): Array<MessageDetail | null> {
   return ids.map((id) => found.get(hex(id)) ?? null)

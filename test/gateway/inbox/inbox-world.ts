@@ -30,6 +30,7 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     keptMax: 1_000,
     keptBytesMax: 1_000_000,
     batch: 'refuse',
+    targets: [],
     ...changes
   }
 }

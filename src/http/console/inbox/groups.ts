@@ -1,4 +1,5 @@
 /** The groups of a route, whose messages are delivered one after another, and the message that each waits for. */
+import { inboxesOf } from '../../../core/inbox/targets.ts'
 import type { VNode } from 'preact'
 import type { AnswerOf } from '../../../operator/operations.ts'
 import { GROUPS_MAX } from '../../../operator/inbox/routes.ts'
@@ -29,7 +30,7 @@ export const groupsPage: Page = {
     const found = await visit.ask('showGroups', { params: { route } })
     if (found instanceof OperatorProblem) return problemScreen(found)
     const { groups, whole } = found
-    const isKnown = visit.context.config.routes.some(({ name, idempotency }) => name === route && idempotency?.inbox != null)
+    const isKnown = inboxesOf(visit.context.config.routes).some(({ name }) => name === route)
     // A route that left the configuration may have messages still.
     if (!isKnown && whole && groups.length === 0) {
       return problemScreen(new OperatorProblem('not-found', 'No route of this name has an inbox.'))

@@ -1,4 +1,5 @@
 /** Messages of the inbox: the search, the list and its export. */
+import { inboxesOf } from '../../../core/inbox/targets.ts'
 import type { VNode } from 'preact'
 import type { MessageJson } from '../../../operator/inbox/schemas.ts'
 import { MESSAGE_STATES } from '../../../core/inbox/message.ts'
@@ -114,7 +115,7 @@ function searchForm ({ query, context }: Visit): VNode {
       ),
       routeChoice(
         value('route'),
-        context.config.routes.filter(({ idempotency }) => idempotency !== null && idempotency.inbox !== null).map(({ name }) => name)
+        inboxesOf(context.config.routes).map(({ name }) => name)
       ),
       field('from', 'Accepted since', '15m, 24h, 7d ago, or 2026-11-26T18:00Z'),
       choice({ name: 'order', label: 'Order', value: value('order') }, [['', 'Newest first'], ['oldest', 'Oldest first']])),

@@ -1,4 +1,5 @@
 /** The inbox: its routes with depth and age, and the pause of one. */
+import { inboxesOf } from '../../../core/inbox/targets.ts'
 import type { InboxJson } from '../../../operator/inbox/routes.ts'
 import { OperatorProblem } from '../../../operator/shared/problem.ts'
 import { a, button, p, section, span } from '../shell/elements.ts'
@@ -74,7 +75,7 @@ function routeTable (visit: Visit, routes: readonly Route[]): Child {
 }
 
 function hasGroups ({ context }: Visit, { route }: Route): boolean {
-  return context.config.routes.some(({ name, idempotency }) => name === route && idempotency?.inbox?.order != null)
+  return inboxesOf(context.config.routes).some(({ name, idempotency: { inbox } }) => name === route && inbox.order !== null)
 }
 
 const ORDERS: Readonly<Record<Sort, (one: Route, other: Route) => number>> = {

@@ -1,0 +1,64 @@
+/** The targets of an inbox: what they have from their route, their checks and their policy. */
+import type { Condition, InboxTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
+import { didYouMean } from '../read/nearest.ts'
+import { mistake, printable } from '../read/problem.ts'
+import type { Mistake, Path } from '../read/problem.ts'
+import { isTree } from '../read/tree.ts'
+import { attemptsOfSchedule, checkDelivered, deliveredOf, valueSourceOf } from './delivered.ts'
+import type { IdempotencyFile } from './schema.ts'
+import { DELIVERED_NAMES } from './schema-inbox.ts'
+import type { InboxFile, TargetFile } from './schema-inbox.ts'
+
+/** A member that a target does not have is its route's, as a whole: a secret and its previous one are of one consumer. */
+export function spreadTargets (inbox: Record<string, unknown>): void {
+  if (!isTree(inbox.targets)) return
+  for (const target of Object.values(inbox.targets)) {
+    if (!isTree(target)) continue
+    attemptsOfSchedule(target)
+    const inherited = DELIVERED_NAMES.filter((name) => Object.hasOwn(inbox, name) && !Object.hasOwn(target, name))
+    for (const name of inherited) target[name] = structuredClone(inbox[name])
+  }
+}
+
+/** `upstreams`: their names. null: they cannot be read. */
+export function checkTargets (file: IdempotencyFile, path: Path, upstreams: readonly string[] | null): Mistake[] {
+  const targets = file.inbox?.targets
+  if (targets === undefined) return []
+  // A request that is executed at once is for one upstream.
+  if (file.mode !== 'inbox') return [mistake(path, 'can be there with mode inbox only', 'key')]
+  return Object.entries(targets).flatMap(([name, target]) => [
+    ...(upstreams === null || upstreams.includes(target.upstream)
+      ? []
+      : [mistake([...path, name, 'upstream'], `"${printable(target.upstream)}" names no upstream${didYouMean(target.upstream, upstreams)}`)]),
+    ...checkDelivered(target, file, [...path, name]),
+    ...Object.keys(target.when ?? {})
+      .filter((written) => valueSourceOf(written) === null)
+      .map((written) => mistake([...path, name, 'when', written], 'is neither header:NAME nor json:/pointer', 'key')),
+    ...(file.inbox?.batch === 'split' && target.maxDepth < 2
+      ? [mistake([...path, name, 'maxDepth'], 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
+      : [])
+  ])
+}
+
+/** The file has passed {@link checkTargets}. */
+export function targetsOf ({ targets = {} }: Pick<InboxFile, 'targets'>, upstreams: readonly UpstreamPolicy[]): InboxTarget[] {
+  return Object.entries(targets).map(([name, target]) => {
+    const upstream = upstreams.find((each) => each.name === target.upstream)
+    if (upstream === undefined) throw new Error(`no upstream ${target.upstream}: the check let it pass`)
+    return {
+      name,
+      upstream,
+      path: target.path ?? null,
+      when: conditionsOf(target),
+      inbox: { ...deliveredOf(target), batch: 'refuse', targets: [] }
+    }
+  })
+}
+
+function conditionsOf ({ when = {} }: Pick<TargetFile, 'when'>): Condition[] {
+  return Object.entries(when).map(([written, values]) => {
+    const source = valueSourceOf(written)
+    if (source === null) throw new Error(`${written}: the check let it pass`)
+    return { source, values }
+  })
+}
