@@ -15,6 +15,7 @@ import { takeUnsupported } from './read/unsupported.ts'
 import { configOf, spreadProfiles } from './policy.ts'
 import { printConfig } from './print.ts'
 import { spreadPresets } from './routes/presets.ts'
+import { withoutInherited } from './routes/targets.ts'
 import { ConfigInvalid, pathText, shownPath } from './read/problem.ts'
 import type { ConfigProblem, Mistake } from './read/problem.ts'
 import { rangeMistakes } from './ranges.ts'
@@ -131,7 +132,7 @@ function mistakesOf (tree: unknown, base: string): Mistake[] {
   const { broken } = shape.length > 0 ? repair(tree, shape) : { broken: [] }
   // If the top of the tree is broken, nothing can be checked.
   if (broken.some((path) => path.length === 0)) return shape
-  return [...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)]
+  return withoutInherited([...shape, ...rangeMistakes(tree), ...check(tree as ConfigFile, broken, base)])
 }
 
 function applyFlags (

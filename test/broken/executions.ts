@@ -96,7 +96,11 @@ export const EXECUTION_BREAKS: readonly Break[] = [
     name: 'targets-are-shortened',
     does: 'accepts messages without the query of their target',
     breaks: ['N7'],
-    patches: [{ file: 'gateway/inbox/new-message.ts', find: '      target,\n', replace: "      target: target.split('?')[0],\n" }]
+    patches: [{
+      file: 'gateway/inbox/new-message.ts',
+      find: 'target: target?.path ?? path,',
+      replace: "target: (target?.path ?? path).split('?')[0] ?? path,"
+    }]
   },
   {
     name: 'the-dead-keep-theirs',

@@ -26,8 +26,8 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     breaks: ['N1'],
     patches: [{
       file: ACCEPTING,
-      find: 'return await acceptAll(context, keyed, made)',
-      replace: 'void acceptAll(context, keyed, made).catch(() => {})\n    return accepted(keyed, parts, new Set(parts.map(({ name }) => name)))'
+      find: 'return await acceptAll(context, keyed, parts, made)',
+      replace: 'void acceptAll(context, keyed, parts, made).catch(() => {})\n    return accepted(keyed, parts, { news: new Set(parts.map(({ name }) => name)) })'
     }]
   },
   {
@@ -99,8 +99,8 @@ export const INBOX_LIE_BREAKS: readonly Break[] = [
     breaks: ['N2', 'N5'],
     patches: [{
       file: 'gateway/inbox/accept-claimed.ts',
-      find: 'noteMessage(context, keyed.route.name, message)\n      return taken(keyed, result)\n',
-      replace: 'noteMessage(context, keyed.route.name, message)\n      return null\n'
+      find: 'noteMessage(context, message)\n      return taken(keyed, result)\n',
+      replace: 'noteMessage(context, message)\n      return null\n'
     }]
   },
   {

@@ -197,8 +197,8 @@ export const INBOX_RULE_BREAKS: readonly Break[] = [
     breaks: ['scope'],
     patches: [{
       file: 'gateway/inbox/find-message.ts',
-      find: 'return isOwner(context, caller, message.scopeHash) ?',
-      replace: 'return message.scopeHash.length > 0 || isOwner(context, caller, message.scopeHash) ?'
+      find: 'if (!isOwner(context, caller, message.scopeHash)) return NONE',
+      replace: 'if (message.scopeHash.length === 0 && !isOwner(context, caller, message.scopeHash)) return NONE'
     }]
   }
 ]

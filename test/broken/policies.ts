@@ -161,7 +161,7 @@ export const POLICY_BREAKS: readonly Break[] = [
     name: 'accepted-beside-executions',
     does: 'accepts without a claim though a living gateway executes what comes for the route',
     breaks: ['P11', 'N5'],
-    patches: [{ file: ARRIVALS, find: ' and o.route <> all (${contendedRoutes(schema, routes)})', replace: '' }]
+    patches: [{ file: ARRIVALS, find: ' and ${routeOfTarget(\'o.route\')} <> all (${contendedRoutes(schema, routes)})', replace: '' }]
   },
   {
     name: 'accepted-under-any-claim',
@@ -184,8 +184,8 @@ export const POLICY_BREAKS: readonly Break[] = [
       { file: ARRIVALS, find: ' where (select bool_and(o.enters) from arrived o)\n', replace: ' where a.enters\n' },
       {
         file: ACCEPT,
-        find: 'if (inserted.length === missing.length) return results',
-        replace: 'if (inserted.length <= missing.length) return results'
+        find: 'if (await insertAll(session, missing, groups) === missing.length) return results',
+        replace: 'if (await insertAll(session, missing, groups) <= missing.length) return results'
       }
     ]
   },

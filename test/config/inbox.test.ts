@@ -31,7 +31,8 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     keepDeliveredMs: 0,
     keptMax: 1_000_000,
     keptBytesMax: 1024 ** 3,
-    batch: 'refuse'
+    batch: 'refuse',
+    targets: []
   }
   for (const written of ['{ mode: inbox }', '{ mode: inbox, inbox: {} }', '{ mode: inbox, profile: relay }']) {
     const { inbox, inboxFor, unknown } = policyOf(t, written)
@@ -55,6 +56,30 @@ test('what the defaults say is no mistake, and what is used is none either', (t)
 test('delivered requests are kept if the file says so, for no longer than the message', (t) => {
   const kept = policyOf(t, '{ mode: inbox, retention: 3d, inbox: { keepDelivered: 3d, maxKept: 5, maxKeptBytes: 2KiB } }').inbox
   assert.deepEqual([kept?.keepDeliveredMs, kept?.keptMax, kept?.keptBytesMax], [3 * DAY_MS, 5, 2_048])
+})
+
+test('targets: each is as its route says, but for what it says itself; a secret is of one consumer', (t) => {
+  const written = [
+    `order: "header:X-A", concurrency: 3, sign: { secret: "${SECRET}", previousSecret: "${OTHER_SECRET}" }, backoff: { schedule: [1m, 2m] }`,
+    'targets: { billing: { upstream: payments, path: "/hook?a=b", concurrency: 5',
+    'when: { "json:/type": [paid, refunded], "header:X-Kind": [live] } }',
+    `audit: { upstream: payments, sign: { secret: "${OTHER_SECRET}" }, backoff: { schedule: [5s] } } }`
+  ]
+  const { targets } = policyOf(t, `{ mode: inbox, inbox: { ${written.join(', ')} } }`).inbox ?? assert.fail('it has an inbox')
+  const [billing, audit] = targets
+  assert.ok(billing !== undefined && audit !== undefined)
+  assert.deepEqual(
+    [billing.name, billing.upstream.name, billing.path, audit.path, audit.when],
+    ['billing', 'payments', '/hook?a=b', null, []]
+  )
+  assert.deepEqual(billing.when, [
+    { source: { kind: 'json', pointer: ['type'], written: '/type' }, values: ['paid', 'refunded'] },
+    { source: { kind: 'header', name: 'x-kind' }, values: ['live'] }
+  ])
+  assert.deepEqual([billing.inbox.concurrency, audit.inbox.concurrency], [5, 3])
+  assert.deepEqual([billing.inbox.sign, audit.inbox.sign], [[SECRET, OTHER_SECRET], [OTHER_SECRET]])
+  assert.deepEqual([billing.inbox.attemptsMax, audit.inbox.attemptsMax], [3, 2])
+  assert.deepEqual(audit.inbox.order, { kind: 'header', name: 'x-a' })
 })
 
 test('what Retry-After holds back, what all gateways together may, signatures and fixed pauses', (t) => {
@@ -142,6 +167,32 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     'a consumer that gets signed and unsigned requests',
     `{ async: allowed, inbox: { sign: { secret: "${SECRET}" } } }`,
     /^inbox\.sign: can be there with mode inbox only/
+  ],
+  [
+    'targets of a request that is executed',
+    '{ async: allowed, inbox: { targets: { a: { upstream: payments } } } }',
+    /^inbox\.targets: can be there with mode inbox only$/
+  ],
+  [
+    'a target that is nowhere',
+    '{ mode: inbox, inbox: { targets: { a: { upstream: paymnets } } } }',
+    /^inbox\.targets\.a\.upstream: "paymnets" names no upstream; did you mean payments\?$/
+  ],
+  [
+    'a condition on nothing',
+    '{ mode: inbox, inbox: { targets: { a: { upstream: payments, when: { "json:/a~b": [x] } } } } }',
+    /^inbox\.targets\.a\.when\.json:…: is neither header:NAME nor json:\/pointer$/
+  ],
+  ['no target', '{ mode: inbox, inbox: { targets: {} } }', /^inbox\.targets: is empty$/],
+  [
+    'a mistake that its targets inherit, once',
+    '{ mode: inbox, inbox: { rate: 0, targets: { a: { upstream: payments } } } }',
+    /^inbox\.rate: /
+  ],
+  [
+    'a mistake of a target',
+    '{ mode: inbox, inbox: { targets: { a: { upstream: payments, maxAge: 0s } } } }',
+    /^inbox\.targets\.a\.maxAge: "0s" must be between 1s and 366d$/
   ],
   ['what is forwarded past the store', '{ mode: inbox, onStoreDown: forward }', /^onStoreDown: is not used: mode inbox/],
   ['a place for nobody', '{ mode: inbox, inbox: { concurrency: 0 } }', /^inbox\.concurrency: /],

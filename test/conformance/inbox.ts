@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Fate } from '../../src/core/inbox/message.ts'
+import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'
 import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
 import { inboxOperators } from './inbox-operators.ts'
@@ -125,6 +125,47 @@ function accepting (open: OpenInbox): void {
     assert.equal(ofFree?.kind, 'accepted', 'said as if it were free, because it is')
     assert.deepEqual(ofThere, { kind: 'seen', message: await detailOf(store, there) })
     assert.equal(await store.look(free.id), null)
+  })
+
+  test('a message alongside another is accepted with it, and not after it: the other one decides for both', async (t) => {
+    const { store } = await open(t)
+    const first = messageOf()
+    const beside = (route: string): NewMessage => messageOf({ route, alongside: first.id, fingerprint: first.fingerprint })
+    const [second, third] = [beside('second'), beside('third')]
+    assert.deepEqual((await store.acceptAll([first, second])).map(({ kind }) => kind), ['accepted', 'accepted'])
+    const again = await store.acceptAll([againOf(first), againOf(second), third])
+    assert.deepEqual(again.map((result) => result.kind === 'seen' && result.message.id), [first.id, first.id, first.id])
+    assert.equal(await store.look(third.id), null, 'a target that came later gets nothing of a duplicate')
+    const foreign = beside('fourth')
+    const refused = await store.acceptAll([againOf(first, { fingerprint: OTHER_FINGERPRINT }), foreign])
+    assert.deepEqual(refused.map(({ kind }) => kind), ['seen', 'seen'])
+    assert.equal(await store.look(foreign.id), null)
+  })
+
+  test('a message alongside another that is gone stays accepted once', async (t) => {
+    const { store } = await open(t)
+    const [first, gone] = [messageOf(), messageOf()]
+    const waits = messageOf({ alongside: gone.id })
+    await store.acceptAll([first, waits])
+    const results = await store.acceptAll([gone, againOf(waits)])
+    assert.deepEqual(results.map(({ kind }) => kind), ['accepted', 'seen'], 'its first message was forgotten, and it was not')
+  })
+
+  test('many calls at once are each accepted as a whole, those that share a message by one', async (t) => {
+    const { store } = await open(t)
+    const calls = Array.from({ length: 12 }, () => {
+      const first = messageOf()
+      return [first, messageOf({ alongside: first.id, fingerprint: first.fingerprint })]
+    })
+    const there = calls[3]?.[0] ?? assert.fail('there is a fourth')
+    await store.accept(there)
+    const results = await Promise.all([...calls, calls[5] ?? []].map(async (call) => store.acceptAll(call)))
+    const kinds = results.map((each) => each.map(({ kind }) => kind).join(' '))
+    const alone = kinds.filter((_, index) => ![3, 5, 12].includes(index))
+    assert.deepEqual(alone, Array.from({ length: 10 }, () => 'accepted accepted'))
+    assert.equal(kinds[3], 'seen seen')
+    assert.deepEqual([kinds[5], kinds[12]].sort(), ['accepted accepted', 'seen seen'])
+    assert.equal(await store.look(calls[3]?.[1]?.id ?? assert.fail('it has a second')), null)
   })
 
   test('batches that share their messages are accepted by one each, and never in part', async (t) => {

@@ -18,6 +18,7 @@ import { reconciler } from '../../src/background/reconciler.ts'
 import { sweeper } from '../../src/background/sweeper.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { MODES } from '../../src/process/modes.ts'
+import { inboxesOf } from '../../src/core/inbox/targets.ts'
 import { inboxRoutes, probedRoutes } from '../../src/gateway/shared/deps.ts'
 import type { Deps } from '../../src/gateway/shared/deps.ts'
 import { PeerTrust } from '../../src/http/shared/peer.ts'
@@ -203,7 +204,8 @@ export async function startGateway (
   }: TestGatewayOptions
 ): Promise<TestGateway> {
   const leases = routes.flatMap((route) => route.idempotency === null ? [] : [route.idempotency.leaseMs])
-  const upstreams = Array.from(new Map(routes.map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream])).values())
+  const known = [...routes, ...inboxesOf(routes)].map(({ upstream }) => [`${upstream.name} ${upstream.origin}`, upstream] as const)
+  const upstreams = Array.from(new Map(known).values())
   const nowMs = (changes.clock ?? SYSTEM_CLOCK).wallMs
   const world: Deps = {
     records: new MemoryStore({ nowMs, scheme: String(rules) }),

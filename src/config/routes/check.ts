@@ -36,7 +36,10 @@ interface RouteContext {
   readonly redis: boolean
 }
 
-export function checkIdempotency (policy: IdempotencyFile, { path, match, base, upstreamTimeoutMs, upstreams, redis }: RouteContext): Mistake[] {
+export function checkIdempotency (
+  policy: IdempotencyFile,
+  { path, match, base, upstreamTimeoutMs, upstreams, redis }: RouteContext
+): Mistake[] {
   const at = (...rest: readonly string[]) => [...path, ...rest]
   const key = readKeySources(policy.key.from)
   const scope = readScope(policy.scope)

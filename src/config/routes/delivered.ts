@@ -55,7 +55,7 @@ function checkBackoff ({ backoff: { first, longest, schedule }, maxAge, maxAttem
     ...(schedule !== undefined && maxAttempts !== schedule.length + 1
       ? [mistake([...path, 'schedule'], `has ${schedule.length} pauses, and inbox.maxAttempts is ${maxAttempts}: it must be ${schedule.length + 1}, or absent`)]
       : []),
-    ...(inAllMs >= ms(maxAge)
+    ...(schedule !== undefined && inAllMs >= ms(maxAge)
       ? [mistake([...path, 'schedule'], `must be shorter in all than inbox.maxAge (${maxAge}): its last deliveries would never be made`)]
       : [])
   ]

@@ -1,7 +1,7 @@
 /** The targets of an inbox: what they have from their route, their checks and their policy. */
 import type { Condition, InboxTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
 import { didYouMean } from '../read/nearest.ts'
-import { mistake, printable } from '../read/problem.ts'
+import { mistake, pathText, printable } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
 import { isTree } from '../read/tree.ts'
 import { attemptsOfSchedule, checkDelivered, deliveredOf, valueSourceOf } from './delivered.ts'
@@ -17,6 +17,7 @@ export function spreadTargets (inbox: Record<string, unknown>): void {
     attemptsOfSchedule(target)
     const inherited = DELIVERED_NAMES.filter((name) => Object.hasOwn(inbox, name) && !Object.hasOwn(target, name))
     for (const name of inherited) target[name] = structuredClone(inbox[name])
+    attemptsOfSchedule(target)
   }
 }
 
@@ -29,7 +30,10 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
   return Object.entries(targets).flatMap(([name, target]) => [
     ...(upstreams === null || upstreams.includes(target.upstream)
       ? []
-      : [mistake([...path, name, 'upstream'], `"${printable(target.upstream)}" names no upstream${didYouMean(target.upstream, upstreams)}`)]),
+      : [mistake(
+          [...path, name, 'upstream'],
+        `"${printable(target.upstream)}" names no upstream${didYouMean(target.upstream, upstreams)}`
+        )]),
     ...checkDelivered(target, file, [...path, name]),
     ...Object.keys(target.when ?? {})
       .filter((written) => valueSourceOf(written) === null)
@@ -38,6 +42,19 @@ export function checkTargets (file: IdempotencyFile, path: Path, upstreams: read
       ? [mistake([...path, name, 'maxDepth'], 'must be at least 2 with batch: split: a batch of two events would never be accepted')]
       : [])
   ])
+}
+
+/** A mistake that targets have from their route is the route's alone. */
+export function withoutInherited (mistakes: readonly Mistake[]): Mistake[] {
+  const said = new Set(mistakes.map(textOf))
+  return mistakes.filter((each) => {
+    const at = each.path.indexOf('targets')
+    return at === -1 || !said.has(textOf({ ...each, path: each.path.filter((_, index) => index !== at && index !== at + 1) }))
+  })
+}
+
+function textOf ({ path, message }: Pick<Mistake, 'path' | 'message'>): string {
+  return `${pathText(path)}: ${message}`
 }
 
 /** The file has passed {@link checkTargets}. */

@@ -57,7 +57,9 @@ export function targetMessageId (first: Buffer, target: string): Buffer {
 }
 
 /** `unfit`: a value cannot be read, so nobody can tell who the request is for. `why`: the rest of a sentence that begins with the value. */
-export type Takers = { readonly kind: 'targets', readonly targets: readonly InboxTarget[] } | { readonly kind: 'unfit', readonly why: string }
+export type Takers =
+  | { readonly kind: 'targets', readonly targets: readonly InboxTarget[] }
+  | { readonly kind: 'unfit', readonly why: string }
 
 /** The targets that take this request: those all of whose conditions hold. A value that is not there fulfils none. */
 export function takersOf (targets: readonly InboxTarget[], rawHeaders: RawHeaders, body: Buffer): Takers {

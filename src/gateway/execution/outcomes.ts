@@ -32,7 +32,7 @@ export function fromDecision (decision: ClaimDecision): Outcome {
     case 'consumed': return { kind: 'not-kept', originalStatus: decision.status }
     case 'in-flight': return { kind: 'in-flight', retryAfterMs: decision.retryAfterMs, starter: false, elsewhere: true }
     case 'mismatch': return { kind: 'mismatch' }
-    case 'accepted': return { kind: 'accepted', messages: [{ name: decision.name, isNew: false, isStored: true }], split: false, preferred: false }
+    case 'accepted': return acceptedOne(decision.name, false)
     case 'unknown': return { kind: 'unknown', timedOut: decision.timedOut }
     case 'unsettled': return { kind: 'executed', answer: decision.answer, stored: false, expiresAtMs: null }
     case 'unavailable': return { kind: 'unavailable' }
@@ -50,7 +50,7 @@ export function outcomeForStarter (result: ExecutionResult): Outcome {
     case 'released': return { kind: 'released', answer: result.answer }
     case 'hop': return { kind: 'hop', answer: result.answer }
     case 'unprotected': return { kind: 'unprotected', answer: result.answer }
-    case 'accepted': return { kind: 'accepted', messages: [{ name: result.name, isNew: result.isNew, isStored: true }], split: false, preferred: false }
+    case 'accepted': return acceptedOne(result.name, result.isNew)
     case 'mismatch':
     case 'streamed':
     case 'unknown':
@@ -93,6 +93,10 @@ function streamForWaiter (result: Extract<ExecutionResult, { kind: 'streamed' }>
     case 'released': return { kind: 'released', answer: { status: result.status, headers: [], body: Buffer.alloc(0) } }
     case 'indeterminate': return { kind: 'unknown', timedOut: result.status === 504 }
   }
+}
+
+function acceptedOne (name: string, isNew: boolean): Outcome {
+  return { kind: 'accepted', messages: [{ name, isNew, isStored: true }], split: false, preferred: false }
 }
 
 /**

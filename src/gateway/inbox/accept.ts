@@ -126,7 +126,8 @@ function fullOf (context: ModeContext, made: readonly Made[]): Rejected | null {
 /** What is added to each inbox. */
 function sizesOf (made: readonly Made[]): Array<{ readonly name: string, readonly inbox: InboxPolicy, readonly size: InboxSize }> {
   const byName = Map.groupBy(made, ({ place }) => place.route.name)
-  return Array.from(byName, ([name, those]) => ({ name, inbox: (those[0] as Made).place.inbox, size: sizeOf(those.map(({ part }) => part)) }))
+  return Array.from(byName, ([name, those]) =>
+    ({ name, inbox: (those[0] as Made).place.inbox, size: sizeOf(those.map(({ part }) => part)) }))
 }
 
 async function acceptAll (
@@ -255,7 +256,10 @@ export function orderRefusal (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' |
 }
 
 function unfit ({ items }: Pick<Part, 'items'>, said: string): Rejected {
-  return rejected('bad-request', items === undefined ? `${said} Nothing was accepted.` : `Item ${items[0]} of the batch: ${said} ${NONE_ACCEPTED}`)
+  return rejected(
+    'bad-request',
+    items === undefined ? `${said} Nothing was accepted.` : `Item ${items[0]} of the batch: ${said} ${NONE_ACCEPTED}`
+  )
 }
 
 /** Another request's message has this part's key. For a batch, the answer names the item. */

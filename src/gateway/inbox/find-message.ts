@@ -19,7 +19,11 @@ export interface FindContext extends CallerContext {
 }
 
 /** `targets`: each target's message. null: the route has no targets, or this is the message of one. */
-export interface FoundMessage { readonly kind: 'message', readonly message: MessageDetail, readonly targets: readonly TargetMessage[] | null }
+export interface FoundMessage {
+  readonly kind: 'message'
+  readonly message: MessageDetail
+  readonly targets: readonly TargetMessage[] | null
+}
 
 /** `name`: the id in the path. */
 export async function findMessage (context: FindContext, request: CallerRequest, name: string): Promise<FoundMessage | Rejected> {

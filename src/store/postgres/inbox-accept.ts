@@ -233,7 +233,10 @@ export async function acceptAll (session: Session, messages: readonly NewMessage
 }
 
 /** The one that keeps this message out. `standing`: by id as hex. */
-function foundOf (standing: ReadonlyMap<string, MessageDetail>, { id, alongside }: Pick<NewMessage, 'id' | 'alongside'>): MessageDetail | undefined {
+function foundOf (
+  standing: ReadonlyMap<string, MessageDetail>,
+  { id, alongside }: Pick<NewMessage, 'id' | 'alongside'>
+): MessageDetail | undefined {
   return (alongside === undefined ? undefined : standing.get(hex(alongside))) ?? standing.get(hex(id))
 }
 

@@ -62,7 +62,7 @@ export function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Va
 /** An expired record counts as none. */
 const IS_RECORDED = `coalesce(r.expires_at > least(statement_timestamp(), ${BELIEVED}), true)`
 
-/** A target of a route (core/inbox/targets.ts) is accepted as its route is. A route without a name has its path instead, with any mark in it. */
+/** A target (core/inbox/targets.ts) is accepted as its route is. A route without a name has its path instead, with any mark in it. */
 const routeOfTarget = (route: string) => `case when ${route} like '/%' then ${route} else split_part(${route}, '${TARGET_MARK}', 1) end`
 
 /**

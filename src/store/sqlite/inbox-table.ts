@@ -91,7 +91,8 @@ export class InboxTable {
   }
 
   acceptAll (arrivals: readonly Arrival[], nowMs: number): AcceptResult[] {
-    const live = arrivals.map(({ id, alongside }) => (alongside === undefined ? null : this.#live(alongside, nowMs)) ?? this.#live(id, nowMs))
+    const live = arrivals.map(({ id, alongside }) =>
+      (alongside === undefined ? null : this.#live(alongside, nowMs)) ?? this.#live(id, nowMs))
     const refused = arrivals.map((arrival, index) => live[index] === null ? this.#refusal(arrival, nowMs) : null)
     const isNone = refused.some((why) => why !== null) ||
       live.some((found, index) => found !== null && isOtherRequest(found, arrivals[index] as Arrival))
