@@ -16,6 +16,7 @@ import type { Cancel } from '../ports/clock.ts'
 import type { TakeMessages } from '../ports/inbox.ts'
 import { DeliveryBounds } from './delivery-bounds.ts'
 import type { Order } from './delivery-bounds.ts'
+import { EndpointHealth } from './endpoint-health.ts'
 import { nullIfUnavailable, Service } from './service.ts'
 import { TenantPauses } from './tenant-pauses.ts'
 
@@ -30,6 +31,8 @@ const ALARM_MIN_MS = 20
 const NOTIFY_EVERY_MS = 100
 /** Between two searches for messages of dead workers. */
 const RECOVER_EVERY_MS = 3_000
+/** A pause is later by so much, and so is its end. */
+const HEALTH_EVERY_MS = 1_000
 /** Messages per statement. */
 const RECOVER_MAX = 100
 /** Deliveries may use this part of the gateway's buffers. The rest stays for requests and for the answers of deliveries. */
@@ -43,6 +46,9 @@ export class Deliverer {
   readonly #leases: WorkerLeases
   readonly #bounds: DeliveryBounds
   readonly #tenantPauses: TenantPauses
+  readonly #health: EndpointHealth
+  /** Paused inboxes of which the next take gets one message. */
+  readonly #trials = new Set<string>()
   readonly #paces = new Map<string, Pace>()
   /** Deliveries at their consumer, by route. */
   readonly #underWay = new Map<string, number>()
@@ -67,11 +73,16 @@ export class Deliverer {
     this.#leases = new WorkerLeases(gateway)
     this.#bounds = new DeliveryBounds(gateway, (route) => this.#underWay.get(route) ?? 0)
     this.#tenantPauses = new TenantPauses(gateway, () => this.#works)
+    this.#health = new EndpointHealth(gateway, (route) => {
+      this.#trials.add(route)
+      this.#poller.runSoon()
+    })
     this.#poller = new Service({ name: 'deliverer', everyMs: POLL_MS, clock, log, round: async () => this.#poll() })
     this.#services = [
       this.#poller,
       new Service({ name: 'inbox-lease', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#renewLease() }),
       new Service({ name: 'inbox-bounds', everyMs: WORKER_RENEW_MS, clock, log, round: async () => this.#keepBounds() }),
+      new Service({ name: 'inbox-health', everyMs: HEALTH_EVERY_MS, clock, log, round: async () => this.#lookAfter() }),
       new Service({ name: 'inbox-recovery', everyMs: RECOVER_EVERY_MS, clock, log, round: async () => this.#recover() })
     ]
   }
@@ -110,6 +121,11 @@ export class Deliverer {
   /** Apart from the lease, which must not wait for it. */
   async #keepBounds (): Promise<boolean> {
     await this.#bounds.keep()
+    return false
+  }
+
+  async #lookAfter (): Promise<boolean> {
+    if (this.#works) await this.#health.look()
     return false
   }
 
@@ -163,7 +179,8 @@ export class Deliverer {
     const taken: Delivery[] = []
     try {
       taken.push(...await inbox.take({
-        routes: orders.map(({ route, places }) => ({ route: route.name, places })),
+        routes: orders.map(({ route: { name }, places }) =>
+          this.#trials.delete(name) ? { route: name, places: 1, trial: true } : { route: name, places }),
         owner: lease.owner,
         room
       }))
@@ -263,6 +280,7 @@ export class Deliverer {
           // One take of several costs less than several of one. The last of them waits no longer than for its own settle.
           if (this.#placesOf(route) >= inbox.concurrency * PLACES_SHARE) this.#poller.runSoon()
         },
+        judged: (taken) => { this.#health.note(name, taken) },
         tenantPaused: (forMs) => { this.#track(this.#tenantPauses.begin(delivery, forMs)) },
         settled: (againInMs) => {
           // The next message of its group need not wait for the rest of a long answer.

@@ -1,5 +1,6 @@
 /** The port of the inbox: types only. */
 import type { BoundAnswer, BoundQuestion } from '../core/inbox/bound.ts'
+import type { HealthChange, RouteHealth } from '../core/inbox/health.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, MessageState, NewMessage } from '../core/inbox/message.ts'
 
 export type AcceptResult =
@@ -21,8 +22,8 @@ export type AcceptResult =
   | { readonly kind: 'moved' }
 
 export interface TakeMessages {
-  /** At most `places` messages of each route. */
-  readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number }>
+  /** At most `places` messages of each route. `trial`: also while the route is paused. */
+  readonly routes: ReadonlyArray<{ readonly route: string, readonly places: number, readonly trial?: true }>
   /**
    * Limit on the bytes of all bodies together. The messages of all routes count in the order in which they are due. A message
    * that does not fit also stops those that are due after it. `one`: the first message fits whatever its size. Absent: no
@@ -140,6 +141,10 @@ export interface InboxStore {
   postpone: (tenant: Buffer, forMs: number, limit: number) => Promise<number>
   /** What the route's bound for all processes together allows this one (core/inbox/bound.ts). */
   allow: (question: BoundQuestion) => Promise<BoundAnswer>
+  /** Of every route whose consumer fails, or that is paused. */
+  health: () => Promise<RouteHealth[]>
+  /** true: it changed something. For `well`: it ended a pause. */
+  changeHealth: (change: HealthChange) => Promise<boolean>
   /** false: the token does not match this delivery any more. Nothing changed. */
   settle: (token: DeliveryToken, fate: Fate) => Promise<boolean>
   /** Takes back the messages of dead workers, at most `limit`. Also calls the turn of each group whose turn was not called. */

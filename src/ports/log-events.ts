@@ -157,6 +157,14 @@ export const LOG_EVENTS = {
     means: 'The gateway makes ids by this scheme from now on: [schemes of ids](../concepts/identity.md#schemes-of-ids).',
     do: 'Nothing.'
   },
+  'endpoint-paused': {
+    means: 'No delivery of this inbox was taken for `inbox.pauseAfter`. The gateway paused it. Messages are accepted, and one of them tries again every `backoff.longest`.',
+    do: 'Mend the consumer. The next trial resumes the inbox, or `onceway inbox resume` does: [a consumer that fails for long](../guides/accept-now-deliver-later.md#a-consumer-that-fails-for-long).'
+  },
+  'endpoint-resumed': {
+    means: 'A consumer took a message again, and the pause that the gateway made is over.',
+    do: 'Nothing.'
+  },
   'id-scheme-unusable': {
     means: 'The ids in the database need a secret or a release that this gateway does not have. Guarded requests get 503, and `/readyz` answers `blocked`.',
     do: 'Follow the message: [the secret](../concepts/identity.md#the-secret).'

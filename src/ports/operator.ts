@@ -91,6 +91,8 @@ export interface PausedRoute {
   readonly sinceMs: number
   readonly who: string
   readonly why: string
+  /** When one message is delivered all the same. null: never, because an operator paused it. */
+  readonly trialAtMs: number | null
 }
 
 /** Open messages of a group: those that are waiting, being delivered, held or dead. */
@@ -145,7 +147,7 @@ export interface OperatorStore {
   paused: () => Promise<PausedRoute[]>
   /** Those with a sign of life within the last hour, the latest first, at most 100. None: one process has the store. */
   gateways: () => Promise<GatewaySeen[]>
-  /** No message of the route is taken any more. Deliveries in flight go on. false: it was paused already. Audited. */
+  /** No message of the route is taken any more. Deliveries in flight go on. false: an operator has paused it already. Audited. */
   pause: (route: string, audit: MessageAudit) => Promise<boolean>
   /** false: it was not paused. Audited. */
   resume: (route: string, audit: MessageAudit) => Promise<boolean>

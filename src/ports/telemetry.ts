@@ -1,4 +1,5 @@
 /** The ports of metrics and log lines. telemetry/ is the one driver. */
+import type { RouteHealth } from '../core/inbox/health.ts'
 import type { Refusal } from '../core/limits/limit.ts'
 import type { Depth } from '../core/inbox/message.ts'
 import type { KeptRequests } from './inbox.ts'
@@ -60,6 +61,8 @@ export interface Meter extends TlsMeter {
   unresolved: (unresolved: Unresolved) => void
   /** The number of messages in the inboxes, per route. */
   inbox: (depths: readonly Depth[]) => void
+  /** Consumers that fail, and inboxes that are paused. */
+  endpoints: (health: readonly RouteHealth[]) => void
   /** Requests of delivered messages that the routes keep for replays. */
   kept: (kept: readonly KeptRequests[]) => void
   /** So many of them were deleted, because the route kept more than it may. */

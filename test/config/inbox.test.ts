@@ -23,6 +23,7 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     backoff: { firstMs: 1_000, longestMs: 600_000, scheduleMs: null },
     attemptsMax: 50,
     ageMaxMs: 3 * DAY_MS,
+    pauseAfterMs: null,
     order: null,
     onDead: 'skip',
     deadRetentionMs: 30 * DAY_MS,

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fate, NewMessage } from '../../src/core/inbox/message.ts'
 import { inboxCells } from './inbox-cells.ts'
 import { inboxGroups } from './inbox-groups.ts'
+import { inboxHealth } from './inbox-health.ts'
 import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
 import { inboxPressure } from './inbox-pressure.ts'
@@ -46,6 +47,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })
   describe(`${name}: what is under pressure`, () => { inboxPressure(open) })
+  describe(`${name}: the health of consumers`, () => { inboxHealth(open) })
   describe(`${name}: operators of the inbox`, () => { inboxOperators(open) })
   describe(`${name}: replays of delivered messages`, () => { inboxReplays(open) })
 }

@@ -36,6 +36,7 @@ export const INBOX: InboxPolicy = {
   backoff: { firstMs: 1_000, longestMs: 30_000, scheduleMs: null },
   attemptsMax: 50,
   ageMaxMs: 3_600_000,
+  pauseAfterMs: null,
   order: null,
   onDead: 'skip',
   deadRetentionMs: 3_600_000,

@@ -95,6 +95,7 @@ export function deliveredOf (inbox: DeliveredFile): Omit<InboxPolicy, 'batch' | 
     },
     attemptsMax: inbox.maxAttempts,
     ageMaxMs: ms(inbox.maxAge),
+    pauseAfterMs: inbox.pauseAfter === undefined ? null : ms(inbox.pauseAfter),
     order: inbox.order === undefined ? null : valueSourceOf(inbox.order),
     onDead: inbox.onDead,
     deadRetentionMs: ms(inbox.deadRetention),

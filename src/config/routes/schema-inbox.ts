@@ -57,6 +57,10 @@ const DELIVERED = {
     description: 'Maximum of deliveries of a message. After the last one it is dead.'
   }),
   maxAge: duration('3d', 'Maximum age since acceptance. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
+  pauseAfter: Type.Optional(Type.String({
+    pattern: DURATION_PATTERN,
+    description: 'If every delivery has failed for this long, the inbox is paused. Every `backoff.longest` one message tries whether the consumer is back. Absent: never.'
+  })),
   order: Type.Optional(Type.String({
     maxLength: 256,
     description:

@@ -131,6 +131,8 @@ export interface InboxPolicy {
   readonly backoff: { readonly firstMs: number, readonly longestMs: number, readonly scheduleMs: readonly number[] | null }
   readonly attemptsMax: number
   readonly ageMaxMs: number
+  /** For how long every delivery must have failed until the inbox is paused. null: it never is. */
+  readonly pauseAfterMs: number | null
   /** The source of the group. Messages of a group are delivered in order. null: no groups. */
   readonly order: ValueSource | null
   readonly onDead: 'skip' | 'stop-group'

@@ -44,6 +44,8 @@ export interface DeliveryListener {
    * consumer. null: nothing was sent.
    */
   readonly ended: (feedback: ConsumerFeedback | null, isRead: boolean) => void
+  /** It was sent, or could not be sent to this consumer. `taken`: the consumer took it. */
+  readonly judged: (taken: boolean) => void
   /** The consumer asks for a pause for the message's tenant. Not called if it asks for none. */
   readonly tenantPaused: (forMs: number) => void
   /** When it is due again. null: never, or another worker decides. */
@@ -81,6 +83,7 @@ export async function deliver (
       : judged(context, route, delivery, sent, ms)
     const holdsRoute = route.idempotency.inbox.retryAfter.kind === 'route'
     listener.ended(ours ? null : feedbackOf(sent, fate, clock.wallMs(), holdsRoute), result.kind !== 'stream')
+    if (!ours) listener.judged(fate.kind === 'delivered')
     const pauseMs = tenantPauseMs(route.idempotency.inbox, delivery, sent, clock.wallMs())
     if (pauseMs !== null) listener.tenantPaused(pauseMs)
     const settled = await settle(context, route, delivery, fate)

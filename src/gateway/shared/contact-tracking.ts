@@ -78,6 +78,8 @@ export function trackWorkerContact (inbox: InboxStore, ...guards: readonly Lapse
     take: async (order) => track(inbox.take(order), isAny),
     postpone: async (tenant, forMs, limit) => inbox.postpone(tenant, forMs, limit),
     allow: async (question) => inbox.allow(question),
+    health: async () => inbox.health(),
+    changeHealth: async (change) => inbox.changeHealth(change),
     settle: (token, fate) => track(inbox.settle(token, fate), isTrue),
     recover: async (limit) => inbox.recover(limit),
     dueInMs: async (routes) => inbox.dueInMs(routes),

@@ -10,7 +10,7 @@ import { OperatorProblem } from '../../operator/shared/problem.ts'
 import { timeText } from '../../operator/shared/query.ts'
 import type { Operator } from '../sign-in/authenticated.ts'
 
-export const EVENT_NAMES = ['unknown-outcomes', 'dead-letters', 'promise'] as const
+export const EVENT_NAMES = ['unknown-outcomes', 'dead-letters', 'paused-inboxes', 'promise'] as const
 export type EventName = typeof EVENT_NAMES[number]
 
 export interface EventsOptions {
@@ -184,6 +184,10 @@ const STATES: Readonly<Record<EventName, (context: OperationContext) => Promise<
       count: routes.reduce((sum, { dead, held }) => sum + dead + held, 0),
       routes: routes.map(({ route, dead, held }) => ({ route, dead, held }))
     }
+  },
+  'paused-inboxes': async (context) => {
+    const routes = (await inboxRoutes(context)).routes.flatMap(({ route, paused }) => paused === null ? [] : [{ route, ...paused }])
+    return { count: routes.length, routes }
   },
   promise: async ({ gateway }) => {
     if (gateway === null) return {}

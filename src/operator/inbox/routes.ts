@@ -5,7 +5,7 @@ import type { Static } from 'typebox'
 import type { Identity } from '../../core/operator/roles.ts'
 import type { OperatorContext } from '../shared/operators.ts'
 import { OperatorProblem, type Outcome } from '../shared/problem.ts'
-import { timeText } from '../shared/query.ts'
+import { timeOrNull, timeText } from '../shared/query.ts'
 import { shownNow } from '../shared/within.ts'
 import { closed, Id, MessageStateName, Nullable, Time } from '../shared/schema-words.ts'
 
@@ -19,7 +19,12 @@ export const InboxRouteView = Type.Object({
   deadBytes: Type.Number({ description: 'Of the dead ones among them.' }),
   oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those that are not dead was accepted. null: there is none.' })),
   configured: Type.Boolean({ description: 'false: no route of the configuration delivers these messages.' }),
-  paused: Nullable(Type.Object({ since: Time, who: Type.String(), why: Type.String() }, closed))
+  paused: Nullable(Type.Object({
+    since: Time,
+    who: Type.String(),
+    why: Type.String(),
+    trialAt: Nullable(Time, { description: 'When one message is delivered all the same. null: an operator paused it.' })
+  }, closed))
 }, closed)
 
 export const InboxView = Type.Object({ routes: Type.Array(InboxRouteView) }, closed)
@@ -45,7 +50,9 @@ export async function inboxRoutes ({ stores, config }: OperatorContext): Promise
         ...depth,
         route,
         configured: configured.includes(route),
-        paused: pause === undefined ? null : { since: timeText(pause.sinceMs), who: pause.who, why: pause.why }
+        paused: pause === undefined
+          ? null
+          : { since: timeText(pause.sinceMs), who: pause.who, why: pause.why, trialAt: timeOrNull(pause.trialAtMs) }
       }
     })
   }

@@ -2,6 +2,7 @@
  * The inbox in memory: executes the table (core/inbox/transitions.ts), one synchronous step at a time. For tests and for the
  * conformance suite. A gateway's inbox is in its database.
  */
+import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
 import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
@@ -61,6 +62,9 @@ export class MemoryInbox implements InboxStore {
   /** Until when tenants are paused. */
   readonly #pauses = new Map<string, number>()
   readonly #bounds = new Map<string, BoundState>()
+  /** Since when consumers fail, and when the trial of a paused one is. Memory has no pauses of operators. */
+  readonly #failing = new Map<string, number>()
+  readonly #trials = new Map<string, number>()
   #numbers = 0
 
   constructor ({ nowMs, believedMs = () => null, records = null }: MemoryInboxOptions) {
@@ -112,7 +116,7 @@ export class MemoryInbox implements InboxStore {
       ({ kind: 'take', owner, hasTurn: this.#hasItsTurn(row), isPaused: this.#isPaused(row) })
     const ofRoute = (route: string): MessageRow[] => this.#all().filter(({ about }) => about.route === route)
     const dueOf = (route: string): MessageRow[] => this.#changing(ofRoute(route), takeOf).sort(byTime)
-    const due = routes.flatMap(({ route, places }) => {
+    const due = routes.filter(({ route, trial = false }) => trial || !this.#trials.has(route)).flatMap(({ route, places }) => {
       const rows = dueOf(route)
       const kinds = { single: rows.filter(({ group }) => group === null), group: rows.filter(({ group }) => group !== null) }
       return alternately(kinds, this.#shares.first(route), places)
@@ -134,6 +138,40 @@ export class MemoryInbox implements InboxStore {
     const { state, answer } = answerBound(this.#bounds.get(question.route) ?? null, question, this.#nowMs())
     this.#bounds.set(question.route, state)
     return answer
+  }
+
+  async health (): Promise<RouteHealth[]> {
+    const nowMs = this.#nowMs()
+    return [...new Set([...this.#failing.keys(), ...this.#trials.keys()])].map((route) => {
+      const [sinceMs, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
+      return {
+        route,
+        failingMs: sinceMs === undefined ? null : nowMs - sinceMs,
+        pause: trialAtMs === undefined ? null : { trialInMs: trialAtMs - nowMs }
+      }
+    })
+  }
+
+  async changeHealth (change: HealthChange): Promise<boolean> {
+    const { route } = change
+    const nowMs = this.#nowMs()
+    const [sinceMs, trialAtMs] = [this.#failing.get(route), this.#trials.get(route)]
+    switch (change.kind) {
+      case 'failing':
+        if (sinceMs === undefined) this.#failing.set(route, nowMs)
+        return sinceMs === undefined
+      case 'well':
+        this.#failing.delete(route)
+        return this.#trials.delete(route)
+      case 'pause':
+        if (sinceMs === undefined || sinceMs > nowMs - change.afterMs || trialAtMs !== undefined) return false
+        this.#trials.set(route, nowMs + change.trialMs)
+        return true
+      case 'trial':
+        if (trialAtMs === undefined || trialAtMs > nowMs) return false
+        this.#trials.set(route, nowMs + change.trialMs)
+        return true
+    }
   }
 
   async settle (token: DeliveryToken, fate: Fate): Promise<boolean> {

@@ -60,10 +60,10 @@ const MESSAGE_TAKE_SINGLES: Statement = {
 function wanted (schema: string): string {
   return `with ${lockLimit(4)}, want as materialized (
   select w.route, w.places, w.groups_first, to_timestamp(w.singles_ms / 1000.0) as singles_from, to_timestamp(w.groups_ms / 1000.0) as groups_from
-    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[]) as w (route, places, singles_ms, groups_ms, groups_first)
+    from unnest($1::text[], $2::int[], $5::bigint[], $8::bigint[], $9::bool[], $11::bool[]) as w (route, places, singles_ms, groups_ms, groups_first, trial)
    cross join lock_limit
    where exists (select from ${schema}.workers k where k.owner = $3 and k.alive_until > clock_timestamp())
-     and not ${isPaused(schema, 'w.route')}
+     and (w.trial or not ${isPaused(schema, 'w.route')})
 )`
 }
 
@@ -121,7 +121,8 @@ export async function takeMessages (
         room === undefined ? null : String(room.one),
         fromOf('group'),
         booleans(routes.map(({ route }) => shares.first(route) === 'group')),
-        byteas(hints)
+        byteas(hints),
+        booleans(routes.map(({ trial }) => trial === true))
       ])
       const known = new Set(hints.map(hex))
       look.end(handedOutOf(rows.filter(({ id }) => !known.has(hex(id)))))

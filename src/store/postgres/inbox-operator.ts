@@ -224,7 +224,8 @@ const PAUSED: Statement = {
   name: 'paused',
   writes: false,
   text: (schema) =>
-    `select route, (extract(epoch from since) * 1000)::float8 as "sinceMs", who, why from ${schema}.paused_routes order by route`
+    `select route, (extract(epoch from since) * 1000)::float8 as "sinceMs", who, why, (extract(epoch from trial_at) * 1000)::float8 as "trialAtMs"
+  from ${schema}.paused_routes order by route`
 }
 
 export async function pausedRoutes (session: Session): Promise<PausedRoute[]> {
@@ -241,14 +242,17 @@ const PAUSE: Statement = {
   name: 'pause',
   writes: true,
   text: (schema) => `with changed as (
-  insert into ${schema}.paused_routes (route, who, why) values ($1, $2, $3) on conflict (route) do nothing returning route
+  insert into ${schema}.paused_routes as p (route, who, why) values ($1, $2, $3)
+  on conflict (route) do update set who = excluded.who, why = excluded.why, trial_at = null where p.trial_at is not null returning p.route
 )${auditedRoute(schema, 'pause', ['delivers', 'paused'])}`
 }
 
 const RESUME: Statement = {
   name: 'resume',
   writes: true,
-  text: (schema) => `with changed as (
+  text: (schema) => `with well as (
+  delete from ${schema}.failing_routes where route = $1
+), changed as (
   delete from ${schema}.paused_routes where route = $1 returning route
 )${auditedRoute(schema, 'resume', ['paused', 'delivers'])}`
 }

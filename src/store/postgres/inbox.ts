@@ -3,6 +3,7 @@
  * no delivery delays it. Operators and the sweeper use the background's.
  */
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
+import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
@@ -31,6 +32,7 @@ import { acceptWhole, lookAtMessages, lookAtMessagesDurably, type Groups } from 
 import { arrivalOf } from './inbox-arrivals.ts'
 import { Called } from './inbox-called.ts'
 import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
+import { changeHealth, routeHealth } from './inbox-health.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { ACCEPT_BATCHES_MAX, ACCEPT_BYTES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
 import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
@@ -172,6 +174,12 @@ export class PostgresInbox implements InboxStore {
 
   allow (question: BoundQuestion): Promise<BoundAnswer> {
     return this.#purposes.deliveries.use('bound_write', (session) => allowDeliveries(session, question))
+  }
+
+  health (): Promise<RouteHealth[]> { return this.#purposes.background.use('route_health', routeHealth) }
+
+  changeHealth (change: HealthChange): Promise<boolean> {
+    return this.#purposes.background.use('change_health', (session) => changeHealth(session, change))
   }
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> {

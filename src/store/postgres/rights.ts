@@ -29,7 +29,8 @@ export const RIGHTS: Readonly<Record<string, readonly string[]>> = {
   clock: CHANGED,
   schemes: CHANGED,
   migrations: READ,
-  paused_routes: READ,
+  failing_routes: ['SELECT', 'INSERT', 'DELETE'],
+  paused_routes: WRITTEN,
   audit: READ,
   message_numbers: ['USAGE']
 }

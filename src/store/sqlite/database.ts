@@ -32,7 +32,7 @@ const WAL_BYTES_MAX = 64 * 1024 * 1024
 const READS: ReadonlySet<Call['op']> = new Set([
   'look', 'schemes', 'lostAlgorithms', 'mayBeLost', 'unresolved', 'list', 'markStands', 'messageLook', 'messageDue',
   'messageDepths', 'messageList', 'recordStep', 'messageStep', 'openRoutes', 'auditStep', 'searchEnd', 'unknownByRoute', 'messageGroups',
-  'paused'
+  'paused', 'messageHealth'
 ])
 
 export class Database {
@@ -229,6 +229,8 @@ export class Database {
       case 'messageTake': return this.#inbox.take(call.order, nowMs)
       case 'messagePostpone': return this.#inbox.postpone(call.tenant, call.forMs, call.limit, nowMs)
       case 'messageAllow': return this.#inbox.allow(call.question, nowMs)
+      case 'messageHealth': return this.#inbox.health(nowMs)
+      case 'messageChangeHealth': return this.#inbox.changeHealth(call.change, nowMs)
       case 'messageRecover': return this.#inbox.recover(call.limit, nowMs)
       case 'messageDue': return this.#inbox.dueInMs(call.routes, nowMs)
       case 'messageDepths': return this.#inbox.depths(nowMs)

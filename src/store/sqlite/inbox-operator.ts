@@ -6,7 +6,7 @@ import type { PausedRoute } from '../../ports/operator.ts'
 import type { Columns } from './columns.ts'
 import { wantedOf } from './filter.ts'
 import { detailOf } from './inbox-rows.ts'
-import { STOPS_ITS_GROUP, find, note, pause, paused, resume } from './inbox-statements.ts'
+import { STOPS_ITS_GROUP, failsNoMore, find, note, pause, paused, resume } from './inbox-statements.ts'
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
 
 export type Prepare = (text: string) => StatementSync
@@ -62,6 +62,8 @@ update messages set state = 'waiting', tries = 0, retried_at = ?, replayed_at = 
   }
 
   resume (route: string, audit: MessageAudit, nowMs: number): boolean {
+    // It gets all the time again that a consumer may fail.
+    this.#prepare(failsNoMore).run(route)
     const isNew = this.#prepare(resume).run(route).changes === 1
     if (isNew) this.#noteRoute('resume', route, ['paused', 'delivers'], audit, nowMs)
     return isNew

@@ -37,7 +37,7 @@ const HAS_ITS_TURN = `(m.group_id is null
 
 const takeable = (condition: string): string => `
 select m.number, m.due_at, m.bytes from messages m
- where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and not ${IS_PAUSED('m.route')}
+ where m.route = ?1 and m.state = 'waiting' and m.due_at is not null and m.due_at <= ?2 and ${condition} and ${MAY_GO} and (?4 or not ${IS_PAUSED('m.route')})
  order by m.due_at, m.number limit ?3`
 
 export const takeableSingle = takeable('m.group_id is null')
@@ -116,8 +116,28 @@ export const note = `
 insert into message_audit (at, action, message_id, state, attempt, route, request_id, who, why, via, before, after)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-export const paused = 'select route, since as sinceMs, who, why from paused_routes order by route'
+export const paused = 'select route, since as sinceMs, who, why, trial_at as trialAtMs from paused_routes order by route'
 
-export const pause = 'insert into paused_routes (route, since, who, why) values (?, ?, ?, ?) on conflict (route) do nothing'
+/** A pause of an operator takes the place of one that the gateway made. */
+export const pause = `
+insert into paused_routes (route, since, who, why) values (?, ?, ?, ?)
+  on conflict (route) do update set who = excluded.who, why = excluded.why, trial_at = null where paused_routes.trial_at is not null`
 
 export const resume = 'delete from paused_routes where route = ?'
+
+export const health = `
+select f.route, ?1 - f.since as failingMs, p.route is not null as isPaused, p.trial_at - ?1 as trialInMs from failing_routes f left join paused_routes p using (route)
+union all
+select p.route, null, true, p.trial_at - ?1 from paused_routes p where not exists (select 1 from failing_routes f where f.route = p.route)`
+
+export const fails = 'insert into failing_routes (route, since) values (?, ?) on conflict (route) do nothing'
+
+export const failsNoMore = 'delete from failing_routes where route = ?'
+
+export const resumeOwn = 'delete from paused_routes where route = ? and trial_at is not null'
+
+export const pauseOwn = `
+insert into paused_routes (route, since, who, why, trial_at) select f.route, ?2, ?3, ?4, ?5 from failing_routes f where f.route = ?1 and f.since <= ?6
+  on conflict (route) do nothing`
+
+export const beginTrial = 'update paused_routes set trial_at = ? where route = ? and trial_at <= ?'

@@ -2,6 +2,8 @@
  * The inbox of one SQLite connection, inside the worker's transaction. It is the only writer, so a group's turn (`due_at` of
  * its message) is set together with its cause.
  */
+import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
+import { changeHealth, routeHealth } from './inbox-health.ts'
 import { decodeHeaders } from '../../core/protocol/codec.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
@@ -130,7 +132,7 @@ export class InboxTable {
 
   take ({ routes, owner, room }: TakeMessages, nowMs: number): Delivery[] {
     if (this.#prepare(isAlive).get(owner, nowMs) === undefined) return []
-    const due = routes.flatMap(({ route, places }) => this.#dueOf(route, places, nowMs))
+    const due = routes.flatMap(({ route, places, trial = false }) => this.#dueOf(route, places, trial, nowMs))
     due.sort((one, other) => one.due_at - other.due_at || one.number - other.number)
     const taken = fitting(due, room)
     for (const { route } of routes) this.#shares.note(route, taken.filter((each) => each.route === route).map(({ kind }) => kind))
@@ -148,6 +150,10 @@ export class InboxTable {
     this.#prepare(setBound).run(question.route, JSON.stringify(state))
     return answer
   }
+
+  health (nowMs: number): RouteHealth[] { return routeHealth(this.#prepare, nowMs) }
+
+  changeHealth (change: HealthChange, nowMs: number): boolean { return changeHealth(this.#prepare, change, nowMs) }
 
   settle (
     { id, owner, attempt }: DeliveryToken,
@@ -213,9 +219,9 @@ export class InboxTable {
     return swept.length
   }
 
-  #dueOf (route: string, places: number, nowMs: number): Due[] {
+  #dueOf (route: string, places: number, trial: boolean, nowMs: number): Due[] {
     const rowsOf = (statement: string, kind: Kind): Due[] => {
-      const rows = this.#prepare(statement).all(route, nowMs, places) as unknown as Array<Omit<Due, 'route' | 'kind'>>
+      const rows = this.#prepare(statement).all(route, nowMs, places, trial ? 1 : 0) as unknown as Array<Omit<Due, 'route' | 'kind'>>
       return rows.map((row) => ({ ...row, route, kind }))
     }
     const kinds = { single: rowsOf(takeableSingle, 'single'), group: rowsOf(takeableOfGroups, 'group') }

@@ -1,6 +1,7 @@
 /** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
+import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
@@ -53,6 +54,10 @@ export class SqliteInbox implements InboxStore {
   }
 
   allow (question: BoundQuestion): Promise<BoundAnswer> { return this.#batchers.single({ op: 'messageAllow', question }) }
+
+  health (): Promise<RouteHealth[]> { return this.#batchers.single({ op: 'messageHealth' }) }
+
+  changeHealth (change: HealthChange): Promise<boolean> { return this.#batchers.single({ op: 'messageChangeHealth', change }) }
 
   settle (token: DeliveryToken, fate: Fate): Promise<boolean> {
     return this.#batchers.settle({ op: 'messageSettle', token, fate: columnsOfFate(fate) })

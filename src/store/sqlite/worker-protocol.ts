@@ -4,6 +4,7 @@
  */
 import type { Fault } from './faults.ts'
 import type { LaneMemory } from './lane-buffer.ts'
+import type { HealthChange } from '../../core/inbox/health.ts'
 import type { BoundQuestion } from '../../core/inbox/bound.ts'
 import type { DeliveryToken, MessageState, NewMessage } from '../../core/inbox/message.ts'
 import type { ProbeNote } from '../../core/probe/probe.ts'
@@ -107,6 +108,8 @@ export type InboxCall =
   | { readonly op: 'messageTake', readonly order: TakeMessages }
   | { readonly op: 'messagePostpone', readonly tenant: Buffer, readonly forMs: number, readonly limit: number }
   | { readonly op: 'messageAllow', readonly question: BoundQuestion }
+  | { readonly op: 'messageHealth' }
+  | { readonly op: 'messageChangeHealth', readonly change: HealthChange }
   | { readonly op: 'messageRecover', readonly limit: number }
   | { readonly op: 'messageDue', readonly routes: readonly string[] }
   | { readonly op: 'messageDepths' }

@@ -21,6 +21,7 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     backoff: { firstMs: 1_000, longestMs: 600_000, scheduleMs: null },
     attemptsMax: 50,
     ageMaxMs: 259_200_000,
+    pauseAfterMs: null,
     order: null,
     onDead: 'skip',
     deadRetentionMs: 2_592_000_000,

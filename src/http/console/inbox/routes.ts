@@ -100,6 +100,7 @@ function pauseCell (visit: Visit, { route, paused }: Route): Child {
         said(paused.who),
         ': ',
         said(paused.why),
+        paused.trialAt === null ? null : [', next trial ', moment(paused.trialAt)],
         ' ',
         change('/inbox/resume', 'Resume …')
       ]

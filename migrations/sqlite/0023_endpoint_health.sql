@@ -1,0 +1,9 @@
+-- compatible_from: 1
+-- Consumers that have taken nothing since then (inbox.pauseAfter).
+create table failing_routes (
+  route text not null primary key,
+  since integer not null
+) strict;
+
+-- When one message of a route that the gateway paused is delivered all the same. null: an operator paused it.
+alter table paused_routes add column trial_at integer;

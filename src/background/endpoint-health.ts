@@ -1,0 +1,58 @@
+/**
+ * Looks after the health of consumers (core/inbox/health.ts): counts what this process delivers, and tells the store. A store that does not
+ * answer loses what was counted, and the next deliveries say the same.
+ */
+import { healthChange } from '../core/inbox/health.ts'
+import type { Evidence, HealthChange } from '../core/inbox/health.ts'
+import type { Deps } from '../gateway/shared/deps.ts'
+
+/** A reload replaces the dependencies. */
+interface HealthContext { readonly deps: Pick<Deps, 'inbox' | 'inboxes' | 'meter' | 'log'> }
+
+export class EndpointHealth {
+  readonly #context: HealthContext
+  readonly #tryOne: (route: string) => void
+  #evidence = new Map<string, Evidence>()
+
+  /** `tryOne`: one message of this paused route is to be delivered. */
+  constructor (context: HealthContext, tryOne: (route: string) => void) {
+    this.#context = context
+    this.#tryOne = tryOne
+  }
+
+  /** A delivery has ended at the consumer. `taken`: it took the message. */
+  note (route: string, taken: boolean): void {
+    const known = this.#evidence.get(route) ?? NO_EVIDENCE
+    this.#evidence.set(route, taken ? { ...known, taken: known.taken + 1 } : { ...known, refused: known.refused + 1 })
+  }
+
+  async look (): Promise<void> {
+    const { inbox, inboxes, meter } = this.#context.deps
+    const evidence = this.#evidence
+    this.#evidence = new Map()
+    const kept = await inbox.health()
+    meter.endpoints(kept)
+    for (const [name, { idempotency: { inbox: policy } }] of inboxes) {
+      const health = kept.find(({ route }) => route === name) ?? null
+      const change = healthChange(name, health, evidence.get(name) ?? NO_EVIDENCE, policy)
+      if (change !== null && await inbox.changeHealth(change)) this.#changed(change)
+    }
+  }
+
+  #changed (change: HealthChange): void {
+    const { log } = this.#context.deps
+    const { route } = change
+    switch (change.kind) {
+      case 'failing': return
+      case 'well': return log.info({ event: 'endpoint-resumed', route }, 'the consumer takes messages again: its inbox is delivered')
+      case 'pause':
+        return log.error(
+          { event: 'endpoint-paused', route, forMs: change.afterMs, inMs: change.trialMs },
+          'every delivery has failed for too long: the inbox is paused, and one message tries again from time to time'
+        )
+      case 'trial': return this.#tryOne(route)
+    }
+  }
+}
+
+const NO_EVIDENCE: Evidence = { taken: 0, refused: 0 }

@@ -1,0 +1,63 @@
+/** The health of consumers: since when one fails, the pause that follows, and the trial of one message. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { test } from 'node:test'
+import type { HealthChange, RouteHealth } from '../../src/core/inbox/health.ts'
+import type { InboxStore } from '../../src/ports/inbox.ts'
+import { DELIVERED, messageOf, namesOf, SHORT_MS, takeFrom, untilAfter, workerOf } from './inbox-world.ts'
+import type { OpenInbox } from './inbox-world.ts'
+
+const TRIAL_MS = 300
+
+/** A store serves several tests, and what it keeps of a route stays. */
+function routeOf (): string {
+  return `hooks ${randomBytes(8).toString('hex')}`
+}
+
+async function healthOf (store: InboxStore, name: string): Promise<RouteHealth | null> {
+  return (await store.health()).find(({ route }) => route === name) ?? null
+}
+
+const pauseOf = (route: string, afterMs = 0): HealthChange => ({ kind: 'pause', route, afterMs, trialMs: TRIAL_MS, why: 'it fails' })
+
+export function inboxHealth (open: OpenInbox): void {
+  test('a consumer that fails is paused once it has failed for so long, by one process of all', async (t) => {
+    const world = await open(t)
+    const { store } = world
+    const route = routeOf()
+    assert.equal(await healthOf(store, route), null)
+    assert.equal(await store.changeHealth(pauseOf(route)), false, 'one that does not fail is not paused')
+    assert.equal(await store.changeHealth({ kind: 'failing', route }), true)
+    assert.equal(await store.changeHealth({ kind: 'failing', route }), false, 'it fails since the first time')
+    assert.equal(await store.changeHealth(pauseOf(route, 600_000)), false, 'not for so long yet')
+    await untilAfter(world, SHORT_MS, async () => ((await healthOf(store, route))?.failingMs ?? 0) >= SHORT_MS, 'it fails for a while')
+    const paused = await Promise.all([1, 2, 3].map(async () => store.changeHealth(pauseOf(route, SHORT_MS))))
+    assert.deepEqual(paused.sort(), [false, false, true])
+    const health = await healthOf(store, route)
+    assert.ok((health?.pause?.trialInMs ?? 0) > 0)
+  })
+
+  test('while it is paused nothing is taken but in a trial, which one process begins when its time has come', async (t) => {
+    const world = await open(t)
+    const { store } = world
+    const route = routeOf()
+    const messages = [messageOf({ route }), messageOf({ route, group: 'g' })]
+    await store.acceptAll(messages)
+    const owner = await workerOf(store)
+    await store.changeHealth({ kind: 'failing', route })
+    await store.changeHealth(pauseOf(route))
+    assert.deepEqual(await takeFrom(store, owner, 10, route), [])
+    const trial: HealthChange = { kind: 'trial', route, trialMs: TRIAL_MS }
+    assert.equal(await store.changeHealth(trial), false, 'it is too early')
+    await untilAfter(world, TRIAL_MS, async () => ((await healthOf(store, route))?.pause?.trialInMs ?? 1) <= 0, 'its time has come')
+    assert.deepEqual((await Promise.all([store.changeHealth(trial), store.changeHealth(trial)])).sort(), [false, true])
+    const taken = await store.take({ routes: [{ route, places: 1, trial: true }], owner })
+    assert.equal(taken.length, 1)
+    assert.deepEqual(await takeFrom(store, owner, 10, route), [], 'a trial is no resumption')
+    for (const { token } of taken) await store.settle(token, DELIVERED)
+    assert.equal(await store.changeHealth({ kind: 'well', route }), true)
+    assert.equal(await store.changeHealth({ kind: 'well', route }), false)
+    assert.equal(await healthOf(store, route), null)
+    assert.equal(namesOf(await takeFrom(store, owner, 10, route)).length, 1)
+  })
+}

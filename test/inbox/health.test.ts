@@ -1,0 +1,49 @@
+/** A consumer that fails for long is paused, tried with single messages, and resumed by the first one that it takes. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { eventually } from '../harness/eventually.ts'
+import { recordingLog, startGateway } from '../harness/gateway.ts'
+import { startWitness } from '../harness/witness.ts'
+import { inboxRoute, message } from './world.ts'
+
+test('paused after the time, one message at each trial, resumed when one is taken', async (t) => {
+  let isBack = false
+  const witness = await startWitness((_seen, response) => { response.writeHead(isBack ? 200 : 500).end() })
+  t.after(async () => { await witness.close() })
+  const log = recordingLog()
+  const inbox = { pauseAfterMs: 1_500, backoff: { firstMs: 10, longestMs: 1_000, scheduleMs: null }, attemptsMax: 10_000 }
+  const { gateway, world } = await startGateway(t, { routes: [inboxRoute(inbox, {}, witness.url)], world: { log } })
+  const messages = ['one', 'two', 'three', 'four'].map((text) => message(text))
+  for (const each of messages) await world.inbox.accept(each)
+  gateway.onMessage()
+  const paused = () => log.lines.filter(({ event }) => event === 'endpoint-paused')
+  await eventually(() => paused().length === 1, 'it is paused')
+  assert.deepEqual(paused().map(({ route, forMs, inMs }) => [route, forMs, inMs]), [['things', 1_500, 1_000]])
+  await sleep(300)
+  const before = witness.seen.length
+  assert.ok(before > messages.length, 'it was tried often until then')
+  await eventually(() => witness.seen.length > before, 'a trial')
+  await sleep(400)
+  assert.equal(witness.seen.length, before + 1, 'of one message')
+  assert.equal((await world.inbox.health()).length, 1)
+  isBack = true
+  await eventually(async () => (await Promise.all(messages.map(async ({ id }) => world.inbox.look(id)))).every((each) => each?.state === 'delivered'), 'all are delivered')
+  await eventually(() => log.lines.some(({ event }) => event === 'endpoint-resumed'), 'it says so')
+  assert.deepEqual(await world.inbox.health(), [])
+  assert.equal(paused().length, 1)
+})
+
+test('without the setting it is never paused, and one that takes a message now and then is not either', async (t) => {
+  const witness = await startWitness((_seen, response, _socket, count) => { response.writeHead(count % 10 === 0 ? 200 : 500).end() })
+  t.after(async () => { await witness.close() })
+  const log = recordingLog()
+  const inbox = { pauseAfterMs: 1_000, backoff: { firstMs: 10, longestMs: 50, scheduleMs: null }, attemptsMax: 10_000 }
+  const { gateway, world } = await startGateway(t, { routes: [inboxRoute(inbox, {}, witness.url)], world: { log } })
+  for (let index = 0; index < 60; index++) {
+    await world.inbox.accept(message(`m${index}`))
+    gateway.onMessage()
+    await sleep(50)
+  }
+  assert.deepEqual(log.lines.filter(({ event }) => event === 'endpoint-paused'), [])
+})
