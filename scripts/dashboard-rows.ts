@@ -638,6 +638,13 @@ const INBOX: Board = {
           ]]
         },
         {
+          title: 'Consumers that fail',
+          about: 'For how long they have taken nothing. At inbox.pauseAfter the inbox is paused.',
+          unit: 's',
+          alert: 'OncewayInboxPaused',
+          queries: [['max by (route) (onceway_inbox_failing_seconds{@route})', '{{route}}']]
+        },
+        {
           title: 'Duration of a delivery',
           about: 'From the request for a connection to the answer of the consumer.',
           unit: 's',

@@ -143,7 +143,7 @@ function addEvents (app: ReturnType<typeof Fastify>): void {
     schema: {
       operationId: 'listen',
       summary: 'How things stand, told again whenever it changes (server-sent events).',
-      description: 'Needs the role viewer. Events: `unknown-outcomes`, `dead-letters`, `promise`. Each has a whole state, so a client that was away misses nothing.',
+      description: 'Needs the role viewer. Events: `unknown-outcomes`, `dead-letters`, `paused-inboxes`, `promise`. Each has a whole state, so a client that was away misses nothing.',
       tags: ['gateway'],
       response: {
         200: { description: 'A stream of events.', content: { 'text/event-stream': { schema: { type: 'string' } } } },

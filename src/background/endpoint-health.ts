@@ -31,7 +31,8 @@ export class EndpointHealth {
     const evidence = this.#evidence
     this.#evidence = new Map()
     const kept = await inbox.health()
-    meter.endpoints(kept)
+    const well = [...inboxes.keys()].filter((name) => !kept.some(({ route }) => route === name))
+    meter.endpoints([...kept, ...well.map((route) => ({ route, failingMs: null, pause: null }))])
     for (const [name, { idempotency: { inbox: policy } }] of inboxes) {
       const health = kept.find(({ route }) => route === name) ?? null
       const change = healthChange(name, health, evidence.get(name) ?? NO_EVIDENCE, policy)

@@ -12,7 +12,7 @@ export const MESSAGE_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
 const TRIES_BUCKETS = [1, 2, 3, 5, 8, 13, 21, 34, 55, 100]
 
 /** The store reports these values, and all processes share the store. So they combine by max. */
-export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbox' | 'endpoints' | 'kept' | 'keptDropped'>> {
+export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbox' | 'kept' | 'keptDropped'>> {
   const { counter, labelledGauge } = declare(registry)
   const messages = labelledGauge(
     'onceway_inbox_messages',
@@ -32,8 +32,6 @@ export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbo
     ['route'],
     'max'
   )
-  const failing = labelledGauge('onceway_inbox_failing_seconds', 'For how long no delivery was taken. 0 if the last one was.', ['route'], 'max')
-  const paused = labelledGauge('onceway_inbox_paused', '1 if the inbox is paused, by an operator or because its consumer fails.', ['route'], 'max')
   const kept = labelledGauge('onceway_inbox_kept_messages', 'Delivered messages whose requests are kept for replays.', ['route'], 'max')
   const keptBytes = labelledGauge('onceway_inbox_kept_bytes', 'Bytes of these requests.', ['route'], 'max')
   const dropped = counter(
@@ -45,14 +43,7 @@ export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbo
     begin: ({ name: route, delivers }) => {
       if (delivers !== true) return
       for (const state of MESSAGE_STATES) messages.inc({ route, state }, 0)
-      for (const each of [bytes, oldest, failing, paused, kept, keptBytes, dropped]) each.inc({ route }, 0)
-    },
-    endpoints: (health) => {
-      for (const each of [failing, paused]) each.reset()
-      for (const { route, failingMs, pause } of health) {
-        failing.set({ route }, (failingMs ?? 0) / MS_PER_SECOND)
-        paused.set({ route }, pause === null ? 0 : 1)
-      }
+      for (const each of [bytes, oldest, kept, keptBytes, dropped]) each.inc({ route }, 0)
     },
     kept: (routes) => {
       for (const each of [kept, keptBytes]) each.reset()
@@ -69,6 +60,35 @@ export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbo
         for (const state of MESSAGE_STATES) messages.set({ route: depth.route, state }, depth[state])
         bytes.set({ route: depth.route }, depth.bytes)
         oldest.set({ route: depth.route }, (depth.oldestMs ?? 0) / MS_PER_SECOND)
+      }
+    }
+  }
+}
+
+/** Consumers that fail. All processes share what the store knows of them, too. */
+export function endpointMeter (registry: Registry): PerRoute<Pick<Meter, 'endpoints'>> {
+  const { labelledGauge } = declare(registry)
+  const failing = labelledGauge(
+    'onceway_inbox_failing_seconds',
+    'For how long no delivery was taken. 0 if the last one was.',
+    ['route'],
+    'max'
+  )
+  const paused = labelledGauge(
+    'onceway_inbox_paused',
+    '1 if the inbox is paused, by an operator or because its consumer fails.',
+    ['route'],
+    'max'
+  )
+  return {
+    begin: ({ name: route, delivers }) => {
+      if (delivers === true) for (const each of [failing, paused]) each.inc({ route }, 0)
+    },
+    endpoints: (health) => {
+      for (const each of [failing, paused]) each.reset()
+      for (const { route, failingMs, pause } of health) {
+        failing.set({ route }, (failingMs ?? 0) / MS_PER_SECOND)
+        paused.set({ route }, pause === null ? 0 : 1)
       }
     }
   }

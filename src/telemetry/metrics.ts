@@ -7,7 +7,7 @@ import type { Aggregator } from 'prom-client'
 import { exposition } from './aggregate.ts'
 import type { Exposition, Series, Snapshot } from './aggregate.ts'
 import { httpMeter } from './http-metrics.ts'
-import { inboxDepthMeter, inboxMeter } from './inbox-metrics.ts'
+import { endpointMeter, inboxDepthMeter, inboxMeter } from './inbox-metrics.ts'
 import { poolMeter } from './pool-metrics.ts'
 import { buildInfo, configMeter, heapLimit, policyMeter, spanMeter, workersMeter } from './process-metrics.ts'
 import type { ConfigMeter, WorkersMeter } from './process-metrics.ts'
@@ -73,7 +73,8 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
   const reads: Array<() => void> = []
   heapLimit(registry)
   const [requests, executions] = [requestMeter(registry, reads), executionMeter(registry, reads)]
-  const [records, inbox, depths] = [recordMeter(registry), inboxMeter(registry), inboxDepthMeter(registry)]
+  const [records, inbox] = [recordMeter(registry), inboxMeter(registry)]
+  const [depths, endpoints] = [inboxDepthMeter(registry), endpointMeter(registry)]
   return {
     ...httpMeter(registry, reads),
     ...requests,
@@ -88,9 +89,10 @@ function metersOf (registry: Registry): Meter & { readonly readHeld: () => void 
     ...tlsMeter(registry),
     ...records,
     ...depths,
+    ...endpoints,
     ...inbox,
     guarded: (routes) => {
-      for (const route of routes) for (const { begin } of [requests, executions, records, inbox, depths]) begin(route)
+      for (const route of routes) for (const { begin } of [requests, executions, records, inbox, depths, endpoints]) begin(route)
     },
     readHeld: () => { for (const read of reads) read() }
   }

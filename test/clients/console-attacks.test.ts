@@ -251,7 +251,7 @@ describe('what clients send, in the browser of an operator', needs('chromium-hea
     await page.goto('/overview')
     const events = await page.evaluate(async () => {
       const source = new EventSource('/api/v1/events')
-      const names = ['unknown-outcomes', 'dead-letters', 'promise']
+      const names = ['unknown-outcomes', 'dead-letters', 'paused-inboxes', 'promise']
       const data = await Promise.all(names.map(async (name) => new Promise<string>((resolve) => {
         source.addEventListener(name, (event) => { resolve(String(event.data)) })
       })))

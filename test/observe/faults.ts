@@ -152,8 +152,12 @@ const OF_INBOXES: readonly Fault[] = [
   },
   {
     name: 'a consumer takes nothing',
-    alerts: [['OncewayInboxOld', route('late')], ['OncewayInboxFull', route('late')], ['OncewayInboxFailing', route('late')]],
+    alerts: [
+      ['OncewayInboxOld', route('late')], ['OncewayInboxFull', route('late')], ['OncewayInboxFailing', route('late')],
+      ['OncewayInboxPaused', route('away')]
+    ],
     provoke: async ({ ask, two, takeLate }) => {
+      await ask(two, '/away', { key: 'a', body: 'a' })
       for (const key of ['a', 'b', 'c']) await ask(two, '/late', { key, body: key.repeat(8 * 1024) })
       return async () => { takeLate() }
     }

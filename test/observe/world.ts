@@ -99,7 +99,7 @@ async function startUpstream (t: Ending): Promise<Pick<World, 'witness' | 'open'
     const asked = body.toString()
     if (asked.startsWith('slow')) await gate.promise
     if (asked.startsWith('gone')) socket.destroy()
-    else if (asked.startsWith('fail') || (target === '/late' && !takes)) response.writeHead(500).end()
+    else if (asked.startsWith('fail') || (['/late', '/away'].includes(target) && !takes)) response.writeHead(500).end()
     else await CREATED(...args)
   }
   const witness = await startWitness(answer)
@@ -114,8 +114,8 @@ async function startUpstream (t: Ending): Promise<Pick<World, 'witness' | 'open'
 interface FileOptions { readonly postgres: string, readonly redis: string, readonly upstream: string, readonly listen: string }
 
 /**
- * A route in each mode. A stall of a busy machine sheds nothing. `late`: an inbox whose consumer takes nothing for long. `brief`: unknown
- * outcomes are forgotten soon.
+ * A route in each mode. A stall of a busy machine sheds nothing. `late`: an inbox whose consumer takes nothing for long. `away`: one that
+ * is paused for it. `brief`: unknown outcomes are forgotten soon.
  */
 function fileOf ({ postgres, redis, upstream, listen }: FileOptions): string {
   const relayed = 'profile: relay, scope: public, lease: 5s, key: { from: ["header:Idempotency-Key"] }'
@@ -156,6 +156,10 @@ routes:
     match: { path: /late, methods: [POST] }
     upstream: shop
     idempotency: { mode: inbox, ${relayed}, inbox: { maxAttempts: 1000, ${soon} } }
+  - name: away
+    match: { path: /away, methods: [POST] }
+    upstream: shop
+    idempotency: { mode: inbox, ${relayed}, inbox: { maxAttempts: 1000, pauseAfter: 1s, ${soon} } }
   - match: { path: "/*" }
     upstream: shop
 `

@@ -46,7 +46,8 @@ export function healthChange (
   }
   if (refused === 0) return null
   if (health === null || health.failingMs === null) return { kind: 'failing', route }
-  return health.failingMs < pauseAfterMs ? null : { kind: 'pause', route, afterMs: pauseAfterMs, trialMs, why: whyOf(pauseAfterMs, trialMs) }
+  if (health.failingMs < pauseAfterMs) return null
+  return { kind: 'pause', route, afterMs: pauseAfterMs, trialMs, why: whyOf(pauseAfterMs, trialMs) }
 }
 
 function whyOf (afterMs: number, trialMs: number): string {

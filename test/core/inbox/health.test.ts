@@ -5,9 +5,14 @@ import { healthChange } from '../../../src/core/inbox/health.ts'
 import type { RouteHealth } from '../../../src/core/inbox/health.ts'
 
 const POLICY = { pauseAfterMs: 60_000, backoff: { longestMs: 5_000 } }
-const [TAKEN, REFUSED, BOTH, NONE] = [{ taken: 1, refused: 0 }, { taken: 0, refused: 3 }, { taken: 1, refused: 9 }, { taken: 0, refused: 0 }]
+const [TAKEN, REFUSED] = [{ taken: 1, refused: 0 }, { taken: 0, refused: 3 }]
+const [BOTH, NONE] = [{ taken: 1, refused: 9 }, { taken: 0, refused: 0 }]
 
-function kindOf (health: Omit<RouteHealth, 'route'> | null, evidence: typeof TAKEN, policy: Parameters<typeof healthChange>[3] = POLICY): string | null {
+function kindOf (
+  health: Omit<RouteHealth, 'route'> | null,
+  evidence: typeof TAKEN,
+  policy: Parameters<typeof healthChange>[3] = POLICY
+): string | null {
   return healthChange('hooks', health, evidence, policy)?.kind ?? null
 }
 
@@ -44,6 +49,10 @@ test('a file that no longer wants it leaves nothing of it; shorter pauses than a
   assert.equal(kindOf({ failingMs: null, pause: { trialInMs: null } }, NONE, without), null)
   const change = healthChange('hooks', { failingMs: 60_000, pause: null }, REFUSED, { ...POLICY, backoff: { longestMs: 10 } })
   assert.deepEqual(change, {
-    kind: 'pause', route: 'hooks', afterMs: 60_000, trialMs: 1_000, why: 'every delivery has failed for 60 s; one message tries again every 1 s'
+    kind: 'pause',
+    route: 'hooks',
+    afterMs: 60_000,
+    trialMs: 1_000,
+    why: 'every delivery has failed for 60 s; one message tries again every 1 s'
   })
 })
