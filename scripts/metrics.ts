@@ -329,7 +329,7 @@ const SUBJECTS: readonly Subject[] = [
         `${alert('OncewayInboxDead')}, ${alert('OncewayInboxHeld')}. If \`waiting\` grows, look at the consumer.`,
       onceway_inbox_bytes: alert('OncewayInboxFull'),
       onceway_inbox_oldest_seconds: alert('OncewayInboxOld'),
-      onceway_inbox_failing_seconds: 'If it grows, look at the consumer.',
+      onceway_inbox_failing_seconds: alert('OncewayInboxPaused'),
       onceway_inbox_paused: alert('OncewayInboxPaused'),
       onceway_inbox_deliveries_total: alert('OncewayInboxFailing'),
       onceway_inbox_delivery_duration_seconds: 'Look at the consumer.',

@@ -153,16 +153,16 @@ export const LOG_EVENTS = {
     means: 'The drain took longer than `drain.timeout`. Executions that still run are cut off, and their outcome may be unknown.',
     do: 'Make `drain.timeout` and the [grace period](../guides/deploy-in-containers.md#shutdown) longer than your server takes.'
   },
-  'id-scheme-in-use': {
-    means: 'The gateway makes ids by this scheme from now on: [schemes of ids](../concepts/identity.md#schemes-of-ids).',
-    do: 'Nothing.'
-  },
   'endpoint-paused': {
     means: 'No delivery of this inbox was taken for `inbox.pauseAfter`. The gateway paused it. Messages are accepted, and one of them tries again every `backoff.longest`.',
     do: 'Mend the consumer. The next trial resumes the inbox, or `onceway inbox resume` does: [a consumer that fails for long](../guides/accept-now-deliver-later.md#a-consumer-that-fails-for-long).'
   },
   'endpoint-resumed': {
     means: 'A consumer took a message again, and the pause that the gateway made is over.',
+    do: 'Nothing.'
+  },
+  'id-scheme-in-use': {
+    means: 'The gateway makes ids by this scheme from now on: [schemes of ids](../concepts/identity.md#schemes-of-ids).',
     do: 'Nothing.'
   },
   'id-scheme-unusable': {

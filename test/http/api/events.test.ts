@@ -52,7 +52,7 @@ class Ear {
 test('unknown outcomes, dead letters and the promise are told at once, and again when they change', async (t) => {
   const world = await World.open(t)
   const ear = await Ear.listen(t, world)
-  await eventually(async () => ear.heard.length === 3, 'the states at the beginning')
+  await eventually(async () => ear.heard.length === 4, 'the states at the beginning')
   assert.deepEqual([ear.last('unknown-outcomes')?.count, ear.last('dead-letters')?.count, ear.last('promise')?.promise], [0, 0, 'strict'])
   const claim = claimOf()
   await world.store.insert(claim)
@@ -63,17 +63,19 @@ test('unknown outcomes, dead letters and the promise are told at once, and again
   for (const { token } of await takeFrom(world.store.inbox, owner, 1, 'hooks')) await world.store.inbox.settle(token, DEAD)
   world.readiness = { ...world.readiness, durability: { promise: 'weakened', reasons: ['fsync-off'], remarks: [] } }
   await eventually(async () => ear.last('dead-letters')?.count === 1 && ear.last('promise')?.promise === 'weakened', 'the other two')
+  await world.store.operator.pause('hooks', { who: 'ada', why: 'a window' })
+  await eventually(async () => ear.last('paused-inboxes')?.count === 1, 'the pause')
   await world.store.resolve(resolutionOf(tokenOf(claim), 'completed'))
   await eventually(async () => ear.last('unknown-outcomes')?.count === 0, 'the resolution')
   const late = await Ear.listen(t, world)
-  await eventually(async () => late.heard.length === 3, 'the states for one who comes later')
+  await eventually(async () => late.heard.length === 4, 'the states for one who comes later')
   assert.equal(late.last('dead-letters')?.count, 1)
 })
 
 test('the stream of a token that is taken back ends, and nobody else is told anything else', async (t) => {
   const world = await World.open(t)
   const [taken, other] = await Promise.all([Ear.listen(t, world, TOKENS.operator), Ear.listen(t, world)])
-  await eventually(async () => taken.heard.length === 3, 'the states at the beginning')
+  await eventually(async () => taken.heard.length === 4, 'the states at the beginning')
   const lines = readFileSync(world.tokensFile, 'utf8').split('\n')
   writeFileSync(world.tokensFile, lines.filter((line) => !line.startsWith('operator@')).join('\n'))
   await world.processClock.advance(2_000)
@@ -88,7 +90,7 @@ test('the stream of a token that is taken back ends, and nobody else is told any
 test('the promise is told while a store does not answer', async (t) => {
   const world = await World.open(t)
   const ear = await Ear.listen(t, world)
-  await eventually(async () => ear.heard.length === 3, 'the states at the beginning')
+  await eventually(async () => ear.heard.length === 4, 'the states at the beginning')
   world.store.operator.unknownByRoute = async () => new Promise(() => {})
   world.readiness = { ...world.readiness, status: 'degraded', degraded: ['postgres'] }
   await eventually(async () => ear.last('promise')?.status === 'degraded', 'the change')
