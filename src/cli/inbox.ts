@@ -28,6 +28,7 @@ const OPTIONS = {
   ...REMOTE_OPTIONS,
   key: { type: 'string' },
   route: { type: 'string' },
+  group: { type: 'string' },
   state: { type: 'string' },
   'older-than': { type: 'string' },
   from: { type: 'string' },
@@ -53,7 +54,7 @@ const RETRY: Change = { name: 'retry', one: 'retryMessage', done: 'waits again.'
 const DISCARD: Change = { name: 'discard', one: 'discardMessage', done: 'is discarded.', states: OPEN_STATES }
 const REPLAY: Change = { name: 'replay', one: 'replayMessage', done: 'is delivered once more.', states: ['delivered'] }
 
-const FILTER = ['route', 'state', 'key', 'older-than', 'from', 'to', 'limit'] as const
+const FILTER = ['route', 'group', 'state', 'key', 'older-than', 'from', 'to', 'limit'] as const
 const CHANGE = [...FILTER, 'all', 'json', 'who', 'why']
 
 const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
@@ -70,14 +71,14 @@ const SUBCOMMANDS: Readonly<Record<string, Subcommand<CommandContext>>> = {
   resume: { run: async (context) => setPaused(context, 'resumeRoute'), options: ['route', 'who', 'why'] }
 }
 
-const HELP = `usage: onceway inbox list [--route R] [--state S] [--key K] [--from T] [--to T] [--older-than T] [--limit N] [--json]
+const HELP = `usage: onceway inbox list [--route R] [--group G] [--state S] [--key K] [--from T] [--to T] [--older-than T] [--limit N] [--json]
        onceway inbox show ID [--json]
        onceway inbox retry ID --why TEXT
-       onceway inbox retry --all --state S [--route R] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
+       onceway inbox retry --all --state S [--route R] [--group G] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
        onceway inbox discard ID --why TEXT
-       onceway inbox discard --all --state S [--route R] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
+       onceway inbox discard --all --state S [--route R] [--group G] [--key K] [--from T] [--to T] [--older-than T] [--limit N] --why TEXT
        onceway inbox replay ID --why TEXT
-       onceway inbox replay --all --route R [--from T] [--to T] [--key K] --why TEXT
+       onceway inbox replay --all --route R [--group G] [--from T] [--to T] [--key K] --why TEXT
        onceway inbox routes [--json]
        onceway inbox pause --route R --why TEXT
        onceway inbox resume --route R --why TEXT
@@ -96,7 +97,9 @@ Each change leaves an audit row: who, when, why.
   resume   deliver again
 
   --all            change every message that the filter finds. retry and discard require --state, replay --route
-  --route R        only messages of this route          --key K          only messages of this key
+  --route R        only messages of this route, or of a target: orders::billing
+  --group G        only messages of this group: the value that inbox.order names. It needs --route
+  --key K          only messages of this key
   --state S        waiting, delivering, delivered, held, dead or discarded
   --older-than T   only messages accepted longer ago than this: 90s, 15m, 2h, 7d
   --from T         only messages accepted then or later: a time (2026-11-26T18:00:00Z), or how long ago (15m, 24h)
@@ -272,8 +275,8 @@ function limitOf ({ options }: CommandContext, standard: number): number {
 }
 
 function filterOf (options: CommandContext['options']): MessageFilterValues {
-  const names = ['key', 'route', 'state', 'older-than', 'from', 'to']
-  const [key, route, state, older, from, to = older] = names.map((name) => textOption(options, name))
+  const names = ['key', 'route', 'group', 'state', 'older-than', 'from', 'to']
+  const [key, route, group, state, older, from, to = older] = names.map((name) => textOption(options, name))
   if (
     older !== undefined && (parseDuration(older) ?? 0) === 0
   ) throw new StartError('--older-than must be a duration: 90s, 15m, 2h, 7d.', 2)
@@ -281,6 +284,7 @@ function filterOf (options: CommandContext['options']): MessageFilterValues {
   return {
     ...(key !== undefined && { key }),
     ...(route !== undefined && { route }),
+    ...(group !== undefined && { group }),
     ...(state !== undefined && { state: readMessageState(state) }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to })

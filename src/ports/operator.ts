@@ -57,6 +57,8 @@ export interface MessageSearch extends Search {
   readonly keyHashes?: readonly Buffer[]
   readonly route?: string
   readonly state?: MessageState
+  /** As in NewMessage (core/inbox/message.ts). */
+  readonly group?: Buffer
   readonly requestId?: string
   readonly path?: string
   /** Accepted at this time or later. */

@@ -246,7 +246,8 @@ test('replay delivers what was delivered once more while its request is kept, on
     [['replay', '--all', ...WHY], /--route/],
     [[...range, '--limit', '3', ...WHY], /--limit is not for/],
     [[...range, '--state', 'dead', ...WHY], /Only delivered messages/],
-    [[...range, '--older-than', '1m', ...WHY], /say the same/]
+    [[...range, '--older-than', '1m', ...WHY], /say the same/],
+    [['list', '--group', 'a'], /A group is one of a route/]
   ] as const) {
     const { exitCode, err } = await desk.say(...argv)
     assert.equal(exitCode, 2, err)

@@ -147,6 +147,26 @@ export function operators (open: OpenOperators): void {
     }
   })
 
+  test('messages of one group are found, open and ended ones, and can be replayed in their order', async (t) => {
+    const { store } = await open(t)
+    const route = 'charges'
+    const messages = ['a', 'b', 'a', 'a', 'b', null].map((group) => messageOf({ route, ...group !== null && { group } }))
+    const owner = await workerOf(store.inbox)
+    for (const message of messages) await store.inbox.accept(message)
+    const ofA = [messages[0], messages[2], messages[3]].flatMap((message) => message ?? [])
+    const group = ofA[0]?.group ?? assert.fail('it has a group')
+    const find = (search: Partial<MessageSearch>) =>
+      pagesOf((page) => store.operator.searchMessages({ route, group, ...search, ...page }), 'oldest', 2)
+    assert.deepEqual((await find({})).map(nameOf), ofA.map(nameOf))
+    for (let turn = 0; turn < messages.length; turn++) {
+      for (const { token } of await takeFrom(store.inbox, owner, 10, route)) await store.inbox.settle(token, { ...DELIVERED, requestMs: 600_000 })
+    }
+    assert.deepEqual((await find({ state: 'delivered' })).map(nameOf), ofA.map(nameOf))
+    for (const { id } of await find({ state: 'delivered' })) await store.inbox.replay({ id, limit: 1 }, { who: 'ops', why: 'once more' })
+    const again = await takeFrom(store.inbox, owner, 10, route)
+    assert.deepEqual(again.map(({ token }) => token.id), [ofA[0]?.id], 'one after another')
+  })
+
   test('messages of more routes than a step reads at once are found all the same, and so are those of a route that has most of them', async (t) => {
     const world = await open(t)
     await fillRoutes(world)

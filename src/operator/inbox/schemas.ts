@@ -20,6 +20,11 @@ export const MessageFilterQuery = Type.Object({
   state: Type.Optional(MessageStateName),
   route: Type.Optional(Type.String({ maxLength: 1024 })),
   key: Type.Optional(Type.String({ minLength: 1, maxLength: 4096, description: 'The idempotency key. It is hashed here.' })),
+  group: Type.Optional(Type.String({
+    minLength: 1,
+    maxLength: 255,
+    description: 'The value that `inbox.order` names. It needs `route`.'
+  })),
   id: Type.Optional(Id),
   requestId: Type.Optional(Type.String({ maxLength: 512, description: '`X-Request-Id` of the request that was accepted.' })),
   path: Type.Optional(Type.String({ maxLength: 512, description: 'The path without its query, or its beginning and `*`.' })),

@@ -1,4 +1,5 @@
 /** Searches for messages, and one message. */
+import { messageGroup } from '../../core/inbox/acceptance.ts'
 import type { MessageDetail } from '../../core/inbox/message.ts'
 import type { MessageSearch } from '../../ports/operator.ts'
 import { INCOMPLETE } from '../shared/words.ts'
@@ -13,10 +14,14 @@ export type MessageFilter = Omit<MessageSearch, 'order' | 'limit' | 'after' | 'w
 
 export async function readFilter (
   context: Pick<OperatorContext, 'stores'>,
-  { state, ...common }: MessageFilterValues
+  { state, group: value, ...common }: MessageFilterValues
 ): Promise<Outcome<ReadFilter<MessageFilter>>> {
+  const { route } = common
+  if (value !== undefined && route === undefined) return badRequest('A group is one of a route: give the route too.')
   const read = await readCommon(context, common)
-  return read instanceof OperatorProblem ? read : { ...read, filter: { ...read.filter, ...present({ state }) } }
+  if (read instanceof OperatorProblem) return read
+  const group = value === undefined || route === undefined ? undefined : messageGroup(route, value)
+  return { ...read, filter: { ...read.filter, ...present({ state, group }) } }
 }
 
 export async function searchMessages (context: OperatorContext, query: MessageQueryValues): Promise<Outcome<MessagesPageJson>> {

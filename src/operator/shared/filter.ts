@@ -64,17 +64,27 @@ export function present<Members extends object> (members: Members): { [Name in k
 }
 
 /** A filter as JSON: bytes as text. */
-export type WrittenFilter<Filter> = Omit<Filter, 'id' | 'keyHashes'> & { readonly id?: string, readonly keyHashes?: readonly string[] }
-
-type WithBytes = Pick<CommonFilter, 'id' | 'keyHashes'>
-
-export function writtenFilter<Filter extends WithBytes> ({ id, keyHashes, ...filter }: Filter): WrittenFilter<Filter> {
-  return { ...filter, ...present({ id: id?.toString('base64url'), keyHashes: keyHashes?.map((hash) => hash.toString('base64url')) }) }
+export type WrittenFilter<Filter> = Omit<Filter, keyof WithBytes> & {
+  readonly id?: string
+  readonly group?: string
+  readonly keyHashes?: readonly string[]
 }
 
-export function filterOf<Filter extends WithBytes> ({ id, keyHashes, ...filter }: WrittenFilter<Filter>): Filter {
+type WithBytes = Pick<CommonFilter, 'id' | 'keyHashes'> & { readonly group?: Buffer }
+
+export function writtenFilter<Filter extends WithBytes> ({ id, group, keyHashes, ...filter }: Filter): WrittenFilter<Filter> {
+  const bytes = present({
+    id: id?.toString('base64url'),
+    group: group?.toString('base64url'),
+    keyHashes: keyHashes?.map((hash) => hash.toString('base64url'))
+  })
+  return { ...filter, ...bytes }
+}
+
+export function filterOf<Filter extends WithBytes> ({ id, group, keyHashes, ...filter }: WrittenFilter<Filter>): Filter {
   const bytes = present({
     id: id === undefined ? undefined : Buffer.from(id, 'base64url'),
+    group: group === undefined ? undefined : Buffer.from(group, 'base64url'),
     keyHashes: keyHashes?.map((hash) => Buffer.from(hash, 'base64url'))
   })
   return { ...filter, ...bytes } as unknown as Filter

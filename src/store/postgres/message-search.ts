@@ -3,7 +3,7 @@ import type { MessageSearch, MessageSummary, Page } from '../../ports/operator.t
 import { searchStreams, StepTimeOver, type StepOrder, type Stream } from '../shared/search.ts'
 import type { Connections } from './connections.ts'
 import { summaryColumns, toSummary, type SummaryColumns } from './inbox-rows.ts'
-import { CONDITIONS, filterValues, unchangedSince } from './message-filter.ts'
+import { CONDITIONS, filterValues, lastValues } from './message-filter.ts'
 import { openParts, openStreams } from './open-messages.ts'
 import { inSnapshot, placeValues, readStep, stepStatement, type Snapshot } from './search-step.ts'
 import type { Values } from './statements.ts'
@@ -44,6 +44,6 @@ function streamOf (snapshot: Snapshot, search: MessageSearch, { name, where, own
   const valuesOf = (order: StepOrder): Values => [...filterValues(search), own, ...placeValues(search, order)]
   return (order) => snapshot(order.withinMs, (session) =>
     readStep<SummaryColumns, MessageSummary>(session, statement, valuesOf(order), order, {
-      order: search.order, tie: 'number', toRow: toSummary, more: [unchangedSince(search)]
+      order: search.order, tie: 'number', toRow: toSummary, more: lastValues(search)
     }))
 }

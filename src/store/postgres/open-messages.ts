@@ -7,7 +7,7 @@ import { NUMBER_ENDS, numberOfPlace, placeOfNumber } from '../shared/places.ts'
 import type { Found, Step, Stream } from '../shared/search.ts'
 import { texts } from './arrays.ts'
 import { summaryColumns, toSummary, type SummaryColumns } from './inbox-rows.ts'
-import { CONDITIONS, filterValues, unchangedSince } from './message-filter.ts'
+import { CONDITIONS, filterValues, lastValues } from './message-filter.ts'
 import { nearer, partStreams, type PartPlace, type PartsOrder } from './part-streams.ts'
 import { exactTime, placeValues, timeOf, type Snapshot } from './search-step.ts'
 import type { Statement, Values } from './statements.ts'
@@ -66,13 +66,13 @@ function valuesOf (search: MessageSearch, places: Places, { wanted, rows }: Part
     to,
     wanted,
     rows,
-    unchangedSince(search),
+    ...lastValues(search),
     texts(places.map((place) => place.from === null ? null : String(numberOfPlace(place.from.id))))
   ]
 }
 
 /**
- * $6 to $8 and $14: route, state and place of each part. $9 and $10: from when, and before when. $11: how many to find, in all parts. $12:
+ * $6 to $8 and $15: route, state and place of each part. $9 and $10: from when, and before when. $11: how many to find, in all parts. $12:
  * how many rows to look at in each, and all of the same time as the last of them. So their order is the index's, and nothing is sorted. The
  * planner does not know how large a part is.
  */
@@ -85,7 +85,7 @@ function partsStatement (order: Order): Statement {
     text: (schema) => `with parts as materialized (
   select p.part, p.route, p.state, coalesce(timestamptz 'epoch' + p.at::bigint * interval '1 microsecond', '${end}') as at,
          coalesce(p.number::bigint, 0) as number
-    from unnest($6::text[], $7::text[], $8::text[], $14::text[]) with ordinality p (route, state, at, number, part)
+    from unnest($6::text[], $7::text[], $8::text[], $15::text[]) with ordinality p (route, state, at, number, part)
 ), seen as materialized (
   select p.part::int as part, r.*
     from parts p cross join lateral (

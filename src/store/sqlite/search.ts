@@ -117,12 +117,13 @@ export function messageStep (
   order: StepOrder,
   { overMs }: Times
 ): Step<MessageSummary> {
-  const { id, route, state, requestId, path, settledToMs } = search
+  const { id, route, state, group, requestId, path, settledToMs } = search
   const values: Named = {
     ...placeValues(search, order),
     route: route ?? null,
     state: state ?? null,
     request: requestId ?? null,
+    group: group ?? null,
     ...pathValues(path),
     hashes: hashesOf(search),
     over: overMs,
@@ -157,7 +158,8 @@ const MESSAGE_COLUMNS = `${[
 const MESSAGE_CONDITIONS = `($route is null or r.route = $route) and ($state is null or r.state = $state) and ($request is null or r.request_id = $request)
    and ${PATH} and ($hashes is null or hex(r.key_hash) in (select upper(value) from json_each($hashes)))
    and (r.expires_at is null or r.expires_at > $over or ${STOPS_ITS_GROUP})
-   and ($settled is null or max(r.received_at, coalesce(r.retried_at, 0), coalesce(r.replayed_at, 0), coalesce(r.settled_at, 0)) < $settled)`
+   and ($settled is null or max(r.received_at, coalesce(r.retried_at, 0), coalesce(r.replayed_at, 0), coalesce(r.settled_at, 0)) < $settled)
+   and ($group is null or r.group_id = $group)`
 
 /** Those of open messages. One entry of the index is read for each. */
 export function openRoutes (prepare: Prepare): string[] {

@@ -348,7 +348,7 @@ test('hostile text finds nothing and breaks nothing, wherever it is searched', a
   for (const text of hostile) {
     for (const [path, names] of Object.entries({
       '/records': ['route', 'key', 'requestId', 'path', 'from', 'to', 'cursor', 'state', 'stage', 'id', 'order', 'limit'],
-      '/messages': ['route', 'key', 'requestId', 'path', 'cursor', 'state', 'id'],
+      '/messages': ['route', 'group', 'key', 'requestId', 'path', 'cursor', 'state', 'id'],
       '/audit': ['route', 'who', 'action', 'id', 'cursor']
     })) {
       for (const name of names) {

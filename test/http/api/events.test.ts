@@ -84,7 +84,7 @@ test('the stream of a token that is taken back ends, and nobody else is told any
   await world.store.insert(claim)
   await world.store.settle(settlementOf(tokenOf(claim), 'indeterminate'))
   await eventually(async () => other.last('unknown-outcomes')?.count === 1, 'what the other one is told')
-  assert.equal(taken.heard.length, 3)
+  assert.equal(taken.heard.length, 4)
 })
 
 test('the promise is told while a store does not answer', async (t) => {

@@ -106,7 +106,7 @@ function searchForm ({ query, context }: Visit): VNode {
   const field = (name: string, label: string, hint: string): VNode => textField(
     { name, label, hint, value: value(name) }
   )
-  const rare = ['key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
+  const rare = ['group', 'key', 'id', 'requestId', 'path', 'to'].some((name) => value(name) !== '')
   return searchCard(PATH, 'Messages',
     div({ class: 'fields' },
       choice(
@@ -122,6 +122,7 @@ function searchForm ({ query, context }: Visit): VNode {
     details({ open: rare }, summary({}, 'More filters'),
       div({ class: 'fields' },
         field('key', 'Idempotency key', 'It is hashed for the search. The address of the page that follows has the key itself.'),
+        field('group', 'Group', 'The value that inbox.order names. Choose the route too.'),
         field('id', 'Message id', '43 characters, or 64 of hex.'),
         field('requestId', 'Request id', 'X-Request-Id of the request that was accepted.'),
         field('path', 'Path', 'Without its query. Or its beginning and *.'),
