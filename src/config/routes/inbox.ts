@@ -1,4 +1,5 @@
 /** The `inbox` block: its checks, its policy and its defaults. */
+import { isDeepStrictEqual } from 'node:util'
 import { isStandardSecret } from '../../core/headers/signature.ts'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
@@ -33,6 +34,7 @@ export function checkInbox (
       ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts a request only after the store has it', 'key')]
       : []),
     ...checkOrder(inbox, at()),
+    ...checkSchedule(inbox, at()),
     ...checkSign(inbox, mode, at('sign')),
     ...checkBackoff(inbox, at('backoff')),
     ...((parseSize(inbox.maxBytes) ?? 0) < (parseSize(keep.requestBytesMax) ?? 0)
@@ -80,7 +82,8 @@ export function inboxOf ({ mode, async, inbox = INBOX_DEFAULTS }: IdempotencyFil
     },
     attemptsMax: inbox.maxAttempts,
     ageMaxMs: ms(inbox.maxAge),
-    order: inbox.order === undefined ? null : valueOf(inbox.order),
+    order: sourceOf(inbox.order),
+    schedule: { at: sourceOf(inbox.deliverAt), delay: sourceOf(inbox.delay), longestMs: ms(inbox.longestDelay) },
     onDead: inbox.onDead,
     deadRetentionMs: ms(inbox.deadRetention),
     depthMax: inbox.maxDepth,
@@ -104,6 +107,17 @@ function checkOrder ({ order, onDead, retryAfter }: InboxFile, path: Path): Mist
       : []),
     ...(retryAfter === 'group' && order === undefined
       ? [mistake(at('retryAfter'), 'cannot be group: without order there are no groups')]
+      : [])
+  ]
+}
+
+function checkSchedule ({ deliverAt, delay }: InboxFile, path: Path): Mistake[] {
+  const unread = Object.entries({ deliverAt, delay }).filter(([, written]) => written !== undefined && valueOf(written) === null)
+  return [
+    ...unread.map(([name]) => mistake([...path, name], 'is neither header:NAME nor json:/pointer')),
+    // Every request with the value would have both.
+    ...(unread.length === 0 && deliverAt !== undefined && isDeepStrictEqual(sourceOf(deliverAt), sourceOf(delay))
+      ? [mistake([...path, 'delay'], 'is the same as inbox.deliverAt: no request may have both')]
       : [])
   ]
 }
@@ -149,6 +163,10 @@ function retryAfterOf (written: string): InboxPolicy['retryAfter'] | null {
   return source === null ? null : { kind: 'value', source }
 }
 
+function sourceOf (written: string | undefined): ValueSource | null {
+  return written === undefined ? null : valueOf(written)
+}
+
 function valueOf (written: string): ValueSource | null {
   const read = readKeySources(written)
   const source = 'value' in read ? read.value[0] : undefined
@@ -166,6 +184,7 @@ export const INBOX_DEFAULTS: InboxFile = {
   backoff: { first: '1s', longest: '10m' },
   maxAttempts: 50,
   maxAge: '3d',
+  longestDelay: '7d',
   onDead: 'skip',
   deadRetention: '30d',
   maxDepth: 1_000_000,

@@ -55,12 +55,21 @@ export const Inbox = Type.Object({
     default: 50,
     description: 'Maximum of deliveries of a message. After the last one it is dead.'
   }),
-  maxAge: duration('3d', 'Maximum age since acceptance. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
+  maxAge: duration('3d', 'Maximum age since acceptance, or since the time that `deliverAt` or `delay` names. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
   order: Type.Optional(Type.String({
     maxLength: 256,
     description:
       '`header:NAME` or `json:/pointer`. Messages with the same value are delivered one after another, in the order of acceptance.'
   })),
+  deliverAt: Type.Optional(Type.String({
+    maxLength: 256,
+    description: '`header:NAME` or `json:/pointer`. When the first delivery is due: RFC 3339 with its zone, or Unix seconds. Absent in a request, or in the past: at once.'
+  })),
+  delay: Type.Optional(Type.String({
+    maxLength: 256,
+    description: '`header:NAME` or `json:/pointer`. How long the first delivery waits: seconds, or a duration such as `90s` or `2h`.'
+  })),
+  longestDelay: duration('7d', 'Farthest time that `deliverAt` and `delay` may name. A request beyond it gets 400.'),
   onDead: Type.Enum(['skip', 'stop-group'], {
     default: 'skip',
     description: 'Whether a dead or held message lets its group go on (skip), or stops it until an operator acts (stop-group).'

@@ -42,7 +42,7 @@ async function acceptInPlace (
 ): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
-  const message = { ...messageOf(keyed, keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
+  const message = { ...messageOf(keyed, keyed, clock.wallMs()), underClaim: { owner: execution.owner, attempt: execution.attempt } }
   const cancelTimer = clock.after(claimWithinMs, () => { execution.end({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   let isLast = false
@@ -89,7 +89,7 @@ export function mayHaveCome (error: unknown): boolean {
 }
 
 /** Call it after the acknowledged commit of a message. */
-export function noteMessage (context: ModeContext, route: string, { request }: NewMessage): void {
+export function noteMessage (context: ModeContext, route: string, { request, delayMs }: NewMessage): void {
   context.depths.accepted(route, request.body.length)
-  context.onMessage()
+  context.onMessage(delayMs)
 }

@@ -17,7 +17,7 @@ import { rejected } from '../shared/outcome.ts'
 import type { Outcome, Rejected } from '../shared/outcome.ts'
 import { TIMED_OUT, withTimeout } from '../shared/timeout.ts'
 import { acceptClaimed, mayHaveCome, noteMessage } from './accept-claimed.ts'
-import { inboxOf, messageOf, orderValue } from './new-message.ts'
+import { inboxOf, messageOf, messageSchedule, orderValue } from './new-message.ts'
 import { NONE_ACCEPTED, partOf, splitRequest } from './split.ts'
 
 export function inboxMode (context: ModeContext): InboxMode {
@@ -26,7 +26,7 @@ export function inboxMode (context: ModeContext): InboxMode {
     partOf,
     accept: (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
-    orderRefusal: (keyed) => orderRefusal(keyed),
+    valueRefusal: (keyed) => valueRefusal(keyed, context.deps.clock.wallMs()),
     fullRefusal: (keyed) => isFull(context, keyed) ? INBOX_FULL : null,
     answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
@@ -41,9 +41,10 @@ interface Made { readonly part: Part, readonly message: NewMessage }
  * record answers, and a released key is accepted under a claim.
  */
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
-  const refusal = orderRefusal(keyed, parts)
+  const nowMs = context.deps.clock.wallMs()
+  const refusal = valueRefusal(keyed, nowMs, parts)
   if (refusal !== null) return refusal
-  const made = parts.map((part) => ({ part, message: messageOf(keyed, part) }))
+  const made = parts.map((part) => ({ part, message: messageOf(keyed, part, nowMs) }))
   const startedAtMs = context.deps.clock.monotonicMs()
   try {
     const loading = context.recordCounts.load(keyed)
@@ -202,21 +203,29 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 
 // ---------------------------------------------------------------- the message
 
-/** Checks the message's order value before anything is written. null: it can be read. */
-export function orderRefusal (
+/** Checks the message's order value and its schedule before anything is written. null: they can be read. */
+export function valueRefusal (
   keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>,
+  nowMs: number,
   parts: ReadonlyArray<Pick<Part, 'asked' | 'items'>> = [keyed]
 ): Rejected | null {
   for (const part of parts) {
-    const order = orderValue(keyed, part)
-    if (order.kind !== 'unfit') continue
-    const said = `The value by which messages of this route are ordered ${order.why}.`
+    const said = unusableValue(keyed, part, nowMs)
+    if (said === null) continue
     return rejected(
       'bad-request',
       part.items === undefined ? `${said} Nothing was accepted.` : `Item ${part.items[0]} of the batch: ${said} ${NONE_ACCEPTED}`
     )
   }
   return null
+}
+
+/** One sentence. null: all that is read of a message can be. */
+function unusableValue (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, part: Pick<Part, 'asked'>, nowMs: number): string | null {
+  const order = orderValue(keyed, part)
+  if (order.kind === 'unfit') return `The value by which messages of this route are ordered ${order.why}.`
+  const schedule = messageSchedule(keyed, part, nowMs)
+  return schedule.kind === 'in' ? null : schedule.why
 }
 
 function isFull (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): boolean {

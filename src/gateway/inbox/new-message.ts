@@ -6,6 +6,8 @@ import { withoutAsync } from '../../core/headers/prefer.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
 import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
+import { scheduleOf } from '../../core/inbox/schedule.ts'
+import type { Schedule } from '../../core/inbox/schedule.ts'
 import { lookInto } from '../../core/json/pointer.ts'
 import { bodyValue, headerText } from '../../core/key/values.ts'
 import type { Value } from '../../core/policy/key-source.ts'
@@ -13,12 +15,16 @@ import type { InboxPolicy, ValueSource } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
-/** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
-export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
+/**
+ * The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. `nowMs`: by the gateway's wall
+ * clock.
+ */
+export function messageOf (keyed: KeyedRequest, part: Part, nowMs: number): NewMessage {
   const { route } = keyed
   const { unknown } = route.idempotency
-  const { onDead, deadRetentionMs } = inboxOf(keyed)
+  const { onDead, deadRetentionMs, schedule: { longestMs } } = inboxOf(keyed)
   const order = orderValue(keyed, part)
+  const schedule = messageSchedule(keyed, part, nowMs)
   const { method, target, body } = part.asked
   return {
     id: part.id,
@@ -26,6 +32,8 @@ export function messageOf (keyed: KeyedRequest, part: Part): NewMessage {
     scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
     group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
     tenant: tenantOf(keyed, part),
+    // What cannot be read was refused before. What is beyond the bound only by a clock that was set back since then waits for as long as may be.
+    delayMs: schedule.kind === 'in' ? schedule.ms : longestMs,
     holds: unknown !== 'retry',
     stops: onDead === 'stop-group',
     keepMs: part.retentionMs,
@@ -72,6 +80,19 @@ export function orderValue (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>, {
   const { order } = inboxOf(keyed)
   return order === null ? { kind: 'none' } : valueAt(order, keyed.rawHeaders, body)
 }
+
+/** A value that cannot be read is refused: the message would be delivered at a time that its sender did not mean. */
+export function messageSchedule (
+  keyed: Pick<KeyedRequest, 'route' | 'rawHeaders'>,
+  { asked: { body } }: Pick<Part, 'asked'>,
+  nowMs: number
+): Schedule {
+  const { at, delay, longestMs } = inboxOf(keyed).schedule
+  const valueOf = (source: ValueSource | null): Value => source === null ? NO_VALUE : valueAt(source, keyed.rawHeaders, body)
+  return scheduleOf(valueOf(at), valueOf(delay), longestMs, nowMs)
+}
+
+const NO_VALUE: Value = { kind: 'none' }
 
 function valueAt (source: ValueSource, rawHeaders: RawHeaders, body: Buffer): Value {
   if (source.kind === 'header') return headerText(source.name, rawHeaders)

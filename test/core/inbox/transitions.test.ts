@@ -33,6 +33,7 @@ const message: NewMessage = {
   fingerprint: { alg: 3, value: Buffer.alloc(32, 5) },
   scopeHash: Buffer.alloc(32, 6),
   tenant: null,
+  delayMs: 0,
   group: GROUP,
   holds: false,
   stops: false,
