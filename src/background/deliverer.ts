@@ -317,8 +317,7 @@ export class Deliverer {
 
   /** The time that was read has come, and says nothing of the next one, which a schedule may have put right behind it. */
   get #isNextUnknown (): boolean {
-    return this.#dueIsAhead && this.#dueAtMs <= this.#nowMs() &&
-      Array.from(this.#gateway.deps.inboxes.values()).some(({ idempotency: { inbox: { schedule: { at, delay } } } }) => at !== null || delay !== null)
+    return this.#dueIsAhead && this.#dueAtMs <= this.#nowMs() && Array.from(this.#gateway.deps.inboxes.values()).some(isScheduled)
   }
 
   /** Until it is to be asked what is due next. */
@@ -350,6 +349,11 @@ export class Deliverer {
   #nowMs (): number {
     return this.#gateway.deps.clock.monotonicMs()
   }
+}
+
+/** Its messages may have a time of their own. */
+function isScheduled ({ idempotency: { inbox: { schedule } } }: InboxRoute): boolean {
+  return schedule.at !== null || schedule.delay !== null
 }
 
 /** Nothing is kept for a route of which there is none. */

@@ -84,9 +84,9 @@ function times (open: OpenInbox): void {
     // In one transaction, at one time.
     await store.acceptAll([scheduled, plain])
     const owner = await workerOf(store)
-    await untilAfter(world, DELAY_MS, async () => ((await detailOf(store, scheduled)).dueAtMs ?? 0) <= await nowOf(store), 'its time to come')
+    await untilAfter(world, DELAY_MS, async () => isDue(store, scheduled), 'its time to come')
     const ages = new Map((await takeFrom(store, owner)).map(({ token, ageMs }) => [token.id.toString('hex'), ageMs]))
-    const [[own = NaN], [other = NaN]] = [scheduled, plain].map((message) => idsOf(message).map((id) => ages.get(id))) as [number[], number[]]
+    const [own = NaN, other = NaN] = idsOf(scheduled, plain).map((id) => ages.get(id))
     assert.ok(own >= 0 && Math.abs(other - own - DELAY_MS) < APART_MS_MAX, `${own} and ${other} ms`)
     assert.equal(await store.settle({ id: scheduled.id, owner, attempt: 1 }, againIn(0)), true)
     const [again] = await takenAfter(world, owner, 1)
@@ -111,12 +111,7 @@ function times (open: OpenInbox): void {
     const messages = [3, 2, 1].map((place) => messageOf({ delayMs: DELAY_MS + place * APART_MS_MAX }))
     await store.acceptAll(messages)
     const owner = await workerOf(store)
-    await untilAfter(
-      world,
-      2 * DELAY_MS,
-      async () => ((await detailOf(store, messages[0] as NewMessage)).dueAtMs ?? 0) <= await nowOf(store),
-      'the last time to come'
-    )
+    await untilAfter(world, 2 * DELAY_MS, async () => isDue(store, messages[0] as NewMessage), 'the last time to come')
     assert.deepEqual(namesOf(await takeFrom(store, owner)), idsOf(...messages.toReversed()))
   })
 
@@ -142,6 +137,10 @@ function times (open: OpenInbox): void {
     const held = await depthOf()
     assert.ok(held.held === 1 && held.oldestMs !== null)
   })
+}
+
+async function isDue (store: InboxStore, message: NewMessage): Promise<boolean> {
+  return ((await detailOf(store, message)).dueAtMs ?? Infinity) <= await nowOf(store)
 }
 
 /** By the store's clock: when a message is received that is accepted now. */

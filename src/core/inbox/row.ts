@@ -29,7 +29,7 @@ export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], 
 
 /** `isBehind`: an open message of its group is before it. */
 export function acceptedRow (message: NewMessage, number: number, isBehind: boolean, nowMs: number): MessageRow {
-  const { id, scheme, fingerprint, scopeHash, group, tenant, delayMs, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
+  const { id, scheme, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, delayMs, underClaim, request } = message
   return {
     id,
     scheme,
@@ -48,7 +48,7 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
     // The deliveries go on where the attempts of its claim end.
     attempt: (underClaim?.attempt ?? 1) - 1,
     tries: 0,
-    about,
+    about: message.about,
     bytes: request.body.length,
     receivedAtMs: nowMs,
     notBeforeMs: delayMs > 0 ? nowMs + delayMs : null,

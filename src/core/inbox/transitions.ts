@@ -250,7 +250,8 @@ function lapsedRow (row: MessageRow, nowMs: number): MessageRow {
  * scheduled one is no longer scheduled: the operator wants it now.
  */
 function retriedRow (row: MessageRow, nowMs: number): MessageRow {
-  const reopened = { ...row, tries: 0, notBeforeMs: null, retriedAtMs: nowMs, settledAtMs: null, expiresAtMs: null, error: errorOfRetried(row.error) }
+  const unscheduled = { ...row, notBeforeMs: null }
+  const reopened = { ...unscheduled, tries: 0, retriedAtMs: nowMs, settledAtMs: null, expiresAtMs: null, error: errorOfRetried(row.error) }
   return waitingRow(reopened, row.group === null ? nowMs : null)
 }
 

@@ -32,7 +32,7 @@ export function messageOf (keyed: KeyedRequest, part: Part, nowMs: number): NewM
     scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
     group: order.kind === 'value' ? messageGroup(route.name, order.text) : null,
     tenant: tenantOf(keyed, part),
-    // What cannot be read was refused before. What is beyond the bound only by a clock that was set back since then waits for as long as may be.
+    // What cannot be used was refused before. If a clock that was set back has put it beyond the bound since, it waits up to the bound.
     delayMs: schedule.kind === 'in' ? schedule.ms : longestMs,
     holds: unknown !== 'retry',
     stops: onDead === 'stop-group',

@@ -149,8 +149,8 @@ function valuesOf ({ id, keyHashes, route, state, olderMs, limit }: MessageFilte
 }
 
 /**
- * Reads an index that leaves delivered messages out. Whether a message is scheduled is not in it, and it does not age before its time. So of
- * each part only the messages up to the first one that is not scheduled are read from the table: none of what comes later is older.
+ * Reads an index that leaves delivered messages out. Whether a message is scheduled is not in it, and it does not age before its time. So
+ * of each part only the messages up to the first one that is not scheduled are read from the table: none of what comes later is older.
  */
 const MESSAGE_DEPTHS: Statement = {
   name: 'message_depths',

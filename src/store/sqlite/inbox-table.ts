@@ -264,7 +264,8 @@ export class InboxTable {
     }
     const notBefore = delayMs > 0 ? nowMs + Math.round(delayMs) : null
     const pause = tenant === null ? undefined : this.#prepare(pauseOf).get(tenant) as { readonly until: number } | undefined
-    const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : Math.max(nowMs, notBefore ?? 0, pause?.until ?? 0)
+    const isCalled = group === null || this.#prepare(isBehind).get(group) === undefined
+    const dueAt = isCalled ? Math.max(nowMs, notBefore ?? 0, pause?.until ?? 0) : null
     this.#prepare(insert).run(
       id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0,
       Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
