@@ -161,11 +161,12 @@ const MESSAGE_DEPTHS: Statement = {
    where state <> 'delivered' and state <> 'discarded'
    group by route, state
 ), aged as (
-  select p.*, case when p.state <> 'dead' then (
-    select min(greatest(m.received_at, m.not_before)) from ${schema}.messages m
-     where ${inPart('m')} and m.received_at <= coalesce((
-       select f.received_at from ${schema}.messages f where ${inPart('f')} and f.not_before is null order by f.received_at limit 1), 'infinity')) end as oldest
-    from parts p
+  select p.*, case when p.state <> 'dead' then least(f.received_at, (
+      select min(greatest(m.received_at, m.not_before)) from ${schema}.messages m
+       where ${inPart('m')} and m.received_at < coalesce(f.received_at, 'infinity'))) end as oldest
+    from parts p left join lateral (
+      select m.received_at from ${schema}.messages m where ${inPart('m')} and m.not_before is null order by m.received_at limit 1) f
+      on p.state <> 'dead'
 )
 select route, ${IN_STATES.map((state) => `coalesce(sum(count) filter (where state = '${state}'), 0)::int as ${state}`).join(', ')},
        sum(bytes)::float8 as bytes, coalesce(sum(bytes) filter (where state = 'dead'), 0)::float8 as "deadBytes",
