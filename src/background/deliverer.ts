@@ -27,6 +27,8 @@ const POLL_MS = 1_000
  * the loop from spinning.
  */
 const ALARM_MIN_MS = 20
+/** Where messages are scheduled, what is due after the time that has just come is read so long after the last read. */
+const DUE_AGAIN_MS = 100
 /** Other processes are notified of messages that this one has no free place for, but not for every message. */
 const NOTIFY_EVERY_MS = 100
 /** Between two searches for messages of dead workers. */
@@ -62,6 +64,8 @@ export class Deliverer {
   /** Monotonic. When the store was last asked for the next due time, and its answer. */
   #dueReadAtMs = -Infinity
   #dueAtMs = Infinity
+  /** Something was due then, so the alarm ends a wait. */
+  #dueIsAhead = false
   /** A message was accepted here since the last poll. */
   #messageArrived = false
   #notifiedAtMs = -Infinity
@@ -88,7 +92,7 @@ export class Deliverer {
   }
 
   start (): this {
-    this.#gateway.onMessage = () => { this.#onMessage() }
+    this.#gateway.onMessage = (inMs = 0) => { this.#onMessage(inMs) }
     for (const service of this.#services) service.start()
     return this
   }
@@ -107,7 +111,8 @@ export class Deliverer {
     return !this.#gateway.drain.draining && this.#gateway.deps.inboxes.size > 0
   }
 
-  #onMessage (): void {
+  #onMessage (inMs: number): void {
+    if (inMs > 0) return this.#wakeIn(inMs, () => { this.#onMessage(0) })
     this.#messageArrived = true
     if (this.#works) this.#poller.runSoon()
     else this.#notifyOthers()
@@ -285,8 +290,7 @@ export class Deliverer {
         settled: (againInMs) => {
           // The next message of its group need not wait for the rest of a long answer.
           this.#poller.runSoon()
-          // A later poll finds what is due later.
-          if (againInMs !== null && againInMs < POLL_MS) this.#gateway.deps.clock.after(againInMs, () => { this.#poller.runSoon() })
+          if (againInMs !== null) this.#wakeIn(againInMs, () => { this.#poller.runSoon() })
         }
       })
     } catch (error) {
@@ -315,8 +319,8 @@ export class Deliverer {
   async #sleep (): Promise<void> {
     const rooms = Array.from(this.#gateway.deps.inboxes.values()).map((route) => ({ name: route.name, ...this.#roomOf(route) }))
     const free = rooms.filter(({ slots: places }) => places > 0).map(({ name }) => name)
-    if (free.length > 0 && this.#nowMs() >= this.#dueReadAtMs + POLL_MS) await this.#readDue(free)
-    const untilDueMs = this.#dueAtMs - this.#nowMs()
+    if (free.length > 0 && this.#untilReadMs() <= 0) await this.#readDue(free)
+    const untilDueMs = this.#isNextUnknown ? this.#untilReadMs() : this.#dueAtMs - this.#nowMs()
     const untilRoomMs = rooms.flatMap(({ name, slots, inMs }) => inMs ?? (slots > 0 ? this.#bounds.waitMs(name) : null) ?? [])
     const waits = [...untilRoomMs, ...free.length > 0 && untilDueMs > 0 ? [untilDueMs] : []]
     const next = Math.min(...waits, POLL_MS)
@@ -324,10 +328,26 @@ export class Deliverer {
     this.#cancelAlarm = next < POLL_MS ? this.#gateway.deps.clock.after(next, () => { this.#poller.runSoon() }) : null
   }
 
+  /** A later poll finds what is due later. */
+  #wakeIn (ms: number, wake: () => void): void {
+    if (ms < POLL_MS) this.#gateway.deps.clock.after(ms, wake)
+  }
+
+  /** The time that was read has come, and says nothing of the next one, which a schedule may have put right behind it. */
+  get #isNextUnknown (): boolean {
+    return this.#dueIsAhead && this.#dueAtMs <= this.#nowMs() && Array.from(this.#gateway.deps.inboxes.values()).some(isScheduled)
+  }
+
+  /** Until it is to be asked what is due next. */
+  #untilReadMs (): number {
+    return this.#dueReadAtMs + (this.#isNextUnknown ? DUE_AGAIN_MS : POLL_MS) - this.#nowMs()
+  }
+
   async #readDue (routes: readonly string[]): Promise<void> {
     const askedAtMs = this.#nowMs()
     const inMs = await this.#gateway.deps.inbox.dueInMs(routes)
     this.#dueReadAtMs = askedAtMs
+    this.#dueIsAhead = inMs !== null && inMs > 0
     this.#dueAtMs = inMs === null ? Infinity : askedAtMs + Math.max(inMs, ALARM_MIN_MS)
   }
 
@@ -347,6 +367,11 @@ export class Deliverer {
   #nowMs (): number {
     return this.#gateway.deps.clock.monotonicMs()
   }
+}
+
+/** Its messages may have a time of their own. */
+function isScheduled ({ idempotency: { inbox: { schedule } } }: InboxRoute): boolean {
+  return schedule.at !== null || schedule.delay !== null
 }
 
 /** Nothing is kept for a route of which there is none. */

@@ -27,6 +27,7 @@ const RANGES: Readonly<Record<string, Range>> = {
   'backoff.schedule': { min: '10ms', max: '30d' },
   'inbox.maxAge': { min: '1s', max: '366d' },
   'inbox.pauseAfter': { min: '1s', max: '366d' },
+  'inbox.longestDelay': { min: '1s', max: '366d', why: 'a scheduled message takes room in the inbox until then' },
   'inbox.deadRetention': { min: '1m', max: '3660d' },
   'inbox.keepDelivered': { min: '0s', max: '366d' },
   'inbox.maxKeptBytes': { min: '1KiB', max: '1024GiB' },

@@ -72,7 +72,7 @@ async function wayOf (context: ApartContext, request: GuardedRequest): Promise<O
     return await context.inbox.accept(keyed, parts ?? undefined) ?? context.inbox.answerOf(keyed, await attend(context, request))
   }
   // `async: allowed`: one record for both ways, so that a key is either executed or accepted.
-  const refusal = keyed.deferred ? context.inbox.orderRefusal(keyed) : null
+  const refusal = keyed.deferred ? context.inbox.valueRefusal(keyed) : null
   return refusal ?? context.inbox.answerOf(keyed, await attend(context, request))
 }
 

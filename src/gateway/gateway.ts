@@ -77,8 +77,8 @@ export class Gateway implements WayContext {
    * lock without a row shows the loss. This costs every claim a round trip to Redis.
    */
   rowsMayVanish = false
-  /** Called after the acknowledged commit of a message. The deliverer listens. */
-  onMessage: () => void = () => {}
+  /** Called after the acknowledged commit of a message. `inMs`: when it is due. Absent: now. The deliverer listens. */
+  onMessage: (inMs?: number) => void = () => {}
   /** Called when there is a new question for an upstream. The reconciler listens. */
   onQuestion: () => void = () => {}
 

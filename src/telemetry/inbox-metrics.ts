@@ -28,7 +28,7 @@ export function inboxDepthMeter (registry: Registry): PerRoute<Pick<Meter, 'inbo
   )
   const oldest = labelledGauge(
     'onceway_inbox_oldest_seconds',
-    'Time since the oldest waiting, delivering or held message was accepted. 0 if there is none.',
+    'Time since the oldest waiting, delivering or held message was accepted, or since its scheduled time. 0 if there is none.',
     ['route'],
     'max'
   )

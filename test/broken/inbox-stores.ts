@@ -266,8 +266,8 @@ export const INBOX_STORE_BREAKS: readonly Break[] = [
       },
       {
         file: SQLITE,
-        find: 'const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : ',
-        replace: 'const dueAt = '
+        find: 'const isCalled = group === null || this.#prepare(isBehind).get(group) === undefined',
+        replace: 'const isCalled = true'
       },
       {
         file: TURNS,

@@ -66,6 +66,7 @@ export function messageOf (key: string, changes: Partial<NewMessage> = {}): NewM
     fingerprint: { alg: 1, value: Buffer.alloc(32, 7) },
     scopeHash: Buffer.alloc(32, 8),
     tenant: null,
+    delayMs: 0,
     group: null,
     holds: false,
     stops: false,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestContext } from 'node:test'
+import { readPointer } from '../../src/core/json/pointer.ts'
 import type { IdempotencyPolicy } from '../../src/core/policy/policy.ts'
 import { ConfigWorld, fileWith } from './world.ts'
 
@@ -25,6 +26,7 @@ test('an inbox has its defaults, said or not, and delivers at least once unless 
     ageMaxMs: 3 * DAY_MS,
     pauseAfterMs: null,
     order: null,
+    schedule: { at: null, delay: null, longestMs: 7 * DAY_MS },
     onDead: 'skip',
     deadRetentionMs: 30 * DAY_MS,
     depthMax: 1_000_000,
@@ -95,6 +97,17 @@ test('what Retry-After holds back, what all gateways together may, signatures an
   assert.deepEqual([backoff.scheduleMs, attemptsMax], [[5_000, 300_000, 1_800_000], 4])
 })
 
+test('where a request says when it is due, and how far ahead that may be', (t) => {
+  const scheduleOf = (written: string) => policyOf(t, `{ mode: inbox, inbox: { ${written} } }`).inbox?.schedule
+  assert.deepEqual(scheduleOf('deliverAt: "header:X-Deliver-At", delay: "json:/delay_seconds", longestDelay: 30d'), {
+    at: { kind: 'header', name: 'x-deliver-at' },
+    delay: { kind: 'json', pointer: readPointer('/delay_seconds'), written: '/delay_seconds' },
+    longestMs: 30 * DAY_MS
+  })
+  assert.deepEqual(scheduleOf('delay: "header:X-Delay"'), { at: null, delay: { kind: 'header', name: 'x-delay' }, longestMs: 7 * DAY_MS })
+  assert.equal(policyOf(t, '{ async: allowed, inbox: { delay: "header:X-Delay" } }').inbox?.schedule.delay?.kind, 'header')
+})
+
 const SECRET = `whsec_${Buffer.alloc(24, 1).toString('base64')}`
 const OTHER_SECRET = `whsec_${Buffer.alloc(24, 2).toString('base64')}`
 
@@ -112,6 +125,22 @@ const REFUSED: ReadonlyArray<readonly [why: string, policy: string, said: RegExp
     /^inbox\.keepDelivered: must be at most retention \(2d\)/
   ],
   ['an order of nothing', '{ mode: inbox, inbox: { order: "json:account" } }', /^inbox\.order: is neither header:NAME nor json:\/pointer$/],
+  [
+    'a time of nothing',
+    '{ mode: inbox, inbox: { deliverAt: "X-Deliver-At" } }',
+    /^inbox\.deliverAt: is neither header:NAME nor json:\/pointer$/
+  ],
+  ['a delay in the query', '{ mode: inbox, inbox: { delay: "query:delay" } }', /^inbox\.delay: is neither header:NAME nor json:\/pointer$/],
+  [
+    'one value with two meanings',
+    '{ mode: inbox, inbox: { deliverAt: "header:X-Due", delay: "header:x-due" } }',
+    /^inbox\.delay: is the same as inbox\.deliverAt: no request may have both$/
+  ],
+  [
+    'a time that never comes',
+    '{ mode: inbox, inbox: { delay: "header:X-Delay", longestDelay: 400d } }',
+    /^inbox\.longestDelay: "400d" must be between 1s and 366d/
+  ],
   ['an order of the whole content', '{ mode: inbox, inbox: { order: "hash:body" } }', /^inbox\.order: is neither/],
   [
     'pauses that shrink',

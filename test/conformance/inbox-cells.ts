@@ -487,7 +487,7 @@ function turned (row: MessageRow, place: Place, moment: Moment): MessageRow {
 function rowOf (detail: MessageDetail, mine: NewMessage, { owner }: DeliveryToken): MessageRow {
   const { scheme, group, tenant, holds, stops, keepMs, deadKeepMs, request } = mine
   const given = { scheme, group, tenant, holds, stops, keepMs, deadKeepMs, request }
-  return { ...detail, ...given, number: 1, owner: detail.state === 'delivering' ? owner : null, retriedAtMs: null }
+  return { ...detail, ...given, number: 1, owner: detail.state === 'delivering' ? owner : null, notBeforeMs: null, retriedAtMs: null }
 }
 
 function untimed ({ receivedAtMs, dueAtMs, settledAtMs, expiresAtMs, requestUntilMs, replayedAtMs, ...detail }: MessageDetail): object {

@@ -59,6 +59,7 @@ export function messageOf ({
     scopeHash: Buffer.alloc(32, 9),
     group: digestOf(group),
     tenant: digestOf(tenant),
+    delayMs: 0,
     holds: false,
     stops: false,
     keepMs: LONG_MS,

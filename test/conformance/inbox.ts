@@ -11,6 +11,7 @@ import { inboxOperators } from './inbox-operators.ts'
 import { inboxRecords } from './inbox-records.ts'
 import { inboxPressure } from './inbox-pressure.ts'
 import { inboxReplays } from './inbox-replays.ts'
+import { inboxSchedule } from './inbox-schedule.ts'
 import { inboxSchemes } from './inbox-schemes.ts'
 import {
   acceptInTurn,
@@ -46,6 +47,7 @@ export function inboxConformance (name: string, open: OpenInbox): void {
   describe(`${name}: workers that die`, () => { dying(open) })
   describe(`${name}: schemes of messages`, () => { inboxSchemes(open) })
   describe(`${name}: groups`, () => { inboxGroups(open) })
+  describe(`${name}: what is scheduled`, () => { inboxSchedule(open) })
   describe(`${name}: what is under pressure`, () => { inboxPressure(open) })
   describe(`${name}: the health of consumers`, () => { inboxHealth(open) })
   describe(`${name}: operators of the inbox`, () => { inboxOperators(open) })

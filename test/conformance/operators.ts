@@ -159,7 +159,8 @@ export function operators (open: OpenOperators): void {
       pagesOf((page) => store.operator.searchMessages({ route, group, ...search, ...page }), 'oldest', 2)
     assert.deepEqual((await find({})).map(nameOf), ofA.map(nameOf))
     for (let turn = 0; turn < messages.length; turn++) {
-      for (const { token } of await takeFrom(store.inbox, owner, 10, route)) await store.inbox.settle(token, { ...DELIVERED, requestMs: 600_000 })
+      const taken = await takeFrom(store.inbox, owner, 10, route)
+      for (const { token } of taken) await store.inbox.settle(token, { ...DELIVERED, requestMs: 600_000 })
     }
     assert.deepEqual((await find({ state: 'delivered' })).map(nameOf), ofA.map(nameOf))
     for (const { id } of await find({ state: 'delivered' })) await store.inbox.replay({ id, limit: 1 }, { who: 'ops', why: 'once more' })

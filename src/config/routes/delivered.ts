@@ -81,7 +81,7 @@ export function attemptsOfSchedule (inbox: Record<string, unknown>): void {
   if (Array.isArray(schedule)) inbox.maxAttempts ??= schedule.length + 1
 }
 
-export function deliveredOf (inbox: DeliveredFile): Omit<InboxPolicy, 'batch' | 'targets'> {
+export function deliveredOf (inbox: DeliveredFile): Omit<InboxPolicy, 'schedule' | 'batch' | 'targets'> {
   return {
     concurrency: inbox.concurrency,
     ratePerSecond: inbox.rate ?? null,

@@ -1,8 +1,9 @@
 /** The `inbox` block: its checks, its policy and its defaults. */
+import { isDeepStrictEqual } from 'node:util'
 import type { KeySource } from '../../core/policy/key-source.ts'
 import { readsBody } from '../../core/key/sources.ts'
-import type { InboxPolicy, UpstreamPolicy } from '../../core/policy/policy.ts'
-import { checkDelivered, deliveredOf, ms } from './delivered.ts'
+import type { InboxPolicy, UpstreamPolicy, ValueSource } from '../../core/policy/policy.ts'
+import { checkDelivered, deliveredOf, ms, valueSourceOf } from './delivered.ts'
 import { readKeySources } from './key-source.ts'
 import { mistake } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
@@ -30,6 +31,7 @@ export function checkInbox (file: IdempotencyFile, path: Path, upstreams: readon
       ? [mistake([...path, 'onStoreDown'], 'is not used: mode inbox accepts a request only after the store has it', 'key')]
       : []),
     ...checkDelivered(inbox, file, at()),
+    ...checkSchedule(inbox, at()),
     ...(ms(retention) < longestMs
       ? [mistake(
           [...path, 'retention'],
@@ -52,13 +54,33 @@ export function checkInbox (file: IdempotencyFile, path: Path, upstreams: readon
 export function inboxOf (file: IdempotencyFile, upstreams: readonly UpstreamPolicy[]): InboxPolicy | null {
   const { mode, async, inbox = INBOX_DEFAULTS } = file
   if (mode !== 'inbox' && async !== 'allowed') return null
-  return { ...deliveredOf(inbox), batch: inbox.batch, targets: targetsOf(inbox, upstreams) }
+  const schedule = scheduleOf(inbox)
+  return { ...deliveredOf(inbox), schedule, batch: inbox.batch, targets: targetsOf(inbox, schedule, upstreams) }
+}
+
+function scheduleOf ({ deliverAt, delay, longestDelay }: InboxFile): InboxPolicy['schedule'] {
+  return { at: sourceOf(deliverAt), delay: sourceOf(delay), longestMs: ms(longestDelay) }
+}
+
+function checkSchedule ({ deliverAt, delay }: InboxFile, path: Path): Mistake[] {
+  const unread = Object.entries({ deliverAt, delay }).filter(([, written]) => written !== undefined && valueSourceOf(written) === null)
+  return [
+    ...unread.map(([name]) => mistake([...path, name], 'is neither header:NAME nor json:/pointer')),
+    // Every request with the value would have both.
+    ...(unread.length === 0 && deliverAt !== undefined && isDeepStrictEqual(sourceOf(deliverAt), sourceOf(delay))
+      ? [mistake([...path, 'delay'], 'is the same as inbox.deliverAt: no request may have both')]
+      : [])
+  ]
 }
 
 function readSources (from: IdempotencyFile['key']['from']): readonly KeySource[] {
   const read = readKeySources(from)
   // routes/check.ts reports sources that cannot be read.
   return 'value' in read ? read.value : []
+}
+
+function sourceOf (written: string | undefined): ValueSource | null {
+  return written === undefined ? null : valueSourceOf(written)
 }
 
 /** The schema's defaults, for a route without an `inbox` block. */
@@ -68,6 +90,7 @@ export const INBOX_DEFAULTS: InboxFile = {
   backoff: { first: '1s', longest: '10m' },
   maxAttempts: 50,
   maxAge: '3d',
+  longestDelay: '7d',
   onDead: 'skip',
   deadRetention: '30d',
   maxDepth: 1_000_000,

@@ -56,7 +56,7 @@ const DELIVERED = {
     default: 50,
     description: 'Maximum of deliveries of a message. After the last one it is dead.'
   }),
-  maxAge: duration('3d', 'Maximum age since acceptance. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
+  maxAge: duration('3d', 'Maximum age since acceptance, or since the time that `deliverAt` or `delay` names. If a delivery fails and the next one would come later than this, the message is dead. The first delivery is always made, however old the message is.'),
   pauseAfter: Type.Optional(Type.String({
     pattern: DURATION_PATTERN,
     description: 'If every delivery has failed for this long, the inbox is paused. Every `backoff.longest` one message tries whether the consumer is back. Absent: never.'
@@ -112,6 +112,15 @@ const TARGETS_MAX = 32
 
 export const Inbox = Type.Object({
   ...DELIVERED,
+  deliverAt: Type.Optional(Type.String({
+    maxLength: 256,
+    description: '`header:NAME` or `json:/pointer`. When the first delivery is due: RFC 3339 with its zone, or Unix seconds. Absent in a request, or in the past: at once.'
+  })),
+  delay: Type.Optional(Type.String({
+    maxLength: 256,
+    description: '`header:NAME` or `json:/pointer`. How long the first delivery waits: seconds, or a duration such as `90s` or `2h`.'
+  })),
+  longestDelay: duration('7d', 'Farthest time that `deliverAt` and `delay` may name. A request beyond it gets 400.'),
   batch: Type.Enum(['refuse', 'split'], {
     default: 'refuse',
     description: 'A request with several events (CloudEvents batch, Event Grid and SQS arrays). refuse: it is not accepted. split: each event becomes a message, or none is accepted.'

@@ -1,5 +1,5 @@
 /** The targets of an inbox: what they have from their route, their checks and their policy. */
-import type { Condition, InboxTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
+import type { Condition, InboxPolicy, InboxTarget, UpstreamPolicy } from '../../core/policy/policy.ts'
 import { didYouMean } from '../read/nearest.ts'
 import { mistake, pathText, printable } from '../read/problem.ts'
 import type { Mistake, Path } from '../read/problem.ts'
@@ -58,7 +58,11 @@ function textOf ({ path, message }: Pick<Mistake, 'path' | 'message'>): string {
 }
 
 /** The file has passed {@link checkTargets}. */
-export function targetsOf ({ targets = {} }: Pick<InboxFile, 'targets'>, upstreams: readonly UpstreamPolicy[]): InboxTarget[] {
+export function targetsOf (
+  { targets = {} }: Pick<InboxFile, 'targets'>,
+  schedule: InboxPolicy['schedule'],
+  upstreams: readonly UpstreamPolicy[]
+): InboxTarget[] {
   return Object.entries(targets).map(([name, target]) => {
     const upstream = upstreams.find((each) => each.name === target.upstream)
     if (upstream === undefined) throw new Error(`no upstream ${target.upstream}: the check let it pass`)
@@ -67,7 +71,7 @@ export function targetsOf ({ targets = {} }: Pick<InboxFile, 'targets'>, upstrea
       upstream,
       path: target.path ?? null,
       when: conditionsOf(target),
-      inbox: { ...deliveredOf(target), batch: 'refuse', targets: [] }
+      inbox: { ...deliveredOf(target), schedule, batch: 'refuse', targets: [] }
     }
   })
 }

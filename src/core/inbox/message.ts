@@ -34,6 +34,8 @@ export interface NewMessage extends Identity {
    * SHA-256 of route and the value that `inbox.retryAfter` names. A pause that its consumer asks for holds back all with it. null: none.
    */
   readonly tenant: Buffer | null
+  /** Its first delivery is not due before this time has passed. 0: it is due at once. */
+  readonly delayMs: number
   /** If its outcome is not known, it is held. Otherwise it is delivered again. */
   readonly holds: boolean
   /** If it is dead or held, its group stops, and later messages wait for an operator. */
@@ -64,7 +66,7 @@ export interface Delivery {
   readonly route: string
   /** Deliveries since it was accepted, or since an operator's retry. This one counts. */
   readonly tries: number
-  /** Time since then. */
+  /** Time since then. Until its first delivery was due, a scheduled message does not age. */
   readonly ageMs: number
   /** The code with which the delivery before this one ended. null: there was none. */
   readonly lastError: string | null
@@ -137,6 +139,6 @@ export interface Depth {
   /** Bytes of the bodies of all these, and of the dead ones among them. */
   readonly bytes: number
   readonly deadBytes: number
-  /** Time since the oldest of them that is not dead was accepted. null: there is none. */
+  /** Time since the oldest of them that is not dead was accepted, or since it was first due if that is later. null: there is none. */
   readonly oldestMs: number | null
 }

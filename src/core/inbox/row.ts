@@ -17,6 +17,8 @@ export interface MessageRow extends MessageDetail {
   readonly stops: boolean
   readonly keepMs: number
   readonly deadKeepMs: number
+  /** Scheduled: it is not due before. null: it is not, or an operator has retried or replayed it. */
+  readonly notBeforeMs: number | null
   /** When an operator last retried or replayed it. The age of the message counts from then. */
   readonly retriedAtMs: number | null
   readonly request: StoredRequest
@@ -27,7 +29,7 @@ export const NO_REQUEST: StoredRequest = { method: '', target: '', headers: [], 
 
 /** `isBehind`: an open message of its group is before it. */
 export function acceptedRow (message: NewMessage, number: number, isBehind: boolean, nowMs: number): MessageRow {
-  const { id, scheme, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, underClaim, request, about } = message
+  const { id, scheme, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, delayMs, underClaim, request } = message
   return {
     id,
     scheme,
@@ -46,11 +48,12 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
     // The deliveries go on where the attempts of its claim end.
     attempt: (underClaim?.attempt ?? 1) - 1,
     tries: 0,
-    about,
+    about: message.about,
     bytes: request.body.length,
     receivedAtMs: nowMs,
+    notBeforeMs: delayMs > 0 ? nowMs + delayMs : null,
     retriedAtMs: null,
-    dueAtMs: isBehind ? null : nowMs,
+    dueAtMs: isBehind ? null : nowMs + delayMs,
     settledAtMs: null,
     expiresAtMs: null,
     requestUntilMs: null,
@@ -63,15 +66,20 @@ export function acceptedRow (message: NewMessage, number: number, isBehind: bool
 }
 
 export function detailOf (row: MessageRow): MessageDetail {
-  const { scheme, number, owner, group, tenant, holds, stops, keepMs, deadKeepMs, retriedAtMs, request, ...detail } = row
+  const { scheme, number, owner, group, tenant, holds, stops, keepMs, deadKeepMs, notBeforeMs, retriedAtMs, request, ...detail } = row
   return detail
 }
 
 export function deliveryOf (row: MessageRow, owner: Buffer, overMs: number): Delivery {
-  const { id, attempt, tries, about: { route, requestId }, error, receivedAtMs, retriedAtMs, replayedAtMs, tenant, request } = row
-  const ageMs = overMs - (retriedAtMs ?? receivedAtMs)
+  const { id, attempt, tries, about: { route, requestId }, error, retriedAtMs, replayedAtMs, tenant, request } = row
+  const ageMs = overMs - (retriedAtMs ?? firstDueAtMs(row))
   const isReplay = replayedAtMs !== null
   return { token: { id, owner, attempt }, route, tries, ageMs, lastError: error, isReplay, requestId, tenant, request }
+}
+
+/** When it could first be delivered, apart from its group's turn. Its age counts from then. */
+export function firstDueAtMs ({ receivedAtMs, notBeforeMs }: Pick<MessageRow, 'receivedAtMs' | 'notBeforeMs'>): number {
+  return Math.max(receivedAtMs, notBeforeMs ?? 0)
 }
 
 /** The messages behind it in its group wait for it. */

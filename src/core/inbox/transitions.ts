@@ -98,8 +98,8 @@ export type MessageColumn = typeof MESSAGE_COLUMNS[number]
 /**
  * `·`: changes nothing. `new`: a new message. `other`: changes nothing, and refuses the batch. `take`: attempt + 1. `again`: waits for its
  * next time. `end`: delivered, held, dead or discarded. `retry`: waits, with tries of 0. `replay`: the same, and marked as a replay.
- * `strip`: the request is deleted. `due`: is due since its acceptance. `wait`: waits for its turn. `later`: not before a time. `remove`:
- * deletes the row.
+ * `strip`: the request is deleted. `due`: is due since its acceptance, or at its scheduled time. `wait`: waits for its turn. `later`: not
+ * before a time. `remove`: deletes the row.
  */
 export type MessageCell =
   | '·' | 'new' | 'other' | 'take' | 'again' | 'end' | 'retry' | 'replay' | 'strip' | 'due' | 'wait' | 'later' | 'remove'
@@ -245,9 +245,13 @@ function lapsedRow (row: MessageRow, nowMs: number): MessageRow {
   return row.holds ? endedRow({ ...after, answer: null }, 'held', nowMs) : waitingRow(after, nowMs)
 }
 
-/** The last status and answer stay until the message ends again. A message of a group waits for its turn, which the store calls next. */
+/**
+ * The last status and answer stay until the message ends again. A message of a group waits for its turn, which the store calls next. A
+ * scheduled one is no longer scheduled: the operator wants it now.
+ */
 function retriedRow (row: MessageRow, nowMs: number): MessageRow {
-  const reopened = { ...row, tries: 0, retriedAtMs: nowMs, settledAtMs: null, expiresAtMs: null, error: errorOfRetried(row.error) }
+  const unscheduled = { ...row, notBeforeMs: null }
+  const reopened = { ...unscheduled, tries: 0, retriedAtMs: nowMs, settledAtMs: null, expiresAtMs: null, error: errorOfRetried(row.error) }
   return waitingRow(reopened, row.group === null ? nowMs : null)
 }
 
@@ -255,9 +259,9 @@ function waitingRow (row: MessageRow, dueAtMs: number | null): MessageRow {
   return { ...row, state: 'waiting', owner: null, dueAtMs }
 }
 
-/** It has waited since it was accepted, so it goes before what came later. */
+/** It has waited since it was accepted, so it goes before what came later. One that is scheduled still waits for its time. */
 function calledRow (row: MessageRow, nowMs: number): MessageRow {
-  return { ...row, dueAtMs: Math.min(nowMs, row.retriedAtMs ?? row.receivedAtMs) }
+  return { ...row, dueAtMs: Math.max(Math.min(nowMs, row.retriedAtMs ?? row.receivedAtMs), row.notBeforeMs ?? 0) }
 }
 
 /** A message that is due so long before the end of its tenant's pause, or later, is not put off: the pause alone keeps it. */

@@ -135,6 +135,8 @@ export interface InboxPolicy {
   readonly pauseAfterMs: number | null
   /** The source of the group. Messages of a group are delivered in order. null: no groups. */
   readonly order: ValueSource | null
+  /** Where a request says when its first delivery is due, or how long it waits (schedule.ts). null: it cannot. */
+  readonly schedule: { readonly at: ValueSource | null, readonly delay: ValueSource | null, readonly longestMs: number }
   readonly onDead: 'skip' | 'stop-group'
   /** Retention after a message was given up or discarded. */
   readonly deadRetentionMs: number

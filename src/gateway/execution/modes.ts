@@ -24,8 +24,8 @@ export interface ModeContext {
   readonly ids: Ids
   readonly depths: InboxDepths
   readonly background: (work: Promise<void>) => void
-  /** Called when the commit of a message is acknowledged. The deliverer listens. */
-  readonly onMessage: () => void
+  /** Called when the commit of a message is acknowledged that is due in `inMs`. The deliverer listens. */
+  readonly onMessage: (inMs: number) => void
 }
 
 export interface Modes {
@@ -60,8 +60,8 @@ export interface InboxMode {
   readonly accept: (keyed: KeyedRequest, parts?: readonly Part[]) => Promise<Outcome | null>
   /** Called with the claim won, for every request of the route. null: the request is sent. `maySend`: the lease still holds. */
   readonly acceptClaimed: (execution: Execution, maySend: () => boolean) => Promise<UpstreamResult | ClaimedAcceptance | null>
-  /** The refusal of a message whose order value cannot be read. null: no refusal. */
-  readonly orderRefusal: (keyed: KeyedRequest) => Rejected | null
+  /** The refusal of a message whose order value or time cannot be read, or is beyond a bound. null: no refusal. */
+  readonly valueRefusal: (keyed: KeyedRequest) => Rejected | null
   /** The refusal of a message for which the inbox has no room. null: it has room. */
   readonly fullRefusal: (keyed: KeyedRequest) => Rejected | null
   /** Converts the record's outcome to one of the inbox. Asks the inbox if the record does not show the message. */

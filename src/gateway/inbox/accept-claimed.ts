@@ -42,7 +42,7 @@ async function acceptInPlace (
 ): Promise<UpstreamResult | ClaimedAcceptance> {
   const { keyed } = execution
   const { clock, claimWithinMs, inbox } = context.deps
-  const message = { ...onlyMessage(keyed), underClaim: { owner: execution.owner, attempt: execution.attempt } }
+  const message = { ...onlyMessage(keyed, clock.wallMs()), underClaim: { owner: execution.owner, attempt: execution.attempt } }
   const cancelTimer = clock.after(claimWithinMs, () => { execution.end({ kind: 'unavailable', inDoubt: true }) })
   let inDoubt = false
   let isLast = false
@@ -68,8 +68,8 @@ async function acceptInPlace (
 }
 
 /** What decides where it goes was read before the claim. Without mode inbox there is one consumer. */
-function onlyMessage (keyed: KeyedRequest): NewMessage {
-  const found = placesOf(keyed, keyed)
+function onlyMessage (keyed: KeyedRequest, nowMs: number): NewMessage {
+  const found = placesOf(keyed, keyed, { nowMs, isClaimed: true })
   const [message] = found.kind === 'places' ? messagesOf(keyed, keyed, found.places) : []
   if (message === undefined) throw new Error('a request without a place in the inbox was claimed')
   return message
@@ -97,7 +97,7 @@ export function mayHaveCome (error: unknown): boolean {
 }
 
 /** Call it after the acknowledged commit of a message. */
-export function noteMessage (context: ModeContext, { request, about }: NewMessage): void {
+export function noteMessage (context: ModeContext, { request, about, delayMs }: NewMessage): void {
   context.depths.accepted(about.route, request.body.length)
-  context.onMessage()
+  context.onMessage(delayMs)
 }

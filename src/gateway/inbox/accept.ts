@@ -29,7 +29,7 @@ export function inboxMode (context: ModeContext): InboxMode {
     partOf,
     accept: (keyed, parts) => accept(context, keyed, parts),
     acceptClaimed: async (execution, maySend) => acceptClaimed(context, execution, maySend),
-    orderRefusal: (keyed) => orderRefusal(keyed),
+    valueRefusal: (keyed) => valueRefusal(keyed, context.deps.clock.wallMs()),
     fullRefusal: (keyed) => context.depths.isFull(keyed.route.name, inboxOf(keyed), sizeOf([keyed])) ? INBOX_FULL : null,
     answerOf: async (keyed, outcome) => answerOf(context, keyed, outcome)
   }
@@ -44,7 +44,7 @@ interface Made { readonly part: Part, readonly place: Place, readonly message: N
  * record answers, and a released key is accepted under a claim.
  */
 async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonly Part[] = [keyed]): Promise<Outcome | null> {
-  const made = makeAll(keyed, parts)
+  const made = makeAll(keyed, parts, context.deps.clock.wallMs())
   if ('kind' in made) return made
   if (made.length === 0) return takenByNone(keyed, parts)
   const startedAtMs = context.deps.clock.monotonicMs()
@@ -64,10 +64,10 @@ async function accept (context: ModeContext, keyed: KeyedRequest, parts: readonl
   }
 }
 
-function makeAll (keyed: KeyedRequest, parts: readonly Part[]): Made[] | Rejected {
+function makeAll (keyed: KeyedRequest, parts: readonly Part[], nowMs: number): Made[] | Rejected {
   const made: Made[] = []
   for (const part of parts) {
-    const found = placesOf(keyed, part)
+    const found = placesOf(keyed, part, { nowMs })
     if (found.kind === 'unfit') return unfit(part, found.said)
     const messages = messagesOf(keyed, part, found.places)
     for (const [index, place] of found.places.entries()) made.push({ part, place, message: messages[index] as NewMessage })
@@ -249,9 +249,9 @@ async function acceptedOr (context: ModeContext, keyed: KeyedRequest, outcome: O
 
 // ---------------------------------------------------------------- the message
 
-/** Checks the values that decide where the message goes, before anything is written. null: they can be read. */
-export function orderRefusal (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>): Rejected | null {
-  const found = placesOf(keyed, keyed)
+/** Checks the values that decide where the message goes, and when, before anything is written. null: they can be used. */
+export function valueRefusal (keyed: Pick<KeyedRequest, 'route' | 'rawHeaders' | 'asked'>, nowMs: number): Rejected | null {
+  const found = placesOf(keyed, keyed, { nowMs })
   return found.kind === 'unfit' ? unfit({}, found.said) : null
 }
 

@@ -8,49 +8,69 @@ import { withoutAsync } from '../../core/headers/prefer.ts'
 import { verifierOf } from '../../core/headers/signature.ts'
 import { messageGroup, messageScope, messageTenant } from '../../core/inbox/acceptance.ts'
 import type { NewMessage } from '../../core/inbox/message.ts'
+import { scheduleOf } from '../../core/inbox/schedule.ts'
 import { takersOf, targetMessageId, targetRoute, valueAt } from '../../core/inbox/targets.ts'
 import type { Value } from '../../core/policy/key-source.ts'
-import type { GuardedRoute, InboxPolicy, InboxTarget } from '../../core/policy/policy.ts'
+import type { GuardedRoute, InboxPolicy, InboxTarget, ValueSource } from '../../core/policy/policy.ts'
 import type { RawHeaders } from '../../core/record/record.ts'
 import type { KeyedRequest, Part } from '../fingerprint/keyed-request.ts'
 
-/** An inbox that takes a request, and its group there. `target` null: the route's own. */
+/** An inbox that takes a request, its group there, and when it is due. `target` null: the route's own. */
 export interface Place {
   readonly route: GuardedRoute
   readonly inbox: InboxPolicy
   readonly target: InboxTarget | null
   readonly group: Buffer | null
+  readonly delayMs: number
 }
 
-/** `unfit`: a value that decides it cannot be read. The message might belong to a target or a group, and must not miss it. */
+/**
+ * `unfit`: a value that decides it cannot be used. The message might belong to a target or a group, and must not miss it. Or it would be
+ * delivered at a time that its sender did not mean. `said`: one sentence.
+ */
 export type Places = { readonly kind: 'places', readonly places: readonly Place[] } | { readonly kind: 'unfit', readonly said: string }
 
 type Source = Pick<KeyedRequest, 'route' | 'rawHeaders'>
 
+/** `nowMs`: by the gateway's wall clock. `isClaimed`: the values were read before. */
+interface Reading { readonly nowMs: number, readonly isClaimed?: true }
+
 /** Where the request is stored. No place: no target takes it. */
-export function placesOf (keyed: Source, { asked: { body } }: Pick<Part, 'asked'>): Places {
+export function placesOf (keyed: Source, { asked: { body } }: Pick<Part, 'asked'>, reading: Reading): Places {
   const { route } = keyed
   const inbox = inboxOf(keyed)
-  if (inbox.targets.length === 0) return placesIn([{ route, inbox, target: null }], keyed.rawHeaders, body)
+  const delayMs = delayOf(inbox, keyed.rawHeaders, body, reading)
+  if (typeof delayMs === 'string') return { kind: 'unfit', said: delayMs }
+  if (inbox.targets.length === 0) return placesIn([{ route, inbox, target: null, delayMs }], keyed.rawHeaders, body)
   const takers = takersOf(inbox.targets, keyed.rawHeaders, body)
   if (takers.kind === 'unfit') return { kind: 'unfit', said: `A value by which targets take messages of this route ${takers.why}.` }
-  const inboxes = takers.targets.map((target) => ({ route: targetRoute(route, target), inbox: target.inbox, target }))
+  const inboxes = takers.targets.map((target) => ({ route: targetRoute(route, target), inbox: target.inbox, target, delayMs }))
   return placesIn(inboxes, keyed.rawHeaders, body)
+}
+
+/** A text: why it cannot be used. */
+function delayOf ({ schedule }: InboxPolicy, rawHeaders: RawHeaders, body: Buffer, { nowMs, isClaimed }: Reading): number | string {
+  const { at, delay, longestMs } = schedule
+  const valueOf = (source: ValueSource | null): Value => source === null ? NO_VALUE : valueAt(source, rawHeaders, body)
+  const read = scheduleOf(valueOf(at), valueOf(delay), longestMs, nowMs)
+  if (read.kind === 'in') return read.ms
+  // If a clock that was set back has put it beyond the bound since it was read, it waits up to the bound.
+  return read.kind === 'beyond' && isClaimed === true ? longestMs : read.why
 }
 
 function placesIn (inboxes: ReadonlyArray<Omit<Place, 'group'>>, rawHeaders: RawHeaders, body: Buffer): Places {
   const places: Place[] = []
   for (const each of inboxes) {
     const { order } = each.inbox
-    const value: Value = order === null ? NO_ORDER : valueAt(order, rawHeaders, body)
+    const value = order === null ? NO_VALUE : valueAt(order, rawHeaders, body)
     if (value.kind === 'unfit') return { kind: 'unfit', said: `The value by which messages of this route are ordered ${value.why}.` }
+    // A message without an order value has no group.
     places.push({ ...each, group: value.kind === 'value' ? messageGroup(each.route.name, value.text) : null })
   }
   return { kind: 'places', places }
 }
 
-/** A message without an order value has no group. */
-const NO_ORDER: Value = { kind: 'none' }
+const NO_VALUE: Value = { kind: 'none' }
 
 /** The messages of one part of a request, the first of them under the part's own id. */
 export function messagesOf (keyed: KeyedRequest, part: Part, places: readonly Place[]): NewMessage[] {
@@ -64,7 +84,7 @@ export function messagesOf (keyed: KeyedRequest, part: Part, places: readonly Pl
 
 /** The request as its consumer gets it. It is made once, so that every delivery is the same to the byte. */
 function messageOf (keyed: KeyedRequest, part: Part, place: Place): NewMessage {
-  const { route, inbox, target, group } = place
+  const { route, inbox, target, group, delayMs } = place
   const { method, target: path, body } = part.asked
   return {
     id: part.id,
@@ -72,6 +92,7 @@ function messageOf (keyed: KeyedRequest, part: Part, place: Place): NewMessage {
     scopeHash: messageScope(part.identified.scope, part.identified.keys.secret),
     group,
     tenant: tenantOf(keyed, part, place),
+    delayMs,
     holds: route.idempotency.unknown !== 'retry',
     stops: inbox.onDead === 'stop-group',
     keepMs: part.retentionMs,

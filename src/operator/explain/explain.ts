@@ -20,7 +20,7 @@ import type { RetryAnswer } from './answer.ts'
 import type { AskedKey, AskedRequest } from './asked.ts'
 import { takeKey, takeRequest } from './head.ts'
 import type { ExplainedRoute, HeadContext, Taken } from './head.ts'
-import { identify, orderedRefusal, signatureRefusal } from './identify.ts'
+import { identify, valuesRefusal, signatureRefusal } from './identify.ts'
 import type { Identification } from './identify.ts'
 
 /** What an explanation reads. A process without a gateway can have all of it. */
@@ -138,8 +138,8 @@ async function explainIdentified (
   if (drop === null && ids.lost !== null && await mayBeLost({ ids, deps: context }, { route, asked, identified }, null)) {
     return { ...signed, answer: refusedAnswer({ kind: 'unknown', timedOut: false }, route.idempotency, [LOST]) }
   }
-  const unordered = drop === null ? orderedRefusal(taken) : null
-  if (unordered !== null) return { ...signed, answer: refusedAnswer(unordered, route.idempotency) }
+  const unfit = drop === null ? valuesRefusal(context, taken) : null
+  if (unfit !== null) return { ...signed, answer: refusedAnswer(unfit, route.idempotency) }
   const isMarked = drop === null ? null : await context.marksOf(route.name, drop)?.stands(id) ?? null
   return { ...signed, answer: answerFor({ route, record, message, comparison, ofMessage, preferred }, isMarked) }
 }

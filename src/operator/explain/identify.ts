@@ -9,7 +9,7 @@ import { bearerToken } from '../../core/scope/scope.ts'
 import { authorisationRefusal } from '../../gateway/authorise/authorise.ts'
 import { ONE } from '../../gateway/execution/modes.ts'
 import type { Split, SplitMessage } from '../../gateway/execution/modes.ts'
-import { orderRefusal } from '../../gateway/inbox/accept.ts'
+import { valueRefusal } from '../../gateway/inbox/accept.ts'
 import { splitRequest } from '../../gateway/inbox/split.ts'
 import { issuedKeyRefusal } from '../../gateway/issued-keys/judge.ts'
 import { resolveKey } from '../../gateway/key/body-key.ts'
@@ -97,7 +97,7 @@ async function identifyBody (
     return answered(known, passesAnswer(`The route reads the keys of ${found.preset}, which does not guard such a request (${found.why}).`))
   }
   if (isKeyless) {
-    const refusal = signatureRefusal(context, taken) ?? orderedRefusal(taken)
+    const refusal = signatureRefusal(context, taken) ?? valuesRefusal(context, taken)
     return refusal === null ? answered(known, KEYLESS) : refused(known, taken, refusal, [])
   }
   const withKey = keyOf(taken, found, known)
@@ -193,11 +193,16 @@ export function signatureRefusal ({ clock }: Pick<IdentifyContext, 'clock'>, tak
     : null
 }
 
-/** A message whose place in an order cannot be read. The order may be in the body, which is not known with a key alone. */
-export function orderedRefusal ({ route, method, target, rawHeaders, body, onlyKeyFrom }: Taken): Rejected | null {
+/** A message whose place in an order, or whose time, cannot be read. Either may be in the body, which is not known with a key alone. */
+export function valuesRefusal (
+  { clock }: Pick<IdentifyContext, 'clock'>,
+  { route, method, target, rawHeaders, body, onlyKeyFrom }: Taken
+): Rejected | null {
   const { inbox, inboxFor } = route.idempotency
   const becomesMessage = inbox !== null && (inboxFor === 'all' || prefersAsync(rawHeaders))
-  return becomesMessage && onlyKeyFrom === null ? orderRefusal({ route, rawHeaders, asked: { method, target, rawHeaders, body } }) : null
+  return becomesMessage && onlyKeyFrom === null
+    ? valueRefusal({ route, rawHeaders, asked: { method, target, rawHeaders, body } }, clock.wallMs())
+    : null
 }
 
 function refused (known: Found, { route }: Taken, outcome: Problematic, why: readonly string[]): Identification {

@@ -17,7 +17,9 @@ export const InboxRouteView = Type.Object({
   dead: Type.Integer(),
   bytes: Type.Number({ description: 'Of the requests that are waiting, being delivered, held or dead.' }),
   deadBytes: Type.Number({ description: 'Of the dead ones among them.' }),
-  oldestMs: Nullable(Type.Number({ description: 'Since the oldest of those that are not dead was accepted. null: there is none.' })),
+  oldestMs: Nullable(Type.Number({
+    description: 'Since the oldest of those that are not dead was accepted, or since its scheduled time. null: there is none.'
+  })),
   configured: Type.Boolean({ description: 'false: no route of the configuration delivers these messages.' }),
   paused: Nullable(Type.Object({
     since: Time,

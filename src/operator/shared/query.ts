@@ -1,5 +1,6 @@
 /** What an operator writes, read: ids, times, cursors. */
 import { createHash } from 'node:crypto'
+import { parseDateTime } from '../../core/headers/date-time.ts'
 import { isPlace, type PlaceKind } from '../../core/operator/place.ts'
 import { ID_BYTES } from '../../core/record/record.ts'
 import type { Order, Page, Position } from '../../ports/operator.ts'
@@ -55,15 +56,8 @@ function readTime (text: string | undefined, nowMs: number): number | null | und
   if (text === undefined || text === '') return undefined
   const agoMs = parseDuration(text)
   if (agoMs !== null) return nowMs - agoMs
-  const [, day, time, zone] = RFC_3339.exec(text) ?? []
-  // `Date` takes the 31st of February for the 3rd of March.
-  if (day === undefined || new Date(`${day}T00:00Z`).toJSON()?.slice(0, day.length) !== day) return null
-  const ms = Date.parse(`${day}T${time}${zone?.toUpperCase()}`)
-  return Number.isNaN(ms) ? null : ms
+  return parseDateTime(text)
 }
-
-/** RFC 3339 5.6. Without a zone it would be another time for each reader. */
-const RFC_3339 = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:\d\d)$/i
 
 /** Of a page on which nothing was looked at: a client that ends at `next: null` would take it for all that there is. */
 export function nothingRead ({ rows, next, isWhole }: Page<unknown>, { after }: Pick<PageOrder, 'after'>): OperatorProblem | null {

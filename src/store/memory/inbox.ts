@@ -5,7 +5,7 @@
 import type { HealthChange, RouteHealth } from '../../core/inbox/health.ts'
 import { answerBound } from '../../core/inbox/bound.ts'
 import type { BoundAnswer, BoundQuestion, BoundState } from '../../core/inbox/bound.ts'
-import { blocks, deliveryOf, detailOf, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
+import { blocks, deliveryOf, detailOf, firstDueAtMs, isPast, NO_REQUEST, violation } from '../../core/inbox/row.ts'
 import type { MessageRow } from '../../core/inbox/row.ts'
 import { hasItsTurn, messageTransition, POSTPONE_SLACK_MS, turnsOf } from '../../core/inbox/transitions.ts'
 import type { MessageChange, MessageEvent, Moment } from '../../core/inbox/transitions.ts'
@@ -205,7 +205,7 @@ export class MemoryInbox implements InboxStore {
         dead: count('dead'),
         bytes: bytesOf(mine.filter(({ state }) => state !== 'delivered' && state !== 'discarded')),
         deadBytes: bytesOf(mine.filter(({ state }) => state === 'dead')),
-        oldestMs: open.length === 0 ? null : this.#nowMs() - Math.min(...open.map(({ receivedAtMs }) => receivedAtMs))
+        oldestMs: open.length === 0 ? null : Math.max(0, this.#nowMs() - Math.min(...open.map(firstDueAtMs)))
       }
     })
   }

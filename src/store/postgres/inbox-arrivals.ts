@@ -42,7 +42,8 @@ export const PLAIN_ARRIVAL: ReadonlyArray<Field<Arrival>> = [
   ['headers', 'bytea', ({ headers }) => headers],
   ['body', 'bytea', ({ message }) => message.request.body],
   ['scheme', 'smallint', ({ message }) => message.scheme],
-  ['tenant_id', 'bytea', ({ message }) => message.tenant]
+  ['tenant_id', 'bytea', ({ message }) => message.tenant],
+  ['delay_ms', 'bigint', ({ message }) => message.delayMs > 0 ? message.delayMs : null]
 ]
 const ARRIVAL = new Fields<Arrival>([
   ...PLAIN_ARRIVAL,
@@ -52,8 +53,8 @@ const ARRIVAL = new Fields<Arrival>([
   ['earlier_id', 'bytea', ({ message }) => message.earlierId]
 ])
 /** Their places among the parameters. */
-const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$24::int[]', '$26::bytea[]']
-const LOCK_LIMIT = 27
+const [IDS, ROUTES, SCHEMES, CLAIMS, EARLIER_IDS] = ['$1::bytea[]', '$3::text[]', '$21::smallint[]', '$25::int[]', '$27::bytea[]']
+const LOCK_LIMIT = 28
 
 export function valuesOf (arrivals: readonly Arrival[], lockTimeout: string): Values {
   return [...ARRIVAL.arraysOf(arrivals), lockTimeout]
@@ -90,12 +91,15 @@ export const beforeTheBarrier = (schema: string) => `before_the_barrier as (sele
 export const entersUnclaimed = (schema: string, routes: string) =>
   `${claimsNow(schema, 'o.scheme')} and (select ${IS_RECORDED} from ${schema}.records r where r.id = o.id) is not true and ${routeOfTarget('o.route')} <> all (${contendedRoutes(schema, routes)})`
 
-/** Not before the end of a pause of its tenant: a take need not pass it over until then. */
-export const dueAtArrival = (schema: string, tenant: string) =>
-  `case when ${tenant} is null then statement_timestamp() else greatest(statement_timestamp(), (select p.until from ${schema}.tenant_pauses p where p.tenant_id = ${tenant})) end`
+/** The scheduled time of a message `o`. null: it has none. */
+export const notBefore = (message: string) => `statement_timestamp() + ${message}.delay_ms * interval '1 ms'`
+
+/** Not before its time, nor before the end of a pause of its tenant: a take need not pass it over until then. */
+export const dueAtArrival = (schema: string, message: string) =>
+  `greatest(statement_timestamp(), ${notBefore(message)}, case when ${message}.tenant_id is not null then (select p.until from ${schema}.tenant_pauses p where p.tenant_id = ${message}.tenant_id) end)`
 
 export const MESSAGE_COLUMNS = `id, scheme, number, attempt, state, blocks, received_at, due_at, route, group_id, holds, stops, keep_ms, dead_keep_ms, bytes,
-       fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, tenant_id`
+       fp_alg, fingerprint, scope_hash, method, path, request_id, instance, key_hash, key_text, target, headers, body, tenant_id, not_before`
 
 export const nextNumber = (schema: string) => `nextval('${schema.replaceAll('\'', '\'\'')}.message_numbers')`
 
@@ -116,9 +120,9 @@ const insertFromArrivals = (schema: string, besides: boolean) =>
 insert into ${schema}.messages (${MESSAGE_COLUMNS})
 select a.id, a.scheme, a.number, coalesce(a.claim - 1, 0), 'waiting', true, statement_timestamp(),
        case when a.group_id is null or (a.place = 1 and not exists (select from ${schema}.messages m where m.group_id = a.group_id and m.blocks))
-            then ${dueAtArrival(schema, 'a.tenant_id')} end,
+            then ${dueAtArrival(schema, 'a')} end,
        a.route, a.group_id, a.holds, a.stops, a.keep_ms, a.dead_keep_ms, a.bytes, a.fp_alg, a.fingerprint,
-       a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body, a.tenant_id
+       a.scope_hash, a.method, a.path, a.request_id, a.instance, a.key_hash, a.key_text, a.target, a.headers, a.body, a.tenant_id, ${notBefore('a')}
   from arrived a`
 
 const accepting = (schema: string, besides: boolean) => `${insertFromArrivals(schema, besides)}

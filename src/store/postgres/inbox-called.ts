@@ -37,6 +37,11 @@ export class Called {
     this.#groupsUntilMs = performance.now() + GROUPS_MS
   }
 
+  /** A message of a group is due in so long. A take at that time looks for groups, also if none has been seen for long (a schedule). */
+  noteDue (inMs: number): void {
+    if (inMs < GROUPS_MS) this.noteGroup()
+  }
+
   note (called: readonly CalledMessage[]): void {
     if (called.length > 0) this.noteGroup()
     for (const message of called) {

@@ -78,7 +78,7 @@ update ${schema}.messages m
    set state = 'delivering', owner = $3, attempt = m.attempt + 1, tries = m.tries + 1, due_at = null
  where m.id = any ((select ids from taken)::bytea[])
 returning m.id, m.attempt, m.tries, m.route, m.group_id is not null as is_group, m.tenant_id, m.request_id, m.method, m.target, m.headers, m.body, m.error, m.replayed_at is not null as is_replay,
-       (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, m.received_at)) * 1000)::float8 as age_ms,
+       (extract(epoch from least(clock_timestamp(), ${BELIEVED}) - coalesce(m.retried_at, greatest(m.received_at, m.not_before))) * 1000)::float8 as age_ms,
        array_position((select ids from taken), m.id) as place, (select dues from taken)[array_position((select ids from taken), m.id)] as due_at_ms,`
 }
 
@@ -235,7 +235,8 @@ export async function settleMessages (session: Session, settlings: readonly Sett
 const MESSAGE_DUE: Statement = {
   name: 'message_due',
   writes: false,
-  text: (schema) => `select (extract(epoch from min(d.due_at) - clock_timestamp()) * 1000)::float8 as ms
+  text: (schema) => `select (extract(epoch from min(d.due_at) - clock_timestamp()) * 1000)::float8 as ms,
+       (extract(epoch from min(d.due_at) filter (where d.is_group) - clock_timestamp()) * 1000)::float8 as group_ms
   from unnest($1::text[], $2::bigint[], $3::bigint[]) as w (route, singles_ms, groups_ms) cross join lateral (
     ${nextOf(schema, 'm.group_id is null', 'w.singles_ms')}
     union all
@@ -244,7 +245,7 @@ const MESSAGE_DUE: Statement = {
 }
 
 function nextOf (schema: string, condition: string, from: string): string {
-  return `(select m.due_at from ${schema}.messages m
+  return `(select m.due_at, m.group_id is not null as is_group from ${schema}.messages m
       where m.route = w.route and m.state = 'waiting' and m.due_at >= to_timestamp(${from} / 1000.0) and ${condition}
       order by m.due_at, m.number limit 1)`
 }
@@ -252,6 +253,10 @@ function nextOf (schema: string, condition: string, from: string): string {
 export async function dueInMs (session: Session, routes: readonly string[], { reach, called }: Looks): Promise<number | null> {
   if (called.has(routes)) return 0
   const fromOf = (kind: Kind) => bigints(routes.map((route) => reach.fromMs(route, kind)))
-  const [row] = await session.run<{ ms: number | null }>(MESSAGE_DUE, [texts(routes), fromOf('single'), fromOf('group')])
+  const [row] = await session.run<{ ms: number | null, group_ms: number | null }>(
+    MESSAGE_DUE,
+    [texts(routes), fromOf('single'), fromOf('group')]
+  )
+  if (row !== undefined && row.group_ms !== null) called.noteDue(row.group_ms)
   return row?.ms === null || row === undefined ? null : Math.max(0, row.ms)
 }

@@ -12,6 +12,7 @@ import {
   entersUnclaimed,
   MESSAGE_COLUMNS,
   nextNumber,
+  notBefore,
   PLAIN_ARRIVAL,
   type Arrival
 } from './inbox-arrivals.ts'
@@ -55,9 +56,9 @@ const ACCEPT_OWN: OwnStatement<Arrival> = {
 function acceptingOwn (schema: string, from: string, routes: string): string {
   return `with ${beforeTheBarrier(schema)}
 insert into ${schema}.messages (${MESSAGE_COLUMNS})
-select o.id, o.scheme, o.number, 0, 'waiting', true, statement_timestamp(), ${dueAtArrival(schema, 'o.tenant_id')}, o.route, null, o.holds, o.stops,
+select o.id, o.scheme, o.number, 0, 'waiting', true, statement_timestamp(), ${dueAtArrival(schema, 'o')}, o.route, null, o.holds, o.stops,
        o.keep_ms, o.dead_keep_ms, o.bytes, o.fp_alg, o.fingerprint, o.scope_hash, o.method, o.path, o.request_id, o.instance,
-       o.key_hash, o.key_text, o.target, o.headers, o.body, o.tenant_id
+       o.key_hash, o.key_text, o.target, o.headers, o.body, o.tenant_id, ${notBefore('o')}
   from (select w.*, ${nextNumber(schema)} as number from (select * from ${from} order by w.arrival) w) o
  where ${entersUnclaimed(schema, routes)}
  order by o.id

@@ -64,7 +64,7 @@ const MESSAGE_RETRY: Statement = {
   writes: true,
   text: (schema) => `${chosen(schema, IS_OPEN)}
 update ${schema}.messages m
-   set state = 'waiting', tries = 0, retried_at = clock_timestamp(), blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null,
+   set state = 'waiting', tries = 0, not_before = null, retried_at = clock_timestamp(), blocks = true, due_at = case when m.group_id is null then clock_timestamp() end, settled_at = null, expires_at = null,
        error = regexp_replace(m.error, '${GIVEN_UP}', '')
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`
@@ -86,7 +86,7 @@ const MESSAGE_REPLAY: Statement = {
   writes: true,
   text: (schema) => `${chosen(schema, IS_KEPT)}
 update ${schema}.messages m
-   set tries = 0, state = 'waiting', retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true,
+   set tries = 0, state = 'waiting', not_before = null, retried_at = statement_timestamp(), replayed_at = statement_timestamp(), request_until = null, blocks = true,
        due_at = case when m.group_id is null then statement_timestamp() end, settled_at = null, expires_at = null
   from chosen c where m.id = c.id
 returning ${messageColumns('m')}, m.group_id, m.number::text`
@@ -148,17 +148,38 @@ function valuesOf ({ id, keyHashes, route, state, olderMs, limit }: MessageFilte
   ]
 }
 
-/** Reads an index that leaves delivered messages out. */
+/**
+ * Reads an index that leaves delivered messages out. Whether a message is scheduled is not in it, and it does not age before its time. So
+ * of each part only the messages up to the first one that is not scheduled are read from the table: none of what comes later is older.
+ */
 const MESSAGE_DEPTHS: Statement = {
   name: 'message_depths',
   writes: false,
-  text: (schema) => `select route, count(*) filter (where state = 'waiting')::int as waiting, count(*) filter (where state = 'delivering')::int as delivering,
-       count(*) filter (where state = 'held')::int as held, count(*) filter (where state = 'dead')::int as dead,
-       coalesce(sum(bytes), 0)::float8 as bytes, coalesce(sum(bytes) filter (where state = 'dead'), 0)::float8 as "deadBytes",
-       (extract(epoch from clock_timestamp() - min(received_at) filter (where state <> 'dead')) * 1000)::float8 as oldest_ms
-  from ${schema}.messages
- where state <> 'delivered' and state <> 'discarded'
+  text: (schema) => `with parts as materialized (
+  select route, state, count(*) as count, sum(bytes) as bytes, min(received_at) as since
+    from ${schema}.messages
+   where state <> 'delivered' and state <> 'discarded'
+   group by route, state
+), aged as (
+  select p.*, case when p.state <> 'dead' then least(f.received_at, (
+      select min(greatest(m.received_at, m.not_before)) from ${schema}.messages m
+       where ${inPart('m')} and m.received_at < coalesce(f.received_at, 'infinity'))) end as oldest
+    from parts p left join lateral (
+      select m.received_at from ${schema}.messages m where ${inPart('m')} and m.not_before is null order by m.received_at limit 1) f
+      on p.state <> 'dead'
+)
+select route, ${IN_STATES.map((state) => `coalesce(sum(count) filter (where state = '${state}'), 0)::int as ${state}`).join(', ')},
+       sum(bytes)::float8 as bytes, coalesce(sum(bytes) filter (where state = 'dead'), 0)::float8 as "deadBytes",
+       (extract(epoch from greatest(clock_timestamp() - min(oldest), interval '0')) * 1000)::float8 as oldest_ms
+  from aged
  group by route`
+}
+
+const IN_STATES = ['waiting', 'delivering', 'held', 'dead'] as const
+
+/** The messages of a part `p` that are not before its first one: entries of what has been delivered lie there. */
+function inPart (table: string): string {
+  return `${table}.route = p.route and ${table}.state = p.state and ${table}.state <> 'delivered' and ${table}.state <> 'discarded' and ${table}.received_at >= p.since`
 }
 
 export async function messageDepths (session: Session): Promise<Depth[]> {

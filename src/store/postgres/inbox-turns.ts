@@ -12,10 +12,10 @@ export const hasItsTurn = (schema: string) => `(m.group_id is null
             and not exists (select from ${schema}.messages e where e.group_id = m.group_id and e.state = 'delivering')))`
 
 /**
- * The first open message of each group is due if it waits for its turn, and has been since its acceptance. A later message that was already
- * called waits for its turn anew (an operator may have asked for an earlier one again), so that takers need not pass it over. `skip
- * locked`: the holder calls after its own commit. The state is not tested where the time implies it: that would read the index of all that
- * are due.
+ * The first open message of each group is due if it waits for its turn, and has been since its acceptance, or is at its scheduled time. A
+ * later message that was already called waits for its turn anew (an operator may have asked for an earlier one again), so that takers need
+ * not pass it over. `skip locked`: the holder calls after its own commit. The state is not tested where the time implies it: that would
+ * read the index of all that are due.
  */
 const MESSAGE_CALL: Statement = {
   name: 'message_call',
@@ -32,7 +32,7 @@ const MESSAGE_CALL: Statement = {
     select m.id from ${schema}.messages m where m.group_id = f.group_id and m.due_at is not null and m.number > f.number
        for no key update of m skip locked) s
 )
-update ${schema}.messages m set due_at = case when m.due_at is null then greatest(least(clock_timestamp(), coalesce(m.retried_at, m.received_at)), (select p.until from ${schema}.tenant_pauses p where p.tenant_id = m.tenant_id)) end
+update ${schema}.messages m set due_at = case when m.due_at is null then greatest(least(clock_timestamp(), coalesce(m.retried_at, m.received_at)), m.not_before, (select p.until from ${schema}.tenant_pauses p where p.tenant_id = m.tenant_id)) end
  where m.id = any (array(select id from uncalled union all select id from strays))
 returning m.id, m.route, m.group_id, (extract(epoch from m.due_at) * 1000)::float8 as due_at_ms`
 }

@@ -52,7 +52,7 @@ function reopenMessages (connection: DatabaseSync, nowMs: number): RestoredMessa
    set state = 'held', owner = null, due_at = null, blocks = stops, error = ?, settled_at = ?, expires_at = ? + dead_keep_ms
  where state in ('waiting', 'delivering') and holds = 1`).run(RESTORED_REASON.code, nowMs, nowMs)
   // A held one may let its group go on, and nobody else here calls whose turn has come meanwhile.
-  connection.prepare(`update messages set due_at = ?
+  connection.prepare(`update messages set due_at = max(?, coalesce(not_before, 0))
  where state = 'waiting' and due_at is null and number = (select min(e.number) from messages e where e.group_id = messages.group_id and e.blocks)`).run(nowMs)
   const again = connection.prepare("select count(*) as count from messages where state in ('waiting', 'delivering')").get()?.count
   return { held: Number(held), again: Number(again) }

@@ -30,7 +30,7 @@ export class InboxOperator {
   retry (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
     return this.#change('retry', filter, audit, nowMs, ({ id, group_id: group, error }) => {
       const values = [nowMs, group === null ? nowMs : null, errorOfRetried(error as string | null), id as Uint8Array]
-      this.#prepare('update messages set state = \'waiting\', tries = 0, retried_at = ?, blocks = 1, due_at = ?, settled_at = null, expires_at = null, error = ? where id = ?').run(...values)
+      this.#prepare('update messages set state = \'waiting\', tries = 0, not_before = null, retried_at = ?, blocks = 1, due_at = ?, settled_at = null, expires_at = null, error = ? where id = ?').run(...values)
     })
   }
 
@@ -45,7 +45,7 @@ export class InboxOperator {
   replay (filter: MessageFilter, audit: MessageAudit, nowMs: number): MessageDetail[] {
     return this.#change('replay', filter, audit, nowMs, ({ id, group_id: group }) => {
       this.#prepare(`
-update messages set state = 'waiting', tries = 0, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null
+update messages set state = 'waiting', tries = 0, not_before = null, retried_at = ?, replayed_at = ?, request_until = null, blocks = 1, due_at = ?, settled_at = null, expires_at = null
  where id = ?`).run(nowMs, nowMs, group === null ? nowMs : null, id as Uint8Array)
     })
   }

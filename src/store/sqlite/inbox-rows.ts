@@ -18,6 +18,11 @@ export function isOtherRequest (found: Columns, { fingerprint }: Arrival): boole
   return found.fp_alg !== fingerprint.alg || !fingerprint.value.equals(found.fingerprint as Uint8Array)
 }
 
+/** Since when it ages: its acceptance, its first due time if that is later, or an operator's retry. */
+export function ageFrom ({ retried_at: retriedAt, received_at: receivedAt, not_before: notBefore }: Columns): number {
+  return (retriedAt as number | null) ?? Math.max(receivedAt as number, (notBefore as number | null) ?? 0)
+}
+
 export function detailOf (columns: Columns): MessageDetail {
   return { ...ownOf(columns), answer: columns.answer === null ? null : decodeAnswer(bytesOf(columns.answer)) }
 }

@@ -6,7 +6,7 @@ export const find = 'select * from messages where id = ?'
 const NEW = [
   'id', 'attempt', 'due_at', 'received_at', 'route', 'group_id', 'holds', 'stops', 'keep_ms', 'dead_keep_ms', 'bytes',
   'fp_alg', 'fingerprint', 'scope_hash',
-  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme', 'tenant_id'
+  'method', 'path', 'request_id', 'instance', 'key_hash', 'key_text', 'target', 'headers', 'body', 'scheme', 'tenant_id', 'not_before'
 ] as const
 
 /** Its number is the greatest there is, and one: after all that stand there. */
@@ -60,7 +60,7 @@ export const firstOf = 'select number, state, due_at from messages where group_i
 export const strays = 'update messages set due_at = null where group_id = ? and due_at is not null and number > ?'
 
 export const call = `
-update messages set due_at = max(min(?, coalesce(retried_at, received_at)), coalesce((select p.until from tenant_pauses p where p.tenant_id = messages.tenant_id), 0))
+update messages set due_at = max(min(?, coalesce(retried_at, received_at)), coalesce(not_before, 0), coalesce((select p.until from tenant_pauses p where p.tenant_id = messages.tenant_id), 0))
  where number = ?`
 
 const nextOf = (condition: string): string => `(select m.number from messages m
@@ -74,7 +74,7 @@ select min(d.due_at) as due_at from json_each(?) r, messages d
 
 export const depths = `
 select route, sum(state = 'waiting') as waiting, sum(state = 'delivering') as delivering, sum(state = 'held') as held, sum(state = 'dead') as dead,
-       sum(bytes) as bytes, sum(case when state = 'dead' then bytes else 0 end) as deadBytes, min(case when state <> 'dead' then received_at end) as since
+       sum(bytes) as bytes, sum(case when state = 'dead' then bytes else 0 end) as deadBytes, min(case when state <> 'dead' then max(received_at, coalesce(not_before, 0)) end) as since
   from messages
  where state <> 'delivered' and state <> 'discarded'
  group by route`

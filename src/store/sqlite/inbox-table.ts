@@ -26,7 +26,7 @@ import type { Kind } from '../shared/shares.ts'
 import { bytesOf, preparedOnce, type Columns } from './columns.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { InboxOperator, type Prepare } from './inbox-operator.ts'
-import { detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
+import { ageFrom, detailOf, heldOf, isOtherRequest, isPast } from './inbox-rows.ts'
 import {
   alive,
   bound,
@@ -191,7 +191,7 @@ export class InboxTable {
 
   depths (nowMs: number): Depth[] {
     const rows = this.#prepare(depths).all() as unknown as Array<Omit<Depth, 'oldestMs'> & { readonly since: number | null }>
-    return rows.map(({ since, ...depth }) => ({ ...depth, oldestMs: since === null ? null : nowMs - since }))
+    return rows.map(({ since, ...depth }) => ({ ...depth, oldestMs: since === null ? null : Math.max(0, nowMs - since) }))
   }
 
   kept (bounds: readonly KeptBound[]): KeptRequests[] {
@@ -259,8 +259,8 @@ export class InboxTable {
 
   #put (
     {
-      id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, tenant, holds, stops, keepMs, deadKeepMs, method,
-      target, headers, body, about
+      id, scheme, earlierId, underClaim, fingerprint, scopeHash, group, tenant, delayMs, holds, stops, keepMs, deadKeepMs,
+      method, target, headers, body, about
     }: Arrival,
     nowMs: number
   ): void {
@@ -269,12 +269,14 @@ export class InboxTable {
       this.forget(earlierId, nowMs)
       this.#prepare(forgetRecord).run(earlierId)
     }
+    const notBefore = delayMs > 0 ? nowMs + Math.round(delayMs) : null
     const pause = tenant === null ? undefined : this.#prepare(pauseOf).get(tenant) as { readonly until: number } | undefined
-    const dueAt = group !== null && this.#prepare(isBehind).get(group) !== undefined ? null : Math.max(nowMs, pause?.until ?? 0)
+    const isCalled = group === null || this.#prepare(isBehind).get(group) === undefined
+    const dueAt = isCalled ? Math.max(nowMs, notBefore ?? 0, pause?.until ?? 0) : null
     this.#prepare(insert).run(
       id, (underClaim?.attempt ?? 1) - 1, dueAt, nowMs, about.route, group, holds ? 1 : 0, stops ? 1 : 0,
       Math.round(keepMs), Math.round(deadKeepMs), body.length, fingerprint.alg, fingerprint.value, scopeHash,
-      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme, tenant
+      method, about.path, about.requestId, about.instance, about.keyHash, about.keyText, target, headers, body, scheme, tenant, notBefore
     )
   }
 
@@ -339,7 +341,7 @@ export class InboxTable {
       token,
       route: columns.route as string,
       tries: columns.tries as number,
-      ageMs: this.#over(nowMs) - ((columns.retried_at ?? columns.received_at) as number),
+      ageMs: this.#over(nowMs) - ageFrom(columns),
       lastError: columns.error as string | null,
       isReplay: columns.replayed_at !== null,
       requestId: columns.request_id as string,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { acceptedRow, blocks, detailOf, NO_REQUEST, violation } from '../../../src/core/inbox/row.ts'
+import { acceptedRow, blocks, deliveryOf, detailOf, NO_REQUEST, violation } from '../../../src/core/inbox/row.ts'
 import type { MessageRow } from '../../../src/core/inbox/row.ts'
 import {
   columnOf,
@@ -33,6 +33,7 @@ const message: NewMessage = {
   fingerprint: { alg: 3, value: Buffer.alloc(32, 5) },
   scopeHash: Buffer.alloc(32, 6),
   tenant: null,
+  delayMs: 0,
   group: GROUP,
   holds: false,
   stops: false,
@@ -307,6 +308,23 @@ describe('what the cells of the inbox write', () => {
     assert.deepEqual([tries, retriedAtMs, error, status, settledAtMs, expiresAtMs], [0, NOW_MS, 'HTTP_500', 500, null, null])
     const alone = { ...dead as MessageRow, group: null, ordered: false }
     assert.equal(written(alone, { kind: 'retry' }).dueAtMs, NOW_MS, 'without a group it is due')
+  })
+
+  test('a scheduled message waits for its time with its turn and without, and an operator takes the time away', () => {
+    const dueAtMs = NOW_MS + 700
+    const scheduled = acceptedRow({ ...message, delayMs: 700 }, 2, false, NOW_MS)
+    const behind = acceptedRow({ ...message, delayMs: 700 }, 2, true, NOW_MS)
+    assert.deepEqual([scheduled.dueAtMs, columnOf(scheduled, NOW)], [dueAtMs, 'pausing'])
+    assert.deepEqual([behind.dueAtMs, columnOf(behind, NOW)], [null, 'behind'])
+    assert.equal(written(behind, { kind: 'turn' }).dueAtMs, dueAtMs)
+    assert.equal(written(behind, { kind: 'turn' }, { ...NOW, nowMs: NOW_MS + 5_000 }).dueAtMs, dueAtMs, 'it has waited since its time')
+    assert.equal(written(written(scheduled, { kind: 'recall' }), { kind: 'turn' }).dueAtMs, dueAtMs)
+    assert.equal(written(scheduled, { kind: 'postpone', untilMs: NOW_MS + 100 }).dueAtMs, dueAtMs)
+    const retried = written(scheduled, { kind: 'retry' })
+    assert.deepEqual([retried.dueAtMs, retried.notBeforeMs], [null, null])
+    assert.equal(written(retried, { kind: 'turn' }).dueAtMs, NOW_MS)
+    assert.equal(deliveryOf(scheduled, LIVING, NOW_MS + 1_000).ageMs, 300)
+    assert.equal(deliveryOf(retried, LIVING, NOW_MS + 1_000).ageMs, 1_000)
   })
 
   test('a replay begins a new life, is marked for good, and keeps the request until it is delivered again', () => {

@@ -23,6 +23,7 @@ export function inboxPolicy (changes: Partial<InboxPolicy> = {}): InboxPolicy {
     ageMaxMs: 259_200_000,
     pauseAfterMs: null,
     order: null,
+    schedule: { at: null, delay: null, longestMs: 604_800_000 },
     onDead: 'skip',
     deadRetentionMs: 2_592_000_000,
     depthMax: 1_000,

@@ -5,9 +5,21 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import type { TestContext } from 'node:test'
+import type { Delivery } from '../../../src/core/inbox/message.ts'
 import { openPostgres } from '../../../src/store/postgres/open.ts'
 import type { PostgresOptions, PostgresRecordStore } from '../../../src/store/postgres/open.ts'
-import { acceptInTurn, DELIVERED, detailOf, idsOf, messageOf, namesOf, takeFrom, takeOne, workerOf } from '../../conformance/inbox-world.ts'
+import {
+  acceptInTurn,
+  DELIVERED,
+  detailOf,
+  idsOf,
+  messageOf,
+  namesOf,
+  ROUTE,
+  takeFrom,
+  takeOne,
+  workerOf
+} from '../../conformance/inbox-world.ts'
 import { inboxConformance } from '../../conformance/inbox.ts'
 import { until } from '../../conformance/record-world.ts'
 import { needs } from '../../harness/needs.ts'
@@ -103,6 +115,22 @@ describe('the inbox in Postgres', needs('postgres'), () => {
     assert.equal(isWritten, false, 'the other one still waits')
     await other.query('commit')
     assert.deepEqual((await writing).map(({ kind }) => kind), ['accepted', 'accepted'])
+  })
+
+  test('a message of a group that another process has scheduled is in the first take at its time, however near that look begins', async (t) => {
+    const { store: { inbox: other }, reopen } = await open(t)
+    const { inbox } = await reopen()
+    const owner = await workerOf(inbox)
+    const message = messageOf({ group: 'a', delayMs: 500 })
+    await other.accept(message)
+    const taken: Delivery[] = []
+    let isDue = false
+    while (!isDue) {
+      isDue = await inbox.dueInMs([ROUTE]) === 0
+      taken.push(...await takeFrom(inbox, owner))
+      isDue ||= taken.length > 0
+    }
+    assert.deepEqual(namesOf(taken), idsOf(message))
   })
 
   test('a group whose turn a crash has left uncalled is called', async (t) => {
