@@ -3,7 +3,7 @@
  * no delivery delays it. Operators and the sweeper use the background's.
  */
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage, PastDelivery } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
   DroppedRequests,
@@ -31,6 +31,7 @@ import { acceptAll, lookAtMessages, lookAtMessagesDurably, type Groups } from '.
 import { arrivalOf } from './inbox-arrivals.ts'
 import { Called } from './inbox-called.ts'
 import { dueInMs, takeMessages, type Looks } from './inbox-deliver.ts'
+import { pastDeliveries } from './inbox-deliveries.ts'
 import { dropRequests, keptRequests } from './inbox-kept.ts'
 import { ACCEPT_BATCHES_MAX, acceptLane, messageSettleLane, SETTLE_BATCHES_MAX } from './inbox-lanes.ts'
 import type { AcceptLane, MessageSettleLane } from './inbox-lanes.ts'
@@ -138,6 +139,10 @@ export class PostgresInbox implements InboxStore {
   async look (id: Buffer): Promise<MessageDetail | null> {
     const message = await this.#looks.push(id)
     return message !== null && isDoubtful(message) ? this.#proofs.push(id) : message
+  }
+
+  deliveries (id: Buffer): Promise<readonly PastDelivery[]> {
+    return this.#purposes.background.use('message_deliveries', (session) => pastDeliveries(session, id))
   }
 
   /** If the worker's row is locked, this also waits in line for it. The next call finds the row written. */

@@ -1,7 +1,7 @@
 /** The inbox in the embedded store, on the gateway's thread: encodes messages for the worker and chooses the batcher. */
 import { encodeHeaders } from '../../core/protocol/codec.ts'
 import type { BoundAnswer, BoundQuestion } from '../../core/inbox/bound.ts'
-import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage } from '../../core/inbox/message.ts'
+import type { Delivery, DeliveryToken, Depth, Fate, MessageDetail, NewMessage, PastDelivery } from '../../core/inbox/message.ts'
 import type {
   AcceptResult,
   DroppedRequests,
@@ -41,6 +41,8 @@ export class SqliteInbox implements InboxStore {
   }
 
   look (id: Buffer): Promise<MessageDetail | null> { return this.#batchers.look({ op: 'messageLook', id }) }
+
+  deliveries (id: Buffer): Promise<readonly PastDelivery[]> { return this.#batchers.single({ op: 'messageDeliveries', id }) }
 
   alive (owner: Buffer, leaseMs: number): Promise<void> { return this.#silent({ op: 'workerAlive', owner, leaseMs }) }
 
