@@ -123,8 +123,8 @@ export interface InboxStore {
   acceptAll: (messages: readonly NewMessage[]) => Promise<AcceptResult[]>
   look: (id: Buffer) => Promise<MessageDetail | null>
   /**
-   * The deliveries of a message that have ended, by their attempts, at most DELIVERIES_MAX (core/inbox/message.ts). Each result is listed in
-   * the commit that writes it. What an earlier build wrote may be missing.
+   * The deliveries of a message that have ended, by their attempts, at most DELIVERIES_MAX (core/inbox/message.ts). Each is listed in the
+   * commit that ends it. What an earlier build ended may be missing.
    */
   deliveries: (id: Buffer) => Promise<readonly PastDelivery[]>
   /**

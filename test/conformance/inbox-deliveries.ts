@@ -25,11 +25,11 @@ import type { InboxWorld, OpenInbox } from './inbox-world.ts'
 
 const PAGE = Buffer.from('<h1>no\0 good \xff</h1>', 'latin1')
 const BUSY: Reply = { ms: 12, status: 503, contentType: 'text/html', body: PAGE, isCut: true }
-const AGAIN: Fate = { kind: 'again', inMs: 0, status: 503, error: 'HTTP_503', reply: BUSY }
+const AGAIN: Extract<Fate, { kind: 'again' }> = { kind: 'again', inMs: 0, status: 503, error: 'HTTP_503', reply: BUSY }
 /** As a worker that was told to end says it. */
 const UNSENT: Fate = { kind: 'again', inMs: 0, status: null, error: 'DRAIN', counts: false }
 const TAKEN: Reply = { ms: 7, status: 202, contentType: 'text/plain', body: Buffer.from('taken'), isCut: false }
-const DONE: Fate = { ...DELIVERED, reply: TAKEN }
+const DONE: Extract<Fate, { kind: 'delivered' }> = { ...DELIVERED, reply: TAKEN }
 const NOTHING: Omit<PastDelivery, 'attempt' | 'error'> = {
   atMs: 0, ms: null, status: null, contentType: null, body: Buffer.alloc(0), isCut: false
 }
@@ -43,7 +43,8 @@ async function listed (store: InboxStore, { id }: NewMessage): Promise<PastDeliv
 async function deliver (world: InboxWorld, owner: Buffer, ...fates: readonly Fate[]): Promise<void> {
   for (const fate of fates) {
     const taken = await takeFrom(world.store, owner)
-    await untilAfter(world, 0, async () => taken.length > 0 || taken.push(...await takeFrom(world.store, owner)) > 0, 'the message to be due')
+    const isTaken = async (): Promise<boolean> => taken.length > 0 || taken.push(...await takeFrom(world.store, owner)) > 0
+    await untilAfter(world, 0, isTaken, 'the message to be due')
     assert.ok(await world.store.settle(taken[0]?.token ?? assert.fail('it is taken'), fate))
   }
 }

@@ -35,7 +35,9 @@ export function lastDelivery (table: string): string {
        coalesce(octet_length(${table}.answer) - ${bodyAt} > ${REPLY_BYTES_MAX}, false) as is_cut`
 }
 
-/** It is not listed: the message is delivered, or a build ended it that lists nothing. The times tell, because attempts change with an epoch. */
+/**
+ * It is not listed: the message is delivered, or a build ended it that lists nothing. Times tell, because attempts change with an epoch.
+ */
 export function isUnlisted (schema: string, table: string, id: string): string {
   return `(${table}.state = 'delivered' or (${table}.state in ('dead', 'held') and not exists (
     select from ${schema}.deliveries p where p.message_id = ${id} and p.at >= ${table}.settled_at)))`

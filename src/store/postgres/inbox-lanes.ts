@@ -89,8 +89,8 @@ export function acceptLane (connections: Connections, calling: Calling): AcceptL
 // ---------------------------------------------------------------- settles
 
 /**
- * Of messages that are delivered, which list nothing. In a session of the lane's own, where the plan takes the settlings in their order (settles.ts). The tests of owner and state are such
- * that no index serves them (inbox-deliver.ts, MAY_SETTLE in settles.ts).
+ * Of messages that are delivered, which list nothing. In a session of the lane's own, where the plan takes the settlings in their order
+ * (settles.ts). The tests of owner and state are such that no index serves them (inbox-deliver.ts, MAY_SETTLE in settles.ts).
  */
 const SETTLE_OWN: OwnStatement<Settling> = {
   fields: SETTLING,

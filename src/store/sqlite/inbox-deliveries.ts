@@ -1,6 +1,6 @@
 /**
- * The list of a message's deliveries, in one SQLite connection. The last one of a delivered message stands in the message's row alone. Every
- * other one has a row in `deliveries`, written in the transaction that ends it.
+ * The list of a message's deliveries, in one SQLite connection. The last one of a delivered message stands in the message's row alone.
+ * Every other one has a row in `deliveries`, written in the transaction that ends it.
  */
 import { DELIVERIES_MAX, NO_REPLY, REPLY_BYTES_MAX, type PastDelivery } from '../../core/inbox/message.ts'
 import { listedOf } from '../../core/inbox/row.ts'
