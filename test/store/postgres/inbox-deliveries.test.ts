@@ -74,7 +74,7 @@ describe('deliveries of messages in Postgres', needs('postgres'), () => {
     const client = await connect()
     const message = messageOf()
     await store.accept(message)
-    await store.settle((await takeOne(store, await workerOf(store))).token, { kind: 'dead', status: null, error: 'TOO_OLD X', answer: null })
+    await store.settle((await takeOne(store, await workerOf(store))).token, { kind: 'dead', status: null, error: 'GONE', answer: null })
     await client.query(`update ${schema}.messages set attempt = attempt + 1000`)
     await store.retry({ id: message.id, limit: 1 }, AUDIT)
     assert.deepEqual((await store.deliveries(message.id)).map(({ attempt }) => attempt), [1])

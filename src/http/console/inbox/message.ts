@@ -96,14 +96,14 @@ function deliveriesOf (visit: Visit, { deliveries }: MessageDetailJson): Child {
     ], deliveries))
 }
 
-function answerOf ({ status, contentType, body, encoding, truncated }: PastDeliveryJson): Child {
+function answerOf ({ attempt, status, contentType, body, encoding, truncated }: PastDeliveryJson): Child {
   if (status === null) return 'None'
   const type = contentType === null ? null : said(contentType)
   if (body === null || body === '') return [type, type === null ? 'No body' : ', no body']
   const what = [encoding === 'base64' ? 'base64' : null, truncated ? 'only its beginning' : null].filter((each) => each !== null)
   return [
     p({}, type, type === null || what.length === 0 ? null : ', ', what.join(', ')),
-    pre({ class: 'body', tabindex: 0, 'aria-label': 'Answer', role: 'region' }, visible(body, { lines: true }))
+    pre({ class: 'body', tabindex: 0, 'aria-label': `Answer to delivery ${attempt}`, role: 'region' }, visible(body, { lines: true }))
   ]
 }
 
